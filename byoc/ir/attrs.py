@@ -1,0 +1,84 @@
+"""Attributes of operators: frozen dataclasses, with one conversion by field type to each outer form.
+
+A field is a bool, int, float, str, None, or a (nested) tuple of these; lists are turned into tuples when an
+attribute is made, so that attributes hash and compare by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+
+from byoc.errors import UserError
+
+AttrValue = bool | int | float | str | None | tuple["AttrValue", ...]
+
+
+def freeze(value: object) -> AttrValue:
+    """*value* with lists as tuples and numpy scalars as Python's. Raises UserError for anything else."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple(freeze(v) for v in value)
+    if hasattr(value, "item"):
+        return freeze(value.item())
+    raise UserError(f"an attribute is a number, a string or a list of these, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Attrs:
+    """The root of all attribute classes: subclass it as a frozen dataclass with one field per attribute."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, freeze(getattr(self, field.name)))
+
+    def keys(self) -> tuple[str, ...]:
+        """The names of the attributes, in the order of their declaration."""
+        return tuple(field.name for field in fields(self))
+
+    def items(self) -> Iterator[tuple[str, AttrValue]]:
+        for name in self.keys():
+            yield name, getattr(self, name)
+
+    def as_dict(self) -> dict[str, AttrValue]:
+        """The attributes as plain Python values."""
+        return dict(self.items())
+
+    def __getitem__(self, name: str) -> AttrValue:
+        if name not in self.keys():
+            raise KeyError(f"{type(self).__name__} has no attribute {name!r}; it has {', '.join(self.keys())}")
+        return getattr(self, name)
+
+    def get_str(self, name: str) -> str:
+        """The attribute as a string (``attrs.get_str`` of Relay)."""
+        return str(self[name])
+
+    def get_int(self, name: str) -> int:
+        """The attribute as an int (``attrs.get_int`` of Relay)."""
+        return int(self[name])  # type: ignore[arg-type]
+
+    def get_int_tuple(self, name: str) -> tuple[int, ...]:
+        """The attribute as a tuple of ints (``attrs.get_int_tuple`` of Relay)."""
+        return tuple(int(v) for v in self[name])  # type: ignore[union-attr, arg-type]
+
+
+class DictAttrs(Mapping[str, object]):
+    """The attributes of a function: an immutable mapping from names to values (``Composite``, ``Compiler``, …)."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, object] | None = None):
+        self._items = dict(items or {})
+
+    def __getitem__(self, key: str) -> object:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return f"DictAttrs({self._items})"

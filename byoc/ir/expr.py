@@ -1,0 +1,51 @@
+"""The roots of the expression classes, and the name of a function in a module.
+
+Expressions compare by identity: sharing a node is part of a graph's meaning. They never change after they are made;
+``checked_type`` is a cache that type inference fills.
+"""
+
+from __future__ import annotations
+
+from byoc.ir.span import AnySpan
+from byoc.ir.types import Type
+
+
+class RelayExpr:
+    """The root of all expressions: a span (where it came from) and, after type inference, a type."""
+
+    __slots__ = ("_checked_type", "span")
+
+    def __init__(self, span: AnySpan | None = None):
+        self.span = span
+        self._checked_type: Type | None = None
+
+    @property
+    def checked_type(self) -> Type:
+        """The inferred type. Raises ValueError before type inference, as Relay does."""
+        if self._checked_type is None:
+            raise ValueError("the type checker has not populated the checked_type of this node: run InferType first")
+        return self._checked_type
+
+    @property
+    def checked_type_(self) -> Type | None:
+        """The inferred type, or None where inference has not been here."""
+        return self._checked_type
+
+
+class GlobalVar(RelayExpr):
+    """The name of a function in a module. Two functions of a module never share one."""
+
+    __slots__ = ("name_hint",)
+
+    def __init__(self, name_hint: str, span: AnySpan | None = None):
+        super().__init__(span)
+        self.name_hint = name_hint
+
+    def __repr__(self) -> str:
+        return f"GlobalVar({self.name_hint})"
+
+
+class BaseFunc(RelayExpr):
+    """The root of functions, whatever their language."""
+
+    __slots__ = ()

@@ -1,0 +1,194 @@
+"""The operator registry: all that differs by operator stands on the operator.
+
+``register_op`` is called once per operator, from the operator's own file. Types flow from inputs to outputs: a
+type relation gets the types of the arguments (tuples unflattened) and the attributes, and returns the type of the
+result, or raises :class:`byoc.errors.TypeInferenceError` with one sentence.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.registry import Registry, caller_location
+from byoc.ir.types import Any, Type, dtype_bytes, tensor_types
+
+
+class OpPattern(enum.IntEnum):
+    """How an operator may be fused. Source: ``relay.op.OpPattern``."""
+
+    ELEMWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    COMM_REDUCE = 3
+    OUT_ELEMWISE_FUSABLE = 4
+    TUPLE = 7
+    OPAQUE = 8
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call costs whatever runs it: floating-point (or integer) operations, and bytes read and written."""
+
+    operations: int
+    bytes: int
+
+
+TypeRelation = Callable[[Sequence[Type], "Attrs | None"], Type]
+# (attributes, input tensors with tuples flattened, type of the result) -> output tensors; see byoc.te
+TensorCompute = Callable[["Attrs | None", Sequence[object], Type], Sequence[object]]
+OperationCount = Callable[["Attrs | None", Sequence[Type], Type], int]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of an operator, from which its tests are generated.
+
+    Each input is a shape, filled with seeded numbers of *dtype* in [*low*, *high*), or an array that is used as it
+    is; a list of inputs is a tuple argument.
+    """
+
+    inputs: Sequence[object]
+    attrs: dict[str, object] = field(default_factory=dict)
+    dtype: str = "float32"
+    low: float = -2.0
+    high: float = 2.0
+
+    def arrays(self, seed: int = 0) -> list[object]:
+        """The inputs as numpy arrays; a tuple argument is a list of arrays."""
+        rng = np.random.default_rng(seed)
+        return [self._array(item, rng) for item in self.inputs]
+
+    def _array(self, item: object, rng: np.random.Generator) -> object:
+        if isinstance(item, np.ndarray):
+            return item
+        if isinstance(item, list):
+            return [self._array(i, rng) for i in item]
+        shape = tuple(item)  # type: ignore[arg-type, var-annotated]
+        if self.dtype == "bool":
+            return np.asarray(rng.integers(0, 2, shape), bool)
+        return np.asarray(rng.uniform(self.low, self.high, shape)).astype(self.dtype)
+
+
+class Op(RelayExpr):
+    """A primitive operator. There is one object per name, found by :func:`get_op`."""
+
+    __slots__ = (
+        "_attr_map", "attrs_type", "compute", "description", "input_names", "kernel", "name", "operations", "pattern",
+        "rel", "samples", "variadic",
+    )
+
+    def __init__(self, name: str):
+        super().__init__()
+        self.name = name
+        self.description = ""
+        self.input_names: tuple[str, ...] = ()
+        self.variadic = False
+        self.attrs_type: type[Attrs] | None = None
+        self.rel: TypeRelation | None = None
+        self.pattern = OpPattern.OPAQUE
+        self.compute: TensorCompute | None = None
+        self.operations: OperationCount | None = None
+        self.kernel: str = name
+        self.samples: tuple[Sample, ...] = ()
+        self._attr_map: dict[str, object] = {}
+
+    @property
+    def num_inputs(self) -> int:
+        return len(self.input_names)
+
+    def get_attr(self, key: str) -> object | None:
+        """The attribute registered by :func:`register_op_attr`, or None. Source: ``Op.get_attr``."""
+        return self._attr_map.get(key)
+
+    def set_attr(self, key: str, value: object, plevel: int = 10) -> None:
+        """Set an attribute of this operator. Source: ``Op.set_attr``."""
+        self._attr_map[key] = value
+
+    def has_attr(self, key: str) -> bool:
+        return key in self._attr_map
+
+    def reset_attr(self, key: str) -> None:
+        """Forget an attribute. Source: ``Op.reset_attr``."""
+        self._attr_map.pop(key, None)
+
+    def cost(self, attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> Cost:
+        """Operations and bytes of one call; a dynamic dimension counts as 1."""
+        flat_in = [t for ty in in_types for t in tensor_types(ty)]
+        out = tensor_types(out_type)
+        elements = sum(_size(t.shape) for t in out)
+        moved = sum(_size(t.shape) * dtype_bytes(t.dtype) for t in (*flat_in, *out) if t.dtype != "string")
+        return Cost(self.operations(attrs, in_types, out_type) if self.operations else elements, moved)
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+
+def _size(shape: Iterable[int | Any]) -> int:
+    size = 1
+    for dim in shape:
+        size *= 1 if isinstance(dim, Any) else dim
+    return size
+
+
+OPS: Registry[Op] = Registry("operator")
+
+
+def register_op(
+    name: str,
+    *,
+    inputs: Sequence[str],
+    rel: TypeRelation,
+    doc: str,
+    attrs: type[Attrs] | None = None,
+    pattern: OpPattern = OpPattern.OPAQUE,
+    compute: TensorCompute | None = None,
+    operations: OperationCount | None = None,
+    kernel: str | None = None,
+    samples: Sequence[Sample] = (),
+    variadic: bool = False,
+) -> Op:
+    """Register an operator whole and return it.
+
+    *kernel* names the numpy kernel in ``byoc.runtime.kernels`` (the operator's own name by default); *compute* is
+    None where no code can be generated (data-dependent shapes). Raises RegistryError for a taken name.
+    """
+    op = Op(name)
+    op.input_names, op.variadic, op.description = tuple(inputs), variadic, doc
+    op.attrs_type, op.rel, op.pattern = attrs, rel, pattern
+    op.compute, op.operations = compute, operations
+    op.kernel = kernel or name
+    op.samples = tuple(samples)
+    op.set_attr("TOpPattern", int(pattern))
+    OPS.register(name, op, where=caller_location())
+    return op
+
+
+def get_op(name: str) -> Op:
+    """The operator *name*. Raises RegistryError with the nearest names. Source: ``relay.op.get``."""
+    return OPS[name]
+
+
+def register_op_attr(
+    op_name: str, attr_key: str, value: object | None = None, level: int = 10
+) -> object | Callable[[object], object]:
+    """Attach *value* to an operator under *attr_key*, as a call or as a decorator.
+
+    The way in which a backend says what it supports: ``@register_op_attr("nn.conv2d", "target.acme")`` over a
+    predicate of the call. An operator that is not known yet is made empty, as in Relay. Source:
+    ``tvm.ir.register_op_attr``.
+    """
+    where = caller_location()
+
+    def register(v: object) -> object:
+        if op_name not in OPS:
+            OPS.register(op_name, Op(op_name), where=where)
+        OPS[op_name].set_attr(attr_key, v, level)
+        return v
+
+    return register(value) if value is not None else register

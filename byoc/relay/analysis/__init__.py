@@ -1,0 +1,8 @@
+"""Questions about expressions that change nothing."""
+
+from byoc.relay.analysis.type_infer import infer_expr, infer_function, infer_module
+from byoc.relay.analysis.variables import all_vars, bound_vars, free_vars, post_order_visit
+
+__all__ = [
+    "all_vars", "bound_vars", "free_vars", "infer_expr", "infer_function", "infer_module", "post_order_visit",
+]

@@ -1,0 +1,108 @@
+"""The reference meaning of tensor expressions, by numpy over whole index grids: for tests and for folding.
+
+Slow and simple on purpose. Loads outside a tensor are clipped, because a Select evaluates both sides here and
+discards one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from byoc.te.expr import Binary, Cast, Const, Index, Intrinsic, Load, PrimExpr, Reduce, Select, Size
+from byoc.te.tensor import Tensor
+
+Grid = dict[Index, np.ndarray]
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+_BINARY: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "mod": np.mod, "min": np.minimum, "max": np.maximum,
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+    "and": np.logical_and, "or": np.logical_or, "bit_and": np.bitwise_and, "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor, "shift_left": np.left_shift, "shift_right": np.right_shift,
+}
+_INTRINSIC: dict[str, Callable[..., np.ndarray]] = {
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "pow": np.power, "not": np.logical_not, "bit_not": np.bitwise_not, "atan2": np.arctan2,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "erf": lambda x: _erf(x).astype(x.dtype),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "round": np.rint,
+}
+_REDUCE: dict[str, Callable[..., np.ndarray]] = {
+    "sum": np.sum, "prod": np.prod, "min": np.min, "max": np.max, "any": np.any, "all": np.all,
+}
+
+
+def evaluate(
+    tensor: Tensor, values: Mapping[Tensor, np.ndarray], sizes: Mapping[str, int] | None = None
+) -> np.ndarray:
+    """The value of *tensor* given the values of its placeholders and of the named sizes."""
+    return _Evaluator(dict(values), dict(sizes or {})).tensor(tensor)
+
+
+class _Evaluator:
+    def __init__(self, values: dict[Tensor, np.ndarray], sizes: dict[str, int]):
+        self.values, self.sizes = values, sizes
+
+    def tensor(self, tensor: Tensor) -> np.ndarray:
+        if tensor not in self.values:
+            shape = tuple(int(self.expr(d, {})) if isinstance(d, PrimExpr) else d for d in tensor.shape)
+            grid = {
+                axis: np.arange(extent).reshape([-1 if k == j else 1 for j in range(len(shape))])
+                for k, (axis, extent) in enumerate(zip(tensor.axes, shape, strict=True))
+            }
+            with np.errstate(all="ignore"):
+                value = np.asarray(self.expr(tensor.body, grid))
+            self.values[tensor] = np.broadcast_to(value, shape).astype(_np(tensor.dtype))
+        return self.values[tensor]
+
+    def expr(self, e: PrimExpr, grid: Grid) -> np.ndarray:
+        return _RULES[type(e)](self, e, grid)
+
+    def binary(self, e: Binary, grid: Grid) -> np.ndarray:
+        a, b = self.expr(e.left, grid), self.expr(e.right, grid)
+        if e.op == "div":
+            return np.floor_divide(a, b) if np.asarray(a).dtype.kind in "iu" else np.divide(a, b)
+        return _BINARY[e.op](a, b)
+
+    def intrinsic(self, e: Intrinsic, grid: Grid) -> np.ndarray:
+        args = [self.expr(a, grid) for a in e.args]
+        return (_INTRINSIC.get(e.name) or getattr(np, e.name))(*args)
+
+    def load(self, e: Load, grid: Grid) -> np.ndarray:
+        source = self.tensor(e.tensor)
+        index = [np.clip(self.expr(i, grid), 0, max(n - 1, 0)) for i, n in zip(e.indices, source.shape, strict=True)]
+        return source[tuple(index)] if source.ndim else source
+
+    def reduce(self, e: Reduce, grid: Grid) -> np.ndarray:
+        """Reduction axes become trailing dimensions of the grid."""
+        extents = [int(self.expr(a.extent, {})) if isinstance(a.extent, PrimExpr) else a.extent for a in e.axes]
+        n = len(extents)
+        inner = {axis: value.reshape(value.shape + (1,) * n) for axis, value in grid.items()}
+        rank = max((v.ndim for v in inner.values()), default=n)
+        for k, (axis, extent) in enumerate(zip(e.axes, extents, strict=True)):
+            inner[axis] = np.arange(extent).reshape([-1 if j == rank - n + k else 1 for j in range(rank)])
+        body = np.asarray(self.expr(e.body, inner))
+        lead = np.broadcast_shapes(*(v.shape for v in grid.values())) if grid else ()
+        body = np.broadcast_to(body, lead + tuple(extents)) if body.ndim <= rank else body
+        if e.kind.startswith("arg"):
+            return getattr(np, e.kind)(body, axis=-1)
+        return _REDUCE[e.kind](body, axis=tuple(range(-n, 0))).astype(body.dtype)
+
+
+def _np(dtype: str) -> np.dtype:
+    return np.dtype(dtype)
+
+
+_RULES: dict[type, Callable[..., np.ndarray]] = {
+    Const: lambda s, e, g: np.asarray(e.value, _np(e.dtype)),
+    Index: lambda s, e, g: g[e],
+    Size: lambda s, e, g: np.asarray(s.sizes[e.name]),
+    Binary: _Evaluator.binary,
+    Intrinsic: _Evaluator.intrinsic,
+    Cast: lambda s, e, g: s.expr(e.value, g).astype(_np(e.dtype)),
+    Select: lambda s, e, g: np.where(s.expr(e.cond, g), s.expr(e.then, g), s.expr(e.otherwise, g)),
+    Load: _Evaluator.load,
+    Reduce: _Evaluator.reduce,
+}

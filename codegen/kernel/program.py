@@ -1,0 +1,49 @@
+"""A function as generated code sees it: placeholders, constants, and stages that each fill one tensor.
+
+Made by ``byoc.codegen.kernel.lower`` from a Relay function; read by the writers of C and of OpenCL. The identity of a
+``te.Tensor`` is the identity of a buffer. Every stage loads only from inputs, constants and earlier stages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from byoc.runtime.ndarray import NDArray
+from byoc.runtime.signature import Signature
+from byoc.te import Tensor
+
+
+@dataclass(frozen=True)
+class Group:
+    """Stages that were fused: they become one C function, or one kernel a stage in OpenCL.
+
+    ``name`` is a C identifier, unique in the program (``fused_nn_conv2d_add_nn_relu``); ``origin`` the names of the
+    ONNX nodes that it computes.
+    """
+
+    name: str
+    origin: tuple[str, ...]
+    stages: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """One symbol: its inputs, constants, outputs (stages, in order) and groups in execution order."""
+
+    symbol: str
+    signature: Signature
+    inputs: tuple[Tensor, ...]
+    constants: tuple[tuple[Tensor, NDArray], ...]
+    outputs: tuple[Tensor, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The names of the sizes known at run time, in the order in which they are passed."""
+        specs = (*self.signature.inputs, *self.signature.outputs)
+        return tuple(dict.fromkeys(d for spec in specs for d in spec.shape if isinstance(d, str)))
+
+    @property
+    def temporaries(self) -> tuple[Tensor, ...]:
+        """Every stage that is not an output: buffers that live only during a run."""
+        return tuple(s for g in self.groups for s in g.stages if s not in self.outputs)

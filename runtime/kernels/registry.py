@@ -1,0 +1,68 @@
+"""The table of numpy kernels: the reference meaning of every operator, and the host's last resort.
+
+A kernel takes its tensors as positional arguments (a tuple argument as a list) and its attributes as keywords, and
+returns an array or a tuple of arrays. The annotations of the keywords are the types of the attributes, from which
+the text form that a JSON graph carries is read back.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from byoc.runtime.errors import KernelError
+
+Arrays = np.ndarray | tuple[np.ndarray, ...]
+KernelFunction = Callable[..., Arrays]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel by its name, with the attributes that it takes (name to annotation) and those that have a default."""
+
+    name: str
+    function: KernelFunction
+    attributes: Mapping[str, str]
+    required: frozenset[str]
+
+    def __call__(self, *arrays: object, **attrs: object) -> Arrays:
+        """Run on arrays; attributes that the kernel does not name are ignored, a missing one is a KernelError."""
+        missing = self.required - attrs.keys()
+        if missing:
+            raise KernelError(f"kernel {self.name}: attribute {', '.join(sorted(missing))} is missing")
+        return self.function(*arrays, **{k: attrs[k] for k in self.attributes if k in attrs})
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def kernel(*names: str) -> Callable[[KernelFunction], KernelFunction]:
+    """Register a numpy kernel under one or several operator names. Raises KernelError for a taken name."""
+
+    def register(function: KernelFunction) -> KernelFunction:
+        keywords = [
+            p for p in inspect.signature(function).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY
+        ]
+        attributes = {p.name: str(p.annotation) for p in keywords}
+        required = frozenset(p.name for p in keywords if p.default is inspect.Parameter.empty)
+        for name in names:
+            if name in KERNELS:
+                raise KernelError(f"kernel {name!r} is registered twice")
+            KERNELS[name] = Kernel(name, function, attributes, required)
+        return function
+
+    return register
+
+
+def get_kernel(name: str) -> Kernel:
+    """The kernel *name*. Raises KernelError with the nearest names."""
+    try:
+        return KERNELS[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, KERNELS, n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise KernelError(f"there is no numpy kernel for {name!r}{hint}") from None
