@@ -6,6 +6,7 @@ saves itself as named members (bytes) and is loaded from them by its type key; n
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from byoc.runtime.errors import ArtifactError, UserError
@@ -67,6 +68,10 @@ class Module:
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         """Give *symbol* its constants; called once before its first use, by the metadata module."""
 
+    def unavailable(self) -> str | None:
+        """One sentence when this module cannot run on this machine (no device, another processor), else None."""
+        return None
+
     def save(self) -> dict[str, bytes]:
         """The module's own content (imports aside) as members by relative file name."""
         raise NotImplementedError
@@ -97,9 +102,6 @@ LOADERS: dict[str, str] = {
     "c": "byoc.runtime.dso.module:DsoModule",
     "json": "byoc.runtime.json.module:JsonModule",
     "opencl": "byoc.runtime.opencl.module:OpenCLModule",
-    "numpy": "byoc.runtime.kernels.module:NumpyModule",
-    "metadata": "byoc.runtime.metadata:MetadataModule",
-    "graph_executor": "byoc.runtime.graph_executor:GraphExecutorFactory",
 }
 
 
@@ -114,8 +116,6 @@ def register_module_loader(type_key: str, location: str) -> None:
 
 def module_class(type_key: str) -> type[Module]:
     """The class that loads modules of *type_key*, imported when first needed. Raises ArtifactError for an unknown key."""
-    import importlib
-
     if type_key not in LOADERS:
         raise ArtifactError(
             f"nothing here loads modules of type {type_key!r}; known: {', '.join(LOADERS)}; "

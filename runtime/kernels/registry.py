@@ -22,12 +22,42 @@ KernelFunction = Callable[..., Arrays]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel by its name, with the attributes that it takes (name to annotation) and those that have a default."""
+    """A kernel by its name, the attributes that it takes (name to annotation) and those without a default.
+
+    ``tuple_argument`` is the position of the one argument that is a list of arrays, or None.
+    """
 
     name: str
     function: KernelFunction
     attributes: Mapping[str, str]
     required: frozenset[str]
+    positional: int = 0
+    tuple_argument: int | None = None
+
+    @staticmethod
+    def of(name: str, function: KernelFunction) -> Kernel:
+        """The kernel that *function* is, read from its signature."""
+        parameters = inspect.signature(function).parameters.values()
+        keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        arrays = [p for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        lists = [k for k, p in enumerate(arrays) if str(p.annotation).lower().startswith(("list", "sequence", "tuple"))]
+        return Kernel(
+            name,
+            function,
+            {p.name: str(p.annotation) for p in keywords},
+            frozenset(p.name for p in keywords if p.default is inspect.Parameter.empty),
+            len(arrays),
+            lists[0] if lists else None,
+        )
+
+    def regroup(self, arrays: list[np.ndarray]) -> list[object]:
+        """A flat list of inputs as this kernel takes them: those of its tuple argument as one list."""
+        at = self.tuple_argument
+        if at is None:
+            return list(arrays)
+        after = self.positional - at - 1
+        stop = len(arrays) - after
+        return [*arrays[:at], arrays[at:stop], *arrays[stop:]]
 
     def __call__(self, *arrays: object, **attrs: object) -> Arrays:
         """Run on arrays; attributes that the kernel does not name are ignored, a missing one is a KernelError."""
@@ -44,15 +74,10 @@ def kernel(*names: str) -> Callable[[KernelFunction], KernelFunction]:
     """Register a numpy kernel under one or several operator names. Raises KernelError for a taken name."""
 
     def register(function: KernelFunction) -> KernelFunction:
-        keywords = [
-            p for p in inspect.signature(function).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY
-        ]
-        attributes = {p.name: str(p.annotation) for p in keywords}
-        required = frozenset(p.name for p in keywords if p.default is inspect.Parameter.empty)
         for name in names:
             if name in KERNELS:
                 raise KernelError(f"kernel {name!r} is registered twice")
-            KERNELS[name] = Kernel(name, function, attributes, required)
+            KERNELS[name] = Kernel.of(name, function)
         return function
 
     return register

@@ -1,0 +1,161 @@
+"""The artefact: one zip file, its members stored uncompressed and aligned, so that weights are mapped and not copied.
+
+``manifest.json`` comes first: the schema's version, what made the file, what it needs, and the SHA-256 of every other
+member. The same content gives the same bytes. Nothing in it is executed to read it; there is no pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import mmap
+import os
+import struct
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from byoc.runtime.errors import ArtifactError, UserError
+
+SCHEMA_VERSION = 1
+JSON_GRAPH_VERSION = 1
+ALIGNMENT = 64
+MANIFEST = "manifest.json"
+FORMAT = "byoc-artifact"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_LOCAL_HEADER = 30
+_PADDING_FIELD = 0xD935  # the extra field that Android's zipalign uses for padding
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The manifest, and every member as a view of the mapped file."""
+
+    manifest: Mapping[str, object]
+    members: Mapping[str, memoryview]
+
+
+def write_artifact(path: Path, manifest: Mapping[str, object], members: Mapping[str, bytes]) -> Path:
+    """Write the file whole or not at all. Raises UserError when the folder cannot be written."""    full = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "json_graph_version": JSON_GRAPH_VERSION,
+        **manifest,
+        "members": {n: {"sha256": hashlib.sha256(d).hexdigest(), "bytes": len(d)} for n, d in members.items()},
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in {MANIFEST: json.dumps(full, indent=1).encode(), **members}.items():
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.external_attr = 0o644 << 16
+            padding = -(buffer.tell() + _LOCAL_HEADER + len(name.encode()) + 4) % ALIGNMENT
+            info.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
+            archive.writestr(info, data)
+    _replace(path, buffer.getvalue())
+    return path
+
+
+def _replace(path: Path, data: bytes) -> None:
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    except OSError as error:
+        raise UserError(f"{path}: the folder cannot be written ({error.strerror}); choose another") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        os.unlink(temporary)
+        raise UserError(f"{path}: the file cannot be written ({error.strerror})") from error
+
+
+def read_artifact(path: Path) -> Artifact:
+    """Map *path* and check it: format, schema version, and the hash of every member.
+
+    Raises ArtifactError with one sentence for whatever is wrong.
+    """
+    view = _map(path)
+    try:
+        with zipfile.ZipFile(_Reader(view)) as archive:
+            members = {info.filename: _member(view, info) for info in archive.infolist()}
+        manifest = json.loads(bytes(members[MANIFEST]))
+        if not isinstance(manifest, dict):
+            raise ValueError("the manifest is not an object")
+    except KeyError as error:
+        raise ArtifactError(f"{path}: there is no {MANIFEST} in it; this is not a byoc artefact") from error
+    except (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError) as error:
+        raise ArtifactError(f"{path}: not a byoc artefact, or a damaged one ({error}); save the model again") from error
+    _check(path, manifest, members)
+    return Artifact(manifest, members)
+
+
+def _map(path: Path) -> memoryview:
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                raise ArtifactError(f"{path}: the file is empty; save the model again")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise ArtifactError(f"{path}: the artefact cannot be read ({error.strerror})") from error
+
+
+class _Reader(io.RawIOBase):
+    """A file over a memory view, for zipfile: reads the directory only."""
+
+    def __init__(self, view: memoryview):
+        self._view, self._position = view, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._position = (0, self._position, len(self._view))[whence] + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        stop = len(self._view) if size is None or size < 0 else self._position + size
+        data = bytes(self._view[self._position : stop])
+        self._position += len(data)
+        return data
+
+
+def _member(view: memoryview, info: zipfile.ZipInfo) -> memoryview:
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"member {info.filename} is compressed")
+    header = info.header_offset
+    name_length, extra_length = struct.unpack("<HH", view[header + 26 : header + 30])
+    start = header + _LOCAL_HEADER + name_length + extra_length
+    if start + info.file_size > len(view):
+        raise ValueError(f"member {info.filename} is cut off")
+    return view[start : start + info.file_size]
+
+
+def _check(path: Path, manifest: Mapping[str, object], members: Mapping[str, memoryview]) -> None:
+    if manifest.get("format") != FORMAT:
+        raise ArtifactError(f"{path}: its manifest is not one of a byoc artefact")
+    version = manifest.get("schema_version")
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise ArtifactError(
+            f"{path}: written with schema {version}, this byoc reads up to {SCHEMA_VERSION}; upgrade byoc"
+        )
+    listed = manifest.get("members")
+    if not isinstance(listed, dict):
+        raise ArtifactError(f"{path}: its manifest lists no members; save the model again")
+    for name, entry in listed.items():
+        if name not in members:
+            raise ArtifactError(f"{path}: member {name} is missing; save the model again")
+        if hashlib.sha256(members[name]).hexdigest() != entry.get("sha256"):
+            raise ArtifactError(f"{path}: member {name} is damaged (its SHA-256 differs); save the model again")
+    extra = sorted(set(members) - set(listed) - {MANIFEST})
+    if extra:
+        raise ArtifactError(f"{path}: member {extra[0]} is not in the manifest; save the model again")

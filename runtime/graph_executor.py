@@ -1,0 +1,223 @@
+"""The graph executor: nodes in topological order, each a function of the library, over one planned arena.
+
+The graph is Relay's JSON layout (``nodes``, ``arg_nodes``, ``heads``, ``node_row_ptr``, ``attrs``). Everything that can be
+decided before a run is: shapes are bound to the sizes of the inputs, buffers placed, and each node becomes a call without
+arguments. A run then only calls them. Named dimensions are bound anew when an input changes its shape. A node whose
+shapes are known only afterwards is marked ``dynamic`` and returns its outputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from byoc.runtime.errors import InputError, InternalError, UserError
+from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.module import Module, PackedFunction
+from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.signature import TensorSpec
+
+RESHAPE = "__nop"
+Entry = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the graph; ``function`` is empty for an input."""
+
+    name: str
+    function: str
+    inputs: tuple[Entry, ...]
+    outputs: tuple[Entry, ...]
+    dynamic: bool = False
+
+
+class Graph:
+    """A graph read from its JSON form: nodes, the spec of every entry, inputs and heads."""
+
+    def __init__(self, data: Mapping[str, object]):
+        rows: Sequence[int] = data["node_row_ptr"]  # type: ignore[assignment]
+        attrs: Mapping[str, Sequence[object]] = data["attrs"]  # type: ignore[assignment]
+        shapes, dtypes = attrs["shape"][1], attrs["dltype"][1]
+        self.nodes: list[Node] = []
+        self.specs: dict[Entry, TensorSpec] = {}
+        for index, raw in enumerate(data["nodes"]):  # type: ignore[arg-type, var-annotated]
+            outputs = tuple((index, k) for k in range(rows[index + 1] - rows[index]))
+            for k, entry in enumerate(outputs):
+                position = rows[index] + k
+                self.specs[entry] = TensorSpec(raw["name"], tuple(shapes[position]), dtypes[position])  # type: ignore[index]
+            info = raw.get("attrs", {})
+            self.nodes.append(
+                Node(
+                    raw["name"],
+                    info.get("func_name", ""),
+                    tuple((nid, k) for nid, k, _ in raw["inputs"]),
+                    outputs,
+                    info.get("dynamic") == "1",
+                )
+            )
+        self.inputs = [self.nodes[i] for i in data["arg_nodes"]]  # type: ignore[union-attr]
+        self.heads: list[Entry] = [(nid, k) for nid, k, _ in data["heads"]]  # type: ignore[union-attr]
+
+    @property
+    def calls(self) -> list[Node]:
+        """The nodes that call a function, in order."""
+        return [node for node in self.nodes if node.function]
+
+
+class GraphExecutor:
+    """Runs one graph over the functions of a module tree; not for two threads at once.
+
+    ``set_input``, ``run``, ``get_output``, or calling the executor with all inputs. *params* gives values to inputs that
+    the caller does not set. Raises InputError for an input that is missing, unknown, or of another shape or dtype.
+    """
+
+    def __init__(self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None):
+        self.graph = graph
+        self._functions = {node.function: module[node.function] for node in graph.calls if node.function != RESHAPE}
+        self._values: dict[str, np.ndarray] = {}
+        self._names = [node.name for node in graph.inputs]
+        self._sizes: dict[str, int] | None = None
+        self._buffers: dict[Entry, np.ndarray] = {}
+        self._steps: list[Callable[[], object]] = []
+        self.memory = MemoryPlan((), 0)
+        for name, value in (params or {}).items():
+            self.set_input(name, value)
+
+    def set_input(self, key: str | int, value: object) -> None:
+        """Set an input by its name or position; the value is taken over when the graph runs."""
+        name = self._names[key] if isinstance(key, int) and 0 <= key < len(self._names) else key
+        if name not in self._names:
+            raise InputError(f"the model has no input {key!r}; its inputs are {', '.join(self._names)}")
+        self._values[name] = np.asarray(from_any(value))
+
+    def run(self, **inputs: object) -> None:
+        """Run the graph on the inputs that are set. Raises InputError when one is missing or does not fit."""
+        for name, value in inputs.items():
+            self.set_input(name, value)
+        self._bind()
+        for node in self.graph.inputs:
+            np.copyto(self._buffers[node.outputs[0]], self._values[node.name])
+        for step in self._steps:
+            step()
+
+    def get_output(self, index: int = 0) -> NDArray:
+        """Output *index* of the last run: a view that the next run overwrites. Raises UserError before a run."""
+        if not self._steps and not self._buffers:
+            raise UserError("there is no output yet: call run first")
+        return NDArray(self._buffers[self.graph.heads[index]])
+
+    def get_num_outputs(self) -> int:
+        """How many outputs the graph has."""
+        return len(self.graph.heads)
+
+    def get_num_inputs(self) -> int:
+        """How many inputs the graph has."""
+        return len(self._names)
+
+    def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
+        """Set *inputs*, run, and return copies of all outputs."""
+        self.run(**inputs)
+        return [self._buffers[head].copy() for head in self.graph.heads]
+
+    def _bind(self) -> None:
+        sizes: dict[str, int] = {}
+        for node in self.graph.inputs:
+            if node.name not in self._values:
+                missing = [n for n in self._names if n not in self._values]
+                raise InputError(f"input {', '.join(map(repr, missing))} is missing; the inputs are {', '.join(self._names)}")
+            self.graph.specs[node.outputs[0]].bind(self._values[node.name], sizes)
+        if sizes != self._sizes:
+            self._allocate(sizes)
+            self._steps = [self._prepare(node) for node in self.graph.calls]
+            self._sizes = sizes
+
+    def _allocate(self, sizes: Mapping[str, int]) -> None:
+        """Place every entry of known shape: intermediates in one arena, inputs and outputs in buffers of their own."""
+        shapes = {
+            entry: spec.concrete_shape(sizes) for entry, spec in self.graph.specs.items() if None not in spec.shape
+        }
+        roots = self._storage_roots(shapes)
+        own = {roots[node.outputs[0]] for node in self.graph.inputs} | {roots[h] for h in self.graph.heads if h in roots}
+        lifetimes = self._lifetimes(shapes, roots, own)
+        self.memory = plan_memory(list(lifetimes.values()))
+        arena = np.empty(self.memory.total + 64, np.uint8)
+        base = -arena.ctypes.data % 64
+        offsets = dict(zip(lifetimes, self.memory.offsets, strict=True))
+        storage = {
+            root: _view(arena, base + offsets[root], shapes[root], self._dtype(root))
+            if root in offsets
+            else _aligned_empty(shapes[root], self._dtype(root))
+            for root in dict.fromkeys(roots.values())
+        }
+        self._buffers = {entry: storage[roots[entry]].reshape(shape) for entry, shape in shapes.items()}
+
+    def _dtype(self, entry: Entry) -> np.dtype:
+        return numpy_dtype(self.graph.specs[entry].dtype)
+
+    def _storage_roots(self, shapes: Mapping[Entry, tuple[int, ...]]) -> dict[Entry, Entry]:
+        """The entry whose memory each entry uses: its own, but for reshapes that of their input."""
+        roots = {entry: entry for entry in shapes}
+        for node in self.graph.calls:
+            if node.function == RESHAPE:
+                roots[node.outputs[0]] = roots[node.inputs[0]]
+        return roots
+
+    def _lifetimes(
+        self, shapes: Mapping[Entry, tuple[int, ...]], roots: Mapping[Entry, Entry], own: set[Entry]
+    ) -> dict[Entry, Lifetime]:
+        first: dict[Entry, int] = {}
+        last: dict[Entry, int] = {}
+        for step, node in enumerate(self.graph.calls):
+            for entry in (*node.inputs, *node.outputs):
+                root = roots.get(entry)
+                if root is not None and root not in own:
+                    first.setdefault(root, step)
+                    last[root] = step
+        return {
+            root: Lifetime(math.prod(shapes[root]) * self._dtype(root).itemsize, first[root], last[root])
+            for root in first
+        }
+
+    def _prepare(self, node: Node) -> Callable[[], object]:
+        if node.function == RESHAPE:
+            return _nothing
+        function = self._functions[node.function]
+        if node.dynamic:
+            return functools.partial(self._run_dynamic, function, node)
+        arrays = [self._buffers[e] for e in (*node.inputs, *node.outputs)]
+        bind = getattr(function, "bind", None)
+        return bind(arrays) if bind is not None else functools.partial(function, *map(NDArray, arrays))
+
+    def _run_dynamic(self, function: PackedFunction, node: Node) -> None:
+        """Call a function that returns its outputs; those of known shape go to their planned place."""
+        results = function.call_returning([self._buffers[e] for e in node.inputs])  # type: ignore[attr-defined]
+        for entry, result in zip(node.outputs, results, strict=True):
+            if None in self.graph.specs[entry].shape:
+                self._buffers[entry] = result
+            elif result.shape != self._buffers[entry].shape:
+                raise InternalError(f"{node.name}: planned {self._buffers[entry].shape}, computed {result.shape}")
+            else:
+                np.copyto(self._buffers[entry], result)
+
+
+def _nothing() -> None:
+    """A reshape that shares storage has nothing to do."""
+
+
+def _view(arena: np.ndarray, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    count = math.prod(shape)
+    if dtype.hasobject:
+        return np.empty(shape, dtype)
+    return np.frombuffer(arena, dtype, count, offset).reshape(shape)
+
+
+def _aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if dtype.hasobject:
+        return np.empty(shape, dtype)
+    raw = np.empty(math.prod(shape) * dtype.itemsize + 64, np.uint8)
+    return _view(raw, -raw.ctypes.data % 64, shape, dtype)

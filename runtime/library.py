@@ -1,0 +1,135 @@
+"""A compiled model: what ``byoc.compile`` gives and ``byoc.runtime.load`` loads.
+
+It holds the graph, the module tree and what the model takes and gives; any number of threads may call it, each
+with an executor of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from byoc.runtime.artifact import read_artifact, write_artifact
+from byoc.runtime.errors import ArtifactError, InputError
+from byoc.runtime.graph_executor import Graph, GraphExecutor
+from byoc.runtime.metadata import MetadataModule
+from byoc.runtime.module import Module, module_class
+from byoc.runtime.signature import TensorSpec
+from byoc.runtime.weights import read_weights, write_weights
+
+GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
+
+
+class Library:
+    """A model ready to run.
+
+    ``lib(x)`` takes the inputs in their order and returns the output (a list when there are several);
+    ``lib.run({name: array})`` takes them by name and returns the list of outputs.
+    """
+
+    def __init__(
+        self,
+        graph: Mapping[str, object],
+        module: MetadataModule,
+        output_names: Sequence[str],
+        report: Mapping[str, object] | None = None,
+    ):
+        self.graph_json = graph
+        self.module = module
+        self.report = dict(report or {})
+        self._graph = Graph(graph)
+        self.inputs: tuple[TensorSpec, ...] = tuple(self._graph.specs[n.outputs[0]] for n in self._graph.inputs)
+        self.outputs: tuple[TensorSpec, ...] = tuple(
+            TensorSpec(name, self._graph.specs[head].shape, self._graph.specs[head].dtype)
+            for name, head in zip(output_names, self._graph.heads, strict=True)
+        )
+        self._idle: deque[GraphExecutor] = deque()
+
+    def executor(self) -> GraphExecutor:
+        """A new graph executor over this library."""
+        return GraphExecutor(self._graph, self.module)
+
+    def run(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
+        """All outputs for *inputs* by name. Raises InputError naming the input that does not fit."""
+        unknown = [name for name in inputs if name not in {s.name for s in self.inputs}]
+        if unknown:
+            raise InputError(
+                f"the model has no input {unknown[0]!r}; its inputs are {', '.join(s.name for s in self.inputs)}"
+            )
+        try:
+            executor = self._idle.pop()
+        except IndexError:
+            executor = self.executor()
+        try:
+            return executor(inputs)
+        finally:
+            self._idle.append(executor)
+
+    def __call__(self, *inputs: object) -> np.ndarray | list[np.ndarray]:
+        if len(inputs) != len(self.inputs):
+            names = ", ".join(f"{s.name}{s}" for s in self.inputs)
+            raise InputError(f"the model takes {len(self.inputs)} inputs ({names}), got {len(inputs)}")
+        outputs = self.run({spec.name: value for spec, value in zip(self.inputs, inputs, strict=True)})
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    @property
+    def lib(self) -> Module:
+        """The root of the module tree."""
+        return self.module
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the artefact to *path* whole or not at all, and return the path."""
+        modules = [
+            {"type_key": m.type_key, "symbols": list(m.symbols), "path": f"modules/{k}_{m.type_key}"}
+            for k, m in enumerate(self.module.imports)
+        ]
+        members: dict[str, bytes] = {
+            GRAPH_MEMBER: json.dumps(self.graph_json, indent=1).encode(),
+            WEIGHTS_MEMBER: write_weights(self.module.constant_arrays),
+            REPORT_MEMBER: json.dumps(self.report, indent=1).encode(),
+        }
+        for name, data in self.module.save().items():
+            members[f"metadata/{name}"] = data
+        for entry, module in zip(modules, self.module.imports, strict=True):
+            for name, data in module.save().items():
+                members[f"{entry['path']}/{name}"] = data
+        manifest = {
+            "modules": modules,
+            "inputs": [s.to_json() for s in self.inputs],
+            "outputs": [s.to_json() for s in self.outputs],
+            "producer": {"name": "byoc", "version": importlib.metadata.version("byoc")},
+            "requires": sorted({m.type_key for m in self.module.imports}),
+        }
+        return write_artifact(Path(path), manifest, members)
+
+
+def load(path: str | os.PathLike[str]) -> Library:
+    """Load an artefact that ``Library.save`` wrote; needs no compiler.
+
+    Raises ArtifactError for a damaged file, a newer schema, or a missing member, and DeviceError for a missing device,
+    before anything runs.
+    """
+    artifact = read_artifact(Path(path))
+    manifest, members = artifact.manifest, artifact.members
+    for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
+        if needed not in members:
+            raise ArtifactError(f"{path}: member {needed} is missing; the file was not written by Library.save")
+    root = MetadataModule.with_constants(_below(members, "metadata"), read_weights(members[WEIGHTS_MEMBER], str(path)))
+    for entry in manifest["modules"]:  # type: ignore[attr-defined]
+        module = module_class(entry["type_key"]).load(_below(members, entry["path"]))
+        problem = module.unavailable()
+        if problem:
+            raise ArtifactError(f"{path}: module {entry['path']} cannot run here: {problem}")
+        root.import_module(module)
+    outputs = [str(o["name"]) for o in manifest["outputs"]]  # type: ignore[attr-defined]
+    return Library(json.loads(bytes(members[GRAPH_MEMBER])), root, outputs, json.loads(bytes(members[REPORT_MEMBER])))
+
+
+def _below(members: Mapping[str, memoryview], folder: str) -> dict[str, memoryview]:
+    return {name[len(folder) + 1 :]: data for name, data in members.items() if name.startswith(folder + "/")}

@@ -1,0 +1,89 @@
+"""The metadata module: the root of a library's tree.
+
+It owns every constant once, whatever number of symbols use it, and gives each symbol its constants once, on first use,
+from any number of threads. Source: TVM's ConstLoaderModule, whose place it takes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+
+from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.module import Members, Module, PackedFunction
+from byoc.runtime.ndarray import NDArray
+
+
+class MetadataModule(Module):
+    """Constants by key, for each symbol the keys that it needs, and the modules that have the symbols.
+
+    Raises ArtifactError when a symbol needs a constant that is not there.
+    """
+
+    type_key = "metadata"
+
+    def __init__(self, constants: Mapping[str, NDArray], needs: Mapping[str, Sequence[str]]):
+        super().__init__()
+        self.constant_arrays = dict(constants)
+        self.needs = {symbol: tuple(keys) for symbol, keys in needs.items()}
+        for symbol, keys in self.needs.items():
+            missing = [k for k in keys if k not in self.constant_arrays]
+            if missing:
+                raise ArtifactError(f"symbol {symbol!r} needs the constant {missing[0]!r}, which is not there")
+        self._owners: dict[str, Module] = {}
+        self._ready: set[str] = set()
+        self._lock = threading.RLock()
+
+    def import_module(self, module: Module) -> None:
+        """Hang *module* below. Raises UserError when it has a symbol that another module has already."""
+        for inner in module.walk():
+            for symbol in inner.symbols:
+                if symbol in self._owners:
+                    raise UserError(f"two modules have a function {symbol!r}; give one region another name")
+                self._owners[symbol] = inner
+        super().import_module(module)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants, each counted once."""
+        return sum(a.nbytes for a in self.constant_arrays.values())
+
+    def owner(self, symbol: str) -> Module | None:
+        """The module below that has *symbol*."""
+        return self._owners.get(symbol)
+
+    def constants(self) -> Mapping[str, Sequence[str]]:
+        return self.needs
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
+        """The function *name* of a module below, its constants given; None where there is none."""
+        owner = self._owners.get(name)
+        if owner is None:
+            return None
+        self.ensure_initialized(name)
+        return owner.get_function(name)
+
+    def ensure_initialized(self, symbol: str) -> None:
+        """Give *symbol* its constants unless it has them."""
+        if symbol in self._ready:
+            return
+        with self._lock:
+            if symbol not in self._ready:
+                keys = self.needs.get(symbol, ())
+                if keys:
+                    self._owners[symbol].initialize(symbol, [self.constant_arrays[k] for k in keys])
+                self._ready.add(symbol)
+
+    def save(self) -> dict[str, bytes]:
+        """The table of needs; the constants themselves are the artefact's ``weights.safetensors``."""
+        return {"constants.json": json.dumps({s: list(k) for s, k in self.needs.items()}, indent=1).encode()}
+
+    @classmethod
+    def load(cls, members: Members) -> Module:
+        raise ArtifactError("a metadata module is loaded together with its constants: use byoc.runtime.load")
+
+    @classmethod
+    def with_constants(cls, members: Members, constants: Mapping[str, NDArray]) -> MetadataModule:
+        """The module from its saved table and the constants. Raises ArtifactError when one is missing."""
+        return cls(constants, json.loads(bytes(members["constants.json"])))
