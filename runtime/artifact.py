@@ -39,7 +39,8 @@ class Artifact:
 
 
 def write_artifact(path: Path, manifest: Mapping[str, object], members: Mapping[str, bytes]) -> Path:
-    """Write the file whole or not at all. Raises UserError when the folder cannot be written."""    full = {
+    """Write the file whole or not at all. Raises UserError when the folder cannot be written."""
+    full = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
         "json_graph_version": JSON_GRAPH_VERSION,
