@@ -298,10 +298,21 @@ def walk(expr: PrimExpr) -> Iterator[PrimExpr]:
 
 
 def map_expr(expr: PrimExpr, leaf: Callable[[PrimExpr], PrimExpr | None]) -> PrimExpr:
-    """*expr* with every node for which *leaf* gives another replaced by it, top down."""
-    replaced = leaf(expr)
-    if replaced is not None:
-        return replaced
-    inner = operands(expr)
-    new = [map_expr(e, leaf) for e in inner]
-    return expr if all(a is b for a, b in zip(inner, new, strict=True)) else _WITH_OPERANDS[type(expr)](expr, new)
+    """*expr* with every node for which *leaf* gives another replaced by it, top down; what was shared stays shared."""
+    return _map_expr(expr, leaf, {})
+
+
+def _map_expr(
+    expr: PrimExpr, leaf: Callable[[PrimExpr], PrimExpr | None], memo: dict[int, PrimExpr]
+) -> PrimExpr:
+    known = memo.get(id(expr))
+    if known is not None:
+        return known
+    result = leaf(expr)
+    if result is None:
+        inner = operands(expr)
+        new = [_map_expr(e, leaf, memo) for e in inner]
+        same = all(a is b for a, b in zip(inner, new, strict=True))
+        result = expr if same else _WITH_OPERANDS[type(expr)](expr, new)
+    memo[id(expr)] = result
+    return result
