@@ -1,0 +1,66 @@
+"""The graph language, under the names that Relay's users know. Source: ``tvm.relay``.
+
+Expressions, types, text and functors are here at once; sub-modules and the builders of operators (``relay.add``,
+``relay.nn.conv2d``) are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from byoc.ir.attrs import Attrs, DictAttrs
+from byoc.ir.expr import GlobalVar
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.span import SequentialSpan, SourceName, Span
+from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
+from byoc.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+    const,
+    var,
+)
+from byoc.relay.text import astext
+
+RelayRefType = RefType
+
+# name -> the module that it is or that defines it, loaded on first use
+_SUBMODULES = {
+    name: f"byoc.relay.{name}"
+    for name in ("analysis", "dataflow_pattern", "frontend", "interpreter", "op", "text", "transform", "traverse")
+}
+_OP_MODULES = {"nn": "byoc.relay.op.nn", "image": "byoc.relay.op.image", "annotation": "byoc.relay.op.annotation"}
+
+__all__ = [
+    "Any", "Attrs", "Call", "Constant", "DictAttrs", "Expr", "FuncType", "Function", "GlobalVar", "IRModule", "If",
+    "Let", "Op", "RefCreate", "RefRead", "RefType", "RefWrite", "RelayRefType", "SequentialSpan", "SourceName", "Span",
+    "TensorType", "Tuple", "TupleGetItem", "TupleType", "Type", "Var", "astext", "const", "var",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:
+        return importlib.import_module(_SUBMODULES[name])
+    if name.startswith("__"):
+        raise AttributeError(name)
+    op = importlib.import_module("byoc.relay.op")
+    if name in _OP_MODULES:
+        return getattr(op, name) if hasattr(op, name) else importlib.import_module(_OP_MODULES[name])
+    if hasattr(op, name):
+        return getattr(op, name)
+    raise AttributeError(f"byoc.relay has no name {name!r}: neither a class, a sub-module nor an operator")
+
+
+def __dir__() -> list[str]:
+    op = importlib.import_module("byoc.relay.op")
+    return sorted({*__all__, *_SUBMODULES, *_OP_MODULES, *getattr(op, "__all__", ())})

@@ -1,0 +1,5 @@
+"""Relay's text format, both ways: :func:`astext` prints, :func:`parse` reads."""
+
+from byoc.relay.text.printer import astext
+
+__all__ = ["astext"]
