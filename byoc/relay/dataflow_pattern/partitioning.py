@@ -1,0 +1,85 @@
+"""Partitioning: each disjoint match becomes a function that is called in its place. Source: ``DFPattern.partition``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.registry import register_func
+from byoc.ir.span import merge_spans
+from byoc.relay.dataflow_pattern import patterns as p
+from byoc.relay.dataflow_pattern.grouper import Group, Grouper
+from byoc.relay.dataflow_pattern.indexed_graph import PARTITIONED, IndexedGraph
+from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from byoc.relay.traverse import children
+from byoc.relay.typed_rewrite import keep_type, typed_function, typed_rebuild
+
+
+def _call_name(call: Call) -> str:
+    return f"{call.op.name}_" if isinstance(call.op, Op) else "Call_"
+
+
+# node class -> what it adds to the name of the pattern that a function was made from
+_NAMES: dict[type, Callable[..., str]] = {
+    Call: _call_name,
+    Tuple: lambda e: "Tuple_",
+    TupleGetItem: lambda e: f"TupleGetItem{e.index}_",
+    Function: lambda e: "Function",
+    Let: lambda e: "Let_",
+    If: lambda e: "If_",
+}
+
+
+def partition_pattern(
+    pattern: p.DFPattern,
+    expr: RelayExpr,
+    attrs: Mapping[str, object] | None = None,
+    check: p.Check | None = None,
+) -> RelayExpr:
+    """*expr* with each disjoint match of *pattern* that *check* accepts made a function, called in its place.
+
+    The function carries *attrs* and ``PartitionedFromPattern``. *expr* itself comes back where nothing matched.
+    """
+    return partition_graph(pattern, IndexedGraph(expr), attrs, check or (lambda pre: True))
+
+
+def partition_graph(
+    pattern: p.DFPattern, graph: IndexedGraph, attrs: Mapping[str, object] | None, check: p.Check
+) -> RelayExpr:
+    """:func:`partition_pattern` of a graph that is indexed already."""
+    if isinstance(pattern, p.FunctionPattern):
+        warnings.warn("a function pattern cannot be partitioned: match the call of the function", stacklevel=3)
+        return graph.root
+    groups = Grouper(pattern, graph).groups
+    accepted = {n: groups[n] for n in sorted(groups, key=graph.index.__getitem__) if check(n)}
+    if not accepted:
+        return graph.root
+    memo: dict[RelayExpr, RelayExpr] = {}
+    for node in graph.nodes:
+        group = accepted.get(node)
+        if group is None:
+            memo[node] = typed_rebuild(node, [memo[c] for c in children(node)])
+        else:
+            memo[node] = _composite_call(group, attrs or {}, memo)
+    return memo[graph.root]
+
+
+def _composite_call(group: Group, attrs: Mapping[str, object], memo: dict[RelayExpr, RelayExpr]) -> RelayExpr:
+    inside: dict[RelayExpr, RelayExpr] = {}
+    for node, var in group.inputs.items():
+        var._checked_type = node._checked_type
+        inside[node] = var
+    for node in group.interior:
+        inside[node] = typed_rebuild(node, [inside[c] for c in children(node)])
+    name = "".join(_NAMES[type(n)](n) for n in group.interior if type(n) in _NAMES)
+    span = merge_spans(n.span for n in group.interior if not isinstance(n, (Constant, Var)))
+    func = Function(
+        tuple(group.inputs.values()), inside[group.root], attrs={PARTITIONED: name, **attrs}, span=span
+    )
+    call = Call(typed_function(func), [memo[node] for node in group.inputs], span=span)
+    return keep_type(group.root, call)
+
+
+register_func("relay.dataflow_pattern.partition", partition_pattern)
