@@ -1,0 +1,29 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-slow bench-partition clean
+
+demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on the host and an OpenCL device
+	$(BIN)/python examples/digits/demo.py
+
+test: $(VENV)/.test  ## the default tests, under 15 minutes on two cores
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/.test  ## the long tests
+	$(BIN)/python -m pytest -m slow
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.demo: $(BIN)/python setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet -e ".[opencl]"
+	touch $@
+
+$(VENV)/.test: $(BIN)/python setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet -e ".[test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build out *.egg-info

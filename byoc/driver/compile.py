@@ -1,0 +1,163 @@
+"""From a model to a library: import, simplify, plan, cut, compile each share, assemble."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from byoc.codegen.backend import Backend, get_backend
+from byoc.codegen.c.backend import compile_functions as compile_c
+from byoc.codegen.json.backend import compile_functions as compile_json
+from byoc.driver.host import HostProgram, lower_host
+from byoc.driver.pipeline import optimize, prepare_host
+from byoc.errors import CompileError, PartitionError, UserError
+from byoc.ir.expr import GlobalVar
+from byoc.ir.module import IRModule
+from byoc.partition.plan import Plan, make_plan
+from byoc.relay.expr import Function
+from byoc.relay.frontend.onnx import import_onnx
+from byoc.runtime.library import Library
+from byoc.runtime.metadata import MetadataModule
+from byoc.runtime.module import Module
+from byoc.runtime.ndarray import NDArray
+
+HOST_TARGETS = frozenset(["c", "host"])
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How to cut and compile.
+
+    ``exclude`` keeps operators or ONNX nodes on the host: names for all targets, or names by target. ``backend_options``
+    are handed to the backends by name. ``shapes`` fixes free dimensions of inputs.
+    """
+
+    targets: Sequence[str] = ("c",)
+    shapes: Mapping[str, Sequence[int | str]] | None = None
+    exclude: Sequence[str] | Mapping[str, Sequence[str]] = ()
+    backend_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+
+def compile(
+    model: str | os.PathLike[str] | bytes | IRModule | object,
+    targets: Sequence[str] | str = ("c",),
+    *,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    exclude: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    backend_options: Mapping[str, Mapping[str, object]] | None = None,
+    progress: Progress | None = None,
+) -> Library:
+    """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
+
+    *model* is an ONNX file, its bytes, a ModelProto, or a module of the graph language. A trailing ``"c"`` (or
+    ``"host"``) names the host itself, which is generated C whether named or not. Raises UserError (of its kind for
+    reading, types, partitioning and compiling) with one sentence.
+    """
+    names = [targets] if isinstance(targets, str) else list(targets)
+    options = CompileOptions(names, shapes, exclude, dict(backend_options or {}))
+    tell = progress or _silent
+    tell("reading the model")
+    mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
+    tell("simplifying the graph")
+    mod = optimize(mod)
+    tell("planning")
+    plan = plan_for(mod, options)
+    return build(plan.apply(mod), plan, options, tell)
+
+
+def _silent(stage: str) -> None:
+    """Progress that nobody watches."""
+
+
+def accelerators(targets: Sequence[str]) -> list[str]:
+    """The targets without the host: a trailing ``c`` or ``host`` is the host, elsewhere ``c`` is a region target.
+
+    Raises PartitionError for a repeated target, an unknown one, or ``host`` anywhere but last.
+    """
+    if not targets:
+        raise PartitionError('targets is empty; name at least the host: targets=["c"]')
+    kept = list(targets[:-1]) if targets[-1] in HOST_TARGETS else list(targets)
+    if len(set(kept)) != len(kept):
+        raise PartitionError(f"a target is named twice in {', '.join(targets)}; name each once, in order of preference")
+    if "host" in kept:
+        raise PartitionError(f'"host" must be the last target, got {", ".join(targets)}')
+    for name in kept:
+        get_backend(name)
+    return kept
+
+
+def plan_for(mod: IRModule, options: CompileOptions) -> Plan:
+    """The plan of a simplified module under *options*."""
+    return make_plan(mod, accelerators(options.targets), exclude=options.exclude)
+
+
+def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
+    """Compile every share of the partitioned *mod* and assemble the library."""
+    regions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
+    modules: list[Module] = []
+    for var, region in regions.items():
+        tell(f"compiling {var.name_hint}")
+        modules.append(_compile_region(var, region, options))
+    tell("compiling the host's share")
+    main = prepare_host()(mod)["main"]
+    host = lower_host(main, regions)  # type: ignore[arg-type]
+    if host.compiled:
+        modules.append(compile_c(host.compiled, options.backend_options.get("c", {})))
+    if host.interpreted:
+        modules.append(compile_json(host.interpreted))
+    output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(host.graph["heads"]))]  # type: ignore[attr-defined, arg-type]
+    return Library(host.graph, assemble(modules), list(output_names), report(plan, host))  # type: ignore[call-overload]
+
+
+def _compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:
+    name = str(region.attrs["Compiler"])
+    backend: Backend = get_backend(name)
+    module = backend.compile(region, options.backend_options.get(name, {}))
+    if not isinstance(module, Module):
+        raise CompileError(
+            f"backend {name!r} gave {type(module).__name__} for {var.name_hint}; compile must return a runtime Module"
+        )
+    symbol = str(region.attrs["global_symbol"])
+    if symbol not in module.symbols:
+        raise CompileError(f"backend {name!r} compiled {symbol}, but its module has {', '.join(module.symbols) or 'nothing'}")
+    return module
+
+
+def assemble(modules: Sequence[Module]) -> MetadataModule:
+    """The modules below one metadata module, which owns each distinct constant once, whatever it is called."""
+    stored: dict[str, NDArray] = {}
+    keys: dict[tuple[str, str, tuple[int, ...]], str] = {}
+    needs: dict[str, list[str]] = {}
+    for module in modules:
+        arrays: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
+        for symbol, names in module.constants().items():
+            needs[symbol] = []
+            for name in names:
+                if name not in arrays:
+                    raise CompileError(f"{symbol}: the {module.type_key} module does not give its constant {name!r}")
+                array = arrays[name]
+                content = (hashlib.sha256(memoryview(array.numpy().tobytes())).hexdigest(), array.dtype, array.shape)
+                key = keys.setdefault(content, name)
+                stored.setdefault(key, array)
+                needs[symbol].append(key)
+    root = MetadataModule(stored, needs)
+    for module in modules:
+        root.import_module(module)
+    return root
+
+
+def report(plan: Plan, host: HostProgram) -> dict[str, object]:
+    """What the artefact tells about how it was made: the plan, and why host functions run on numpy kernels."""
+    return {"plan": plan.to_json(), "host_fallbacks": dict(host.fallback_reasons)}
+
+
+def model_name(model: object) -> str:
+    """A short name of a model for reports: the file's stem, else ``model``."""
+    return Path(os.fspath(model)).stem if isinstance(model, (str, os.PathLike)) else "model"
+
+
+__all__ = ["CompileOptions", "UserError", "accelerators", "assemble", "build", "compile", "model_name", "plan_for"]
