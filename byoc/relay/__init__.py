@@ -14,6 +14,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import SequentialSpan, SourceName, Span
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
+from byoc.relay.bind import bind
 from byoc.relay.expr import (
     Call,
     Constant,
@@ -30,6 +31,8 @@ from byoc.relay.expr import (
     const,
     var,
 )
+from byoc.relay.functor import ExprFunctor, ExprMutator, ExprVisitor
+from byoc.relay.structural import assert_structural_equal, structural_equal, structural_hash
 from byoc.relay.text import astext
 
 RelayRefType = RefType
@@ -42,9 +45,10 @@ _SUBMODULES = {
 _OP_MODULES = {"nn": "byoc.relay.op.nn", "image": "byoc.relay.op.image", "annotation": "byoc.relay.op.annotation"}
 
 __all__ = [
-    "Any", "Attrs", "Call", "Constant", "DictAttrs", "Expr", "FuncType", "Function", "GlobalVar", "IRModule", "If",
+    "Any", "Attrs", "Call", "Constant", "DictAttrs", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "FuncType", "Function", "GlobalVar", "IRModule", "If",
     "Let", "Op", "RefCreate", "RefRead", "RefType", "RefWrite", "RelayRefType", "SequentialSpan", "SourceName", "Span",
-    "TensorType", "Tuple", "TupleGetItem", "TupleType", "Type", "Var", "astext", "const", "var",
+    "TensorType", "Tuple", "TupleGetItem", "TupleType", "Type", "Var", "assert_structural_equal", "astext", "bind", "const",
+    "structural_equal", "structural_hash", "var",
 ]
 
 
