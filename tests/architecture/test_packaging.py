@@ -1,0 +1,72 @@
+"""The wheel, the source distribution and the editable installation give the same modules."""
+
+import pathlib
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def module_names():
+    names = set()
+    for package, folder in (("byoc", "byoc"), ("byoc.codegen", "codegen"), ("byoc.runtime", "runtime"), ("byoc.contrib", "contrib")):
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            names.add(".".join([package, *parts]).removesuffix(".__init__"))
+    return sorted(names)
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    """The wheel and the sdist, built from the files that git tracks or would track."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)], check=True, capture_output=True, text=True
+    )
+    return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+
+
+def wheel_modules(names):
+    return sorted(n[:-3].replace("/", ".").removesuffix(".__init__") for n in names if n.endswith(".py"))
+
+
+def test_the_wheel_holds_every_module_and_the_data(distributions):
+    names = zipfile.ZipFile(distributions[0]).namelist()
+    assert wheel_modules(n for n in names if n.startswith("byoc/")) == module_names()
+    assert {"byoc/py.typed", "byoc/codegen/json/schema.json"} <= set(names)
+
+
+def test_the_source_distribution_holds_every_module(distributions):
+    with tarfile.open(distributions[1]) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    tracked = {
+        str(p.relative_to(ROOT)) for f in ("byoc", "codegen", "runtime", "contrib") for p in (ROOT / f).rglob("*.py")
+    }
+    assert tracked <= names
+    assert "LICENSE" in names
+
+
+def test_the_wheel_installs_into_a_fresh_environment_and_imports_every_module(distributions, tmp_path):
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", str(distributions[0])], check=True, cwd=tmp_path)
+    code = "\n".join(f"import {name}" for name in module_names() if not name.endswith("__main__"))
+    result = subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    result = subprocess.run([tmp_path / "env" / "bin" / "byoc", "--version"], capture_output=True, text=True, cwd=tmp_path)
+    assert result.stdout.startswith("byoc "), result.stderr
+
+
+def test_the_editable_installation_imports_every_module_of_this_tree():
+    code = "import importlib\n" + "\n".join(
+        f"assert importlib.import_module({n!r}).__file__.startswith({str(ROOT)!r}), {n!r}"
+        for n in module_names()
+        if not n.endswith("__main__")
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/")
+    assert result.returncode == 0, result.stderr
