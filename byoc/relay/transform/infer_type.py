@@ -44,9 +44,12 @@ class FunctionPass(Pass):
 
 
 def function_pass(
-    pass_func: FunctionTransform | None = None, opt_level: int = 0, name: str | None = None, required: Sequence[str] = ()
+    pass_func: FunctionTransform | None = None,
+    opt_level: int = 0,
+    name: str | None = None,
+    required: Sequence[str] = (),
 ) -> FunctionPass | Callable[[FunctionTransform], FunctionPass]:
-    """Make a pass from ``f(func, mod, ctx) -> func``, as a call or a decorator. Source: relay.transform.function_pass."""
+    """Make a pass from ``f(func, mod, ctx) -> func``, as a call or a decorator. Source: ``relay.transform``."""
 
     def make(function: FunctionTransform) -> FunctionPass:
         return FunctionPass(function, PassInfo(name or function.__name__, opt_level, tuple(required)))
