@@ -33,7 +33,7 @@ from byoc.relay.expr import (
 )
 from byoc.relay.functor import ExprFunctor, ExprMutator, ExprVisitor
 from byoc.relay.structural import assert_structural_equal, structural_equal, structural_hash
-from byoc.relay.text import astext
+from byoc.relay.text import astext, fromtext, parse, parse_expr
 
 RelayRefType = RefType
 
@@ -45,9 +45,10 @@ _SUBMODULES = {
 _OP_MODULES = {"nn": "byoc.relay.op.nn", "image": "byoc.relay.op.image", "annotation": "byoc.relay.op.annotation"}
 
 __all__ = [
-    "Any", "Attrs", "Call", "Constant", "DictAttrs", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "FuncType", "Function", "GlobalVar", "IRModule", "If",
-    "Let", "Op", "RefCreate", "RefRead", "RefType", "RefWrite", "RelayRefType", "SequentialSpan", "SourceName", "Span",
-    "TensorType", "Tuple", "TupleGetItem", "TupleType", "Type", "Var", "assert_structural_equal", "astext", "bind", "const",
+    "Any", "Attrs", "Call", "Constant", "DictAttrs", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "FuncType",
+    "Function", "GlobalVar", "IRModule", "If", "Let", "Op", "RefCreate", "RefRead", "RefType", "RefWrite",
+    "RelayRefType", "SequentialSpan", "SourceName", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType", "Type",
+    "Var", "assert_structural_equal", "astext", "bind", "const", "fromtext", "parse", "parse_expr",
     "structural_equal", "structural_hash", "var",
 ]
 

@@ -1,5 +1,6 @@
 """Relay's text format, both ways: :func:`astext` prints, :func:`parse` reads."""
 
+from byoc.relay.text.parser import fromtext, parse, parse_expr
 from byoc.relay.text.printer import astext
 
-__all__ = ["astext"]
+__all__ = ["astext", "fromtext", "parse", "parse_expr"]

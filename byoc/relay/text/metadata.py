@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def decode(row: Mapping[str, object]) -> NDArray:
     return NDArray(np.frombuffer(data, kind).reshape(shape).copy())
 
 
-def decode_section(text: str, line: int) -> dict[str, Sequence[object]]:
+def decode_section(text: str, line: int) -> dict[str, list[NDArray]]:
     """The tables of a metadata section whose JSON is *text* and starts on *line*.
 
     Raises ParseError saying which row is damaged and how.
