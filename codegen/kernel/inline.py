@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from byoc.te import Dimension, Index, PrimExpr, Tensor
 from byoc.te.expr import Binary, Const, Intrinsic, Load, Reduce, map_expr, operands
 
-MAX_NODES = 256
-MAX_DEPTH = 48
+MAX_NODES = 160
+MAX_DEPTH = 24
 SYMBOLIC_EXTENT = 32  # a size known at run time counts as this much in estimates
 CHEAP_INTRINSICS = frozenset(["abs", "not", "bit_not", "isnan", "isinf", "isfinite", "sign", "floor", "ceil", "trunc"])
 
@@ -166,7 +166,7 @@ def _is_identity(load: Load, consumer: Tensor) -> bool:
     if len(load.indices) != len(consumer.axes):
         return False
     return all(
-        index is axis or (isinstance(index, Const) and axis.extent == 1 == extent)
+        axis.extent == extent and (index is axis or (isinstance(index, Const) and extent == 1))
         for index, axis, extent in zip(load.indices, consumer.axes, load.tensor.shape, strict=True)
     )
 

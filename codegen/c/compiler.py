@@ -1,0 +1,136 @@
+"""The C compiler: which one, and shared libraries from source through a cache that is addressed by content.
+
+A library's key is the SHA-256 of source, flags and the compiler's version. Entries appear whole (written beside and
+renamed under a lock), so that processes share the cache; a damaged entry is built anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+from platformdirs import user_cache_dir
+
+from byoc.codegen.c.machine import Machine, machine_of
+from byoc.errors import CompileError, CompilerNotFoundError
+
+BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno", "-fno-trapping-math")
+NATIVE_FLAGS = ("-march=native",)
+LINK_FLAGS = ("-lm",)
+NOT_FOUND = (
+    "no C compiler was found ($CC, cc, gcc, clang, or zig of the ziglang package): "
+    "install gcc, or run pip install byoc[zig]"
+)
+
+
+@dataclass(frozen=True)
+class CCompiler:
+    """A C compiler: the command, the first line of its version, the flags that it accepts, and its machine."""
+
+    command: tuple[str, ...]
+    version: str
+    flags: tuple[str, ...]
+    machine: Machine
+
+    def build(self, source: str, extra_flags: Sequence[str] = ()) -> bytes:
+        """The shared library of *source*, from the cache where it is.
+
+        Raises CompileError with the compiler's first error and the path where the source is kept.
+        """
+        flags = (*self.flags, *extra_flags)
+        key = hashlib.sha256("\0".join((self.version, *flags, source)).encode()).hexdigest()
+        folder = cache_dir() / "c"
+        folder.mkdir(parents=True, exist_ok=True)
+        entry = folder / f"{key}.so"
+        with FileLock(str(folder / f"{key}.lock")):
+            cached = _read_entry(entry)
+            if cached is None:
+                cached = self._compile(source, flags, folder / f"{key}.c")
+                _write_entry(entry, cached)
+        return cached
+
+    def _compile(self, source: str, flags: Sequence[str], source_path: Path) -> bytes:
+        source_path.write_text(source, encoding="utf-8")
+        with tempfile.TemporaryDirectory() as scratch:
+            library = Path(scratch) / "lib.so"
+            command = [*self.command, *flags, str(source_path), "-o", str(library), *LINK_FLAGS]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0 or not library.is_file():
+                lines = done.stderr.splitlines() or [f"exit status {done.returncode}"]
+                first = next((line for line in lines if "error" in line), lines[0])
+                raise CompileError(f"{self.command[0]} refused generated code: {first}; the source is {source_path}")
+            return library.read_bytes()
+
+
+def cache_dir() -> Path:
+    """Where compiled code is kept: ``$BYOC_CACHE_DIR``, or the user's cache folder."""
+    return Path(os.environ.get("BYOC_CACHE_DIR") or user_cache_dir("byoc"))
+
+
+def _read_entry(entry: Path) -> bytes | None:
+    """A library of the cache, or None where there is none or where its checksum (its last 32 bytes) is wrong."""
+    if not entry.is_file():
+        return None
+    data = entry.read_bytes()
+    body, digest = data[:-32], data[-32:]
+    return body if hashlib.sha256(body).digest() == digest else None
+
+
+def _write_entry(entry: Path, library: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=entry.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(library + hashlib.sha256(library).digest())
+    os.replace(name, entry)
+
+
+def candidates() -> list[tuple[str, ...]]:
+    """The commands to try, in order."""
+    found = [tuple(shlex.split(os.environ["CC"]))] if os.environ.get("CC") else []
+    found += [(name,) for name in ("cc", "gcc", "clang")]
+    found = [command for command in found if shutil.which(command[0])]
+    if importlib.util.find_spec("ziglang") is not None:
+        found.append((sys.executable, "-m", "ziglang", "cc"))
+    return found
+
+
+def find_compiler() -> CCompiler:
+    """The first C compiler that works. Raises CompilerNotFoundError with one sentence when there is none."""
+    return _find(tuple(candidates()))
+
+
+@functools.lru_cache(maxsize=8)
+def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler:
+    for command in commands:
+        version = _output([*command, "--version"])
+        if version is None:
+            continue
+        for flags in ((*BASE_FLAGS, *NATIVE_FLAGS), BASE_FLAGS):
+            macros = _output([*command, *flags, "-dM", "-E", "-x", "c", os.devnull])
+            if macros is not None:
+                return CCompiler(command, version.splitlines()[0], flags, machine_of(_parse_macros(macros)))
+    raise CompilerNotFoundError(NOT_FOUND)
+
+
+def _output(command: Sequence[str]) -> str | None:
+    """What a command prints, or None when it cannot run or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 and done.stdout else None
+
+
+def _parse_macros(text: str) -> Mapping[str, str]:
+    pairs = (line.split(maxsplit=2) for line in text.splitlines() if line.startswith("#define "))
+    return {parts[1]: parts[2] if len(parts) > 2 else "" for parts in pairs}

@@ -1,0 +1,84 @@
+"""A small loop-nest language between schedules and writers.
+
+Values are tensor expressions; a local variable is a tensor without dimensions, a local array a tensor with static
+dimensions. Its meaning is sequential: a kind of loop is only leave to run it otherwise, never a change of what it
+computes (the lanes of a VectorStore all read before any writes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.te import Dimension, Index, PrimExpr, Tensor
+
+SERIAL, SIMD, UNROLL = "serial", "simd", "unroll"
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """*body* for *index* from 0 to *extent*; ``simd``: iterations are independent, ``unroll``: few and constant."""
+
+    index: Index
+    extent: Dimension
+    body: Sequence[Stmt]
+    kind: str = SERIAL
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """``target[indices] = value``."""
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    value: PrimExpr
+
+
+@dataclass(frozen=True, eq=False)
+class VectorStore:
+    """``target[indices] = value`` for every *lane* from 0 to its extent at once."""
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    value: PrimExpr
+    lane: Index
+
+
+@dataclass(frozen=True, eq=False)
+class AddLanes:
+    """``target[indices] = `` the sum of all elements of the vector variable *source*."""
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    source: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """*index* has the value *value* for the rest of the block."""
+
+    index: Index
+    value: PrimExpr
+
+
+@dataclass(frozen=True, eq=False)
+class Alloc:
+    """A local: a scalar for a tensor without dimensions, else an array; *vector*: its single axis is one register.
+
+    *init* is its value, an expression without lanes; a vector's every lane gets it. Arrays start unset.
+    """
+
+    tensor: Tensor
+    init: PrimExpr | None = None
+    vector: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """*body* where *cond* holds."""
+
+    cond: PrimExpr
+    body: Sequence[Stmt]
+
+
+Stmt = For | Store | VectorStore | AddLanes | Let | Alloc | If

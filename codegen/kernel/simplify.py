@@ -1,0 +1,403 @@
+"""Simplification of index arithmetic with bounds, so that emitted indices are short and conditions that hold vanish.
+
+An index is a polynomial: integer coefficients over products of atoms, where an atom is an axis, a size, or an
+expression that is not linear. ``(i * 8 + j) // 8`` is ``i`` where ``0 <= j < 8``; ``i // 8 * 8 + i % 8`` is ``i``.
+Axes run from 0 to their extent; sizes are at least 0. Every result equals its source for all values in bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from byoc.te import Dimension, Index, PrimExpr, Size, Tensor, binary, const
+from byoc.te.expr import (
+    _WITH_OPERANDS,
+    COMPARISONS,
+    INDEX,
+    Binary,
+    Cast,
+    Const,
+    Select,
+    operands,
+)
+
+Bounds = tuple[float, float]
+ANY: Bounds = (-math.inf, math.inf)
+Monomial = tuple[object, ...]  # the keys of its atoms
+Key = tuple[object, ...]
+
+
+class Polynomial:
+    """``sum(coefficient * product(atoms)) + constant``, terms in the order in which they were met."""
+
+    __slots__ = ("atoms", "constant", "terms")
+
+    def __init__(self, constant: int = 0):
+        self.terms: dict[Monomial, int] = {}
+        self.atoms: dict[object, PrimExpr] = {}
+        self.constant = constant
+
+    @staticmethod
+    def of_atom(key: object, atom: PrimExpr) -> Polynomial:
+        result = Polynomial()
+        result.terms[(key,)] = 1
+        result.atoms[key] = atom
+        return result
+
+    def add(self, other: Polynomial, factor: int = 1) -> Polynomial:
+        """``self + factor * other``, a new polynomial."""
+        result = Polynomial(self.constant + factor * other.constant)
+        result.atoms = {**self.atoms, **other.atoms}
+        result.terms = dict(self.terms)
+        for monomial, c in other.terms.items():
+            total = result.terms.get(monomial, 0) + factor * c
+            if total:
+                result.terms[monomial] = total
+            else:
+                result.terms.pop(monomial, None)
+        return result
+
+    def multiply(self, other: Polynomial) -> Polynomial:
+        result = Polynomial(self.constant * other.constant)
+        result.atoms = {**self.atoms, **other.atoms}
+        for a, ca in ((*self.terms.items(), ((), self.constant))):
+            for b, cb in ((*other.terms.items(), ((), other.constant))):
+                monomial = _product_of((*a, *b), result.atoms)
+                if monomial and ca * cb:
+                    result.terms[monomial] = result.terms.get(monomial, 0) + ca * cb
+        result.terms = {m: c for m, c in result.terms.items() if c}
+        return result
+
+    def split(self, divisor: int) -> tuple[Polynomial, Polynomial]:
+        """``(q, r)`` with ``self == q * divisor + r``, where *r* keeps the terms that *divisor* does not divide."""
+        quotient, rest = Polynomial(self.constant // divisor), Polynomial(self.constant % divisor)
+        quotient.atoms = rest.atoms = self.atoms
+        for monomial, c in self.terms.items():
+            if c % divisor == 0:
+                quotient.terms[monomial] = c // divisor
+            else:
+                rest.terms[monomial] = c
+        return quotient, rest
+
+    def key(self) -> Key:
+        return (*sorted(self.terms.items(), key=repr), self.constant)
+
+    def without(self, axis: Index) -> Polynomial:
+        """The polynomial less its linear term in *axis*."""
+        result = self.add(Polynomial())
+        result.terms.pop((id(axis),), None)
+        return result
+
+    def coefficient(self, axis: Index) -> int | None:
+        """The factor of *axis*; 0 where it does not occur, None where it stands in anything but a linear term."""
+        result = 0
+        for monomial, c in self.terms.items():
+            if monomial == (id(axis),):
+                result = c
+            elif any(_mentions(self.atoms[k], axis) for k in monomial):
+                return None
+        return result
+
+
+def _product_of(keys: Sequence[object], atoms: dict[object, PrimExpr]) -> Monomial:
+    """The monomial of *keys*, in an order that does not depend on the run."""
+    return tuple(sorted(keys, key=lambda k: _atom_rank(atoms[k])))
+
+
+def _atom_rank(atom: PrimExpr) -> str:
+    return f"{type(atom).__name__} {getattr(atom, 'name', '')}"
+
+
+def _mentions(expr: PrimExpr, axis: Index) -> bool:
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if node is axis:
+            return True
+        stack.extend(operands(node))
+    return False
+
+
+class Simplifier:
+    """Simplification under known ranges of some indices (beside their extents)."""
+
+    def __init__(self) -> None:
+        self._memo: dict[int, tuple[PrimExpr, PrimExpr]] = {}
+
+    def __call__(self, expr: PrimExpr) -> PrimExpr:
+        """*expr* simplified."""
+        known = self._memo.get(id(expr))
+        if known is not None:
+            return known[1]
+        result = self._simplify(expr)
+        self._memo[id(expr)] = (expr, result)
+        return result
+
+    def _simplify(self, expr: PrimExpr) -> PrimExpr:
+        if expr.dtype == INDEX and isinstance(expr, Binary) and expr.op in _POLYNOMIAL:
+            return self.rebuild(self.polynomial(expr))
+        if isinstance(expr, Binary) and expr.op in COMPARISONS and expr.left.dtype == INDEX:
+            return self._comparison(expr)
+        inner = operands(expr)
+        if not inner:
+            return expr
+        new = [self(e) for e in inner]
+        if isinstance(expr, Binary) and expr.op in ("and", "or"):
+            return _logic(expr, *new)
+        if isinstance(expr, Select) and isinstance(new[0], Const):
+            return new[1] if new[0].value else new[2]
+        if all(a is b for a, b in zip(inner, new, strict=True)):
+            return expr
+        return _WITH_OPERANDS[type(expr)](expr, new)
+
+    def polynomial(self, expr: PrimExpr) -> Polynomial:
+        """*expr*, of the index dtype, as a polynomial."""
+        if isinstance(expr, Const):
+            return Polynomial(int(expr.value))
+        if isinstance(expr, Index):
+            return Polynomial() if expr.extent == 1 else Polynomial.of_atom(id(expr), expr)
+        if isinstance(expr, Size):
+            return Polynomial.of_atom(expr.name, expr)
+        if isinstance(expr, Binary) and expr.op in _POLYNOMIAL:
+            return _POLYNOMIAL[expr.op](self, self.polynomial(expr.left), self.polynomial(expr.right))
+        simple = self(expr)
+        return Polynomial.of_atom(id(simple), simple)
+
+    def flat_index(self, tensor: Tensor, indices: Sequence[PrimExpr]) -> Polynomial:
+        """The row-major position of ``tensor[indices]``."""
+        flat = Polynomial()
+        for index, extent in zip(indices, tensor.shape, strict=True):
+            flat = flat.multiply(self.polynomial(as_index(extent))).add(self.polynomial(index))
+        return _recombine(flat)
+
+    def rebuild(self, poly: Polynomial) -> PrimExpr:
+        """A polynomial as an expression: terms in order, constant last."""
+        poly = _recombine(poly)
+        result: PrimExpr | None = None
+        for monomial, c in sorted(poly.terms.items(), key=lambda item: item[1] < 0):
+            product = poly.atoms[monomial[0]]
+            for k in monomial[1:]:
+                product = binary("mul", product, poly.atoms[k])
+            if result is None:
+                result = binary("mul", product, c)
+            else:
+                result = binary("add" if c > 0 else "sub", result, binary("mul", product, abs(c)))
+        if result is None:
+            return const(poly.constant, INDEX)
+        return binary("add" if poly.constant >= 0 else "sub", result, abs(poly.constant))
+
+    def bounds(self, expr: PrimExpr) -> Bounds:
+        """The least and greatest value that *expr*, of the index dtype, can take."""
+        return self.poly_bounds(self.polynomial(expr))
+
+    def poly_bounds(self, poly: Polynomial) -> Bounds:
+        low = high = float(poly.constant)
+        for monomial, c in poly.terms.items():
+            term = (float(c), float(c))
+            for k in monomial:
+                term = _product(term, self._atom_bounds(poly.atoms[k]))
+            low, high = low + term[0], high + term[1]
+        return low, high
+
+    def _atom_bounds(self, atom: PrimExpr) -> Bounds:
+        if isinstance(atom, Index):
+            extent = self.bounds(as_index(atom.extent))[1]
+            return 0.0, max(extent - 1, 0.0)
+        if isinstance(atom, Size):
+            return 0.0, math.inf
+        if isinstance(atom, Binary) and atom.op in _ATOM_BOUNDS:
+            return _ATOM_BOUNDS[atom.op](self.bounds(atom.left), self.bounds(atom.right))
+        if isinstance(atom, Select):
+            a, b = self.bounds(atom.then), self.bounds(atom.otherwise)
+            return min(a[0], b[0]), max(a[1], b[1])
+        if isinstance(atom, Cast) and atom.value.dtype == "bool":
+            return 0.0, 1.0
+        return ANY
+
+    def _comparison(self, expr: Binary) -> PrimExpr:
+        left, right = self.polynomial(expr.left), self.polynomial(expr.right)
+        low, high = self.poly_bounds(left.add(right, -1))
+        verdict = _VERDICTS[expr.op](low, high)
+        if verdict is not None:
+            return const(verdict, "bool")
+        return Binary(expr.op, self.rebuild(left), self.rebuild(right))
+
+    def divide(self, left: Polynomial, right: Polynomial) -> Polynomial:
+        """``floor(left / right)``."""
+        left = _recombine(left)
+        if not right.terms and right.constant > 0:
+            quotient, rest = left.split(right.constant)
+            low, high = self.poly_bounds(rest)
+            if low >= 0 and high < right.constant:
+                return quotient
+            shared = math.gcd(right.constant, *rest.terms.values())
+            if shared > 1:
+                coarse, fine = rest.split(shared)
+                assert not fine.terms
+                rest, divisor = coarse, right.constant // shared
+                return quotient.add(self._opaque("div", rest, Polynomial(divisor)))
+            return quotient.add(self._divide_rest(rest, right.constant))
+        exact = _divided_by_size(left, right)
+        if exact is not None and self._below(exact[1], right):
+            return exact[0]
+        return self._opaque("div", left, right)
+
+    def _divide_rest(self, rest: Polynomial, divisor: int) -> Polynomial:
+        """Merge ``(g*a + b) // (g*k)`` into ``a // k`` where ``0 <= b < g``."""
+        for g in sorted({abs(c) for c in rest.terms.values()}, reverse=True):
+            if g > 1 and divisor % g == 0:
+                coarse, fine = rest.split(g)
+                low, high = self.poly_bounds(fine)
+                if low >= 0 and high < g:
+                    return self.divide(coarse, Polynomial(divisor // g))
+        return self._opaque("div", rest, Polynomial(divisor))
+
+    def modulo(self, left: Polynomial, right: Polynomial) -> Polynomial:
+        """``left mod right``, of the divisor's sign."""
+        left = _recombine(left)
+        if not right.terms and right.constant > 0:
+            rest = left.split(right.constant)[1]
+            low, high = self.poly_bounds(rest)
+            if low >= 0 and high < right.constant:
+                return rest
+            return self._opaque("mod", rest, right)
+        exact = _divided_by_size(left, right)
+        if exact is not None and self._below(exact[1], right):
+            return exact[1]
+        return self._opaque("mod", left, right)
+
+    def _below(self, value: Polynomial, size: Polynomial) -> bool:
+        """True where ``0 <= value < size`` for a symbolic *size*: one axis of just that extent."""
+        if not value.terms and value.constant == 0:
+            return True
+        if len(value.terms) != 1 or value.constant:
+            return False
+        (monomial, c), = value.terms.items()
+        axis = value.atoms[monomial[0]]
+        return (
+            c == 1 and len(monomial) == 1 and isinstance(axis, Index)
+            and self.polynomial(as_index(axis.extent)).key() == size.key()
+        )
+
+    def extremum(self, op: str, left: Polynomial, right: Polynomial) -> Polynomial:
+        low, high = self.poly_bounds(left.add(right, -1))
+        if high <= 0:
+            return left if op == "min" else right
+        if low >= 0:
+            return right if op == "min" else left
+        return self._opaque(op, left, right)
+
+    def _opaque(self, op: str, left: Polynomial, right: Polynomial) -> Polynomial:
+        atom = binary(op, self.rebuild(left), self.rebuild(right))
+        if isinstance(atom, Const):
+            return Polynomial(int(atom.value))
+        return Polynomial.of_atom((op, left.key(), right.key()), atom)
+
+
+def as_index(value: Dimension) -> PrimExpr:
+    """A dimension as an expression of the index dtype."""
+    return value if isinstance(value, PrimExpr) else const(value, INDEX)
+
+
+def _recombine(poly: Polynomial) -> Polynomial:
+    """``c*n*(x div n) + c*(x mod n)`` as ``c*x``, where *x* is an axis."""
+    for monomial, c in list(poly.terms.items()):
+        for k in monomial:
+            atom = poly.atoms[k]
+            if not (isinstance(atom, Binary) and atom.op == "mod" and isinstance(atom.right, Const)):
+                continue
+            partner = (("div", *k[1:]) if isinstance(k, tuple) else k)  # type: ignore[index]
+            rest = [m for m in monomial if m != k]
+            if partner not in poly.atoms:
+                continue
+            other = _product_of((*rest, partner), poly.atoms)
+            if poly.terms.get(other) != c * atom.right.value or len(rest) != len(monomial) - 1:
+                continue
+            result = poly.add(Polynomial())
+            del result.terms[monomial], result.terms[other]
+            whole = Simplifier().polynomial(atom.left)
+            scaled = Polynomial()
+            scaled.atoms, scaled.terms = poly.atoms, {tuple(rest): c} if rest else {}
+            scaled.constant = 0 if rest else c
+            return _recombine(result.add(whole.multiply(scaled)))
+    return poly
+
+
+def _divided_by_size(left: Polynomial, right: Polynomial) -> tuple[Polynomial, Polynomial] | None:
+    """``(q, r)`` with ``left == q * right + r`` for a *right* that is one product of sizes, else None."""
+    if len(right.terms) != 1 or right.constant:
+        return None
+    (divisor, factor), = right.terms.items()
+    quotient, rest = Polynomial(), Polynomial(left.constant)
+    quotient.atoms = rest.atoms = {**left.atoms, **right.atoms}
+    for monomial, c in left.terms.items():
+        remaining = list(monomial)
+        fits = c % factor == 0
+        for k in divisor:
+            if k in remaining:
+                remaining.remove(k)
+            else:
+                fits = False
+        if not fits:
+            rest.terms[monomial] = c
+        elif remaining:
+            quotient.terms[tuple(remaining)] = c // factor
+        else:
+            quotient.constant += c // factor
+    return quotient, rest
+
+
+def _logic(expr: Binary, left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    absorbing = expr.op == "or"
+    for a, b in ((left, right), (right, left)):
+        if isinstance(a, Const):
+            return a if bool(a.value) == absorbing else b
+    return Binary(expr.op, left, right)
+
+
+def _product(a: Bounds, b: Bounds) -> Bounds:
+    corners = [0.0 if x == 0 or y == 0 else x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _div_bounds(a: Bounds, b: Bounds) -> Bounds:
+    if b[0] <= 0 or b[0] != b[1]:
+        return (0.0, a[1]) if a[0] >= 0 and b[0] >= 0 else ANY
+    return tuple(x if math.isinf(x) else float(x // b[0]) for x in a)  # type: ignore[return-value]
+
+
+def _mod_bounds(a: Bounds, b: Bounds) -> Bounds:
+    return (0.0, b[1] - 1) if b[0] > 0 or (b[0] >= 0 and b[1] == math.inf) else ANY
+
+
+_ATOM_BOUNDS: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
+    "div": _div_bounds,
+    "mod": _mod_bounds,
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+}
+
+
+def _verdict(always: bool, never: bool) -> bool | None:
+    return True if always else False if never else None
+
+
+# of the bounds of left - right
+_VERDICTS: dict[str, Callable[[float, float], bool | None]] = {
+    "lt": lambda low, high: _verdict(high < 0, low >= 0),
+    "le": lambda low, high: _verdict(high <= 0, low > 0),
+    "gt": lambda low, high: _verdict(low > 0, high <= 0),
+    "ge": lambda low, high: _verdict(low >= 0, high < 0),
+    "eq": lambda low, high: _verdict(low == high == 0, low > 0 or high < 0),
+    "ne": lambda low, high: _verdict(low > 0 or high < 0, low == high == 0),
+}
+_POLYNOMIAL: dict[str, Callable[[Simplifier, Polynomial, Polynomial], Polynomial]] = {
+    "add": lambda s, a, b: a.add(b),
+    "sub": lambda s, a, b: a.add(b, -1),
+    "mul": lambda s, a, b: a.multiply(b),
+    "div": Simplifier.divide,
+    "mod": Simplifier.modulo,
+    "min": lambda s, a, b: s.extremum("min", a, b),
+    "max": lambda s, a, b: s.extremum("max", a, b),
+}

@@ -1,0 +1,68 @@
+"""What differs between the languages that are written: types, literals, functions, and the text of operators.
+
+A Language is a table. An entry of ``functions`` is a format string over the texts of the arguments; ``support``
+holds the definitions of helpers that some entries call, by the helper's name, each written once above its first user.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+# operator -> (C text, precedence of the result); "div" and "mod" here are those of non-negative operands or floats
+OPERATORS: dict[str, tuple[str, int]] = {
+    "mul": ("*", 13), "div": ("/", 13), "mod": ("%", 13), "add": ("+", 12), "sub": ("-", 12),
+    "lt": ("<", 10), "le": ("<=", 10), "gt": (">", 10), "ge": (">=", 10), "eq": ("==", 9), "ne": ("!=", 9),
+    "bit_and": ("&", 8), "bit_xor": ("^", 7), "bit_or": ("|", 6), "and": ("&&", 5), "or": ("||", 4),
+}
+ATOM, UNARY, TERNARY = 15, 14, 3
+
+
+@dataclass(frozen=True)
+class Language:
+    """The spellings of one output language.
+
+    ``functions`` maps ``(function, kind of dtype)`` to a format string; kinds are ``f32 f64 int uint bool``. ``{T}``
+    in an entry is the short name of the dtype (``i32``), by which helpers are called.
+    """
+
+    types: Mapping[str, str]
+    functions: Mapping[tuple[str, str], str]
+    support: Mapping[str, Callable[[str], str]]
+    literal: Callable[[float | int | bool, str], str]
+
+
+def kind_of(dtype: str) -> str:
+    """``f32 f64 int uint bool``: what a function's spelling depends on."""
+    return {"float32": "f32", "float64": "f64", "bool": "bool"}.get(dtype, "uint" if dtype[0] == "u" else "int")
+
+
+def short_name(dtype: str) -> str:
+    """``f32``, ``i64``, ``u8``, ``bool``: dtypes in our notation."""
+    if dtype == "bool":
+        return dtype
+    bits = "".join(c for c in dtype if c.isdigit())
+    return dtype[0] + bits
+
+
+def float_text(value: float, dtype: str) -> str:
+    """The shortest decimal text of a finite float of *dtype*, without a suffix."""
+    text = repr(float(value)) if dtype == "float64" else str(np.float32(value))
+    return text if any(c in text for c in ".en") else f"{text}.0"
+
+
+def least(dtype: str) -> float | int:
+    """The neutral value of a maximum."""
+    if dtype.startswith("float"):
+        return -math.inf
+    return 0 if dtype == "bool" else int(np.iinfo(dtype).min)
+
+
+def greatest(dtype: str) -> float | int:
+    """The neutral value of a minimum."""
+    if dtype.startswith("float"):
+        return math.inf
+    return 1 if dtype == "bool" else int(np.iinfo(dtype).max)

@@ -1,0 +1,228 @@
+"""DsoModule: functions of a shared library that our C generator wrote, called through cffi.
+
+Each symbol is ``int32_t f(void **args, const int64_t *sizes, uint8_t *workspace)``, which holds no state: threads may
+call at once, each with a workspace of its own, and cffi releases the GIL. Constants are given once and referenced.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import cffi
+import numpy as np
+
+from byoc.runtime.errors import ArtifactError, InputError
+from byoc.runtime.module import Members, Module
+from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.signature import Signature, TensorSpec
+
+ALIGNMENT = 64
+_FFI = cffi.FFI()
+_DECLARATIONS = """
+int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace);
+int64_t {symbol}_workspace(const int64_t *sizes);
+"""
+
+
+class DsoModule(Module):
+    """A shared library with its signatures and its source. ``constant_arrays`` (name to array) is not saved here."""
+
+    type_key = "c"
+
+    def __init__(
+        self,
+        library: bytes,
+        signatures: Sequence[Signature],
+        source: str,
+        constant_arrays: Mapping[str, NDArray] | None = None,
+    ):
+        super().__init__()
+        self._library, self._source = library, source
+        self._signatures = {s.symbol: s for s in signatures}
+        self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
+        self._constants: dict[str, list[np.ndarray]] = {}
+        self._functions: dict[str, _NativeFunction] = {}
+        self._lock = threading.Lock()
+        self._handle: object | None = None
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(self._signatures)
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """What each symbol takes and gives."""
+        return self._signatures
+
+    def get_source(self, fmt: str = "") -> str:
+        return self._source
+
+    def constants(self) -> Mapping[str, Sequence[str]]:
+        return {s.symbol: tuple(c.name for c in s.constants) for s in self._signatures.values()}
+
+    def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
+        """Keep the constants of *symbol*. Raises InputError when one is not what the signature says."""
+        specs = self._signatures[symbol].constants
+        if len(specs) != len(constants):
+            raise InputError(f"{symbol}: expected {len(specs)} constants, got {len(constants)}")
+        arrays = [np.ascontiguousarray(from_any(c)) for c in constants]
+        for spec, array in zip(specs, arrays, strict=True):
+            spec.bind(array.reshape(spec.shape) if array.ndim == 0 else array, {})
+        self._constants[symbol] = arrays
+        self._functions.pop(symbol, None)
+
+    def get_function(self, name: str, query_imports: bool = False) -> Callable[..., None] | None:
+        if name not in self._signatures:
+            return super().get_function(name, query_imports)
+        return self._native(name)
+
+    def bind(self, symbol: str, arrays: Sequence[object]) -> Callable[[], None]:
+        """A call of *symbol* on just these arrays (inputs, then outputs), checked and prepared now.
+
+        The arrays are read and written in place on every call. Raises InputError for an array that does not fit or is
+        not contiguous.
+        """
+        return self._native(symbol).bind([from_any(a) for a in arrays])
+
+    def _native(self, symbol: str) -> _NativeFunction:
+        with self._lock:
+            if symbol not in self._functions:
+                if self._handle is None:
+                    self._handle = _open(self._library, self.symbols)
+                signature = self._signatures[symbol]
+                constants = self._constants.get(symbol)
+                if constants is None:
+                    constants = [self.constant_arrays[c.name].numpy() for c in signature.constants
+                                 if c.name in self.constant_arrays]
+                if len(constants) != len(signature.constants):
+                    raise InputError(f"{symbol} is called before it was given its {len(signature.constants)} constants")
+                self._functions[symbol] = _NativeFunction(self._handle, signature, constants)
+            return self._functions[symbol]
+
+    def save(self) -> dict[str, bytes]:
+        signatures = [s.to_json() for s in self._signatures.values()]
+        return {
+            "lib.so": self._library,
+            "signature.json": json.dumps(signatures, indent=1).encode(),
+            "source.c": self._source.encode(),
+        }
+
+    @classmethod
+    def load(cls, members: Members) -> DsoModule:
+        for name in ("lib.so", "signature.json", "source.c"):
+            if name not in members:
+                raise ArtifactError(f"a module of type 'c' needs the member {name!r}; it has {', '.join(members)}")
+        try:
+            signatures = [Signature.from_json(s) for s in json.loads(bytes(members["signature.json"]))]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArtifactError(f"signature.json of a module of type 'c' is damaged: {error}") from error
+        return cls(bytes(members["lib.so"]), signatures, bytes(members["source.c"]).decode())
+
+
+def _open(library: bytes, symbols: Sequence[str]) -> object:
+    """The library loaded from a private file that is removed when the process ends."""
+    handle, path = tempfile.mkstemp(prefix="byoc_", suffix=".so")
+    with os.fdopen(handle, "wb") as file:
+        file.write(library)
+    atexit.register(_remove, path)
+    ffi = cffi.FFI()
+    ffi.cdef("".join(_DECLARATIONS.format(symbol=s) for s in symbols))
+    try:
+        return ffi.dlopen(path)
+    except OSError as error:
+        raise ArtifactError(f"the compiled library cannot be loaded on this machine: {error}") from error
+
+
+def _remove(path: str) -> None:
+    if os.path.exists(path):
+        os.remove(path)
+
+
+class _Workspace(threading.local):
+    """Scratch memory of one thread, which grows to the largest need."""
+
+    def __init__(self) -> None:
+        self.buffer = np.empty(0, np.uint8)
+        self.pointer = _FFI.NULL
+
+    def at_least(self, size: int) -> object:
+        """A pointer to *size* bytes, aligned to a cache line."""
+        if self.buffer.size < size + ALIGNMENT:
+            self.buffer = np.empty(size + ALIGNMENT, np.uint8)
+            start = self.buffer.ctypes.data
+            self.pointer = _FFI.cast("uint8_t *", start + -start % ALIGNMENT)
+        return self.pointer
+
+
+_WORKSPACE = _Workspace()
+
+
+class _NativeFunction:
+    """One symbol, callable with NDArrays or numpy arrays: inputs, then outputs."""
+
+    def __init__(self, handle: object, signature: Signature, constants: Sequence[np.ndarray]):
+        self.signature = signature
+        self.constants = list(constants)
+        try:
+            self._run = getattr(handle, signature.symbol)
+            self._size = getattr(handle, f"{signature.symbol}_workspace")
+        except AttributeError as error:
+            raise ArtifactError(f"the compiled library lacks a function: {error}") from error
+        specs = (*signature.inputs, *signature.outputs)
+        self._size_names = tuple(dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str)))
+        self._dtypes = [numpy_dtype(s.dtype) for s in signature.outputs]
+
+    def __call__(self, *arrays: object) -> None:
+        count = len(self.signature.inputs)
+        given = [from_any(a) for a in arrays]
+        inputs = [np.ascontiguousarray(a) if a.ndim else a for a in given[:count]]
+        outputs = given[count:]
+        places = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in outputs]
+        self.bind([*inputs, *places])()
+        for target, place in zip(outputs, places, strict=True):
+            if target is not place:
+                np.copyto(target, place)
+
+    def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
+        """A call on just these arrays, which must be contiguous."""
+        signature = self.signature
+        count = len(signature.inputs)
+        if len(arrays) != count + len(signature.outputs):
+            raise InputError(
+                f"{signature.symbol}: expected {count} inputs and {len(signature.outputs)} outputs, "
+                f"got {len(arrays)} arrays"
+            )
+        sizes = signature.bind_sizes(arrays[:count])
+        for spec, array in zip(signature.outputs, arrays[count:], strict=True):
+            _check_output(signature.symbol, spec, array, sizes)
+        for array in arrays:
+            if not array.flags.c_contiguous:
+                raise InputError(f"{signature.symbol}: an array of shape {list(array.shape)} is not contiguous")
+        kept = [*arrays[:count], *self.constants, *arrays[count:]]
+        args = _FFI.new("void *[]", [_FFI.cast("void *", a.ctypes.data) for a in kept])
+        size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
+        need = self._size(size_args)
+        return _prepared(self._run, args, size_args, need, kept)
+
+
+def _prepared(run: Callable[..., int], args: object, sizes: object, need: int, kept: object) -> Callable[[], None]:
+    """A call without arguments; it holds *kept*, to whose memory *args* points."""
+
+    def call(_kept: object = kept) -> None:
+        run(args, sizes, _WORKSPACE.at_least(need))
+
+    return call
+
+
+def _check_output(symbol: str, spec: TensorSpec, array: np.ndarray, sizes: Mapping[str, int]) -> None:
+    want = spec.concrete_shape(sizes)
+    if tuple(array.shape) != want or array.dtype != numpy_dtype(spec.dtype) or not array.flags.writeable:
+        raise InputError(
+            f"{symbol}: output {spec.name!r} must be a writable {spec.dtype}{list(want)}, "
+            f"got {array.dtype}{list(array.shape)}"
+        )
