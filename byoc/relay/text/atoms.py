@@ -27,6 +27,8 @@ _MAX_NESTING = 200
 
 def nearest(name: str, known: Collection[str]) -> str:
     """``; did you mean a, b?`` with the known names closest to *name*, or all when there are few."""
+    if len(known) > 2000:
+        return ""
     near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
     if near:
         return f"; did you mean {', '.join(near)}?"

@@ -169,7 +169,7 @@ class FunctionPrinter:
         outer, self._block = self._block, []
         lets: list[Var] = []
         node = body
-        while isinstance(node, Let) and node not in self._known and (node is body or self._uses[node] == 1):
+        while isinstance(node, Let) and node not in self._known and self._uses.get(node, 1) == 1:
             span = span_text(node.span).strip() + " " if self._show_spans and node.span is not None else ""
             declared = self._declare(node.variable)
             lets.append(node.variable)
@@ -192,14 +192,11 @@ class FunctionPrinter:
 
     def _function(self, func: Function) -> Step[Rope]:
         parts = [self._declare(p) for p in func.params]
-        parts += [f"{key_text(k)}={self._attr_value(v)}" for k, v in func.attrs.items()]
+        parts += [f"{key_text(k)}={value_text(v)}" for k, v in func.attrs.items()]
         ret = f" -> {type_text(func.ret_type)}" if func.ret_type is not None else ""
         block = yield self._braces(func.body)
         self._close(func.params)
         return ["(", ", ".join(parts), ")", ret, " ", block, self._notes(func)]
-
-    def _attr_value(self, value: object) -> str:
-        return value_text(value)
 
     def _closure(self, func: Function) -> Step[Rope]:
         return ["fn ", (yield self._function(func))]
@@ -230,6 +227,7 @@ class FunctionPrinter:
         return ["if (", cond, ") ", then, " else ", otherwise, self._notes(node)]
 
     def _let(self, node: Let) -> Step[Rope]:
+        self._uses[node] = 1  # its lines stand here alone; every use names the binding
         return (yield self._braces(node))
 
     def _ref(self, node: RelayExpr) -> Step[Rope]:
