@@ -1,0 +1,76 @@
+"""Annotations that mark where the share of a compiler begins and ends. Source: ``relay.annotation``.
+
+They stand on edges: ``compiler_end`` on the value that leaves a region, ``compiler_begin`` on one that enters. They
+compute nothing; ``PartitionGraph`` makes functions of what they enclose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op, Sample, register_op
+from byoc.ir.types import Type
+from byoc.relay.expr import Call
+
+
+@dataclass(frozen=True)
+class CompilerAttrs(Attrs):
+    """Whose share it is: the name of a target."""
+
+    compiler: str
+
+
+def _same_type(types: Sequence[Type], attrs: Attrs | None) -> Type:
+    return types[0]
+
+
+_SAMPLES = (Sample([(2, 3)], {"compiler": "acme"}),)
+
+
+def _register(name: str, doc: str) -> Op:
+    return register_op(name, inputs=("data",), rel=_same_type, doc=doc, attrs=CompilerAttrs, samples=_SAMPLES)
+
+
+BEGIN = _register("annotation.compiler_begin", "A value that enters the share of a compiler.")
+END = _register("annotation.compiler_end", "A value that leaves the share of a compiler.")
+
+
+def compiler_begin(data: RelayExpr, compiler: str) -> Call:
+    """*data* as it enters a region of *compiler*."""
+    return _annotation(BEGIN, data, compiler)
+
+
+def compiler_end(data: RelayExpr, compiler: str) -> Call:
+    """*data* as it leaves a region of *compiler*."""
+    return _annotation(END, data, compiler)
+
+
+def _annotation(op: Op, data: RelayExpr, compiler: str) -> Call:
+    call = Call(op, [data], CompilerAttrs(compiler), span=data.span)
+    call._checked_type = data._checked_type
+    return call
+
+
+def is_begin(expr: RelayExpr) -> bool:
+    """True for a compiler_begin."""
+    return type(expr) is Call and expr.op is BEGIN
+
+
+def is_end(expr: RelayExpr) -> bool:
+    """True for a compiler_end."""
+    return type(expr) is Call and expr.op is END
+
+
+def compiler_of(annotation: Call) -> str:
+    """The target of a compiler_begin or compiler_end."""
+    return annotation.attrs.compiler  # type: ignore[union-attr]
+
+
+def strip_annotations(expr: RelayExpr) -> RelayExpr:
+    """The first expression below *expr* that is no annotation."""
+    while type(expr) is Call and (expr.op is BEGIN or expr.op is END):
+        expr = expr.args[0]
+    return expr

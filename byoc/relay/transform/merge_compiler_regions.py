@@ -1,0 +1,154 @@
+"""MergeCompilerRegions: neighbouring regions of one target become one. Source: ``relay.transform.MergeCompilerRegions``.
+
+Regions are visited parents first. A region takes in each parent region of its own target, unless another way leads from
+that parent to it through something else: then the two would wait for each other. Relay keeps sets of such
+restrictions, whose sizes grow with the graph; here the ways are searched, within levels (a region's level is above
+those of all its parents), and most are settled by a spanning tree before any search.
+"""
+
+from __future__ import annotations
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.relay.analysis.ancestor_tree import AncestorTree
+from byoc.relay.analysis.annotated_regions import AnnotatedRegion
+from byoc.relay.analysis.region_checks import check_regions
+from byoc.relay.analysis.region_graph import RegionGraph, open_children
+from byoc.relay.expr import Function
+from byoc.relay.op.annotation import is_begin, is_end
+from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.typed_rewrite import typed_rewrite
+
+
+def MergeCompilerRegions() -> FunctionPass:  # noqa: N802 - Relay's name
+    """The pass that joins regions of one target wherever no region then waits for another.
+
+    Raises InternalError naming the regions if any were to wait for each other.
+    """
+
+    def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        merged = merge_regions(func)
+        check_regions(merged, "MergeCompilerRegions")
+        return merged
+
+    return FunctionPass(merge, PassInfo("MergeCompilerRegions"))
+
+
+def merge_regions(func: Function) -> Function:
+    """*func* without the annotations between regions that become one."""
+    graph = check_regions(func, "MergeCompilerRegions")
+    merger = _Merger(graph)
+    unit_of = graph.unit_of
+
+    def remove_inner(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if not is_begin(before) or not is_end(before.args[0]):  # type: ignore[attr-defined]
+            return after
+        end = before.args[0]  # type: ignore[attr-defined]
+        if merger.find(unit_of[before]) != merger.find(unit_of[end]):
+            return after
+        return after.args[0].args[0]  # type: ignore[attr-defined]
+
+    return typed_rewrite(func, remove_inner, open_children)  # type: ignore[return-value]
+
+
+class _Merger:
+    """Which units became one: a union-find over the units of a graph, with their parents and levels."""
+
+    def __init__(self, graph: RegionGraph):
+        self._regions: list[AnnotatedRegion | None] = graph.region
+        self._above: list[list[int]] = [list(p) for p in graph.parents]
+        self._below: list[list[int]] = [[] for _ in graph.parents]
+        self._level = [0] * len(graph.parents)
+        self._union = list(range(len(graph.parents)))
+        self._scopes = graph.scopes()
+        self._tree = AncestorTree()
+        self._place = [0] * len(graph.parents)
+        for unit in graph.order()[0]:
+            self._visit(unit)
+
+    def find(self, unit: int) -> int:
+        """The unit that *unit* has become."""
+        union = self._union
+        while union[unit] != unit:
+            union[unit] = union[union[unit]]
+            unit = union[unit]
+        return unit
+
+    def _visit(self, unit: int) -> None:
+        direct = self._above[unit]
+        parents = list(dict.fromkeys(self.find(p) for p in direct))
+        self._level[unit] = 1 + max((self._level[p] for p in parents), default=-1)
+        # the spanning tree: a way that exists now exists whatever is merged later
+        deepest = max(direct, key=lambda p: self._tree.depth[self._place[p]], default=None)
+        self._place[unit] = self._tree.add(0 if deepest is None else self._place[deepest])
+        for parent in parents:
+            self._below[parent].append(unit)
+        candidates = [p for p in parents if self._fits(p, unit)]
+        for parent in candidates:
+            if not self._is_bypassed(parent, unit, direct):
+                self._merge(parent, unit)
+
+    def _fits(self, parent: int, unit: int) -> bool:
+        mine, other = self._regions[unit], self._regions[parent]
+        if mine is None or other is None or mine.target != other.target:
+            return False
+        return self._scopes[parent] == self._scopes[unit]
+
+    def _is_bypassed(self, parent: int, unit: int, direct: list[int]) -> bool:
+        """True when a way leads from *parent* to *unit* through another unit."""
+        me = self.find(unit)
+        others = [p for p in direct if self.find(p) not in (parent, me)]
+        stems = [p for p in direct if self.find(p) == parent]
+        for other in others:
+            if any(self._tree.is_above(self._place[stem], self._place[other]) for stem in stems):
+                return True
+        level = self._level[parent]
+        seen = {me}
+        pending = [me]
+        while pending:
+            for found in self._parents(pending.pop()):
+                if found == parent:
+                    continue
+                if found not in seen and self._level[found] > level:
+                    if parent in self._parents(found):
+                        return True
+                    seen.add(found)
+                    pending.append(found)
+        return False
+
+    def _parents(self, unit: int) -> list[int]:
+        """The units that *unit* depends on as they are now."""
+        now = dict.fromkeys(self.find(p) for p in self._above[unit])
+        now.pop(unit, None)
+        self._above[unit] = list(now)
+        return self._above[unit]
+
+    def _merge(self, parent: int, unit: int) -> None:
+        """Make *parent* and *unit* one; the one with fewer neighbours is added to the other."""
+        unit = self.find(unit)
+        size = [len(self._above[u]) + len(self._below[u]) for u in (parent, unit)]
+        keep, gone = (parent, unit) if size[0] >= size[1] else (unit, parent)
+        low = self._level[parent]
+        outside = [p for p in self._above[unit] if self.find(p) not in (parent, unit)]
+        level = max(low, 1 + max((self._level[self.find(p)] for p in outside), default=-1))
+        self._union[gone] = keep
+        self._above[keep] += self._above[gone]
+        self._below[keep] += self._below[gone]
+        self._above[gone], self._below[gone] = [], []
+        self._level[keep] = level
+        if level > low or keep == parent:
+            self._lift(keep)
+
+    def _lift(self, unit: int) -> None:
+        """Raise what depends on *unit* above it."""
+        pending = [unit]
+        while pending:
+            top = pending.pop()
+            below = dict.fromkeys(self.find(u) for u in self._below[top])
+            below.pop(top, None)
+            self._below[top] = list(below)
+            for lower in below:
+                if self._level[lower] <= self._level[top]:
+                    self._level[lower] = self._level[top] + 1
+                    pending.append(lower)

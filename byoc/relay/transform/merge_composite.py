@@ -1,0 +1,97 @@
+"""MergeComposite: what a pattern matches becomes a composite function. Source: ``relay.transform.MergeComposite``.
+
+Requires types (the checks ask for them). Ensures: the rows of the table are tried in order, each over the whole function;
+a match that an earlier row took is not looked into. A check that raises counts as no, and is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from byoc.errors import PartitionError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.span import span_names
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
+from byoc.relay.dataflow_pattern.partitioning import partition_graph
+from byoc.relay.dataflow_pattern.patterns import DFPattern
+from byoc.relay.expr import Function
+from byoc.relay.transform.infer_type import FunctionPass
+
+Check = Callable[[RelayExpr], object]
+
+
+@dataclass(frozen=True)
+class FailedCheck:
+    """A check that raised: the pattern's name, the ONNX nodes of the match's root, and the error."""
+
+    pattern: str
+    nodes: tuple[str, ...]
+    error: str
+
+    def __str__(self) -> str:
+        where = f" (node {', '.join(self.nodes)})" if self.nodes else ""
+        return f"the check of pattern {self.pattern} failed and counts as no{where}: {self.error}"
+
+
+@dataclass
+class CompositeRecord:
+    """What happened while composites were merged."""
+
+    failed_checks: list[FailedCheck] = field(default_factory=list)
+
+
+def _always(pre: RelayExpr) -> bool:
+    return True
+
+
+def _checked_row(row: Sequence[object]) -> tuple[str, DFPattern, Check]:
+    if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
+        raise PartitionError(f"a row of a pattern table is (name, pattern) or (name, pattern, check), got {row!r}")
+    name, pattern, check = (*row, None)[:3]
+    if not isinstance(name, str) or not isinstance(pattern, DFPattern):
+        raise PartitionError(f"a row of a pattern table begins with a name and a pattern, got {name!r} and {pattern!r}")
+    if check is not None and not callable(check):
+        raise PartitionError(f"the check of pattern {name!r} must be a function of the match's root, got {check!r}")
+    return name, pattern, check or _always
+
+
+def MergeComposite(  # noqa: N802 - Relay's name
+    pattern_table: Sequence[Sequence[object]], record: CompositeRecord | None = None
+) -> FunctionPass:
+    """The pass that makes a function with the attribute ``Composite`` of each match of *pattern_table*.
+
+    A row is ``(name, pattern)`` or ``(name, pattern, check)``; *check* gets the root of a match. Checks that raise are
+    added to *record*. Raises PartitionError for a row that is neither.
+    """
+    rows = [_checked_row(row) for row in pattern_table]
+    notes = record if record is not None else CompositeRecord()
+
+    def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        infer_expr(func, mod)
+        graph = IndexedGraph(func)
+        for name, pattern, check in rows:
+            merged = partition_graph(pattern, graph, {"Composite": name}, _guarded(name, check, notes))
+            if merged is not graph.root:
+                infer_expr(merged, mod)
+                graph = IndexedGraph(merged)
+        return graph.root  # type: ignore[return-value]
+
+    return FunctionPass(merge, PassInfo("MergeComposite"))
+
+
+def _guarded(name: str, check: Check, record: CompositeRecord) -> Check:
+    """*check* where an error counts as no: one vendor's mistake must not break a compilation."""
+
+    def guarded(pre: RelayExpr) -> bool:
+        try:
+            return bool(check(pre))
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            record.failed_checks.append(FailedCheck(name, span_names(pre.span), text))
+            return False
+
+    return guarded
