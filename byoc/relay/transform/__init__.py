@@ -11,17 +11,27 @@ from byoc.ir.transform import (
     module_pass,
     register_config_option,
 )
-from byoc.relay.transform.fold_constant import FoldConstant
+from byoc.relay.transform.annotate_target import AnnotateTarget
+from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
+from byoc.relay.transform.common_subexpr import EliminateCommonSubexpr
+from byoc.relay.transform.dead_code import DeadCodeElimination
+from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant
+from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from byoc.relay.transform.fuse_ops import DefuseOps, FuseOps, fuse_function
 from byoc.relay.transform.infer_type import FunctionPass, InferType, function_pass
-from byoc.relay.transform.annotate_target import AnnotateTarget
 from byoc.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from byoc.relay.transform.merge_composite import CompositeRecord, FailedCheck, MergeComposite
 from byoc.relay.transform.partition_graph import PartitionGraph
+from byoc.relay.transform.remove_unused_functions import RemoveUnusedFunctions
+from byoc.relay.transform.simplify_expr import SimplifyExpr
+from byoc.relay.transform.simplify_inference import SimplifyInference
+from byoc.relay.transform.specialize_shapes import SpecializeShapes
 
 __all__ = [
-    "AnnotateTarget", "CompositeRecord", "FailedCheck", "MergeCompilerRegions", "MergeComposite", "PartitionGraph",
-    "DefuseOps", "FoldConstant", "FunctionPass", "FuseOps", "InferType", "ModulePass", "Pass", "PassContext",
-    "PassInfo", "PassInstrument", "PassTimingInstrument", "Sequential", "function_pass", "fuse_function",
-    "module_pass", "register_config_option",
+    "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CompositeRecord", "DeadCodeElimination",
+    "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck", "FoldConstant", "FoldScaleAxis",
+    "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "MergeCompilerRegions", "MergeComposite",
+    "ModulePass", "PartitionGraph", "Pass", "PassContext", "PassInfo", "PassInstrument", "PassTimingInstrument",
+    "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyInference", "SpecializeShapes", "function_pass",
+    "fuse_function", "module_pass", "register_config_option",
 ]

@@ -1,10 +1,11 @@
 """FoldConstant: what depends on constants alone is computed now, by the numpy kernels.
 
-Folded are operator calls whose arguments are constants (or tuples of them), projections of constant tuples, and the
-choice of an ``if`` with a constant condition. Not folded: operators with the attribute ``TOpIsStateful`` (random
-numbers), operators without a kernel, other compilers' functions, and results that break the *blow-up rule*: larger than
-:data:`MAX_GROWTH_BYTES` and larger than all arguments together (``zeros``, ``full``, ``arange``, ``repeat`` of huge
-sizes), since they would only swell the artefact. A folded constant is the value of one
+Folded are operator calls whose arguments are constants (or tuples of them), what is known of shapes (``shape_values``),
+projections of constant tuples, and the choice of an ``if`` with a constant condition; operators whose shapes, axes or
+bounds became known turn static (``dynamic_to_static``). Not folded: operators with the attribute ``TOpIsStateful``
+(random numbers), operators without a kernel, other compilers' functions, and results that break the *blow-up rule*:
+larger than :data:`MAX_GROWTH_BYTES` and larger than all arguments together (``zeros``, ``full``, ``arange``, ``repeat``
+of huge sizes), since they would only swell the artefact. A folded constant is the value of one
 node and carries the span of that node. Source: ``relay.transform.FoldConstant``.
 """
 
@@ -23,8 +24,10 @@ from byoc.ir.types import Type, dtype_bytes, tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from byoc.relay.interpreter import Value, run_operator
+from byoc.relay.transform.dynamic_to_static import make_static
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.transform.shape_values import ShapeValues
 from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.kernels.registry import KERNELS
 from byoc.runtime.ndarray import NDArray
@@ -101,6 +104,7 @@ class _Folder:
         self.mod = mod
         self.memo: dict[RelayExpr, RelayExpr] = {}
         self.bound: dict[RelayExpr, list[Var]] = {}
+        self.shapes = ShapeValues()
 
     def run(self, root: RelayExpr) -> RelayExpr:
         """*root* with all that is constant folded."""
@@ -129,6 +133,11 @@ class _Folder:
 
     def fold_call(self, call: Call) -> RelayExpr:
         """A call as a constant where it can be."""
+        self._typed(call)
+        known = self.shapes.learn(call)
+        if known is not call:
+            return self._typed(known)
+        call = make_static(call, self.shapes)
         self._typed(call)
         return self._typed(fold_call(call)) if can_fold(call) else call
 
@@ -169,3 +178,12 @@ def FoldConstant() -> FunctionPass:  # noqa: N802 - Relay's name
         return fold_constants(func, mod)  # type: ignore[return-value]
 
     return FunctionPass(fold, PassInfo("FoldConstant", 2, ("InferType",)))
+
+
+def DynamicToStatic() -> FunctionPass:  # noqa: N802 - Relay's name
+    """The pass that turns dynamic operators with known shapes, axes or bounds into static ones, constants folded."""
+
+    def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return fold_constants(func, mod)  # type: ignore[return-value]
+
+    return FunctionPass(fold, PassInfo("DynamicToStatic", 2, ("InferType",)))

@@ -22,6 +22,7 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, const
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.transform.scale_rules import channel_values
 from byoc.relay.traverse import post_order, rebuild
 
 Rule = Callable[[Call], RelayExpr | None]
@@ -142,6 +143,27 @@ def _with_constant(call: Call) -> tuple[RelayExpr, Constant] | None:
     return (right, left) if isinstance(left, Constant) and not isinstance(right, Constant) else None
 
 
+_add_constants = _associative(np.add, 0.0)
+
+
+def _add(call: Call) -> RelayExpr | None:
+    """``bias_add(x, b) + c`` is ``bias_add(x, b + c)`` for constants along one axis; and what every sum may become."""
+    simpler = _add_constants(call)
+    outer = _with_constant(call) if simpler is None else None
+    if outer is None or not _calls(outer[0], "nn.bias_add") or outer[0].checked_type != call.checked_type:
+        return simpler
+    data, bias = outer[0].args  # type: ignore[attr-defined]
+    result = call.checked_type
+    if not isinstance(bias, Constant) or not isinstance(result, TensorType):
+        return None
+    attrs = outer[0].attrs  # type: ignore[attr-defined]
+    more = channel_values(outer[1], int(attrs["axis"]) % result.ndim, result)
+    if more is None:
+        return None
+    both = const((bias.data.numpy() + more).astype(bias.data.dtype), span=merge_spans([bias.span, outer[1].span]))
+    return Call(outer[0].op, [data, both], attrs, span=merge_spans([outer[0].span, call.span]))  # type: ignore
+
+
 # operators that only give the elements another shape
 RESHAPES = ("reshape", "squeeze", "expand_dims", "nn.batch_flatten")
 
@@ -152,7 +174,7 @@ RULES: dict[str, Rule] = {
     "transpose": transpose,
     "concatenate": concatenate,
     "strided_slice": strided_slice,
-    "add": _associative(np.add, 0.0),
+    "add": _add,
     "multiply": _associative(np.multiply, 1.0),
     "subtract": _neutral(0.0, either=False),
     "divide": _neutral(1.0, either=False),
