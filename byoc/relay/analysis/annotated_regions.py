@@ -1,7 +1,7 @@
 """The regions that annotations enclose. Source: ``relay.analysis.AnnotatedRegionSet``.
 
-A region is what lies between ``compiler_begin`` and ``compiler_end``. Regions are numbered by the begins in the order of
-visiting; an operator joins the regions of its arguments into the first of them, so numbers have gaps.
+A region is what lies between ``compiler_begin`` and ``compiler_end``. Regions are numbered by the begins in the order
+of visiting; an operator joins the regions of its arguments into the first of them, so numbers have gaps.
 """
 
 from __future__ import annotations

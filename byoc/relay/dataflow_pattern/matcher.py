@@ -1,8 +1,8 @@
 """The matcher: does an expression look like a pattern, and which node matched which part of it?
 
-Invariant: one pattern object matches one expression within a match; a failed part forgets what it matched. A rule is a
-generator that yields its sub-goals, so that recursive patterns over long chains need no recursion. The first alternative that
-matches is kept: there is no way back into it. Source: Relay's ``DFPatternMatcher``.
+Invariant: one pattern object matches one expression within a match; a failed part forgets what it matched. A rule is
+a generator that yields its sub-goals, so that recursive patterns over long chains need no recursion. The first
+alternative that matches is kept: there is no way back into it. Source: Relay's ``DFPatternMatcher``.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Check = Callable[[RelayExpr], object]
 
 def _pattern(value: object, what: str) -> DFPattern:
     if not isinstance(value, DFPattern):
-        raise UserError(f"{what} must be a pattern, got {type(value).__name__}: {value!r}; see is_op, wildcard, is_expr")
+        raise UserError(f"{what} must be a pattern, got {type(value).__name__}: {value!r}")
     return value
 
 
@@ -34,7 +34,7 @@ def _accept(pre: RelayExpr) -> bool:
 
 
 class DFPattern:
-    """The root of all patterns. Calling a pattern makes a pattern of a call: ``is_op("add")(wildcard(), wildcard())``."""
+    """The root of all patterns. Calling one makes the pattern of a call: ``is_op("add")(wildcard(), wildcard())``."""
 
     __slots__ = ()
 

@@ -23,6 +23,7 @@ from byoc.relay.traverse import children, post_order
 from byoc.relay.typed_rewrite import keep_type, typed_rebuild
 
 DEFAULT = "default"
+Choice = Callable[[Call], str | None]
 
 
 def AnnotateTarget(  # noqa: N802 - Relay's name
@@ -38,12 +39,23 @@ def AnnotateTarget(  # noqa: N802 - Relay's name
     if not names:
         raise PartitionError("AnnotateTarget needs at least one target")
 
+    def first_taker(call: Call) -> str | None:
+        return next((t for t in names if takes(t, call)), None)
+
     def annotate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        annotated = _Annotator(names, include_non_call_ops).run(func)
-        check_regions(annotated, "AnnotateTarget")
-        return annotated
+        return annotate_function(func, first_taker, include_non_call_ops)
 
     return FunctionPass(annotate, PassInfo("AnnotateTarget"))
+
+
+def annotate_function(func: Function, choose: Choice, include_non_call_ops: bool = True) -> Function:
+    """*func* annotated with the target that *choose* gives for each call, the default where it gives None.
+
+    Raises InternalError when regions wait for each other.
+    """
+    annotated = _Annotator(choose, include_non_call_ops).run(func)
+    check_regions(annotated, "AnnotateTarget")
+    return annotated
 
 
 def takes(target: str, call: Call) -> bool:
@@ -66,8 +78,8 @@ def _children_to_annotate(expr: RelayExpr) -> Sequence[RelayExpr]:
 class _Annotator:
     """One run over a function: what became of each node, and the target of what was made."""
 
-    def __init__(self, targets: Sequence[str], include_non_call_ops: bool):
-        self._targets = targets
+    def __init__(self, choose: Choice, include_non_call_ops: bool):
+        self._choose = choose
         self._whole = include_non_call_ops
         self._target: dict[RelayExpr, str] = {}
         self._kept: dict[RelayExpr, str] = {}
@@ -112,7 +124,7 @@ class _Annotator:
         args = new[len(callee):]
         target = next((self._kept[a] for a in args[:1] if a in self._kept), None)
         if target is None:
-            target = next((t for t in self._targets if takes(t, node)), DEFAULT)
+            target = self._choose(node) or DEFAULT
         begun = [arg if is_begin(arg) else compiler_begin(self.end(arg), target) for arg in args]
         after = keep_type(node, typed_rebuild(node, [*callee, *begun]))
         self._target[after] = target

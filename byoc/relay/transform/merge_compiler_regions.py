@@ -1,4 +1,4 @@
-"""MergeCompilerRegions: neighbouring regions of one target become one. Source: ``relay.transform.MergeCompilerRegions``.
+"""MergeCompilerRegions: neighbouring regions of one target become one. Source: the pass of that name in Relay.
 
 Regions are visited parents first. A region takes in each parent region of its own target, unless another way leads from
 that parent to it through something else: then the two would wait for each other. Relay keeps sets of such

@@ -1,7 +1,7 @@
 """MergeComposite: what a pattern matches becomes a composite function. Source: ``relay.transform.MergeComposite``.
 
-Requires types (the checks ask for them). Ensures: the rows of the table are tried in order, each over the whole function;
-a match that an earlier row took is not looked into. A check that raises counts as no, and is recorded.
+Requires types (the checks ask for them). Ensures: the rows of the table are tried in order, each over the whole
+function; a match that an earlier row took is not looked into. A check that raises counts as no, and is recorded.
 """
 
 from __future__ import annotations

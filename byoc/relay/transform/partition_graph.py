@@ -118,7 +118,7 @@ class _Outliner:
 
 
 def _optimized(func: Function, target: str) -> Function:
-    """*func* after ``relay.ext.<target>.optimize``, where the target has one. Raises PartitionError for a bad result."""
+    """*func* after ``relay.ext.<target>.optimize``, where there is one. Raises PartitionError for a bad result."""
     optimize = GLOBAL_FUNCTIONS.get(f"relay.ext.{target}.optimize")
     if optimize is None:
         return func
