@@ -6,40 +6,28 @@ is its epilogue, stored once. Adjacent axes that every access walks through cont
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.tile import tile_stage
-from byoc.codegen.kernel.collapse import collapse_axes
-from byoc.codegen.kernel.loops import SIMD, Alloc, For, If, Stmt, Store
+from byoc.codegen.c.tile import tile
+from byoc.codegen.kernel.collapse import Nest, collapse_axes
+from byoc.codegen.kernel.fold import combine, neutral
+from byoc.codegen.kernel.loops import Alloc, If, Stmt, Store, loops
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.kernel.spelling import greatest, least
-from byoc.te import Index, PrimExpr, Tensor, binary, const, logical_not, placeholder
+from byoc.te import PrimExpr, Tensor, binary, const, logical_not, placeholder
 from byoc.te.expr import INDEX, Binary, Load, Reduce, map_expr
 
-_FOLDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "any": "or", "all": "and"}
 
 
 def schedule_stage(stage: Tensor, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that fill the buffer of *stage*."""
-    stage = collapse_axes(stage, simplify)
-    return tile_stage(stage, simplify, machine) or nest(stage)
+    whole = collapse_axes(stage, simplify)
+    return tile(whole, simplify, machine) or plain(whole)
 
 
-def nest(stage: Tensor) -> list[Stmt]:
+def plain(nest: Nest) -> list[Stmt]:
     """One loop an axis, the value with its reductions innermost."""
-    statements, value = _without_reductions(stage.body)
-    statements.append(Store(stage, stage.axes, value))
-    return loops(stage.axes, statements, SIMD if len(statements) == 1 else "serial")
-
-
-def loops(axes: Sequence[Index], body: Sequence[Stmt], innermost: str = "serial") -> list[Stmt]:
-    """*body* inside one loop for each of *axes*, the first outermost."""
-    result = list(body)
-    for axis in reversed(axes):
-        result = [For(axis, axis.extent, result, innermost)]
-        innermost = "serial"
-    return result
+    statements, value = _without_reductions(nest.value)
+    statements.append(Store(nest.stage, nest.indices, value))
+    return loops(nest.axes, statements)
 
 
 def _without_reductions(value: PrimExpr) -> tuple[list[Stmt], PrimExpr]:
@@ -77,16 +65,3 @@ def _accumulate_position(reduce: Reduce, inner: list[Stmt], body: PrimExpr) -> t
     start = "min" if reduce.kind == "argmin" else "max"
     code: list[Stmt] = [Alloc(best, neutral(start, body.dtype)), Alloc(position, const(0, INDEX))]
     return [*code, *loops(reduce.axes, [*inner, Alloc(item, body), update])], position[()]
-
-
-def neutral(kind: str, dtype: str) -> PrimExpr:
-    """What a reduction gives over nothing."""
-    start = {"sum": 0, "prod": 1, "any": 0, "all": 1}.get(kind)
-    if start is None:
-        start = greatest(dtype) if kind == "min" else least(dtype)
-    return const(start, dtype)
-
-
-def combine(kind: str, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """One step of a reduction."""
-    return binary(_FOLDS[kind], a, b)

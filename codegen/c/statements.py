@@ -68,8 +68,7 @@ class StatementWriter:
         ctype = self.exprs.language.types[tensor.dtype]
         if stmt.vector:
             ctype = self.vector_type(tensor.dtype, int(tensor.shape[0]))
-            init = "" if stmt.init is None else f" = {self._splat(stmt.init, ctype)}"
-            self.writer.line(f"{ctype} {name}{init};")
+            self.writer.line(f"{ctype} {name} = {self._vector_init(stmt, ctype)};")
         elif tensor.shape:
             length = 1
             for extent in tensor.shape:
@@ -79,10 +78,12 @@ class StatementWriter:
             init = "" if stmt.init is None else f" = {self.exprs.text(self.exprs.simplify(stmt.init))}"
             self.writer.line(f"{ctype} {name}{init};")
 
-    def _splat(self, value: PrimExpr, ctype: str) -> str:
-        if isinstance(value, Const) and value.value == 0:
+    def _vector_init(self, stmt: Alloc, ctype: str) -> str:
+        if stmt.init is None or (isinstance(stmt.init, Const) and stmt.init.value == 0):
             return "{0}"
-        return f"({ctype}){{0}} + {self.exprs.text(value, 13)}"
+        if stmt.lane is not None:
+            return self._vector(self.exprs.simplify(stmt.init), stmt.lane)[0]
+        return f"({ctype}){{0}} + {self.exprs.text(self.exprs.simplify(stmt.init), 13)}"
 
     def branch(self, stmt: If) -> None:
         cond = self.exprs.simplify(stmt.cond)

@@ -1,15 +1,92 @@
 """Adjacent axes as one, where every access runs through both without a gap: fewer and longer loops.
 
-A 1x1 convolution over ``[56, 56]`` becomes a matrix product over 3136 columns. Ensures: the buffers and what is
-computed are the same; only the stage's axes (and with them its shape as the loops see it) are fewer.
+A 1x1 convolution over ``[56, 56]`` becomes a matrix product over 3136 columns. Ensures: each element is computed from
+the same elements as before. A collapsed stage is written through :class:`Nest`, whose axes are those of the loops and
+whose indices are those of the buffer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.te import Tensor
+from byoc.te import Index, PrimExpr, Tensor
+from byoc.te.expr import Load, Reduce, map_expr, operands
 
 
-def collapse_axes(stage: Tensor, simplify: Simplifier) -> Tensor:
-    """*stage* itself for now."""
-    return stage
+@dataclass(frozen=True)
+class Nest:
+    """A stage as the loops see it: *axes* to run over, where each element goes, and its value."""
+
+    stage: Tensor
+    axes: tuple[Index, ...]
+    indices: tuple[PrimExpr, ...]
+    value: PrimExpr
+
+
+def collapse_axes(stage: Tensor, simplify: Simplifier) -> Nest:
+    """The nest of *stage* over as few axes as its accesses allow; reductions over as few as theirs allow."""
+    axes, indices, value = list(stage.axes), tuple(stage.axes), stage.body
+    k = len(axes) - 2
+    while k >= 0:
+        merged = _merge(axes[k], axes[k + 1], simplify, (value, Load(stage, indices)))
+        if merged is not None:
+            axes[k : k + 2] = [merged[0]]
+            value, indices = merged[1][0], merged[1][1].indices
+        k -= 1
+    return Nest(stage, tuple(axes), indices, _collapse_reductions(value, simplify))
+
+
+def _collapse_reductions(value: PrimExpr, simplify: Simplifier) -> PrimExpr:
+    def leaf(expr: PrimExpr) -> PrimExpr | None:
+        if not isinstance(expr, Reduce) or len(expr.axes) < 2:
+            return None
+        axes, body = list(expr.axes), expr.body
+        k = len(axes) - 2
+        while k >= 0:
+            merged = _merge(axes[k], axes[k + 1], simplify, (body,))
+            if merged is not None:
+                axes[k : k + 2] = [merged[0]]
+                body = merged[1][0]
+            k -= 1
+        return Reduce(expr.kind, body, axes)
+
+    return map_expr(value, leaf)
+
+
+def _merge(
+    outer: Index, inner: Index, simplify: Simplifier, exprs: Sequence[PrimExpr]
+) -> tuple[Index, list[PrimExpr]] | None:
+    """One axis for two, and *exprs* over it; None where an access has a gap or an axis is used as a number."""
+    if not (isinstance(outer.extent, int) and isinstance(inner.extent, int)) or 0 in (outer.extent, inner.extent):
+        return None
+    if not _only_in_loads(exprs, (outer, inner)):
+        return None
+    axis = Index(outer.name, outer.extent * inner.extent)
+    table: dict[PrimExpr, PrimExpr] = {outer: axis // inner.extent, inner: axis % inner.extent}
+    new = [map_expr(e, lambda n: table.get(n) if isinstance(n, Index) else None) for e in exprs]
+    loads = [n for e in new for n in unique_nodes(e) if isinstance(n, Load)]
+    if any(simplify.flat_index(n.tensor, n.indices).coefficient(axis) is None for n in loads):
+        return None
+    return axis, new
+
+
+def _only_in_loads(exprs: Sequence[PrimExpr], axes: Sequence[Index]) -> bool:
+    """True when *axes* stand only in the indices of loads, outside of loads within these."""
+    stack = list(exprs)
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node in axes:
+            return False
+        if isinstance(node, Load):
+            stack.extend(i for i in node.indices if any(isinstance(n, Load) for n in unique_nodes(i)))
+        else:
+            stack.extend(operands(node))
+    return True
+

@@ -112,7 +112,7 @@ class ExprWriter:
 
 
 def _never_zero(expr: PrimExpr, simplify: Simplifier) -> bool:
-    """A constant above 0, or a size: code that divides by a size runs only where there is an element, so it is not 0."""
+    """A constant above 0, or a size: what divides by a size runs only where there is an element, so it is not 0."""
     if isinstance(expr, Const):
         return expr.value > 0
     poly = simplify.polynomial(expr)

@@ -65,12 +65,14 @@ class Let:
 class Alloc:
     """A local: a scalar for a tensor without dimensions, else an array; *vector*: its single axis is one register.
 
-    *init* is its value, an expression without lanes; a vector's every lane gets it. Arrays start unset.
+    *init* is its value; each lane of a vector gets the value for *lane*, or all the same one where *lane* is None.
+    Arrays start unset.
     """
 
     tensor: Tensor
     init: PrimExpr | None = None
     vector: bool = False
+    lane: Index | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +84,11 @@ class If:
 
 
 Stmt = For | Store | VectorStore | AddLanes | Let | Alloc | If
+
+
+def loops(axes: Sequence[Index], body: Sequence[Stmt]) -> list[Stmt]:
+    """*body* inside one loop for each of *axes*, the first outermost."""
+    result = list(body)
+    for axis in reversed(axes):
+        result = [For(axis, axis.extent, result)]
+    return result
