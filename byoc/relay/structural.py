@@ -75,8 +75,13 @@ def array_key(array: NDArray) -> object:
     if array.dtype == "string":
         content = repr(data.ravel().tolist())
     else:
-        content = hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest()
+        content = hashlib.blake2b(_little_endian(array), digest_size=16).hexdigest()
     return ("array", array.dtype, array.shape, content)
+
+
+def _little_endian(array: NDArray) -> bytes:
+    data = array.numpy()
+    return data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def _same_array(a: NDArray, b: NDArray) -> bool:
@@ -84,7 +89,7 @@ def _same_array(a: NDArray, b: NDArray) -> bool:
         return True
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
-    return array_key(a) == array_key(b) if a.dtype == "string" else a.numpy().tobytes() == b.numpy().tobytes()
+    return array_key(a) == array_key(b) if a.dtype == "string" else _little_endian(a) == _little_endian(b)
 
 
 def _same_value(a: object, b: object) -> bool:

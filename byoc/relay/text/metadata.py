@@ -89,14 +89,15 @@ def decode(row: Mapping[str, object]) -> NDArray:
 
 
 def decode_section(text: str, line: int) -> dict[str, list[NDArray]]:
-    """The tables of a metadata section whose JSON is *text* and starts on *line*.
+    """The tables of a metadata section whose JSON is *text*, which starts on *line*.
 
     Raises ParseError saying which row is damaged and how.
     """
     try:
         tables = json.loads(text)
-    except ValueError as error:
-        raise ParseError(f"line {line}: the metadata section is not JSON: {error}") from error
+    except json.JSONDecodeError as error:
+        at = line + error.lineno - 1
+        raise ParseError(f"line {at}: the metadata section is not JSON: {error.msg}") from error
     if not isinstance(tables, dict) or not all(isinstance(rows, list) for rows in tables.values()):
         raise ParseError(f"line {line}: the metadata section must map names to lists of tensors")
     return {key: [_decode_row(key, i, row, line) for i, row in enumerate(rows)] for key, rows in tables.items()}

@@ -85,7 +85,7 @@ def _prepared(source: str, source_name: str, init_module: IRModule | None, init_
     text = source[:start] if has_section else source
     meta = _given_tables(init_meta_table)
     if has_section:
-        meta.update(decode_section(source[start + len(MARKER) :], text.count("\n") + 2))
+        meta.update(decode_section(source[start + len(MARKER) :], text.count("\n") + 1))
     module = init_module.shallow_copy() if init_module is not None else IRModule()
     parser = TextParser(Tokens(text, source_name), meta, module)
     parser.pragmas()
