@@ -63,7 +63,8 @@ class _Emitter:
         parameters += [f"int64_t {names(Size(s), s)}" for s in sizes]
         writer = Writer()
         statements = StatementWriter(writer, exprs)
-        name = self.functions.fresh(group.name)
+        # "op_": gcc knows a function abs, and round, and index, whatever the headers
+        name = self.functions.fresh(group.name if group.name.startswith("fused_") else f"op_{group.name}")
         writer.line(f"/* {self._comment(group, sources)} */")
         with writer.block(f"static void {name}({', '.join(parameters)}) {{"):
             for stage in group.stages:
