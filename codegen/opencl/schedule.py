@@ -1,0 +1,201 @@
+"""From one stage to one kernel: what a work-item computes, and how many there are.
+
+Three schedules, the first that fits:
+
+- *tree*: few outputs, each a long reduction: a work-group an output, its partial results folded in local memory;
+- *tile*: a sum of products (convolution, matrix product): each work-item computes several outputs along one axis that
+  an operand does not depend on, so that this operand is read once for all of them;
+- *item*: one work-item an output element, in row-major order, so that neighbours read and write neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.kernel.inline import estimated_size, substitute_axes, unique_nodes
+from byoc.codegen.kernel.loops import Alloc, If, Let, Store
+from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
+from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.statements import FirstItem, GroupReduce, KernelStmt, SharedLoop, WorkGroup, WorkItem
+from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, placeholder
+from byoc.te.expr import INDEX, Binary, Load, Reduce, Select, map_expr
+
+LOCAL_SIZE = 64
+TILES = (8, 4, 2)
+ENOUGH_ITEMS = 4096  # a tile may not leave fewer work-items than this, or a device stands idle
+FEW_OUTPUTS = 2048
+LONG_REDUCTION = 256
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A kernel's statements and its launch: *extent* work-items, or as many work-groups where *groups*."""
+
+    statements: Sequence[KernelStmt]
+    extent: PrimExpr
+    groups: bool = False
+
+
+def schedule_stage(stage: Tensor, simplify: Simplifier) -> KernelPlan:
+    """The kernel that fills the buffer of *stage*."""
+    return _tree(stage, simplify) or _tile(stage, simplify) or _item(stage, simplify)
+
+
+def product(shape: Sequence[Dimension]) -> PrimExpr:
+    """The number of elements of *shape*."""
+    result = as_index(1)
+    for extent in shape:
+        result = binary("mul", result, as_index(extent))
+    return result
+
+
+def unravel(flat: Index, axes: Sequence[Index]) -> list[KernelStmt]:
+    """Each of *axes* as a variable, from a row-major position among all their points."""
+    lets: list[KernelStmt] = []
+    stride = as_index(1)
+    for k in reversed(range(len(axes))):
+        axis = axes[k]
+        if axis.extent == 1:
+            continue
+        value = binary("div", flat, stride)
+        outermost = all(a.extent == 1 for a in axes[:k])
+        lets.append(Let(axis, value if outermost else binary("mod", value, as_index(axis.extent))))
+        stride = binary("mul", stride, as_index(axis.extent))
+    return lets[::-1]
+
+
+def at(tensor: Tensor, position: PrimExpr) -> tuple[PrimExpr, ...]:
+    """Indices whose row-major position in *tensor* is *position*."""
+    return (*(as_index(0) for _ in tensor.shape[1:]), position) if tensor.shape else ()
+
+
+def _item(stage: Tensor, simplify: Simplifier) -> KernelPlan:
+    """One work-item an element."""
+    extent = simplify(product(stage.shape))
+    item = Index("item", extent)
+    flat = _over_flat_position(stage, item, simplify)
+    axes = unravel(item, stage.axes) if flat is None else []
+    statements, value = without_reductions(stage.body if flat is None else flat)
+    return KernelPlan([WorkItem(item), *axes, *statements, Store(stage, at(stage, item), value)], extent)
+
+
+def _over_flat_position(stage: Tensor, item: Index, simplify: Simplifier) -> PrimExpr | None:
+    """The body of an elementwise *stage* as a function of the flat position, or None where it needs its axes."""
+    here = simplify.flat_index(stage, stage.axes).key()
+    elementwise = True
+
+    def leaf(expr: PrimExpr) -> PrimExpr | None:
+        nonlocal elementwise
+        if isinstance(expr, Load) and simplify.flat_index(expr.tensor, expr.indices).key() == here:
+            return Load(expr.tensor, at(expr.tensor, item))
+        elementwise &= not isinstance(expr, Index | Reduce)
+        return None
+
+    body = map_expr(stage.body, leaf)
+    return body if elementwise else None
+
+
+def _only_reduction(stage: Tensor) -> Reduce | None:
+    """The reduction of a stage that has exactly one, not of positions."""
+    found = [n for n in unique_nodes(stage.body) if isinstance(n, Reduce)]
+    return found[0] if len(found) == 1 and not found[0].kind.startswith("arg") else None
+
+
+def _replace(value: PrimExpr, old: PrimExpr, new: PrimExpr) -> PrimExpr:
+    return map_expr(value, lambda e: new if e is old else None)
+
+
+def _tree(stage: Tensor, simplify: Simplifier) -> KernelPlan | None:
+    """A work-group an element, for few elements of long reductions."""
+    reduce = _only_reduction(stage)
+    if reduce is None or estimated_size(stage.shape) > FEW_OUTPUTS:
+        return None
+    extents = [a.extent for a in reduce.axes]
+    if estimated_size(extents) < LONG_REDUCTION:
+        return None
+    groups = simplify(product(stage.shape))
+    group, point = Index("group", groups), Index("point", simplify(product(extents)))
+    acc = placeholder((), reduce.dtype, "acc")
+    scratch = placeholder((LOCAL_SIZE,), reduce.dtype, "scratch")
+    fold = Store(acc, (), combine(reduce.kind, acc[()], reduce.body))
+    value = _replace(stage.body, reduce, scratch[0])
+    return KernelPlan(
+        [
+            WorkGroup(group),
+            *unravel(group, stage.axes),
+            Alloc(acc, neutral(reduce.kind, reduce.dtype)),
+            SharedLoop(point, point.extent, [*unravel(point, reduce.axes), fold]),
+            GroupReduce(reduce.kind, acc, scratch),
+            FirstItem([Store(stage, at(stage, group), value)]),
+        ],
+        groups,
+        groups=True,
+    )
+
+
+def _tile(stage: Tensor, simplify: Simplifier) -> KernelPlan | None:
+    """Several outputs along one axis a work-item, for sums of products."""
+    reduce = _only_reduction(stage)
+    if reduce is None or reduce.kind != "sum":
+        return None
+    chosen = _tile_axis(stage, reduce)
+    if chosen is None:
+        return None
+    axis, tile = chosen
+    length = int(axis.extent)  # type: ignore[arg-type]
+    block = Index("block", -(-length // tile))
+    axes = [block if a is axis else a for a in stage.axes]
+    item = Index("item", simplify(product([a.extent for a in axes])))
+    statements: list[KernelStmt] = [WorkItem(item), *unravel(item, axes)]
+    accs = [placeholder((), reduce.dtype, f"acc{u}") for u in range(tile)]
+    places: list[PrimExpr] = [binary("add", binary("mul", block, tile), u) for u in range(tile)]
+    inside: list[PrimExpr] = places
+    if length % tile:  # the last tile reads its last element again and stores what is inside
+        inside = [Index(f"{axis.name}_{u}", length) for u in range(tile)]
+        statements += [Let(i, _clamped(p, length)) for i, p in zip(inside, places, strict=True)]
+    statements += [Alloc(acc, neutral("sum", acc.dtype)) for acc in accs]
+    folds = [
+        Store(acc, (), combine("sum", acc[()], substitute_axes(reduce.body, [axis], [i])))
+        for acc, i in zip(accs, inside, strict=True)
+    ]
+    statements += loops(reduce.axes, folds)
+    for acc, i, place in zip(accs, inside, places, strict=True):
+        value = substitute_axes(_replace(stage.body, reduce, acc[()]), [axis], [i])
+        store = Store(stage, [i if a is axis else a for a in stage.axes], value)
+        statements.append(store if length % tile == 0 else If(binary("lt", place, length), [store]))
+    return KernelPlan(statements, as_index(item.extent))
+
+
+def _clamped(place: PrimExpr, length: int) -> PrimExpr:
+    return Select(binary("lt", place, length), place, as_index(length - 1))
+
+
+def _tile_axis(stage: Tensor, reduce: Reduce) -> tuple[Index, int] | None:
+    """The innermost axis but the last that some operand does not depend on, and how much of it a work-item takes."""
+    loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load)]
+    axes = [a for a in stage.axes if a.extent != 1]
+    items = estimated_size(stage.shape)
+    for axis in reversed(axes[:-1]):
+        depends = [any(n is axis for i in load.indices for n in unique_nodes(i)) for load in loads]
+        if not isinstance(axis.extent, int) or all(depends) or not any(depends):
+            continue
+        for tile in TILES:
+            left = items // axis.extent * -(-axis.extent // tile)
+            if left >= ENOUGH_ITEMS and (axis.extent % tile == 0 or axis.extent >= 2 * tile):
+                return axis, tile
+    return None
+
+
+def index_type(stage: Tensor, simplify: Simplifier) -> str:
+    """``int`` where no index in the kernel of *stage* can pass its range, else ``long``."""
+    nodes = list(unique_nodes(stage.body))
+    shapes = [stage.shape, *(n.tensor.shape for n in nodes if isinstance(n, Load))]
+    shapes += [[a.extent for a in n.axes] for n in nodes if isinstance(n, Reduce)]
+    if not all(isinstance(d, int) for shape in shapes for d in shape):
+        return "long"
+    arithmetic = [n for n in nodes if isinstance(n, Binary) and n.dtype == INDEX]
+    bounds = [abs(b) for n in arithmetic for b in simplify.bounds(n)]
+    largest = max([*(math.prod(shape) for shape in shapes), *bounds])  # type: ignore[type-var, arg-type]
+    return "int" if largest < 2**30 else "long"
