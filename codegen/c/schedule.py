@@ -6,6 +6,7 @@ is its epilogue, stored once. Adjacent axes that every access walks through cont
 
 from __future__ import annotations
 
+from byoc.codegen.c.lanes import lanes
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.tile import tile
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
@@ -20,7 +21,7 @@ from byoc.te.expr import INDEX, Binary, Load, Reduce, map_expr
 def schedule_stage(stage: Tensor, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that fill the buffer of *stage*."""
     whole = collapse_axes(stage, simplify)
-    return tile(whole, simplify, machine) or plain(whole)
+    return tile(whole, simplify, machine) or lanes(whole, simplify) or plain(whole)
 
 
 def plain(nest: Nest) -> list[Stmt]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
 from byoc.codegen.kernel.loops import AddLanes, Alloc, For, If, Let, Stmt, Store, VectorStore
-from byoc.codegen.kernel.simplify import as_index
+from byoc.codegen.kernel.simplify import as_index, is_one
 from byoc.codegen.kernel.spelling import ATOM, short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.errors import InternalError
@@ -33,10 +33,10 @@ class StatementWriter:
             _RULES[type(statement)](self, statement)
 
     def loop(self, stmt: For) -> None:
-        extent = self.exprs.simplify(as_index(stmt.extent))
-        if isinstance(extent, Const) and extent.value == 1:
+        if is_one(stmt.extent) and is_one(stmt.index.extent):
             self.block(stmt.body)
             return
+        extent = self.exprs.simplify(as_index(stmt.extent))
         i = self.exprs.names(stmt.index, stmt.index.name)
         bound = self.exprs.text(extent, 11)
         with self.writer.block(f"for (int64_t {i} = 0; {i} < {bound}; ++{i}) {{"):

@@ -139,6 +139,8 @@ class Simplifier:
             return self.rebuild(self.polynomial(expr))
         if isinstance(expr, Binary) and expr.op in COMPARISONS and expr.left.dtype == INDEX:
             return self._comparison(expr)
+        if isinstance(expr, Index) and is_one(expr.extent):
+            return const(0, INDEX)
         inner = operands(expr)
         if not inner:
             return expr
@@ -156,7 +158,7 @@ class Simplifier:
         if isinstance(expr, Const):
             return Polynomial(int(expr.value))
         if isinstance(expr, Index):
-            return Polynomial() if expr.extent == 1 else Polynomial.of_atom(id(expr), expr)
+            return Polynomial() if is_one(expr.extent) else Polynomial.of_atom(id(expr), expr)
         if isinstance(expr, Size):
             return Polynomial.of_atom(expr.name, expr)
         if isinstance(expr, Binary) and expr.op in _POLYNOMIAL:
@@ -293,6 +295,11 @@ class Simplifier:
         if isinstance(atom, Const):
             return Polynomial(int(atom.value))
         return Polynomial.of_atom((op, left.key(), right.key()), atom)
+
+
+def is_one(extent: Dimension) -> bool:
+    """True for the extent 1: such an axis is at 0 and needs no loop."""
+    return extent == 1 or (isinstance(extent, Const) and extent.value == 1)
 
 
 def as_index(value: Dimension) -> PrimExpr:
