@@ -1,0 +1,63 @@
+"""Constants and tensors made from a few numbers. Source: ONNX Constant-1 to 24, ConstantOfShape-9, Range-11."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.relay.expr import const
+from byoc.relay.frontend.onnx.dtypes import dtype_of
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+
+_FORMS: dict[str, Callable[[OnnxNode], np.ndarray]] = {
+    "value": lambda node: node.services.tensor(node.attrs.tensor("value")),
+    "value_int": lambda node: np.array(node.attrs.int("value_int"), "int64"),
+    "value_ints": lambda node: np.array(node.attrs.ints("value_ints"), "int64"),
+    "value_float": lambda node: np.array(node.attrs.float("value_float"), "float32"),
+    "value_floats": lambda node: np.array(node.attrs.floats("value_floats"), "float32"),
+    "value_string": lambda node: np.array(node.attrs.string("value_string"), object),
+    "value_strings": lambda node: np.array(node.attrs.strings("value_strings"), object),
+}
+
+
+@converter("Constant")
+def _constant(node: OnnxNode) -> RelayExpr:
+    forms = [name for name in node.attrs.names() if name in _FORMS]
+    if len(forms) != 1:
+        raise node.error(
+            f"needs exactly one of the attributes {', '.join(_FORMS)}, got {', '.join(node.attrs.names()) or 'none'}"
+        )
+    return const(_FORMS[forms[0]](node))
+
+
+@converter("ConstantOfShape")
+def _constant_of_shape(node: OnnxNode) -> RelayExpr:
+    fill = node.services.tensor(node.attrs.tensor("value")) if "value" in node.attrs else np.zeros(1, "float32")
+    if fill.size != 1:
+        raise node.error(f"the value must have one element, got {fill.size}")
+    value = const(fill.reshape(()))
+    shape = node.value(0)
+    if shape is None:
+        return relay.full(value, node[0], node.dtype(value))
+    sizes = [int(v) for v in shape.reshape(-1)]
+    if min(sizes, default=0) < 0:
+        raise node.error(f"a shape has no negative dimension, got {sizes}")
+    return relay.full(value, sizes, node.dtype(value))
+
+
+@converter("Range")
+def _range(node: OnnxNode) -> RelayExpr:
+    return relay.arange(node[0], node[1], node[2], dtype=node.dtype(node[0]))
+
+
+@converter("EyeLike")
+def _eye_like(node: OnnxNode) -> RelayExpr:
+    rows, columns = node.static_dims(node[0], "EyeLike")
+    dtype = node.dtype(node[0])
+    if "dtype" in node.attrs:
+        dtype = dtype_of(node.attrs.int("dtype"), f"the attribute dtype of node {node.name}")
+    return const(np.eye(rows, columns, node.attrs.int("k", 0)).astype(dtype))

@@ -1,0 +1,26 @@
+"""All converters: importing this module registers them."""
+
+from byoc.relay.frontend.onnx import (
+    activations,
+    constants,
+    control,
+    convolution,
+    elementwise,
+    indexing,
+    legacy,
+    linear,
+    logic,
+    movement,
+    normalization,
+    padding,
+    pooling,
+    quantization,
+    reduction,
+    resizing,
+    shapes,
+)
+
+FAMILIES = (
+    activations, constants, control, convolution, elementwise, indexing, legacy, linear, logic, movement,
+    normalization, padding, pooling, quantization, reduction, resizing, shapes,
+)

@@ -1,0 +1,70 @@
+"""Constants are folded while importing, so that shapes, axes and bounds computed in the graph are known at once.
+
+Only what depends on constants alone is folded, by the reference interpreter, and only where the result is no larger
+than its inputs or small: a mask made from three numbers stays a call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.span import AnySpan
+from byoc.ir.types import TensorType, dtype_bytes
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, const
+from byoc.relay.interpreter import evaluate
+from byoc.relay.traverse import children
+
+SMALL_BYTES = 1 << 20  # results up to this size are folded whatever they are made from
+
+
+def fold_constants(
+    outputs: Sequence[RelayExpr], inputs: Sequence[RelayExpr | None], span: AnySpan | None
+) -> list[RelayExpr]:
+    """*outputs* as constants where they depend on nothing but constants, else as they are.
+
+    *inputs* are the inputs of the ONNX node that made them; the span of the new constants is *span*.
+    """
+    if any(i is not None and not isinstance(i, Constant) for i in inputs):
+        return list(outputs)
+    pending = [o for o in outputs if not isinstance(o, Constant)]
+    if not pending or not _is_constant(pending):
+        return list(outputs)
+    budget = max(SMALL_BYTES, sum(_bytes(infer_expr(i)) for i in inputs if i is not None))
+    if sum(_bytes(infer_expr(o)) for o in pending) > budget:
+        return list(outputs)
+    values = iter(evaluate(Tuple(pending)))  # type: ignore[arg-type]
+    return [o if isinstance(o, Constant) else const(next(values), span=span) for o in outputs]
+
+
+def fold(expr: RelayExpr) -> RelayExpr:
+    """*expr* as a constant where it depends on constants alone and is small, else as it is."""
+    return fold_constants([expr], (), expr.span)[0]
+
+
+def _is_constant(roots: Sequence[RelayExpr]) -> bool:
+    """True when everything under *roots* is an operator's call on constants."""
+    stack, seen = list(roots), set(roots)
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, (Call, Constant, Tuple, TupleGetItem)):
+            return False
+        if isinstance(node, Call) and not isinstance(node.op, Op):
+            return False
+        for child in children(node):
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
+    return True
+
+
+def _bytes(ty: object) -> float:
+    """The bytes of a static tensor; without limit for any other type, except that strings count one each."""
+    if not isinstance(ty, TensorType):
+        return math.inf
+    if not ty.is_static:
+        return 0  # its size depends on data; constants are small enough to try
+    return math.prod(ty.concrete_shape) * (1 if ty.dtype == "string" else dtype_bytes(ty.dtype))

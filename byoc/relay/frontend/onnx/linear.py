@@ -1,0 +1,103 @@
+"""Matrix products. Source: ONNX Gemm-1/6/7/11, MatMul-1/9, MatMulInteger-10, Einsum-12."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.ir.types import Any, Dim
+from byoc.relay.frontend.onnx.dims import broadcast_dims, reshaped
+from byoc.relay.frontend.onnx.folding import fold
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+
+
+@converter("Gemm")
+def _gemm(node: OnnxNode) -> RelayExpr:
+    """``alpha * A' B' + beta * C`` as nn.dense, whose weight is the transpose of B'."""
+    left, right = node[0], node[1]
+    if node.rank(left) != 2 or node.rank(right) != 2:
+        raise node.error(f"A and B must be matrices, got {node.type_of(left)} and {node.type_of(right)}")
+    if node.attrs.flag("transA"):
+        left = relay.transpose(left, axes=[1, 0])
+    if not node.attrs.flag("transB"):
+        right = fold(relay.transpose(right, axes=[1, 0]))
+    result = relay.nn.dense(left, right)
+    alpha, beta = node.attrs.float("alpha", 1.0), node.attrs.float("beta", 1.0)
+    if alpha != 1:
+        result = relay.multiply(result, node.like(alpha, node[0]))
+    bias = node.optional(2)
+    if bias is None or beta == 0:
+        return result
+    if beta != 1:
+        bias = relay.multiply(bias, node.like(beta, node[0]))
+    elif node.shape(bias) == node.shape(right)[:1]:
+        return relay.nn.bias_add(result, bias, axis=-1)
+    return relay.add(result, bias)
+
+
+@converter("MatMul")
+def _matmul(node: OnnxNode) -> RelayExpr:
+    return matrix_product(node, node[0], node[1])
+
+
+def matrix_product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
+    """numpy's ``matmul``: vectors are promoted, the leading dimensions are broadcast."""
+    if not node.rank(left) or not node.rank(right):
+        raise node.error("a scalar has no matrix product; use Mul")
+    drop: list[int] = []
+    if node.rank(left) == 1:
+        left, drop = relay.expand_dims(left, 0), [-2]
+    if node.rank(right) == 1:
+        right, drop = relay.expand_dims(right, 1), [*drop, -1]
+    result = _product(node, left, right)
+    rank = node.rank(result)
+    return relay.squeeze(result, axis=[rank + axis for axis in drop]) if drop else result
+
+
+def _product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
+    a, b = node.shape(left), node.shape(right)
+    if len(b) == 2 and (len(a) == 2 or not any(isinstance(d, Any) for d in a)):
+        weight = fold(relay.transpose(right, axes=[1, 0]))
+        if len(a) == 2:
+            return relay.nn.dense(left, weight)
+        flat = relay.nn.dense(relay.reshape(left, [-1, a[-1]]), weight)
+        return reshaped(node, flat, [*a[:-1], b[-1]], (left, right))
+    batch = broadcast_dims(node, a[:-2], b[:-2])
+    left, right = _batched(node, left, batch), _batched(node, right, batch)
+    product = relay.nn.batch_matmul(left, right, transpose_b=False)
+    return product if len(batch) == 1 else reshaped(node, product, [*batch, a[-2], b[-1]], (node[0], node[1]))
+
+
+def _batched(node: OnnxNode, operand: RelayExpr, batch: Sequence[Dim]) -> RelayExpr:
+    """*operand* with its leading dimensions as one: the whole batch, or 1, which batch_matmul broadcasts."""
+    shape = node.shape(operand)
+    lead = [1] * (len(batch) - len(shape) + 2) + list(shape[:-2])
+    if all(d == 1 for d in lead):
+        return operand if len(shape) == 3 else reshaped(node, operand, [1, *shape[-2:]], (operand,))
+    if lead != list(batch):
+        if any(isinstance(d, Any) for d in (*batch, *shape)):
+            raise node.error(
+                f"the product of {node.type_of(node[0])} and {node.type_of(node[1])} would broadcast a dynamic "
+                "dimension; fix it with shapes="
+            )
+        operand = relay.broadcast_to(operand, [*batch, *shape[-2:]])
+    return operand if len(batch) == 1 else reshaped(node, operand, [None, *shape[-2:]], (operand,))
+
+
+@converter("MatMulInteger")
+def _matmul_integer(node: OnnxNode) -> RelayExpr:
+    """Products of int32 after the zero points are taken off."""
+    left, right = (relay.cast(node[i], "int32") for i in (0, 1))
+    if node.optional(2) is not None:
+        zero = relay.cast(node[2], "int32")
+        left = relay.subtract(left, relay.expand_dims(zero, 1) if node.rank(zero) == 1 else zero)
+    if node.optional(3) is not None:
+        right = relay.subtract(right, relay.cast(node[3], "int32"))
+    return matrix_product(node, left, right)
+
+
+@converter("Einsum")
+def _einsum(node: OnnxNode) -> RelayExpr:
+    return relay.einsum(node.required_inputs(), node.attrs.string("equation"))

@@ -1,0 +1,183 @@
+"""Changing the size of images of any rank. Source: ONNX Upsample-1/7/9, Resize-10/11/13/18/19."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.relay.expr import const
+from byoc.relay.frontend.onnx.interpolation import (
+    COORDINATES,
+    NEAREST,
+    Axis,
+    Sampling,
+    nearest_positions,
+    original_positions,
+    weight_matrix,
+)
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+
+
+def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayExpr:
+    """Axis by axis: a choice of positions, or a product with a matrix of weights. An axis that stays is left alone."""
+    data = node[0]
+    for position, axis in enumerate(axes):
+        if axis.size == axis.new and axis.scale == 1 and sampling.coordinates != "tf_crop_and_resize":
+            continue
+        if sampling.mode == "nearest":
+            data = relay.take(data, const(nearest_positions(axis, sampling)), axis=position)
+        else:
+            data = _product(node, data, position, weight_matrix(axis, sampling))
+    return data
+
+
+def _product(node: OnnxNode, data: RelayExpr, axis: int, matrix: np.ndarray) -> RelayExpr:
+    """*data* with *axis* multiplied by *matrix*, as nn.dense over that axis moved to the end."""
+    shape = list(node.static_dims(data, "resizing"))
+    if (matrix == np.eye(*matrix.shape)).all():
+        return data
+    order = [a for a in range(len(shape)) if a != axis] + [axis]
+    moved = relay.transpose(data, axes=order) if axis != len(shape) - 1 else data
+    rows = relay.reshape(moved, [math.prod(shape[a] for a in order[:-1]), shape[axis]])
+    product = relay.nn.dense(rows, const(matrix.astype(node.dtype(data))))
+    result = relay.reshape(product, [*(shape[a] for a in order[:-1]), matrix.shape[0]])
+    if axis == len(shape) - 1:
+        return result
+    return relay.transpose(result, axes=[order.index(a) for a in range(len(shape))])
+
+
+def _scaled(node: OnnxNode, scales: Sequence[float]) -> list[Axis]:
+    sizes = node.static_dims(node[0], "resizing")
+    if len(scales) != len(sizes) or min(scales, default=1) <= 0:
+        raise node.error(f"scales needs {len(sizes)} positive numbers, got {list(scales)}")
+    return [Axis(size, int(math.floor(size * scale)), scale) for size, scale in zip(sizes, scales, strict=True)]
+
+
+def _checked(node: OnnxNode, sampling: Sampling) -> Sampling:
+    known: list[tuple[str, str, Sequence[str]]] = [
+        ("mode", sampling.mode, ("nearest", "linear", "cubic")),
+        ("coordinate_transformation_mode", sampling.coordinates, tuple(COORDINATES)),
+        ("nearest_mode", sampling.nearest, tuple(NEAREST)),
+    ]
+    for name, value, allowed in known:
+        if value not in allowed:
+            raise node.error(f"{name} is one of {', '.join(allowed)}, got {value!r}")
+    return sampling
+
+
+def _old_sampling(node: OnnxNode) -> Sampling:
+    """Before opset 11 coordinates were just divided by the scale; bilinear is another name of linear."""
+    mode = node.attrs.string("mode", "nearest")
+    return _checked(node, Sampling("linear" if mode == "bilinear" else mode))
+
+
+@converter("Upsample")
+def _upsample_2d(node: OnnxNode) -> RelayExpr:
+    scales = [1.0, 1.0, node.attrs.float("height_scale"), node.attrs.float("width_scale")]
+    return _resized(node, _scaled(node, scales), _old_sampling(node))
+
+
+@converter("Upsample", since=7)
+def _upsample_attribute(node: OnnxNode) -> RelayExpr:
+    return _resized(node, _scaled(node, node.attrs.floats("scales")), _old_sampling(node))
+
+
+@converter("Upsample", since=9)
+@converter("Resize", since=10)
+def _resize_10(node: OnnxNode) -> RelayExpr:
+    scales = [float(s) for s in node.known(1, "scales").reshape(-1)]
+    return _resized(node, _scaled(node, scales), _old_sampling(node))
+
+
+@converter("Resize", since=11)
+def _resize(node: OnnxNode) -> RelayExpr:
+    sampling = _checked(node, Sampling(
+        node.attrs.string("mode", "nearest"), node.attrs.string("coordinate_transformation_mode", "half_pixel"),
+        node.attrs.string("nearest_mode", "round_prefer_floor"), node.attrs.float("cubic_coeff_a", -0.75),
+        node.attrs.flag("exclude_outside"), node.attrs.flag("antialias"),
+    ))
+    axes = _axes_of(node)
+    if sampling.coordinates != "tf_crop_and_resize":
+        return _resized(node, axes, sampling)
+    result = _resized(node, axes, sampling)
+    outside = _outside(axes, sampling)
+    if not outside.any():
+        return result
+    filler = node.like(node.attrs.float("extrapolation_value", 0.0), result)
+    return relay.where(const(outside), filler, result)
+
+
+def _axes_of(node: OnnxNode) -> list[Axis]:
+    """Every axis of the data, from scales or sizes, which may be given for some of them (opset 18)."""
+    shape = node.static_dims(node[0], "resizing")
+    rank = len(shape)
+    chosen = [node.axis(a, rank) for a in node.attrs.ints("axes", list(range(rank)))]
+    roi = _roi(node, chosen)
+    scales, sizes = _numbers(node, 2, "scales"), _numbers(node, 3, "sizes")
+    if (scales is None) == (sizes is None):
+        raise node.error("needs either scales or sizes")
+    given = scales if scales is not None else sizes
+    if len(given) != len(chosen):  # type: ignore[arg-type]
+        raise node.error(f"{len(chosen)} axes are resized, got {len(given)} numbers: {given}")  # type: ignore[arg-type]
+    axes = [Axis(size, size, 1.0) for size in shape]
+    resized = _by_scales(node, shape, chosen, scales) if scales is not None else _by_sizes(node, shape, chosen, sizes)
+    for axis, (new, scale), part in zip(chosen, resized, roi, strict=True):
+        axes[axis] = Axis(shape[axis], new, scale, part)
+    return axes
+
+
+def _numbers(node: OnnxNode, index: int, what: str) -> list[float] | None:
+    if node.optional(index) is None:
+        return None
+    values = [float(v) for v in node.known(index, what).reshape(-1)]
+    return values or None
+
+
+def _by_scales(
+    node: OnnxNode, shape: Sequence[int], chosen: Sequence[int], scales: Sequence[float]
+) -> list[tuple[int, float]]:
+    if min(scales, default=1) <= 0:
+        raise node.error(f"scales must be positive, got {list(scales)}")
+    return [(int(math.floor(shape[a] * s)), s) for a, s in zip(chosen, scales, strict=True)]
+
+
+# how keep_aspect_ratio_policy picks one scale for all axes
+_POLICIES: dict[str, Callable[[Sequence[float]], float]] = {"not_larger": min, "not_smaller": max}
+
+
+def _by_sizes(
+    node: OnnxNode, shape: Sequence[int], chosen: Sequence[int], sizes: Sequence[float] | None
+) -> list[tuple[int, float]]:
+    scales = [size / shape[a] for a, size in zip(chosen, sizes or (), strict=True)]
+    policy = node.attrs.string("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return [(int(size), scale) for size, scale in zip(sizes or (), scales, strict=True)]
+    if policy not in _POLICIES:
+        raise node.error(f"keep_aspect_ratio_policy is stretch, not_larger or not_smaller, got {policy!r}")
+    scale = _POLICIES[policy](scales)
+    return [(int(math.floor(shape[a] * scale + 0.5)), scale) for a in chosen]
+
+
+def _roi(node: OnnxNode, chosen: Sequence[int]) -> list[tuple[float, float]]:
+    whole = [(0.0, 1.0)] * len(chosen)
+    if node.attrs.string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize":
+        return whole
+    values = _numbers(node, 1, "roi")
+    if values is None or len(values) != 2 * len(chosen):
+        raise node.error(f"tf_crop_and_resize needs a roi of {2 * len(chosen)} numbers, got {values}")
+    return list(zip(values[: len(chosen)], values[len(chosen):], strict=True))
+
+
+def _outside(axes: Sequence[Axis], sampling: Sampling) -> np.ndarray:
+    """True for resized elements that lie beyond the original ones, which take the extrapolation value."""
+    outside = np.zeros([1] * len(axes), bool)
+    for position, axis in enumerate(axes):
+        x = original_positions(axis, sampling)
+        beyond = (x < 0) | (x > axis.size - 1)
+        outside = outside | beyond.reshape([-1 if k == position else 1 for k in range(len(axes))])
+    return outside
