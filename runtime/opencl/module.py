@@ -1,0 +1,100 @@
+"""The runtime module of generated OpenCL: source and launch plans, built for the device when first used.
+
+Saved as ``kernels.cl`` and ``plan.json``; loading needs no device, running does. pyopencl is imported on first use.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+
+from byoc.runtime.errors import ArtifactError, DeviceError
+from byoc.runtime.module import Members, Module, PackedFunction
+from byoc.runtime.ndarray import NDArray
+from byoc.runtime.opencl.build import build_program
+from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan
+from byoc.runtime.opencl.session import Session
+
+SOURCE_MEMBER = "kernels.cl"
+PLAN_MEMBER = "plan.json"
+
+
+class OpenCLModule(Module):
+    """Functions that run on an OpenCL device; any number of threads may call them."""
+
+    type_key = "opencl"
+
+    def __init__(self, source: str, plans: Sequence[FunctionPlan]):
+        super().__init__()
+        self._source = source
+        self._plans = {plan.signature.symbol: plan for plan in plans}
+        self._given: dict[str, tuple[NDArray, ...]] = {}
+        self._sessions: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(self._plans)
+
+    @property
+    def plans(self) -> tuple[FunctionPlan, ...]:
+        """The launch plans, one a symbol."""
+        return tuple(self._plans.values())
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
+        if name not in self._plans:
+            return super().get_function(name, query_imports)
+        return lambda *arrays: self._session(name)(*arrays)
+
+    def get_source(self, fmt: str = "") -> str:
+        """The OpenCL C, or with ``plan`` or ``json`` the launch plans."""
+        return self._plan_text() if fmt in ("plan", "json") else self._source
+
+    def constants(self) -> Mapping[str, Sequence[str]]:
+        return {symbol: tuple(c.name for c in plan.signature.constants) for symbol, plan in self._plans.items()}
+
+    def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
+        """Give *symbol* its constants, which go to the device with its first call. Raises ArtifactError for others."""
+        specs = self._plans[symbol].signature.constants
+        found = [(tuple(c.shape), c.dtype) for c in constants]
+        if found != [(s.shape, s.dtype) for s in specs]:
+            wanted = ", ".join(f"{s.name}: {s.dtype}{s}" for s in specs) or "none"
+            raise ArtifactError(f"{symbol}: expected the constants {wanted}, got {found}")
+        with self._lock:
+            self._given[symbol] = tuple(constants)
+            self._sessions.pop(symbol, None)
+
+    def _session(self, symbol: str) -> Session:
+        with self._lock:
+            if symbol not in self._sessions:
+                plan = self._plans[symbol]
+                if plan.signature.constants and symbol not in self._given:
+                    raise DeviceError(f"{symbol} was called before it was given its constants")
+                opened = open_device()
+                program = build_program(self._source, opened)
+                self._sessions[symbol] = Session(plan, program, opened, self._given.get(symbol, ()))
+            return self._sessions[symbol]
+
+    def _plan_text(self) -> str:
+        content = {"version": PLAN_VERSION, "functions": [plan.to_json() for plan in self._plans.values()]}
+        return json.dumps(content, indent=1) + "\n"
+
+    def save(self) -> dict[str, bytes]:
+        return {SOURCE_MEMBER: self._source.encode(), PLAN_MEMBER: self._plan_text().encode()}
+
+    @classmethod
+    def load(cls, members: Members) -> OpenCLModule:
+        """The module from its members. Raises ArtifactError when one is missing, damaged or of a newer version."""
+        for member in (SOURCE_MEMBER, PLAN_MEMBER):
+            if member not in members:
+                raise ArtifactError(f"an OpenCL module needs the member {member!r}, which is missing")
+        try:
+            content = json.loads(bytes(members[PLAN_MEMBER]))
+            source = bytes(members[SOURCE_MEMBER]).decode()
+        except ValueError as error:
+            raise ArtifactError(f"the members of an OpenCL module cannot be read: {error}") from error
+        if not isinstance(content, dict) or content.get("version") != PLAN_VERSION:
+            raise ArtifactError(f"{PLAN_MEMBER}: expected version {PLAN_VERSION}; made by another version of byoc")
+        return cls(source, [FunctionPlan.from_json(f) for f in content.get("functions", ())])
