@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.errors import TypeInferenceError
+from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
-from byoc.ir.types import FuncType, RefType, TensorType, TupleType, Type
+from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 from byoc.relay.expr import (
     Call,
     Constant,
@@ -45,27 +45,39 @@ def infer_expr(root: RelayExpr, mod: IRModule | None = None) -> Type:
     Raises TypeInferenceError naming the operator, the node and the types that do not fit.
     """
     stack: list[tuple[RelayExpr, bool]] = [(root, False)]
+    open_functions: set[RelayExpr] = set()
     while stack:
         node, expanded = stack.pop()
-        if node._checked_type is not None and not isinstance(node, Function):
-            continue
-        if isinstance(node, Function) and node._checked_type is not None and node.body._checked_type is not None:
+        if _is_typed(node, mod):
             continue
         if expanded:
             node._checked_type = _RULES[type(node)](node, mod)
+            open_functions.discard(node)
             continue
+        if isinstance(node, Function):
+            open_functions.add(node)
         stack.append((node, True))
-        stack.extend((child, False) for child in reversed(_needed(node, mod)))
+        stack.extend((child, False) for child in reversed(_needed(node, mod, open_functions)))
     return root.checked_type
 
 
-def _needed(node: RelayExpr, mod: IRModule | None) -> Sequence[RelayExpr]:
+def _is_typed(node: RelayExpr, mod: IRModule | None) -> bool:
+    """True when *node* has its type. What a global name stands for may change with the module: it is asked again."""
+    if isinstance(node, GlobalVar):
+        return node._checked_type is not None and (mod is None or node not in mod)
+    if isinstance(node, Function):
+        return node._checked_type is not None and node.body._checked_type is not None
+    return node._checked_type is not None
+
+
+def _needed(node: RelayExpr, mod: IRModule | None, open_functions: set[RelayExpr]) -> Sequence[RelayExpr]:
     """What must be typed before *node*: a called function's body waits until its parameters got their types."""
-    if isinstance(node, Call) and isinstance(node.op, Function):
-        if all(arg._checked_type is not None for arg in node.args):
-            _bind_params(node)
-            return (node.op,)
-        return (*node.args, node)
+    callee = _called_function(node, mod)
+    if isinstance(node, Call) and callee is not None and callee not in open_functions:
+        if any(arg._checked_type is None for arg in node.args):
+            return (*node.args, node)
+        _bind_params(node, callee)
+        return (callee,) if callee is node.op else (callee, node.op)
     if isinstance(node, Function):
         for param in node.params:
             if param._checked_type is None:
@@ -75,16 +87,44 @@ def _needed(node: RelayExpr, mod: IRModule | None) -> Sequence[RelayExpr]:
                 )
         return (node.body,)
     if isinstance(node, Let):
-        if node.value._checked_type is None:
-            return (node.value, node)
-        if node.variable._checked_type is None:
-            node.variable._checked_type = node.value.checked_type
-        return (node.body,)
+        return _needed_by_let(node)
     return children(node)
 
 
-def _bind_params(call: Call) -> None:
-    params = call.op.params
+def _called_function(node: RelayExpr, mod: IRModule | None) -> Function | None:
+    """The function that a call is of, where it stands in the call or in the module."""
+    callee = node.op if isinstance(node, Call) else None
+    if isinstance(callee, GlobalVar) and mod is not None and callee in mod:
+        callee = mod[callee]
+    return callee if isinstance(callee, Function) else None
+
+
+def _needed_by_let(let: Let) -> Sequence[RelayExpr]:
+    """The value, then the body; a function that may call itself is typed by its declaration while it is inferred."""
+    declared = _declared_type(let.value) if isinstance(let.value, Function) else None
+    if let.variable._checked_type is None and declared is not None:
+        let.variable._checked_type = declared
+    if let.value._checked_type is None:
+        return (let.value, let)
+    value = let.value.checked_type
+    if let.variable._checked_type is None:
+        let.variable._checked_type = value
+    elif not is_assignable(value, let.variable._checked_type):
+        raise TypeInferenceError(
+            f"%{let.variable.name_hint} is declared as {let.variable._checked_type}, its value is {value}{located(let)}"
+        )
+    return (let.body,)
+
+
+def _declared_type(func: Function) -> FuncType | None:
+    """The type of a function by its annotations alone; None where one is missing."""
+    if func.ret_type is None or any(p.type_annotation is None for p in func.params):
+        return None
+    return FuncType([p.type_annotation for p in func.params], func.ret_type, func.type_params)  # type: ignore[misc]
+
+
+def _bind_params(call: Call, callee: Function) -> None:
+    params = callee.params
     if len(params) != len(call.args):
         raise TypeInferenceError(
             f"a function of {len(params)} parameters is called with {len(call.args)} arguments{located(call)}"
@@ -140,14 +180,29 @@ def _infer_op_call(call: Call, op: Op) -> Type:
         raise TypeInferenceError(f"{op.name}: no type relation is registered for this operator{located(call)}")
     if len(call.args) != op.num_inputs and not op.variadic:
         raise TypeInferenceError(
-            f"{op.name}: takes {op.num_inputs} inputs ({', '.join(op.input_names)}), got {len(call.args)}{located(call)}"
+            f"{op.name}: takes {op.num_inputs} inputs ({', '.join(op.input_names)}), "
+            f"got {len(call.args)}{located(call)}"
+        )
+    if op.attrs_type is not None and not isinstance(call.attrs, op.attrs_type):
+        raise TypeInferenceError(
+            f"{op.name}: takes attributes {op.attrs_type.__name__}, got {type(call.attrs).__name__}{located(call)}"
         )
     types = [arg.checked_type for arg in call.args]
     try:
         return op.rel(types, call.attrs)
-    except TypeInferenceError as error:
-        got = ", ".join(map(repr, types))
-        raise TypeInferenceError(f"{op.name}: {error}; inputs: {got}{located(call)}") from error
+    except UserError as error:
+        raise TypeInferenceError(f"{op.name}: {error}; inputs: {_texts(types)}{located(call)}") from error
+    except AttributeError as error:
+        if all(isinstance(ty, TensorType) for ty in types):
+            raise
+        raise TypeInferenceError(
+            f"{op.name}: a tensor is given where a tuple is expected, or the reverse; "
+            f"inputs: {_texts(types)}{located(call)}"
+        ) from error
+
+
+def _texts(types: Sequence[Type]) -> str:
+    return ", ".join(map(repr, types))
 
 
 def _infer_function(func: Function, mod: IRModule | None) -> Type:
@@ -163,8 +218,9 @@ def _infer_global(var: GlobalVar, mod: IRModule | None) -> Type:
     func = mod[var]
     if func._checked_type is not None:
         return func._checked_type
-    if isinstance(func, Function) and func.ret_type and all(p.type_annotation for p in func.params):
-        return FuncType([p.type_annotation for p in func.params], func.ret_type, func.type_params)
+    declared = _declared_type(func) if isinstance(func, Function) else None
+    if declared is not None:
+        return declared
     raise TypeInferenceError(f"@{var.name_hint} calls itself or is used before it is typed: declare its return type")
 
 
@@ -181,6 +237,16 @@ def _infer_if(node: If, mod: IRModule | None) -> Type:
         raise TypeInferenceError(f"the condition of an if is a scalar bool, got {cond}{located(node)}")
     if not is_assignable(left, right):
         raise TypeInferenceError(f"the branches of an if differ: {left} and {right}{located(node)}")
+    return _either(left, right)
+
+
+def _either(left: Type, right: Type) -> Type:
+    """The type of what may be of one or the other: dimensions that differ are unknown."""
+    if isinstance(left, TensorType) and isinstance(right, TensorType):
+        dims = [a if a == b else Any() for a, b in zip(left.shape, right.shape, strict=True)]
+        return TensorType(dims, left.dtype)
+    if isinstance(left, TupleType) and isinstance(right, TupleType):
+        return TupleType([_either(a, b) for a, b in zip(left.fields, right.fields, strict=True)])
     return left
 
 
@@ -220,7 +286,10 @@ def infer_function(func: Function, mod: IRModule | None = None) -> Function:
 
 def infer_module(mod: IRModule) -> IRModule:
     """*mod* with every function typed, callees before callers."""
-    pending = [(var, False) for var in reversed(mod.get_global_vars())]
+    # a function whose parameters have no types gets them from its callers, so it waits for them
+    known = [v for v in mod if not _waits_for_caller(mod[v])]
+    waiting = [v for v in mod if _waits_for_caller(mod[v])]
+    pending = [(var, False) for var in (*reversed(waiting), *reversed(known))]
     done: set[GlobalVar] = set()
     while pending:
         var, expanded = pending.pop()
@@ -233,8 +302,14 @@ def infer_module(mod: IRModule) -> IRModule:
             continue
         done.add(var)
         pending.append((var, True))
-        pending.extend((callee, False) for callee in _callees(func) if callee in mod and callee not in done)
+        for callee in _callees(func):
+            if callee in mod and callee not in done and not _waits_for_caller(mod[callee]):
+                pending.append((callee, False))
     return mod
+
+
+def _waits_for_caller(func: RelayExpr) -> bool:
+    return isinstance(func, Function) and any(p._checked_type is None for p in func.params)
 
 
 def _callees(func: RelayExpr) -> list[GlobalVar]:
