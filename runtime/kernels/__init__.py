@@ -1,6 +1,23 @@
 """Numpy kernels by operator name: importing this package registers them all."""
 
-from byoc.runtime.kernels import annotation, binary, compare, elementwise, reduce, slicing, transform
+from byoc.runtime.kernels import (
+    activation,
+    annotation,
+    binary,
+    compare,
+    conv,
+    creation,
+    dense,
+    elementwise,
+    image,
+    norm,
+    pad,
+    pool,
+    reduce,
+    slicing,
+    transform,
+)
 from byoc.runtime.kernels.registry import KERNELS, Kernel, get_kernel, kernel
 
-__all__ = ["KERNELS", "Kernel", "annotation", "binary", "compare", "elementwise", "get_kernel", "kernel", "reduce", "slicing", "transform"]
+__all__ = ["KERNELS", "Kernel", "get_kernel", "kernel"]
+__all__ += [name for name in dir() if not name.startswith("_") and name not in __all__]

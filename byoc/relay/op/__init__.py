@@ -1,5 +1,6 @@
 """Relay's operators: importing this package registers them, and its names are their builder functions."""
 
+from byoc.relay.op import dynamic, nn
 from byoc.relay.op.binary import (
     add,
     bitwise_and,
@@ -20,7 +21,14 @@ from byoc.relay.op.binary import (
     right_shift,
     subtract,
 )
-from byoc.relay.op.compare import equal, greater, greater_equal, less, less_equal, not_equal
+from byoc.relay.op.compare import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    not_equal,
+)
 from byoc.relay.op.elementwise import (
     abs,
     acos,
@@ -80,14 +88,59 @@ from byoc.relay.op.reduce import (
     sum,
     variance,
 )
+from byoc.relay.op.transform_broadcast import (
+    broadcast_to,
+    broadcast_to_like,
+    collapse_sum_like,
+    collapse_sum_to,
+    where,
+)
+from byoc.relay.op.transform_create import (
+    arange,
+    full,
+    full_like,
+    ndarray_size,
+    one_hot,
+    ones,
+    ones_like,
+    shape_of,
+    zeros,
+    zeros_like,
+)
+from byoc.relay.op.transform_join import (
+    concatenate,
+    repeat,
+    split,
+    stack,
+    tile,
+)
+from byoc.relay.op.transform_shape import (
+    expand_dims,
+    reshape,
+    reshape_like,
+    reverse,
+    squeeze,
+    transpose,
+)
+from byoc.relay.op.transform_slice import (
+    gather,
+    gather_nd,
+    slice_like,
+    strided_slice,
+    take,
+)
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "all", "any", "argmax", "argmin", "asin", "asinh", "atan", "atanh", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "cast_like", "ceil", "clip", "copy", "cos", "cosh",
-    "device_copy", "divide", "equal", "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "floor_mod", "greater",
-    "greater_equal", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "max", "maximum", "mean", "mean_std",
-    "mean_variance", "min", "minimum", "mod", "multiply", "negative", "not_equal", "power", "prod", "reinterpret",
-    "right_shift", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "std", "subtract", "sum", "tan", "tanh",
-    "trunc", "variance",
+    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "asin", "asinh", "atan", "atanh",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "broadcast_to_like", "cast",
+    "cast_like", "ceil", "clip", "collapse_sum_like", "collapse_sum_to", "concatenate", "copy", "cos", "cosh",
+    "device_copy", "divide", "equal", "erf", "exp", "exp2", "expand_dims", "expm1", "floor", "floor_divide",
+    "floor_mod", "full", "full_like", "gather", "gather_nd", "greater", "greater_equal", "isfinite", "isinf",
+    "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logsumexp", "max", "maximum", "mean", "mean_std", "mean_variance", "min",
+    "minimum", "mod", "multiply", "ndarray_size", "negative", "not_equal", "one_hot", "ones", "ones_like", "power",
+    "prod", "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "right_shift", "round", "rsqrt",
+    "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "split", "sqrt", "squeeze", "stack", "std",
+    "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile", "transpose", "trunc", "variance", "where",
+    "zeros", "zeros_like",
 ]

@@ -140,7 +140,8 @@ trunc = _unary("trunc", _rounding(te.trunc), "The whole number toward zero.", _n
 abs = _unary("abs", _absolute, "The absolute value of each element.", _numbers, (*_MIXED, *_SPECIAL))
 sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED)
 negative = _unary("negative", lambda x: -x, "Each element with its sign turned.", _numbers, _MIXED)
-copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", identity, (*_MIXED, Sample([(3,)], dtype="bool")))
+_COPIED = (*_MIXED, Sample([(3,)], dtype="bool"))
+copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", identity, _COPIED)
 isnan = _unary("isnan", te.isnan, "True where an element is not a number.", identity_as("bool"), _SPECIAL)
 isinf = _unary("isinf", te.isinf, "True where an element is infinite.", identity_as("bool"), _SPECIAL)
 isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", identity_as("bool"), _SPECIAL)
@@ -209,7 +210,8 @@ def _reinterpret_rel(types: Sequence[Type], attrs: CastAttrs) -> Type:
 
 register_op(
     "reinterpret", inputs=("data",), attrs=CastAttrs, rel=_reinterpret_rel,
-    doc="The bits of each element read as another dtype of the same size.", samples=(Sample([(2, 3)], {"dtype": "int32"}),),
+    doc="The bits of each element read as another dtype of the same size.",
+    samples=(Sample([(2, 3)], {"dtype": "int32"}),),
 )
 
 
