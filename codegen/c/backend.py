@@ -76,18 +76,24 @@ class CBackend(Backend):
         symbol = function.attrs.get("global_symbol")
         if not isinstance(symbol, str):
             raise CompileError("a region needs the attribute global_symbol: the name under which it is called")
-        return self.compile_functions({symbol: fuse_body(function)}, options)
+        return compile_functions({symbol: fuse_body(function)}, options)
 
     def compile_functions(self, functions: Mapping[str, Function], options: Mapping[str, object]) -> DsoModule:
-        """Many functions, by their symbols, in one library; bodies are taken as they are, already fused or not.
+        """As the function of the same name."""
+        return compile_functions(functions, options)
 
-        Raises CompileError for a function for which no code can be generated, CompilerNotFoundError.
-        """
-        programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-        compiler = find_compiler()
-        source = emit_programs(programs, compiler.machine)
-        library = compiler.build(source, _flags(options))
-        return DsoModule(library, [p.signature for p in programs], source, constant_arrays(programs))
+
+def compile_functions(functions: Mapping[str, Function], options: Mapping[str, object] | None = None) -> DsoModule:
+    """Many functions, by their symbols, in one library; a ``Primitive`` function is one group of fused stages.
+
+    The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
+    function for which no code can be generated, CompilerNotFoundError.
+    """
+    programs = [lower_function(function, symbol) for symbol, function in functions.items()]
+    compiler = find_compiler()
+    source = emit_programs(programs, compiler.machine)
+    library = compiler.build(source, _flags(options or {}))
+    return DsoModule(library, [p.signature for p in programs], source, constant_arrays(programs))
 
 
 def constant_arrays(programs: Sequence[Program]) -> dict[str, NDArray]:

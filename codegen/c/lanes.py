@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from byoc.codegen.c.access import Access, accesses
 from byoc.codegen.c.blocks import at, block_of, epilogue
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.fold import combine, neutral
 from byoc.codegen.kernel.inline import unique_nodes
-from byoc.codegen.kernel.loops import Alloc, For, Stmt, Store, loops
+from byoc.codegen.kernel.loops import Alloc, For, Stmt, Store
+from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, const, placeholder
 from byoc.te.expr import INDEX, Reduce

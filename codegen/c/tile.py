@@ -15,7 +15,8 @@ from byoc.codegen.c.blocks import Block, at, block_of, epilogue
 from byoc.codegen.c.dots import dot_nest
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.loops import Alloc, For, Stmt, VectorStore, loops
+from byoc.codegen.kernel.loops import Alloc, For, Stmt, VectorStore
+from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder

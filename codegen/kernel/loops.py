@@ -17,7 +17,7 @@ SERIAL, SIMD, UNROLL = "serial", "simd", "unroll"
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """*body* for *index* from 0 to *extent*; ``simd``: iterations are independent, ``unroll``: few and constant."""
+    """*body* for *index* from 0 to *extent*; *kind* is leave to run it otherwise than one after another."""
 
     index: Index
     extent: Dimension
@@ -84,11 +84,3 @@ class If:
 
 
 Stmt = For | Store | VectorStore | AddLanes | Let | Alloc | If
-
-
-def loops(axes: Sequence[Index], body: Sequence[Stmt]) -> list[Stmt]:
-    """*body* inside one loop for each of *axes*, the first outermost."""
-    result = list(body)
-    for axis in reversed(axes):
-        result = [For(axis, axis.extent, result)]
-    return result

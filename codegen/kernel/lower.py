@@ -108,7 +108,8 @@ class _Lowering:
         scope: Scope = {p: self._placeholders(p) for p in self.func.params}
         inputs = tuple(t for p in self.func.params for t in scope[p])
         self.ready.update(inputs)
-        outputs = self._distinct(self._evaluate(self.func.body, scope, self._group), inputs)
+        whole = self.func.attrs.get("Primitive")
+        outputs = self._distinct(self._fused(scope) if whole else self._evaluate(self.func.body, scope, self._group))
         constants = tuple((t, c.data) for c, t in self._used_constants())
         return Program(
             self.symbol, self._signature(inputs, constants, outputs), inputs, constants, outputs, tuple(self.groups)
@@ -149,9 +150,17 @@ class _Lowering:
                 self.ready.add(self.constants[node])
         return (self.constants[node],)
 
+    def _fused(self, scope: Scope) -> Tensors:
+        """The whole function as one group."""
+        self.trace = _Trace(spans=[self.func.span])
+        return self._close(self._evaluate(self.func.body, scope, self._inner))
+
     def _group(self, call: Call, args: Sequence[Tensor]) -> Tensors:
         self.trace = _Trace()
-        raw = self._inner(call, args)
+        return self._close(self._inner(call, args))
+
+    def _close(self, raw: Tensors) -> Tensors:
+        """End the group that computes *raw*: its stages, fused, and what stands for *raw* now."""
         stages, outputs = fuse_stages(raw, self.ready)
         if stages:
             self._append(_group_name(self.trace.names), self.trace.spans, stages)
@@ -169,7 +178,7 @@ class _Lowering:
         self.trace.names.append(call.op.name)
         return tuple(define(call.op, call.attrs, args, call.checked_type))
 
-    def _distinct(self, outputs: Tensors, inputs: Tensors) -> Tensors:
+    def _distinct(self, outputs: Tensors) -> Tensors:
         """Each output a stage of its own: inputs, constants and repeated stages are copied."""
         owned = {s for g in self.groups for s in g.stages}
         result: list[Tensor] = []

@@ -57,7 +57,8 @@ def _case(op: Op, sample: Sample) -> Case:
     params: list[Var] = []
     args = []
     for k, item in enumerate(sample.arrays()):
-        group = [_parameter(f"x{k}_{j}", np.asarray(a)) for j, a in enumerate(item if isinstance(item, list) else [item])]
+        arrays = item if isinstance(item, list) else [item]
+        group = [_parameter(f"x{k}_{j}", np.asarray(a)) for j, a in enumerate(arrays)]
         params += group
         args.append(Tuple(group) if isinstance(item, list) else group[0])
     attrs = op.attrs_type(**sample.attrs) if op.attrs_type else None
