@@ -295,7 +295,8 @@ class ExpressionParser(AtomReader):
             if self._texts[self._at + 1] == "=" and self._kinds[self._at] in ("name", "string"):
                 self._attribute(attrs, "an attribute")
             else:
-                args.append(self._quick_argument() or (yield self._expr()))  # type: ignore[arg-type]
+                arg = self._quick_argument()
+                args.append((yield self._expr()) if arg is None else arg)  # type: ignore[arg-type]
             if not self.skip(",") and not self.next_is(")"):
                 raise self.expected("',' or ')'")
         if isinstance(callee, Op):

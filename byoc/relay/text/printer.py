@@ -218,6 +218,8 @@ class FunctionPrinter:
 
     def _item(self, node: TupleGetItem) -> Step[Rope]:
         value = self._reference(node.tuple_value) or (yield self._bound(node.tuple_value))
+        if isinstance(node.tuple_value, (Constant, Op)):  # 1.0 and add.0 would be read as a number and a name
+            value = f"({value})"
         return [value, f".{node.index}", self._notes(node)]
 
     def _if(self, node: If) -> Step[Rope]:
