@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.registry import get_global_func
+from byoc.relay.structural import structural_equal
 
 
 def matches_expression(wanted: RelayExpr, expr: RelayExpr) -> bool:
@@ -18,4 +18,4 @@ def matches_expression(wanted: RelayExpr, expr: RelayExpr) -> bool:
 
 def structurally_equal(left: RelayExpr, right: RelayExpr, map_free_vars: bool = False) -> bool:
     """``tvm.ir.structural_equal``; with *map_free_vars* free variables are matched by where they occur."""
-    return left is right or bool(get_global_func("relay.ir.structural_equal")(left, right, map_free_vars))
+    return left is right or structural_equal(left, right, map_free_vars)

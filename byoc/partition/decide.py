@@ -1,0 +1,164 @@
+"""Who takes which operator: composites are formed and every call gets the verdict of each target that was asked.
+
+Invariant: a call is numbered by its place in post-order over the functions of the module, annotations not counted; the
+number survives annotation and merging, so that decisions can be kept apart from expressions.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.backend import Backend, Reason, Verdict, accept, callee_name, refuse
+from byoc.errors import PartitionError
+from byoc.ir.expr import GlobalVar
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.span import span_names
+from byoc.relay.analysis.region_graph import open_children
+from byoc.relay.expr import Call, Function
+from byoc.relay.op.annotation import is_begin, is_end
+from byoc.relay.transform.infer_type import InferType, is_optimizable
+from byoc.relay.transform.merge_composite import CompositeRecord, MergeComposite
+from byoc.relay.traverse import post_order
+from byoc.relay.typed_rewrite import typed_rewrite
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where one call goes (None is the host), and what each target that was asked said."""
+
+    operator: str
+    nodes: tuple[str, ...]
+    target: str | None
+    verdicts: tuple[tuple[str, Verdict], ...] = ()
+
+
+def functions_of(mod: IRModule) -> Iterator[tuple[GlobalVar, Function]]:
+    """The functions that may be partitioned, by name."""
+    for var, func in mod.functions.items():
+        if is_optimizable(func):
+            yield var, func  # type: ignore[misc]
+
+
+def is_composite(call: Call) -> bool:
+    """True for the call of a composite function."""
+    return isinstance(call.op, Function) and "Composite" in call.op.attrs
+
+
+def calls_of(func: Function) -> Iterator[Call]:
+    """The calls of operators and of composites in *func*, in post-order, without annotations."""
+    for node in post_order(func, open_children):
+        if isinstance(node, Call) and not is_begin(node) and not is_end(node):
+            if isinstance(node.op, Op) or is_composite(node):
+                yield node
+
+
+def inner_calls(call: Call) -> list[Call]:
+    """The calls of operators that *call* stands for: itself, or those in the composite's body."""
+    if not isinstance(call.op, Function):
+        return [call]
+    return [n for n in post_order(call.op.body) if isinstance(n, Call) and isinstance(n.op, Op)]
+
+
+def names_of(call: Call) -> set[str]:
+    """The names by which a user may mean *call*: operators, ONNX nodes, the composite."""
+    names = {callee_name(call), *span_names(call.span)}
+    for inner in inner_calls(call):
+        names.add(callee_name(inner))
+        names.update(span_names(inner.span))
+    return names
+
+
+def check_exclusions(mod: IRModule, exclude: Sequence[str]) -> None:
+    """Raises PartitionError with the nearest names for an exclusion that means no operator of *mod*."""
+    known: set[str] = set()
+    for _, func in functions_of(mod):
+        for call in calls_of(func):
+            known |= names_of(call)
+    for name in exclude:
+        if name not in known:
+            near = difflib.get_close_matches(name, sorted(known), n=5) or sorted(known)[:8]
+            raise PartitionError(
+                f"exclude: no operator or ONNX node of the model is called {name!r}; the nearest: {', '.join(near)}"
+            )
+
+
+def judged(backend: Backend, call: Call) -> Verdict:
+    """The verdict of *backend* on *call*; a backend that raises has refused, and the error is the reason."""
+    if not call.args:
+        return refuse(call, "no_inputs", "a call without inputs is a constant, which the host computes")
+    if is_composite(call) and callee_name(call).partition(".")[0] != backend.name:
+        return refuse(call, "composite", f"only composites of {backend.name}", callee_name(call))
+    try:
+        verdict = backend.supports(call)
+    except Exception as error:
+        return refuse(call, "error", f"the backend failed when asked: {type(error).__name__}: {error}")
+    if isinstance(verdict, Verdict):
+        return verdict
+    return accept(call) if verdict else refuse(call, "predicate", f"{backend.name} does not take it")
+
+
+def form_composites(
+    mod: IRModule, backends: Sequence[Backend], exclude: Collection[str], record: CompositeRecord
+) -> tuple[IRModule, dict[str, tuple[int, ...]]]:
+    """*mod* with the composites of each backend in turn; those that it refuses, or that hold an excluded operator, are
+    dissolved, so that their operators are judged one by one. Also the numbers of the dissolved, by target.
+    """
+    dissolved: dict[str, tuple[int, ...]] = {}
+    for backend in backends:
+        rows = [(e.name, e.pattern, e.check) for e in backend.patterns()]
+        if not rows:
+            continue
+        mod = MergeComposite(rows, record)(mod)
+        found = composites_of(mod, backend.name)
+        refused = [n for n, call in enumerate(found) if names_of(call) & set(exclude) or not judged(backend, call)]
+        if refused:
+            dissolved[backend.name] = tuple(refused)
+            mod = dissolve(mod, {found[n] for n in refused})
+    return mod, dissolved
+
+
+def composites_of(mod: IRModule, target: str) -> list[Call]:
+    """The calls of composites of *target*, in order."""
+    calls = (call for _, func in functions_of(mod) for call in calls_of(func))
+    return [call for call in calls if is_composite(call) and callee_name(call).partition(".")[0] == target]
+
+
+def dissolve(mod: IRModule, calls: set[Call]) -> IRModule:
+    """*mod* where each of *calls* is its composite's body over its arguments."""
+    result = mod.shallow_copy()
+    for var, func in functions_of(mod):
+        result[var] = typed_rewrite(  # type: ignore[assignment]
+            func, lambda before, after: _inlined(after) if before in calls else after, open_children  # type: ignore[arg-type]
+        )
+    return InferType()(result)
+
+
+def _inlined(call: Call) -> Call:
+    values = dict(zip(call.op.params, call.args, strict=True))  # type: ignore[attr-defined]
+    return typed_rewrite(call.op.body, lambda before, after: values.get(before, after))  # type: ignore
+
+
+def decide(mod: IRModule, backends: Sequence[Backend], exclude: Collection[str]) -> list[Decision]:
+    """A decision for each call of *mod*: the first backend, in order, that takes it (policy ``order``)."""
+    excluded = Reason("excluded", "the user excluded it")
+    decisions: list[Decision] = []
+    for _, func in functions_of(mod):
+        for call in calls_of(func):
+            operator, nodes = callee_name(call), span_names(call.span)
+            if names_of(call) & set(exclude):
+                no = Verdict(False, operator, nodes, (excluded,))
+                decisions.append(Decision(operator, nodes, None, (("user", no),)))
+                continue
+            asked: list[tuple[str, Verdict]] = []
+            taker = None
+            for backend in backends:
+                verdict = judged(backend, call)
+                asked.append((backend.name, verdict))
+                if verdict:
+                    taker = backend.name
+                    break
+            decisions.append(Decision(operator, nodes, taker, tuple(asked)))
+    return decisions

@@ -1,0 +1,84 @@
+"""A plan as JSON and back. The layout has a version; a newer one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from byoc.codegen.backend import Limits, Reason, Verdict
+from byoc.errors import PartitionError
+from byoc.partition.decide import Decision
+from byoc.partition.measure import Boundary
+from byoc.partition.planned import PlannedRegion
+
+if TYPE_CHECKING:
+    from byoc.partition.plan import Plan
+
+VERSION = 1
+
+
+def plan_to_json(plan: Plan) -> dict[str, object]:
+    """The fields of *plan* as numbers, strings, lists and mappings."""
+    return {
+        "version": VERSION,
+        "policy": plan.policy,
+        "targets": list(plan.targets),
+        "mod_name": plan.mod_name,
+        "decisions": [_decision_to_json(d) for d in plan.decisions],
+        "regions": [{**asdict(r), "operator_count": len(r.operators)} for r in plan.regions],
+        "dissolved": {target: list(numbers) for target, numbers in plan.dissolved.items()},
+        "limits": {target: asdict(limit) for target, limit in plan.limits.items()},
+        "notes": list(plan.notes),
+    }
+
+
+def _decision_to_json(decision: Decision) -> dict[str, object]:
+    return {
+        "operator": decision.operator,
+        "nodes": list(decision.nodes),
+        "target": decision.target,
+        "verdicts": [
+            {"target": target, "accepted": v.accepted, "reasons": [asdict(r) for r in v.reasons]}
+            for target, v in decision.verdicts
+        ],
+    }
+
+
+def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
+    """The fields of a plan from :func:`plan_to_json`. Raises PartitionError naming what is missing or wrong."""
+    if not isinstance(data, Mapping) or "version" not in data:
+        raise PartitionError("a plan is a JSON object with a version; this is something else")
+    if data["version"] != VERSION:
+        raise PartitionError(f"the plan has layout {data['version']}, this byoc reads {VERSION}: make the plan again")
+    try:
+        return {
+            "policy": data["policy"],
+            "targets": tuple(data["targets"]),  # type: ignore[arg-type]
+            "mod_name": data["mod_name"],
+            "decisions": tuple(_decision(d) for d in data["decisions"]),  # type: ignore[attr-defined]
+            "regions": tuple(_region(r) for r in data["regions"]),  # type: ignore[attr-defined]
+            "dissolved": {t: tuple(n) for t, n in data["dissolved"].items()},  # type: ignore[attr-defined]
+            "limits": {t: Limits(**v) for t, v in data["limits"].items()},  # type: ignore[attr-defined]
+            "notes": tuple(data["notes"]),  # type: ignore[arg-type]
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise PartitionError(f"the plan's JSON is damaged: {type(error).__name__}: {error}") from error
+
+
+def _decision(data: Mapping[str, object]) -> Decision:
+    operator, nodes = str(data["operator"]), tuple(data["nodes"])  # type: ignore[arg-type]
+    verdicts = tuple(
+        (str(v["target"]), Verdict(bool(v["accepted"]), operator, nodes, tuple(Reason(**r) for r in v["reasons"])))
+        for v in data["verdicts"]  # type: ignore[attr-defined]
+    )
+    return Decision(operator, nodes, data["target"], verdicts)  # type: ignore[arg-type]
+
+
+def _region(data: Mapping[str, object]) -> PlannedRegion:
+    fields = {key: value for key, value in data.items() if key != "operator_count"}
+    for key in ("operators", "composites", "nodes"):
+        fields[key] = tuple(fields[key])  # type: ignore[arg-type]
+    for key in ("inputs", "outputs"):
+        fields[key] = tuple(Boundary(**{**b, "shape": tuple(b["shape"])}) for b in fields[key])  # type: ignore[attr-defined]
+    return PlannedRegion(**fields)  # type: ignore[arg-type]

@@ -1,0 +1,80 @@
+"""A plan as plain text: the regions as a table, then what stays on the host and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from byoc.partition.measure import Boundary
+from byoc.partition.planned import PlannedRegion
+
+if TYPE_CHECKING:
+    from byoc.partition.plan import Plan
+
+HEADER = ("region", "target", "operators", "bytes in", "bytes out", "constants", "operations")
+SHOWN_NODES = 4
+
+
+def plan_table(plan: Plan) -> str:
+    """The plan as text: a line a region, then the host's operators grouped by reason."""
+    total, offloaded = len(plan.decisions), sum(d.target is not None for d in plan.decisions)
+    targets = ", ".join(plan.targets) or "none"
+    lines = [
+        f"Plan: policy {plan.policy}, targets {targets}: {len(plan.regions)} regions, "
+        f"{offloaded} of {total} calls offloaded, {total - offloaded} on the host"
+    ]
+    if plan.regions:
+        lines += ["", *_aligned([HEADER, *map(_row, plan.regions)])]
+        if any(region.dynamic for region in plan.regions):
+            lines.append("* sizes known only at run time count as 1")
+    if plan.host:
+        lines += ["", "on the host:", *_host_lines(plan)]
+    lines += [f"note: {note}" for note in plan.notes]
+    return "\n".join(lines)
+
+
+def _row(region: PlannedRegion) -> tuple[str, ...]:
+    return (
+        region.symbol,
+        region.target,
+        counted(region.operators),
+        _bytes(region.inputs),
+        _bytes(region.outputs),
+        f"{region.constant_bytes:,}",
+        f"{region.operations:,}",
+    )
+
+
+def counted(names: Iterable[str]) -> str:
+    """``nn.conv2d x3, nn.relu``: names with how often they occur, in the order of first occurrence."""
+    return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in Counter(names).items())
+
+
+def _bytes(borders: Sequence[Boundary]) -> str:
+    return f"{sum(b.bytes for b in borders):,}" + ("*" if any(b.dynamic for b in borders) else "")
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    left = 3  # the columns of text; those of numbers are set right
+    lines = [
+        "  ".join(c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    ]
+    return [lines[0].rstrip(), "  ".join("-" * w for w in widths), *(line.rstrip() for line in lines[1:])]
+
+
+def _host_lines(plan: Plan) -> list[str]:
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    for operator, nodes, why in plan.host_reasons():
+        groups.setdefault((operator, why), []).extend(nodes)
+        counts[operator, why] += 1
+    lines: list[str] = []
+    for (operator, why), nodes in groups.items():
+        count = counts[operator, why]
+        where = ", ".join(nodes[:SHOWN_NODES]) + (", …" if len(nodes) > SHOWN_NODES else "")
+        lines.append(f"  {operator}{f' x{count}' if count > 1 else ''}{f' ({where})' if where else ''}")
+        lines += [f"    {sentence}" for sentence in why] or ["    no target was asked"]
+    return lines
