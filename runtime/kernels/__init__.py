@@ -10,10 +10,13 @@ from byoc.runtime.kernels import (
     dense,
     elementwise,
     image,
+    layouts,
     norm,
+    ordering,
     pad,
     pool,
     reduce,
+    scatter,
     slicing,
     transform,
 )

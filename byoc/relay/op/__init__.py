@@ -72,6 +72,20 @@ from byoc.relay.op.elementwise import (
     tanh,
     trunc,
 )
+from byoc.relay.op.ordering import (
+    argsort,
+    argwhere,
+    cumprod,
+    cumsum,
+    sort,
+    topk,
+    trilu,
+    unique,
+)
+from byoc.relay.op.rearrange import (
+    layout_transform,
+    meshgrid,
+)
 from byoc.relay.op.reduce import (
     all,
     any,
@@ -87,6 +101,10 @@ from byoc.relay.op.reduce import (
     std,
     sum,
     variance,
+)
+from byoc.relay.op.scatter import (
+    scatter_elements,
+    scatter_nd,
 )
 from byoc.relay.op.transform_broadcast import (
     broadcast_to,
@@ -131,16 +149,17 @@ from byoc.relay.op.transform_slice import (
 )
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "asin", "asinh", "atan", "atanh",
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "broadcast_to_like", "cast",
-    "cast_like", "ceil", "clip", "collapse_sum_like", "collapse_sum_to", "concatenate", "copy", "cos", "cosh",
-    "device_copy", "divide", "equal", "erf", "exp", "exp2", "expand_dims", "expm1", "floor", "floor_divide",
-    "floor_mod", "full", "full_like", "gather", "gather_nd", "greater", "greater_equal", "isfinite", "isinf",
-    "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logsumexp", "max", "maximum", "mean", "mean_std", "mean_variance", "min",
-    "minimum", "mod", "multiply", "ndarray_size", "negative", "not_equal", "one_hot", "ones", "ones_like", "power",
-    "prod", "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "right_shift", "round", "rsqrt",
-    "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "split", "sqrt", "squeeze", "stack", "std",
-    "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile", "transpose", "trunc", "variance", "where",
-    "zeros", "zeros_like",
+    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "argwhere", "asin",
+    "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to",
+    "broadcast_to_like", "cast", "cast_like", "ceil", "clip", "collapse_sum_like", "collapse_sum_to", "concatenate",
+    "copy", "cos", "cosh", "cumprod", "cumsum", "device_copy", "divide", "equal", "erf", "exp", "exp2",
+    "expand_dims", "expm1", "floor", "floor_divide", "floor_mod", "full", "full_like", "gather", "gather_nd",
+    "greater", "greater_equal", "isfinite", "isinf", "isnan", "layout_transform", "left_shift", "less",
+    "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logsumexp", "max", "maximum", "mean", "mean_std", "mean_variance", "meshgrid", "min", "minimum", "mod",
+    "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot", "ones", "ones_like", "power", "prod",
+    "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "right_shift", "round", "rsqrt",
+    "scatter_elements", "scatter_nd", "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "sort", "split",
+    "sqrt", "squeeze", "stack", "std", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile", "topk",
+    "transpose", "trilu", "trunc", "unique", "variance", "where", "zeros", "zeros_like",
 ]

@@ -1,0 +1,1 @@
+"""Image operators: the names of ``relay.image``."""

@@ -1,0 +1,22 @@
+"""Neural network operators: the names of ``relay.nn``."""
+
+from byoc.relay.op.nn.adaptive_pool import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    global_avg_pool1d,
+    global_avg_pool2d,
+    global_avg_pool3d,
+    global_max_pool1d,
+    global_max_pool2d,
+    global_max_pool3d,
+)
+from byoc.relay.op.nn.conv import conv1d, conv2d, conv3d
+from byoc.relay.op.nn.conv_transpose import conv1d_transpose, conv2d_transpose, conv3d_transpose
+from byoc.relay.op.nn.dense import batch_matmul, dense, matmul
+from byoc.relay.op.nn.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+
+__all__ = [name for name in dir() if not name.startswith("_")]
