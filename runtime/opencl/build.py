@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from byoc.runtime.errors import DeviceError
-from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
+from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 
 if TYPE_CHECKING:
     import pyopencl
@@ -29,6 +29,7 @@ CACHE_VARIABLE = "BYOC_CACHE_DIR"
 STANDARD = "-cl-std=CL1.2"
 EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 _HASH_BYTES = 32
+_PROBE = "__kernel void probe(__global float *out) { out[get_global_id(0)] = 1.0f; }\n"
 
 
 def cache_folder() -> Path:
@@ -39,6 +40,15 @@ def cache_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("byoc")) / "opencl"
+
+
+def why_unavailable() -> str | None:
+    """One sentence when no program can be built for an OpenCL device here, else None."""
+    try:
+        build_program(_PROBE, open_device())
+    except DeviceError as error:
+        return str(error)
+    return None
 
 
 def build_options(opened: OpenDevice) -> str:

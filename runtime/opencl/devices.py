@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from byoc.runtime.errors import DeviceError
+from byoc.runtime.opencl.pocl import name_processor
 
 if TYPE_CHECKING:
     import pyopencl
@@ -66,15 +67,6 @@ def list_devices() -> list[DeviceInfo]:
     return [info for info, _ in _found_devices()]
 
 
-def why_unavailable() -> str | None:
-    """One sentence when no OpenCL device can be used here, else None."""
-    try:
-        choose_device(_found_devices(), os.environ.get(DEVICE_VARIABLE, ""))
-    except DeviceError as error:
-        return str(error)
-    return None
-
-
 def open_device() -> OpenDevice:
     """The device to use, with its context. Raises DeviceError when there is none or the variable names none."""
     return _open(os.environ.get(DEVICE_VARIABLE, ""))
@@ -90,6 +82,7 @@ def _open(selector: str) -> OpenDevice:
 @functools.lru_cache(maxsize=None)
 def _context_of(cl: ModuleType, info: DeviceInfo, device: pyopencl.Device) -> OpenDevice:
     try:
+        name_processor(device)
         return OpenDevice(info, device, cl.Context([device]))
     except cl.Error as error:
         raise DeviceError(f"the OpenCL device {info.name!r} cannot be opened: {error}") from error

@@ -9,26 +9,33 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 
-from byoc.runtime.errors import ArtifactError, DeviceError
+from byoc.runtime.errors import ArtifactError, InputError
 from byoc.runtime.module import Members, Module, PackedFunction
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.opencl.build import build_program
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan
 from byoc.runtime.opencl.session import Session
+from byoc.runtime.signature import Signature
 
 SOURCE_MEMBER = "kernels.cl"
 PLAN_MEMBER = "plan.json"
 
 
 class OpenCLModule(Module):
-    """Functions that run on an OpenCL device; any number of threads may call them."""
+    """Functions that run on an OpenCL device; any number of threads may call them.
+
+    ``constant_arrays`` (name to array) are used where no constants were given; they are not saved here.
+    """
 
     type_key = "opencl"
 
-    def __init__(self, source: str, plans: Sequence[FunctionPlan]):
+    def __init__(
+        self, source: str, plans: Sequence[FunctionPlan], constant_arrays: Mapping[str, NDArray] | None = None
+    ):
         super().__init__()
         self._source = source
+        self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
         self._plans = {plan.signature.symbol: plan for plan in plans}
         self._given: dict[str, tuple[NDArray, ...]] = {}
         self._sessions: dict[str, Session] = {}
@@ -43,6 +50,11 @@ class OpenCLModule(Module):
         """The launch plans, one a symbol."""
         return tuple(self._plans.values())
 
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """What each symbol takes and gives."""
+        return {symbol: plan.signature for symbol, plan in self._plans.items()}
+
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
         if name not in self._plans:
             return super().get_function(name, query_imports)
@@ -56,12 +68,12 @@ class OpenCLModule(Module):
         return {symbol: tuple(c.name for c in plan.signature.constants) for symbol, plan in self._plans.items()}
 
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
-        """Give *symbol* its constants, which go to the device with its first call. Raises ArtifactError for others."""
+        """Give *symbol* its constants, which go to the device with its first call. Raises InputError for others."""
         specs = self._plans[symbol].signature.constants
         found = [(tuple(c.shape), c.dtype) for c in constants]
         if found != [(s.shape, s.dtype) for s in specs]:
             wanted = ", ".join(f"{s.name}: {s.dtype}{s}" for s in specs) or "none"
-            raise ArtifactError(f"{symbol}: expected the constants {wanted}, got {found}")
+            raise InputError(f"{symbol}: expected the constants {wanted}, got {found}")
         with self._lock:
             self._given[symbol] = tuple(constants)
             self._sessions.pop(symbol, None)
@@ -69,13 +81,20 @@ class OpenCLModule(Module):
     def _session(self, symbol: str) -> Session:
         with self._lock:
             if symbol not in self._sessions:
-                plan = self._plans[symbol]
-                if plan.signature.constants and symbol not in self._given:
-                    raise DeviceError(f"{symbol} was called before it was given its constants")
+                constants = self._constants_of(symbol)
                 opened = open_device()
                 program = build_program(self._source, opened)
-                self._sessions[symbol] = Session(plan, program, opened, self._given.get(symbol, ()))
+                self._sessions[symbol] = Session(self._plans[symbol], program, opened, constants)
             return self._sessions[symbol]
+
+    def _constants_of(self, symbol: str) -> Sequence[NDArray]:
+        if symbol in self._given:
+            return self._given[symbol]
+        specs = self._plans[symbol].signature.constants
+        missing = [s.name for s in specs if s.name not in self.constant_arrays]
+        if missing:
+            raise InputError(f"{symbol} is called before it was given its {len(specs)} constants")
+        return [self.constant_arrays[s.name] for s in specs]
 
     def _plan_text(self) -> str:
         content = {"version": PLAN_VERSION, "functions": [plan.to_json() for plan in self._plans.values()]}
