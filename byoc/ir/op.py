@@ -158,14 +158,15 @@ def register_op(
     *kernel* names the numpy kernel in ``byoc.runtime.kernels`` (the operator's own name by default); *compute* is
     None where no code can be generated (data-dependent shapes). Raises RegistryError for a taken name.
     """
-    op = Op(name)
+    waiting = OPS.get(name)  # made empty by register_op_attr, which may come first
+    op = waiting if waiting is not None and waiting.rel is None else Op(name)
     op.input_names, op.variadic, op.description = tuple(inputs), variadic, doc
     op.attrs_type, op.rel, op.pattern = attrs, rel, pattern
     op.compute, op.operations = compute, operations
     op.kernel = kernel or name
     op.samples = tuple(samples)
     op.set_attr("TOpPattern", int(pattern))
-    OPS.register(name, op, where=caller_location())
+    OPS.register(name, op, where=caller_location(), override=op is waiting)
     return op
 
 
