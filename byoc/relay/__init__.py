@@ -34,6 +34,7 @@ from byoc.relay.expr import (
 from byoc.relay.functor import ExprFunctor, ExprMutator, ExprVisitor
 from byoc.relay.structural import assert_structural_equal, structural_equal, structural_hash
 from byoc.relay.text import astext, fromtext, parse, parse_expr
+from byoc.relay.tuple_wrapper import TupleWrapper
 
 RelayRefType = RefType
 
@@ -47,10 +48,15 @@ _OP_MODULES = {"nn": "byoc.relay.op.nn", "image": "byoc.relay.op.image", "annota
 __all__ = [
     "Any", "Attrs", "Call", "Constant", "DictAttrs", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "FuncType",
     "Function", "GlobalVar", "IRModule", "If", "Let", "Op", "RefCreate", "RefRead", "RefType", "RefWrite",
-    "RelayRefType", "SequentialSpan", "SourceName", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType", "Type",
-    "Var", "assert_structural_equal", "astext", "bind", "const", "fromtext", "parse", "parse_expr",
-    "structural_equal", "structural_hash", "var",
+    "RelayRefType", "SequentialSpan", "SourceName", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType",
+    "TupleWrapper", "Type", "Var", "assert_structural_equal", "astext", "bind", "const", "fromtext", "parse",
+    "parse_expr", "scalar_type", "structural_equal", "structural_hash", "var",
 ]
+
+
+def scalar_type(dtype: str) -> TensorType:
+    """The type of a scalar: a tensor of shape (). Source: ``relay.scalar_type``."""
+    return TensorType((), dtype)
 
 
 def __getattr__(name: str) -> object:
