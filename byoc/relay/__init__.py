@@ -1,7 +1,7 @@
 """The graph language, under the names that Relay's users know. Source: ``tvm.relay``.
 
-Expressions, types, text and functors are here at once; sub-modules and the builders of operators (``relay.add``,
-``relay.nn.conv2d``) are loaded when they are first used.
+Expressions, types, text, functors and all operators (``relay.add``, ``relay.nn.conv2d``) are here at once, so that
+every operator can be named after ``import byoc.relay``; passes, patterns and frontends are loaded on first use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import SequentialSpan, SourceName, Span
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
+from byoc.relay import op
 from byoc.relay.bind import bind
 from byoc.relay.expr import (
     Call,
@@ -38,18 +39,17 @@ from byoc.relay.tuple_wrapper import TupleWrapper
 
 RelayRefType = RefType
 
-# name -> the module that it is or that defines it, loaded on first use
+# name -> the module, loaded on first use
 _SUBMODULES = {
-    name: f"byoc.relay.{name}"
-    for name in ("analysis", "dataflow_pattern", "frontend", "interpreter", "op", "text", "transform", "traverse")
+    **{name: f"byoc.relay.{name}" for name in ("analysis", "dataflow_pattern", "frontend", "interpreter", "transform")},
+    **{name: f"byoc.relay.op.{name}" for name in ("annotation", "image", "nn")},
 }
-_OP_MODULES = {"nn": "byoc.relay.op.nn", "image": "byoc.relay.op.image", "annotation": "byoc.relay.op.annotation"}
 
 __all__ = [
     "Any", "Attrs", "Call", "Constant", "DictAttrs", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "FuncType",
     "Function", "GlobalVar", "IRModule", "If", "Let", "Op", "RefCreate", "RefRead", "RefType", "RefWrite",
     "RelayRefType", "SequentialSpan", "SourceName", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType",
-    "TupleWrapper", "Type", "Var", "assert_structural_equal", "astext", "bind", "const", "fromtext", "parse",
+    "TupleWrapper", "Type", "Var", "assert_structural_equal", "astext", "bind", "const", "fromtext", "op", "parse",
     "parse_expr", "scalar_type", "structural_equal", "structural_hash", "var",
 ]
 
@@ -62,16 +62,10 @@ def scalar_type(dtype: str) -> TensorType:
 def __getattr__(name: str) -> object:
     if name in _SUBMODULES:
         return importlib.import_module(_SUBMODULES[name])
-    if name.startswith("__"):
-        raise AttributeError(name)
-    op = importlib.import_module("byoc.relay.op")
-    if name in _OP_MODULES:
-        return getattr(op, name) if hasattr(op, name) else importlib.import_module(_OP_MODULES[name])
-    if hasattr(op, name):
+    if not name.startswith("__") and hasattr(op, name):
         return getattr(op, name)
     raise AttributeError(f"byoc.relay has no name {name!r}: neither a class, a sub-module nor an operator")
 
 
 def __dir__() -> list[str]:
-    op = importlib.import_module("byoc.relay.op")
-    return sorted({*__all__, *_SUBMODULES, *_OP_MODULES, *getattr(op, "__all__", ())})
+    return sorted({*__all__, *_SUBMODULES, *getattr(op, "__all__", ())})

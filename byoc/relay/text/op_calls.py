@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 
 from byoc.errors import ParseError
 from byoc.ir.attrs import Attrs
@@ -13,9 +12,7 @@ from byoc.relay.text.attributes import conforms, field_types, matched
 
 
 def op_named(name: str) -> Op:
-    """The operator *name*; Relay's operators are loaded on first need. Raises ParseError with the nearest names."""
-    if name not in OPS:
-        importlib.import_module("byoc.relay.op")
+    """The operator *name*. Raises ParseError with the nearest names."""
     op = OPS.get(name)
     if op is None:
         raise ParseError(f"no operator is called {name!r}{nearest(name, list(OPS))}")
