@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -204,7 +202,7 @@ def _log_softmax(node: OnnxNode) -> RelayExpr:
 def _hardmax_flat(node: OnnxNode) -> RelayExpr:
     shape = node.static_dims(node[0], "Hardmax before opset 13")
     axis = node.axis(node.attrs.int("axis", 1), len(shape))
-    flat = relay.reshape(node[0], [int(np.prod(shape[:axis], dtype=np.int64)), int(np.prod(shape[axis:], dtype=np.int64))])
+    flat = relay.reshape(node[0], [math.prod(shape[:axis]), math.prod(shape[axis:])])
     return relay.reshape(_hardmax_along(node, flat, 1), list(shape))
 
 

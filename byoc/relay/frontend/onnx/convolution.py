@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
-from byoc.relay.expr import Constant, const
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -55,7 +52,8 @@ def read_window(node: OnnxNode, kernel: Sequence[int]) -> Window:
     count = len(kernel)
     strides, dilations = per_axis(node, "strides", count, 1), per_axis(node, "dilations", count, 1)
     if min((*strides, *dilations, *kernel), default=1) < 1:
-        raise node.error(f"kernel {list(kernel)}, strides {list(strides)} and dilations {list(dilations)} must be positive")
+        found = f"{list(kernel)}, {list(strides)} and {list(dilations)}"
+        raise node.error(f"kernel, strides and dilations must be positive, got {found}")
     window = Window(tuple(kernel), strides, dilations, per_axis(node, "pads", 2 * count, 0))
     mode = node.attrs.string("auto_pad", "NOTSET")
     if mode == "NOTSET":
@@ -121,23 +119,12 @@ def _conv_transpose(node: OnnxNode) -> RelayExpr:
     rank = spatial_rank(node, CONV_TRANSPOSE)
     weight, kernel = node[1], kernel_shape(node, node[1])
     window, output_padding = _transposed_window(node, kernel)
-    dilation = window.dilations
-    if max(dilation) > 1:
-        weight, kernel, dilation = _dilated(node, window), window.extents, (1,) * rank
     group = node.attrs.int("group", 1)
     result = getattr(relay.nn, CONV_TRANSPOSE[rank])(
-        node[0], weight, strides=window.strides, padding=window.pads, dilation=dilation, groups=group,
+        node[0], weight, strides=window.strides, padding=window.pads, dilation=window.dilations, groups=group,
         channels=node.static_dims(weight, "the weight")[1] * group, kernel_size=kernel, output_padding=output_padding,
     )
     return with_bias(node, result)
-
-
-def _dilated(node: OnnxNode, window: Window) -> Constant:
-    """The weight with zeros between its taps, which is a convolution with dilation 1."""
-    weight = node.known(1, "the weight of a dilated ConvTranspose")
-    spread = np.zeros((*weight.shape[:2], *window.extents), weight.dtype)
-    spread[(slice(None), slice(None), *(slice(None, None, d) for d in window.dilations))] = weight
-    return const(spread)
 
 
 def _transposed_window(node: OnnxNode, kernel: Sequence[int]) -> tuple[Window, tuple[int, ...]]:

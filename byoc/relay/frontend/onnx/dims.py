@@ -23,7 +23,7 @@ def reshaped(
     for axis, dim in enumerate(target):
         if dim is None:
             spec.append(-1)
-        elif isinstance(dim, Any) and dim.name and axis < len(shape) and shape[axis] == dim and None not in target[:axis]:
+        elif isinstance(dim, Any) and dim.name and axis < len(shape) and shape[axis] == dim:
             spec.append(0)
         else:
             spec.append(dim)

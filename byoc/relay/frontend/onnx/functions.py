@@ -59,6 +59,15 @@ class FunctionTable:
         opsets = {domain_name(o.domain): o.version for o in body.opset_import}
         return FunctionTable(self.functions, {**self.opsets, **opsets})
 
+    def defaults(self, node: NodeProto) -> list[AttributeProto]:
+        """The attributes that the function of *node* takes when its caller leaves them out."""
+        own = self.own(node)
+        if own is not None:
+            return list(own.attribute_proto)
+        schema = _schema(node, self.opset(domain_name(node.domain)))
+        declared = schema.attributes.values() if schema is not None else ()
+        return [a.default_value for a in declared if a.default_value.type != AttributeProto.UNDEFINED]
+
     def body(self, node: NodeProto, input_types: Sequence[TensorType | None]) -> FunctionProto | None:
         """The body of *node* for inputs of these types, or None where nothing defines it."""
         own = self.own(node)

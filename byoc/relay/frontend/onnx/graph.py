@@ -28,14 +28,12 @@ from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import Converter, find_converter
 from byoc.relay.traverse import children, post_order
 
-Values = dict[str, RelayExpr]
-
 
 class Scope:
     """The values of one graph by name; what it does not know it asks of the graph around it."""
 
     def __init__(self, outer: Scope | None = None, absent: frozenset[str] = frozenset()):
-        self._values: Values = {}
+        self._values: dict[str, RelayExpr] = {}
         self._outer = outer
         self._absent = absent
 
@@ -220,7 +218,7 @@ class GraphImporter:
             if value is not None:
                 scope[formal] = value
         inner = Body(
-            scope, body.table.inside(function), node.name, node.attrs, function.attribute_proto, body.active | {key}
+            scope, body.table.inside(function), node.name, node.attrs, body.table.defaults(proto), body.active | {key}
         )
         self._convert_nodes(function.node, inner)
         return [self._function_output(o, inner.scope, node) for o in function.output[: len(proto.output)]]

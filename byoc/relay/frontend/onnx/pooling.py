@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import const
 from byoc.relay.frontend.onnx.convolution import Window, read_window, spatial_rank
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
@@ -23,23 +22,8 @@ def _pooling_window(node: OnnxNode, table: dict[int, str]) -> tuple[int, Window]
     return rank, read_window(node, kernel)
 
 
-def _rounded_up(node: OnnxNode, window: Window) -> Window:
-    """The same window with ``ceil_mode`` as padding at the ends, so that the sizes divide exactly.
-
-    A window that would begin in the padding at the end is dropped, as ONNX asks.
-    """
-    if not node.attrs.flag("ceil_mode") or node.attrs.string("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        return window
-    count = len(window.kernel)
-    sizes = node.static_dims(node[0], "ceil_mode")[2:]
-    ends = list(window.pads[count:])
-    for axis, (size, extent, stride) in enumerate(zip(sizes, window.extents, window.strides, strict=True)):
-        padded = size + window.pads[axis] + ends[axis]
-        steps = -(-(padded - extent) // stride)
-        if steps * stride >= size + window.pads[axis]:
-            steps -= 1
-        ends[axis] += max(steps * stride + extent - padded, 0)
-    return Window(window.kernel, window.strides, window.dilations, (*window.pads[:count], *ends))
+def _ceil_mode(node: OnnxNode) -> bool:
+    return node.attrs.flag("ceil_mode") and node.attrs.string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
 
 
 @converter("MaxPool")
@@ -47,42 +31,23 @@ def _max_pool(node: OnnxNode) -> RelayExpr:
     rank, window = _pooling_window(node, MAX_POOL)
     if node.has_output(1):
         raise node.error("the output Indices is not supported; use the values alone")
-    window = _rounded_up(node, window)
     return getattr(relay.nn, MAX_POOL[rank])(
-        node[0], pool_size=window.kernel, strides=window.strides, dilation=window.dilations, padding=window.pads
+        node[0], pool_size=window.kernel, strides=window.strides, dilation=window.dilations, padding=window.pads,
+        ceil_mode=_ceil_mode(node),
     )
 
 
 @converter("AveragePool")
 def _average_pool(node: OnnxNode) -> RelayExpr:
     rank, window = _pooling_window(node, AVG_POOL)
-    include = node.attrs.flag("count_include_pad")
-    wide = _rounded_up(node, window)
-    result = _average(node, wide, rank, include)
-    if not include or wide == window:
-        return result
-    return relay.multiply(result, const(_share_of_padding(node, window, wide).astype(node.dtype(node[0]))))
+    return _average(node[0], window, rank, node.attrs.flag("count_include_pad"), _ceil_mode(node))
 
 
-def _average(node: OnnxNode, window: Window, rank: int, include: bool, data: RelayExpr | None = None) -> RelayExpr:
+def _average(data: RelayExpr, window: Window, rank: int, include: bool, ceil_mode: bool) -> RelayExpr:
     return getattr(relay.nn, AVG_POOL[rank])(
-        data if data is not None else node[0], pool_size=window.kernel, strides=window.strides,
-        dilation=window.dilations, padding=window.pads, count_include_pad=include,
+        data, pool_size=window.kernel, strides=window.strides, dilation=window.dilations, padding=window.pads,
+        ceil_mode=ceil_mode, count_include_pad=include,
     )
-
-
-def _share_of_padding(node: OnnxNode, window: Window, wide: Window) -> np.ndarray:
-    """What to multiply with, because the padding that ``ceil_mode`` added counts for nothing."""
-    count = len(window.kernel)
-    share = np.ones((1, 1, *[1] * count))
-    for axis, size in enumerate(node.static_dims(node[0], "ceil_mode")[2:]):
-        kernel, stride, step = window.kernel[axis], window.strides[axis], window.dilations[axis]
-        length = window.pads[axis] + size + window.pads[count + axis]
-        padded = window.pads[axis] + size + wide.pads[count + axis]
-        begins = np.arange((padded - window.extents[axis]) // stride + 1) * stride
-        inside = ((begins[:, None] + np.arange(kernel) * step) < length).sum(axis=1)
-        share = share * (kernel / inside).reshape([-1 if k == axis + 2 else 1 for k in range(count + 2)])
-    return share
 
 
 def _norm(node: OnnxNode, powers: RelayExpr, p: int) -> RelayExpr:
@@ -102,8 +67,10 @@ def _powers(node: OnnxNode, p: int) -> RelayExpr:
 def _lp_pool(node: OnnxNode) -> RelayExpr:
     rank, window = _pooling_window(node, AVG_POOL)
     p = node.attrs.int("p", 2)
-    mean = _average(node, _rounded_up(node, window), rank, True, _powers(node, p))
-    return _norm(node, relay.multiply(mean, node.like(int(np.prod(window.kernel)), node[0])), p)
+    if _ceil_mode(node):
+        raise node.error("ceil_mode is not supported; give pads instead")
+    mean = _average(_powers(node, p), window, rank, True, False)
+    return _norm(node, relay.multiply(mean, node.like(math.prod(window.kernel), node[0])), p)
 
 
 def _over_space(node: OnnxNode) -> list[int]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -19,9 +22,25 @@ def _plain(builder: str) -> Reduction:
 def _extreme(builder: str, of_bools: str) -> Reduction:
     def reduce(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool) -> RelayExpr:
         name = of_bools if node.dtype(data) == "bool" else builder
+        if 0 in (node.shape(data)[a] for a in axes):
+            return _of_nothing(node, data, axes, keep, builder)
         return getattr(relay, name)(data, axis=axes, keepdims=keep)
 
     return reduce
+
+
+def _of_nothing(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool, builder: str) -> RelayExpr:
+    """The extreme element of an empty set: the least value for max, the greatest for min."""
+    shape = node.static_dims(data, "reducing an empty tensor")
+    kept = [1 if axis in axes else d for axis, d in enumerate(shape) if keep or axis not in axes]
+    dtype = node.dtype(data)
+    if dtype == "bool":
+        return relay.full(relay.const(builder == "min", "bool"), kept, "bool")
+    if dtype in FLOATS:
+        worst = np.inf if builder == "min" else -np.inf
+    else:
+        worst = np.iinfo(dtype).max if builder == "min" else np.iinfo(dtype).min
+    return relay.full(relay.const(worst, dtype), kept, dtype)
 
 
 def _square_sum(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool) -> RelayExpr:

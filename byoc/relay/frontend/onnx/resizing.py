@@ -39,7 +39,7 @@ def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayE
 def _product(node: OnnxNode, data: RelayExpr, axis: int, matrix: np.ndarray) -> RelayExpr:
     """*data* with *axis* multiplied by *matrix*, as nn.dense over that axis moved to the end."""
     shape = list(node.static_dims(data, "resizing"))
-    if (matrix == np.eye(*matrix.shape)).all():
+    if np.array_equal(matrix, np.eye(len(matrix))):
         return data
     order = [a for a in range(len(shape)) if a != axis] + [axis]
     moved = relay.transpose(data, axes=order) if axis != len(shape) - 1 else data

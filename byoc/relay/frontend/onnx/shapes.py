@@ -52,8 +52,8 @@ def _reshape(node: OnnxNode) -> RelayExpr:
     if target is not None:
         return _static_reshape(node, [int(v) for v in target.reshape(-1)])
     dims = node.services.dims(node[1])
-    if dims is None:
-        return relay.reshape(node[0], node[1])
+    if dims is None or 0 in dims:
+        return relay.reshape(node[0], node[1], allowzero=node.attrs.flag("allowzero"))
     return _partly_known(node, list(dims))
 
 
