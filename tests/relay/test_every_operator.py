@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from byoc.runtime.json.attributes import decode_attributes, encode_attribute
 from byoc.runtime.kernels import KERNELS, get_kernel
 from byoc.runtime.ndarray import dtype_name
 
@@ -77,3 +78,13 @@ def test_the_tensor_expression_computes_what_the_kernel_computes(op: Op, sample:
     values = dict(zip(inputs, flat(arrays), strict=True))
     for tensor, want in zip(tensors, outputs, strict=True):
         assert_equal_numbers(te.evaluate(tensor, values), want)
+
+
+@pytest.mark.parametrize("op, sample", [c for c in CASES if c.values[0].attrs_type is not None])
+def test_the_kernel_reads_its_attributes_back_from_json_text(op: Op, sample: Sample) -> None:
+    arrays, _, attrs, outputs = run_kernel(op, sample)
+    kernel = get_kernel(op.kernel)
+    texts = {name: encode_attribute(value) for name, value in attrs.items()}
+    again = kernel(*arrays, **decode_attributes(texts, kernel.attributes))
+    for got, want in zip(list(again) if isinstance(again, (tuple, list)) else [again], outputs, strict=True):
+        np.testing.assert_array_equal(got, want)

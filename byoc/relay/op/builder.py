@@ -13,10 +13,11 @@ import numpy as np
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import get_op
+from byoc.ir.op import Op, get_op
 from byoc.ir.registry import register_func
 from byoc.ir.span import AnySpan
 from byoc.ir.types import TensorType
+from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, const
 from byoc.runtime.ndarray import NDArray
@@ -40,7 +41,10 @@ def make_call(
 
 
 def known_dtype(value: object) -> str | None:
-    """The dtype of *value* where it is a tensor expression whose type is known, else None."""
+    """The dtype of *value* where it is a tensor whose type is known, or follows from its typed arguments; else None."""
+    if isinstance(value, Call) and value.checked_type_ is None and isinstance(value.op, Op) and value.op.rel:
+        if all(arg.checked_type_ is not None for arg in value.args):  # one step alone, so that chains stay linear
+            infer_expr(value)
     ty = value.checked_type_ if isinstance(value, RelayExpr) else None
     return ty.dtype if isinstance(ty, TensorType) else None
 
