@@ -1,5 +1,16 @@
 """Neural network operators: the names of ``relay.nn``."""
 
+from byoc.relay.op.nn.activation import (
+    batch_flatten,
+    bias_add,
+    dropout,
+    dropout_raw,
+    leaky_relu,
+    log_softmax,
+    prelu,
+    relu,
+    softmax,
+)
 from byoc.relay.op.nn.adaptive_pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -17,6 +28,7 @@ from byoc.relay.op.nn.adaptive_pool import (
 from byoc.relay.op.nn.conv import conv1d, conv2d, conv3d
 from byoc.relay.op.nn.conv_transpose import conv1d_transpose, conv2d_transpose, conv3d_transpose
 from byoc.relay.op.nn.dense import batch_matmul, dense, matmul
+from byoc.relay.op.nn.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn
 from byoc.relay.op.nn.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 
 __all__ = [name for name in dir() if not name.startswith("_")]
