@@ -13,6 +13,7 @@ unless the triple and ``generic`` were both found just there.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,7 +33,6 @@ LEVELS = (
     ("x86-64-v2", ("cx16", "popcnt", "sse4_1", "sse4_2", "ssse3")),
     ("x86-64", ()),
 )
-_kept: dict[str, ctypes.Array[ctypes.c_char]] = {}  # strings that PoCL points to: they must outlive it
 
 
 def processor_level(flags: Iterable[str]) -> str:
@@ -56,9 +56,14 @@ def name_processor(device: pyopencl.Device) -> str | None:
     if place is None:
         return None
     level = processor_level(_cpu_flags())
-    text = _kept.setdefault(level, ctypes.create_string_buffer(level.encode()))
-    ctypes.c_void_p.from_address(place).value = ctypes.addressof(text)
+    ctypes.c_void_p.from_address(place).value = ctypes.addressof(_c_string(level))
     return level
+
+
+@functools.cache
+def _c_string(text: str) -> ctypes.Array[ctypes.c_char]:
+    """A string that PoCL may point to: it lives as long as the process."""
+    return ctypes.create_string_buffer(text.encode())
 
 
 def _cpu_flags() -> list[str]:
