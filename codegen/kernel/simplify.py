@@ -80,6 +80,10 @@ class Polynomial:
                 rest.terms[monomial] = c
         return quotient, rest
 
+    def single_term(self) -> bool:
+        """True for one atom and nothing else."""
+        return not self.constant and len(self.terms) == 1 and all(c == 1 and len(m) == 1 for m, c in self.terms.items())
+
     def key(self) -> Key:
         return (*sorted(self.terms.items(), key=repr), self.constant)
 
@@ -253,6 +257,9 @@ class Simplifier:
                 low, high = self.poly_bounds(fine)
                 if low >= 0 and high < g:
                     return self.divide(coarse, Polynomial(divisor // g))
+        nested = rest.atoms[next(iter(rest.terms))[0]] if rest.single_term() else None
+        if isinstance(nested, Binary) and nested.op == "div" and isinstance(nested.right, Const) and nested.right.value > 0:
+            return self.divide(self.polynomial(nested.left), Polynomial(nested.right.value * divisor))
         return self._opaque("div", rest, Polynomial(divisor))
 
     def modulo(self, left: Polynomial, right: Polynomial) -> Polynomial:
