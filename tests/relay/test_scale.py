@@ -34,9 +34,9 @@ def layers(width: int = 100) -> relay.Function:
 
 
 def lets() -> relay.Function:
-    """A chain of SIZE lets."""
+    """A chain of SIZE / 5 lets."""
     x = relay.var("x", shape=_SHAPE)
-    variables = [x, *(relay.var(f"v{i % 10}") for i in range(SIZE))]
+    variables = [x, *(relay.var(f"v{i % 10}") for i in range(SIZE // 5))]
     body: relay.Expr = variables[-1]
     for before, variable in zip(variables[-2::-1], variables[:0:-1], strict=True):
         body = relay.Let(variable, relay.tanh(before), body)
@@ -107,7 +107,7 @@ def test_a_large_graph_is_copied_by_a_mutator_that_visits_each_node_once(graph: 
 
     copy = Copy()
     new = copy.visit(graph)
-    assert copy.calls == SIZE
+    assert copy.calls == sum(isinstance(e, relay.Call) for e in traverse.post_order(graph)) >= SIZE // 5
     assert new.body is not graph.body
     relay.assert_structural_equal(new, graph)
 

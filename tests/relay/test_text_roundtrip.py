@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -115,6 +117,16 @@ def test_ten_megabytes_of_weights_are_written_once_and_read_back() -> None:
     first, second = relay.parse(text)["main"].body.fields
     assert first is second
     assert first.data.numpy().tobytes() == weights.numpy().tobytes()
+
+
+@pytest.mark.parametrize("name", ["mnist", "face_rfb_320"])
+def test_a_real_model_survives_with_the_names_of_its_nodes(name: str) -> None:
+    path = pathlib.Path(__file__).parents[2] / ".." / "shared" / "models" / f"{name}.onnx"
+    if not path.exists():
+        pytest.skip(f"needs {path.name} beside the repository")
+    mod, _ = relay.frontend.from_onnx(str(path))
+    again = check(mod)
+    assert any(span not in ("", "None") for _, _, span in names(again))
 
 
 @st.composite
