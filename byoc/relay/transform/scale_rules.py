@@ -46,24 +46,18 @@ def _result_axis(call: Call) -> int | None:
     return _axis_of("C", _text(call, "out_layout") or _text(call, "data_layout"))
 
 
-def _scaled(
-    weight: np.ndarray, channels: np.ndarray, axis: int, other: int, groups: int, per_group: bool
-) -> np.ndarray | None:
-    """*weight* times one number per channel.
+def _scaled(weight: np.ndarray, channels: np.ndarray, axis: int, other: int, groups: int) -> np.ndarray | None:
+    """*weight* times one number per channel, or None where the numbers do not fit.
 
-    The channels run along *axis*, or with *per_group* along (group, *axis*), where the groups are the slow part of
-    *other*.
+    The channels run along (group, *axis*), where the groups are the slow part of *other*.
     """
     front = np.moveaxis(weight, (other, axis), (0, 1))
     outer, inner = front.shape[:2]
     tail = (1,) * (weight.ndim - 2)
-    if channels.size == inner:
-        scaled = front * channels.reshape(1, inner, *tail)
-    elif per_group and outer % groups == 0 and channels.size == groups * inner:
-        per_outer = np.repeat(channels.reshape(groups, inner), outer // groups, axis=0)
-        scaled = front * per_outer.reshape(outer, inner, *tail)
-    else:
+    if outer % groups or channels.size != groups * inner:
         return None
+    per_outer = np.repeat(channels.reshape(groups, inner), outer // groups, axis=0)
+    scaled = front * per_outer.reshape(outer, inner, *tail)
     return np.ascontiguousarray(np.moveaxis(scaled, (0, 1), (other, axis))).astype(weight.dtype)
 
 
@@ -75,20 +69,23 @@ def _scale_conv(letter: str, transposed: bool) -> ScaleWeight:
         axis, other = _axis_of(letter, layout), _axis_of("I" if letter == "O" else "O", layout)
         if axis is None or other is None:
             return None
-        # a convolution's weight is [O, I / groups, ...], a transposed one's [I, O / groups, ...]
+        # a depthwise convolution's weight is [channel, multiplier, ...]
+        depthwise = not transposed and groups > 1 and groups == weight.shape[axis if letter == "O" else other]
+        if letter == "I" and depthwise:
+            return _scaled(weight, channels, other, axis, 1)
+        # any convolution's is [O, I / groups, ...], a transposed one's [I, O / groups, ...]
         if (letter == "O") == transposed:
-            return _scaled(weight, channels, axis, other, groups, True)
+            return _scaled(weight, channels, axis, other, groups)
         if weight.shape[axis] == channels.size:
-            return _scaled(weight, channels, axis, other, 1, False)
-        # a depthwise weight in HWOI is [channel, multiplier]
-        return _scaled(weight, channels, other, axis, groups, True) if groups == weight.shape[axis] else None
+            return _scaled(weight, channels, axis, other, 1)
+        return _scaled(weight, channels, other, axis, groups) if depthwise else None
 
     return scale
 
 
 def _scale_dense(axis: int) -> ScaleWeight:
     """Along one axis of ``nn.dense``'s weight ``[units, in]``."""
-    return lambda call, weight, channels: _scaled(weight, channels, axis, 1 - axis, 1, False)
+    return lambda call, weight, channels: _scaled(weight, channels, axis, 1 - axis, 1)
 
 
 def _last_axis(call: Call) -> int | None:
