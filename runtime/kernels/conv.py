@@ -106,7 +106,7 @@ def convolve_transposed(
     dilation: Sequence[int], output_padding: Sequence[int], groups: int,
 ) -> np.ndarray:
     """data: T[N, C, *in], weight: T[C, K / groups, *kernel] -> T[N, K, *out]."""
-    n, batch = weight.ndim - 2, data.shape[0]
+    batch = data.shape[0]
     sizes, kernel_shape, per_group = data.shape[2:], weight.shape[2:], weight.shape[1]
     full = [
         (i - 1) * s + d * (k - 1) + 1 + max(0, p - after)
@@ -117,7 +117,8 @@ def convolve_transposed(
     w = weight.reshape(groups, -1, per_group, *kernel_shape)
     for at in positions(kernel_shape):
         tap = np.swapaxes(w[(Ellipsis, *at)], 1, 2)
-        where = [slice(a * d, a * d + (i - 1) * s + 1, s) for a, d, i, s in zip(at, dilation, sizes, strides, strict=True)]
+        steps = zip(at, dilation, sizes, strides, strict=True)
+        where = [slice(a * d, a * d + (i - 1) * s + 1, s) for a, d, i, s in steps]
         out[(Ellipsis, *where)] += (tap @ x).reshape(batch, groups, per_group, *sizes)
     kept = [
         slice(before, (i - 1) * s + d * (k - 1) + 1 + p - after)

@@ -1,6 +1,6 @@
 """Relay's operators: importing this package registers them, and its names are their builder functions."""
 
-from byoc.relay.op import dynamic, nn
+from byoc.relay.op import dynamic, image, nn
 from byoc.relay.op.binary import (
     add,
     bitwise_and,
@@ -28,6 +28,10 @@ from byoc.relay.op.compare import (
     less,
     less_equal,
     not_equal,
+)
+from byoc.relay.op.einstein_sum import (
+    einsum,
+    reverse_sequence,
 )
 from byoc.relay.op.elementwise import (
     abs,
@@ -152,14 +156,14 @@ __all__ = [
     "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "argwhere", "asin",
     "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to",
     "broadcast_to_like", "cast", "cast_like", "ceil", "clip", "collapse_sum_like", "collapse_sum_to", "concatenate",
-    "copy", "cos", "cosh", "cumprod", "cumsum", "device_copy", "divide", "equal", "erf", "exp", "exp2",
+    "copy", "cos", "cosh", "cumprod", "cumsum", "device_copy", "divide", "einsum", "equal", "erf", "exp", "exp2",
     "expand_dims", "expm1", "floor", "floor_divide", "floor_mod", "full", "full_like", "gather", "gather_nd",
     "greater", "greater_equal", "isfinite", "isinf", "isnan", "layout_transform", "left_shift", "less",
     "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor",
     "logsumexp", "max", "maximum", "mean", "mean_std", "mean_variance", "meshgrid", "min", "minimum", "mod",
     "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot", "ones", "ones_like", "power", "prod",
-    "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "right_shift", "round", "rsqrt",
-    "scatter_elements", "scatter_nd", "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "sort", "split",
-    "sqrt", "squeeze", "stack", "std", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile", "topk",
-    "transpose", "trilu", "trunc", "unique", "variance", "where", "zeros", "zeros_like",
+    "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "reverse_sequence", "right_shift", "round",
+    "rsqrt", "scatter_elements", "scatter_nd", "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "sort",
+    "split", "sqrt", "squeeze", "stack", "std", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile",
+    "topk", "transpose", "trilu", "trunc", "unique", "variance", "where", "zeros", "zeros_like",
 ]

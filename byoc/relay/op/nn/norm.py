@@ -15,7 +15,12 @@ from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.norm_compute import (
-    batch_norm_stages, group_norm_compute, instance_norm_compute, l2_normalize_compute, layer_norm_compute, lrn_compute,
+    batch_norm_stages,
+    group_norm_compute,
+    instance_norm_compute,
+    l2_normalize_compute,
+    layer_norm_compute,
+    lrn_compute,
 )
 from byoc.relay.op.type_relations import is_float, normalize_axes, normalize_axis, tensor_arg
 from byoc.relay.op.window import differ

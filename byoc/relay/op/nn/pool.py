@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
@@ -130,8 +129,8 @@ def avg_pool2d(
 
 
 def max_pool3d(
-    data: RelayExpr, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), dilation: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
-    layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False,
+    data: RelayExpr, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), dilation: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0), layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False,
 ) -> Call:
     """The greatest element of each 3-d window. Source: ``relay.nn.max_pool3d``."""
     attrs = MaxPoolAttrs(
@@ -142,8 +141,8 @@ def max_pool3d(
 
 
 def avg_pool3d(
-    data: RelayExpr, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), dilation: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
-    layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
+    data: RelayExpr, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), dilation: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0), layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
 ) -> Call:
     """The mean of each 3-d window. Source: ``relay.nn.avg_pool3d``."""
     attrs = AvgPoolAttrs(
