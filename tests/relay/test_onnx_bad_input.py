@@ -43,7 +43,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
         import_onnx(path)
 
 
-@pytest.mark.parametrize("data", [b"hello, I am text\n" * 9, b"\x89PNG\r\n\x1a\n" + bytes(40), b"PK\x03\x04" + bytes(99)])
+@pytest.mark.parametrize("data", [b"hello, text\n" * 9, b"\x89PNG\r\n\x1a\n" + bytes(40), b"PK\x03\x04" + bytes(99)])
 def test_a_file_that_is_not_onnx_is_refused(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(data)
