@@ -68,7 +68,8 @@ def test_operators_with_state_are_not_folded():
 
 def test_composites_and_regions_are_not_entered():
     p = relay.var("p", shape=())
-    composite = relay.Function([p], relay.add(p, relay.add(relay.const(1.0), relay.const(1.0))), attrs={"Composite": "a"})
+    body = relay.add(p, relay.add(relay.const(1.0), relay.const(1.0)))
+    composite = relay.Function([p], body, attrs={"Composite": "a"})
     assert calls_of(folded(relay.Call(composite, [relay.const(1.0)]))) == ["add", "add"]
 
 
@@ -126,8 +127,8 @@ def test_arithmetic_on_known_dimensions_is_done():
     x = relay.var("x", shape=(relay.Any("N"), 6, 5))
     shape = relay.shape_of(x, "int64")
     six, five = (relay.take(shape, relay.const(i), axis=0) for i in (1, 2))
-    value = relay.cast(relay.subtract(relay.divide(relay.multiply(six, five), ints(2)), relay.add(six, ints(1))), "int32")
-    body = folded(value, x).body
+    half = relay.divide(relay.multiply(six, five), ints(2))
+    body = folded(relay.cast(relay.subtract(half, relay.add(six, ints(1))), "int32"), x).body
     assert body.data.dtype == "int32" and body.data.numpy().tolist() == [8]
 
 

@@ -130,11 +130,11 @@ def test_the_directions_can_be_asked_for_alone():
 
 
 
-@pytest.mark.parametrize(("low", "left"), [(0.5, ["nn.conv2d", "nn.relu"]), (-2.0, ["nn.conv2d", "nn.relu", "multiply"])])
+@pytest.mark.parametrize(("low", "left"), [(0.5, ["nn.relu"]), (-2.0, ["nn.relu", "multiply"])])
 def test_a_scale_passes_relu_only_if_it_is_positive(low, left):
     x, call, _ = linear(LINEAR[0])
     scale = along(RNG.uniform(low, low + 1, 6).astype("float32"), 1, 4)
-    assert calls_of(run(relay.multiply(relay.nn.relu(call), scale), x)["main"]) == left
+    assert calls_of(run(relay.multiply(relay.nn.relu(call), scale), x)["main"]) == ["nn.conv2d", *left]
 
 
 def batch_norm(data, channels, axis=1, **attrs):
