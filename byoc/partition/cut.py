@@ -37,7 +37,7 @@ class CutRegion:
 
 
 def annotate(mod: IRModule, targets: Targets, limits: Mapping[str, Limits]) -> IRModule:
-    """*mod* annotated so that call number n goes to ``targets[n]``; regions merged, and split where they are too long."""
+    """*mod* annotated so that call number n goes to ``targets[n]``; regions merged, too long ones split."""
     result = mod.shallow_copy()
     numbers = iter(targets)
     for var, func in functions_of(mod):
@@ -153,5 +153,6 @@ def _beyond(region: CutRegion, limit: Limits) -> Reason | None:
     if limit.max_operators is not None and region.operators > limit.max_operators:
         return Reason("max_operators", f"a region has at most {limit.max_operators} operators", str(region.operators))
     if limit.max_bytes is not None and region.constant_bytes > limit.max_bytes:
-        return Reason("max_bytes", f"a region has at most {limit.max_bytes} bytes of constants", str(region.constant_bytes))
+        text = f"a region has at most {limit.max_bytes} bytes of constants"
+        return Reason("max_bytes", text, str(region.constant_bytes))
     return None

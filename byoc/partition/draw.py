@@ -56,7 +56,7 @@ def _quoted(text: str) -> str:
 
 
 def to_svg(mod: IRModule, plan: Plan) -> str:
-    """An SVG of *mod* as *plan* cuts it, inputs at the top. Raises PartitionError where the plan is another module's."""
+    """An SVG of *mod* as *plan* cuts it, inputs at the top. Raises PartitionError where they do not fit."""
     picture = picture_of(mod, plan)
     layout = layered(len(picture.boxes), picture.arrows)
     columns = max(layout.widths, default=1)

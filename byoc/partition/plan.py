@@ -80,7 +80,8 @@ class Plan:
         planned = [d.operator for d in self.decisions]
         if found == planned:
             return
-        at = next((k for k, (a, b) in enumerate(zip(found, planned, strict=False)) if a != b), min(len(found), len(planned)))
+        same = [a == b for a, b in zip(found, planned, strict=False)]
+        at = same.index(False) if False in same else len(same)
         here, there = (names[at] if at < len(names) else "nothing" for names in (found, planned))
         raise PartitionError(
             f"the plan was made for another module: operator {at} is {here}, the plan has {there}; make it again"

@@ -1,7 +1,8 @@
 """The contracted graph of a function: its regions, and each node outside them, as units that depend on one another.
 
 A unit is a region or a single node. Units are convex and can run one after another exactly when this graph has no
-cycle. A variable that a ``let`` binds depends on its value; the inside of a composite is no part of the graph.
+cycle. A variable that a ``let`` binds depends on its value (a function may
+refer to itself, and what it captures is evaluated elsewhere than the let's body: see ``scopes``); the inside of a composite is no part of the graph.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class RegionGraph:
 
     def _collect_parents(self) -> list[list[int]]:
         parents: list[dict[int, None]] = [{} for _ in self.region]
-        bound = {n.variable: n.value for n in self.nodes if isinstance(n, Let)}
+        bound = {n.variable: n.value for n in self.nodes if isinstance(n, Let) and not isinstance(n.value, Function)}
         for node in self.nodes:
             unit = self.unit_of[node]
             needed = (bound[node],) if isinstance(node, Var) and node in bound else open_children(node)
