@@ -184,7 +184,8 @@ def test_functions_that_main_does_not_reach_are_removed():
 
 
 def test_other_entries_can_be_named():
-    assert [v.name_hint for v in transform.RemoveUnusedFunctions(["unused"])(chain_of_functions())] == ["helper", "unused"]
+    after = transform.RemoveUnusedFunctions(["unused"])(chain_of_functions())
+    assert [v.name_hint for v in after] == ["helper", "unused"]
 
 
 def test_an_unknown_entry_is_refused():
