@@ -5,38 +5,15 @@ import xml.dom.minidom
 
 import numpy as np
 import pytest
-from toy_backend import ToyBackend
 
 from byoc import relay
-from byoc.codegen.backend import BACKENDS, Limits, PatternEntry, register_backend
+from byoc.codegen.backend import Limits, PatternEntry
 from byoc.errors import PartitionError
-from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition import Plan, make_plan, to_dot, to_svg
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Call
 from byoc.relay.interpreter import evaluate
-from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
-
-
-@pytest.fixture
-def backend():
-    """Registers toy backends for one test."""
-    names = []
-
-    def register(*args, **options):
-        made = ToyBackend(*args, **options)
-        register_backend(made)
-        names.append(made.name)
-        return made
-
-    yield register
-    for name in names:
-        for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
-            registry.unregister(name)
-        for key in (f"relay.ext.{name}", f"relay.ext.{name}.optimize"):
-            if key in GLOBAL_FUNCTIONS:
-                GLOBAL_FUNCTIONS.unregister(key)
 
 
 def named(expr: Call, name: str) -> Call:
