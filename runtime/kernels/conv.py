@@ -72,12 +72,28 @@ def _depthwise(weight: np.ndarray, view: np.ndarray) -> np.ndarray:
     return out.reshape(view.shape[0], weight.shape[0], *view.shape[2 : 2 + n])
 
 
+def _by_taps(data: np.ndarray, weight: np.ndarray, dilation: Sequence[int], groups: int) -> np.ndarray:
+    """A convolution of stride 1 with few outputs: unfolding its many inputs would cost more than its products."""
+    batch, sizes, kernel_shape = data.shape[0], data.shape[2:], weight.shape[2:]
+    outs = [i - d * (k - 1) for i, k, d in zip(sizes, kernel_shape, dilation, strict=True)]
+    x = np.ascontiguousarray(data).reshape(batch, groups, weight.shape[1], -1)
+    w = weight.reshape(groups, -1, *weight.shape[1:])
+    out = np.zeros((batch, groups, w.shape[1], *outs), data.dtype)
+    for at in positions(kernel_shape):
+        where = [slice(a * d, a * d + o) for a, d, o in zip(at, dilation, outs, strict=True)]
+        out += (w[(Ellipsis, *at)] @ x).reshape(*out.shape[:3], *sizes)[(Ellipsis, *where)]
+    return out.reshape(batch, weight.shape[0], *outs)
+
+
 def convolve(
     data: np.ndarray, weight: np.ndarray, strides: Sequence[int], pads: Sequence[tuple[int, int]],
     dilation: Sequence[int], groups: int,
 ) -> np.ndarray:
     """data: T[N, C, *in], weight: T[K, C / groups, *kernel] -> T[N, K, *out]."""
-    view = _windows(padded(data, pads), weight.shape[2:], tuple(strides), tuple(dilation))
+    source = padded(data, pads)
+    if all(s == 1 for s in strides) and 4 * weight.shape[0] <= data.shape[1]:
+        return _by_taps(source, weight, dilation, groups)
+    view = _windows(source, weight.shape[2:], tuple(strides), tuple(dilation))
     if groups == data.shape[1] and weight.shape[1] == 1:
         return _depthwise(weight, view)
     return _unfolded(data, weight, view, groups)

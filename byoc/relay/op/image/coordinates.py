@@ -1,7 +1,7 @@
 """Where an output element of a resize lies in the input, as an exact fraction; and the stages of a resize.
 
-Along one axis output *i* lies at ``(offset + step i) / denominator``, all integers (or sizes known at run time), so that
-floors and ties are exact. Each axis is one stage.
+Along one axis output *i* lies at ``(offset + step i) / denominator``, all integers (or sizes known at run
+time), so that floors and ties are exact. Each axis is one stage.
 The same fractions stand in ``byoc.runtime.kernels.image``. Source: the ``coordinate_transformation_mode`` of ONNX's
 Resize, and Relay's ``image.resize2d``.
 """

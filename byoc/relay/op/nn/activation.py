@@ -62,7 +62,9 @@ def _vector_relation(name: str) -> Callable[[Sequence[Type], Attrs | None], Type
         data, vector = tensor_arg(types, 0), tensor_arg(types, 1, name)
         channels = data.shape[normalize_axis(attrs.axis, data.ndim)]
         if vector.ndim != 1 or differ(vector.shape[0], channels):
-            raise TypeInferenceError(f"{name} must hold {channels} numbers, the size of axis {attrs.axis}, got {vector}")
+            raise TypeInferenceError(
+                f"{name} must hold {channels} numbers, the size of axis {attrs.axis}, got {vector}"
+            )
         if vector.dtype != data.dtype:
             raise TypeInferenceError(f"{name} is {vector.dtype}, data is {data.dtype}: cast one of them")
         return data

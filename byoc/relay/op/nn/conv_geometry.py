@@ -58,8 +58,8 @@ def _parts(types: Sequence[Type], attrs: Attrs, n: int) -> tuple[tuple[Dim, ...]
     data, weight = tensor_of(types[0], n + 2, "data"), tensor_of(types[1], n + 2, "the kernel")
     if not weight.is_static:
         raise TypeInferenceError(f"the kernel must have a known shape, got {weight}")
-    axes_of(attrs.out_layout or attrs.data_layout, letters, "output")
     dims = tuple(data.shape[a] for a in axes_of(attrs.data_layout, letters, "data"))
+    axes_of(attrs.out_layout or attrs.data_layout, letters, "output")
     kernel = tuple(weight.shape[a] for a in axes_of(attrs.kernel_layout, kernel_order, "kernel"))
     if not attrs.out_dtype and data.dtype != weight.dtype:
         raise TypeInferenceError(f"data is {data.dtype} and the kernel {weight.dtype}: cast one, or give out_dtype")

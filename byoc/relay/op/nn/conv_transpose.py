@@ -122,9 +122,10 @@ def conv2d_transpose(
 
 
 def conv3d_transpose(
-    data: RelayExpr, weight: RelayExpr, strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1),
-    channels: int | None = None, kernel_size: Ints | None = None, groups: int = 1, data_layout: str = "NCDHW",
-    kernel_layout: str = "IODHW", out_layout: str = "", output_padding: Ints = (0, 0, 0), out_dtype: str = "",
+    data: RelayExpr, weight: RelayExpr, strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
+    dilation: Ints = (1, 1, 1), channels: int | None = None, kernel_size: Ints | None = None, groups: int = 1,
+    data_layout: str = "NCDHW", kernel_layout: str = "IODHW", out_layout: str = "",
+    output_padding: Ints = (0, 0, 0), out_dtype: str = "",
 ) -> Call:
     """3-d transposed convolution. Source: ``relay.nn.conv3d_transpose``. Raises UserError for a wrong count."""
     attrs = Conv3DTransposeAttrs(

@@ -103,7 +103,9 @@ def _per_channel(*names: str) -> TypeRelation:
         for index, name in enumerate(names, 1):
             ty = tensor_arg(types, index, name)
             if ty.ndim != 1 or differ(ty.shape[0], channels):
-                raise TypeInferenceError(f"{name} must hold {channels} numbers, one a channel of axis {attrs.axis}, got {ty}")
+                raise TypeInferenceError(
+                    f"{name} must hold {channels} numbers, one a channel of axis {attrs.axis}, got {ty}"
+                )
             if ty.dtype != data.dtype:
                 raise TypeInferenceError(f"{name} is {ty.dtype}, data is {data.dtype}: cast one of them")
         return data

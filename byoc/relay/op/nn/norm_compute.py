@@ -1,4 +1,4 @@
-"""Tensor expressions of normalisations: mean, variance (the mean of squared deviations), then one stage that applies them.
+"""Tensor expressions of normalisations: the mean, the mean of squared deviations, and a stage that applies them.
 
 The reductions have tag ``reduce`` and run in at least float32; the last stage is elementwise.
 """

@@ -142,7 +142,8 @@ def max_pool3d(
 
 def avg_pool3d(
     data: RelayExpr, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), dilation: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0), layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
+    padding: Ints = (0, 0, 0), layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False,
+    count_include_pad: bool = False,
 ) -> Call:
     """The mean of each 3-d window. Source: ``relay.nn.avg_pool3d``."""
     attrs = AvgPoolAttrs(
