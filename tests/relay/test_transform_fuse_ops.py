@@ -94,6 +94,12 @@ def test_parameters_are_named_in_the_order_of_their_use_and_scalars_stay_inside(
     assert dict(call.op.attrs) == {"Primitive": 1}
 
 
+def test_a_function_that_only_reshapes_says_so():
+    x = relay.var("x", shape=(4, 4))
+    attrs = dict(fused(relay.expand_dims(relay.reshape(x, (2, 8)), 0), x).body.op.attrs)
+    assert attrs == {"Primitive": 1, "relay.reshape_only": 1}
+
+
 def test_level_0_gives_each_call_its_own_function():
     x = relay.var("x", shape=(4, 4))
     assert kernels(fused(relay.exp(relay.tanh(x)), x, level=0)) == [["tanh"], ["exp"]]

@@ -15,7 +15,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op import OpPattern, Sample, register_op, register_op_attr
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, constant_ints, make_call
@@ -363,3 +363,8 @@ register_op(
 def reverse(data: Operand, axis: int) -> Call:
     """*data* in reverse order along *axis*. Source: ``relay.reverse``."""
     return make_call("reverse", [as_expr(data)], ReverseAttrs(axis))
+
+
+# the elements stay where they are, so that the executor may share the storage
+for _name in ("reshape", "expand_dims", "squeeze"):
+    register_op_attr(_name, "TReshapeOp", True)
