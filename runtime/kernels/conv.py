@@ -34,7 +34,9 @@ def padded(data: np.ndarray, pads: Sequence[tuple[int, int]], value: float = 0) 
     return np.pad(data, [*before, *pads], constant_values=value)
 
 
-def _windows(data: np.ndarray, kernel_shape: tuple[int, ...], strides: tuple[int, ...], dilation: tuple[int, ...]):
+def _windows(
+    data: np.ndarray, kernel_shape: tuple[int, ...], strides: tuple[int, ...], dilation: tuple[int, ...]
+) -> np.ndarray:
     """A view ``[N, C, *out, *kernel]`` of *data* ``[N, C, *in]``."""
     n = len(kernel_shape)
     spans = [d * (k - 1) + 1 for k, d in zip(kernel_shape, dilation, strict=True)]

@@ -98,7 +98,9 @@ def _greatest(block: np.ndarray, axis: tuple[int, ...], dtype: np.dtype) -> np.n
     return block.max(axis)
 
 
-def _adaptive(data: np.ndarray, output_size: Sequence[int], layout: str, out_layout: str, fold) -> np.ndarray:
+def _adaptive(
+    data: np.ndarray, output_size: Sequence[int], layout: str, out_layout: str, fold: Callable[..., np.ndarray]
+) -> np.ndarray:
     n = data.ndim - 2
     letters = "NC" + spatial_letters(n)
     x = to_letters(data, layout, letters)
