@@ -16,7 +16,6 @@ from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.relay.expr import Call, Function
 from byoc.runtime.dso.module import DsoModule
 
-
 CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
 

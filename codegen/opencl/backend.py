@@ -49,7 +49,7 @@ def not_empty(call: Call) -> object | None:
 
 @constraint("size")
 def worth_a_launch(call: Call) -> object | None:
-    """worth a launch: arithmetic on shapes, where all tensors are integers of fewer than 64 elements, stays on the host"""
+    """worth a launch: integers of fewer than 64 elements alone, as in arithmetic on shapes, stay on the host"""
     tensors = tensors_of(call)
     if any(t.dtype.startswith("float") or not t.is_static for t in tensors):
         return None

@@ -164,14 +164,15 @@ OPENCL_C = Language(TYPES, FUNCTIONS, SUPPORT, literal)
 
 _SCALARS = "char uchar short ushort int uint long ulong float double half".split()
 RESERVED = frozenset(
-    "auto bool break case const continue default do else enum extern false for goto if inline register restrict return "
-    "signed sizeof static struct switch true typedef union unsigned void volatile while kernel global local constant "
-    "private generic pipe uniform read_only write_only read_write size_t ptrdiff_t intptr_t uintptr_t event_t sampler_t "
-    "image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image3d_t vec_step asm NAN INFINITY HUGE_VAL "
-    "HUGE_VALF MAXFLOAT M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 "
-    "CHAR_BIT CHAR_MAX CHAR_MIN INT_MAX INT_MIN LONG_MAX LONG_MIN SCHAR_MAX SCHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX "
-    "UINT_MAX ULONG_MAX USHRT_MAX FLT_MAX FLT_MIN FLT_EPSILON DBL_MAX DBL_MIN DBL_EPSILON CLK_LOCAL_MEM_FENCE "
-    "CLK_GLOBAL_MEM_FENCE get_global_id get_local_id get_local_size get_group_id barrier copysign linux unix i386".split()
+    "auto bool break case const continue default do else enum extern false for goto if inline register restrict "
+    "return signed sizeof static struct switch true typedef union unsigned void volatile while kernel global "
+    "local constant private generic pipe uniform read_only write_only read_write size_t ptrdiff_t intptr_t "
+    "uintptr_t event_t sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image3d_t "
+    "vec_step asm NAN INFINITY HUGE_VAL HUGE_VALF MAXFLOAT M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 "
+    "M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 CHAR_BIT CHAR_MAX CHAR_MIN INT_MAX INT_MIN LONG_MAX LONG_MIN "
+    "SCHAR_MAX SCHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX UINT_MAX ULONG_MAX USHRT_MAX FLT_MAX FLT_MIN FLT_EPSILON "
+    "DBL_MAX DBL_MIN DBL_EPSILON CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_global_id get_local_id "
+    "get_local_size get_group_id barrier copysign linux unix i386".split()
 ) | frozenset(_SCALARS) | frozenset(f"{s}{n}" for s in _SCALARS for n in (2, 3, 4, 8, 16)) | frozenset(
     word for text in FUNCTIONS.values() for word in re.findall(r"[A-Za-z_]\w*", text)
 )

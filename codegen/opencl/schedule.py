@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import estimated_size, substitute_axes, unique_nodes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
@@ -39,8 +40,9 @@ class KernelPlan:
 
 
 def schedule_stage(stage: Tensor, simplify: Simplifier) -> KernelPlan:
-    """The kernel that fills the buffer of *stage*."""
-    return _tree(stage, simplify) or _tile(stage, simplify) or _item(stage, simplify)
+    """The kernel that fills the buffer of *stage*, over as few axes as its accesses allow."""
+    nest = collapse_axes(stage, simplify)
+    return _tree(nest, simplify) or _tile(nest, simplify) or _item(nest, simplify)
 
 
 def product(shape: Sequence[Dimension]) -> PrimExpr:
@@ -71,35 +73,26 @@ def at(tensor: Tensor, position: PrimExpr) -> tuple[PrimExpr, ...]:
     return (*(as_index(0) for _ in tensor.shape[1:]), position) if tensor.shape else ()
 
 
-def _item(stage: Tensor, simplify: Simplifier) -> KernelPlan:
+def _numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[KernelStmt]]:
+    """An index over all points of *axes* in row-major order, and the axes as variables of it."""
+    long = [a for a in axes if a.extent != 1]
+    if len(long) == 1:
+        return long[0], []
+    flat = Index(name, simplify(product([a.extent for a in axes])))
+    return flat, unravel(flat, axes)
+
+
+def _item(nest: Nest, simplify: Simplifier) -> KernelPlan:
     """One work-item an element."""
-    extent = simplify(product(stage.shape))
-    item = Index("item", extent)
-    flat = _over_flat_position(stage, item, simplify)
-    axes = unravel(item, stage.axes) if flat is None else []
-    statements, value = without_reductions(stage.body if flat is None else flat)
-    return KernelPlan([WorkItem(item), *axes, *statements, Store(stage, at(stage, item), value)], extent)
+    item, axes = _numbered("item", nest.axes, simplify)
+    statements, value = without_reductions(nest.value)
+    store = Store(nest.stage, at(nest.stage, item), value)
+    return KernelPlan([WorkItem(item), *axes, *statements, store], as_index(item.extent))
 
 
-def _over_flat_position(stage: Tensor, item: Index, simplify: Simplifier) -> PrimExpr | None:
-    """The body of an elementwise *stage* as a function of the flat position, or None where it needs its axes."""
-    here = simplify.flat_index(stage, stage.axes).key()
-    elementwise = True
-
-    def leaf(expr: PrimExpr) -> PrimExpr | None:
-        nonlocal elementwise
-        if isinstance(expr, Load) and simplify.flat_index(expr.tensor, expr.indices).key() == here:
-            return Load(expr.tensor, at(expr.tensor, item))
-        elementwise &= not isinstance(expr, Index | Reduce)
-        return None
-
-    body = map_expr(stage.body, leaf)
-    return body if elementwise else None
-
-
-def _only_reduction(stage: Tensor) -> Reduce | None:
-    """The reduction of a stage that has exactly one, not of positions."""
-    found = [n for n in unique_nodes(stage.body) if isinstance(n, Reduce)]
+def _only_reduction(nest: Nest) -> Reduce | None:
+    """The reduction of a nest that has exactly one, not of positions."""
+    found = [n for n in unique_nodes(nest.value) if isinstance(n, Reduce)]
     return found[0] if len(found) == 1 and not found[0].kind.startswith("arg") else None
 
 
@@ -107,48 +100,45 @@ def _replace(value: PrimExpr, old: PrimExpr, new: PrimExpr) -> PrimExpr:
     return map_expr(value, lambda e: new if e is old else None)
 
 
-def _tree(stage: Tensor, simplify: Simplifier) -> KernelPlan | None:
+def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
     """A work-group an element, for few elements of long reductions."""
-    reduce = _only_reduction(stage)
+    reduce, stage = _only_reduction(nest), nest.stage
     if reduce is None or estimated_size(stage.shape) > FEW_OUTPUTS:
         return None
     extents = [a.extent for a in reduce.axes]
     if estimated_size(extents) < LONG_REDUCTION:
         return None
-    groups = simplify(product(stage.shape))
-    group, point = Index("group", groups), Index("point", simplify(product(extents)))
+    group, axes = _numbered("group", nest.axes, simplify)
+    point, points = _numbered("point", reduce.axes, simplify)
     acc = placeholder((), reduce.dtype, "acc")
     scratch = placeholder((LOCAL_SIZE,), reduce.dtype, "scratch")
     fold = Store(acc, (), combine(reduce.kind, acc[()], reduce.body))
-    value = _replace(stage.body, reduce, scratch[0])
+    value = _replace(nest.value, reduce, scratch[0])
     return KernelPlan(
         [
             WorkGroup(group),
-            *unravel(group, stage.axes),
+            *axes,
             Alloc(acc, neutral(reduce.kind, reduce.dtype)),
-            SharedLoop(point, point.extent, [*unravel(point, reduce.axes), fold]),
+            SharedLoop(point, point.extent, [*points, fold]),
             GroupReduce(reduce.kind, acc, scratch),
             FirstItem([Store(stage, at(stage, group), value)]),
         ],
-        groups,
+        as_index(group.extent),
         groups=True,
     )
 
 
-def _tile(stage: Tensor, simplify: Simplifier) -> KernelPlan | None:
+def _tile(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
     """Several outputs along one axis a work-item, for sums of products."""
-    reduce = _only_reduction(stage)
-    if reduce is None or reduce.kind != "sum":
-        return None
-    chosen = _tile_axis(stage, reduce)
-    if chosen is None:
+    reduce = _only_reduction(nest)
+    chosen = _tile_axis(nest, reduce) if reduce is not None and reduce.kind == "sum" else None
+    if reduce is None or chosen is None:
         return None
     axis, tile = chosen
     length = int(axis.extent)  # type: ignore[arg-type]
     block = Index("block", -(-length // tile))
-    axes = [block if a is axis else a for a in stage.axes]
-    item = Index("item", simplify(product([a.extent for a in axes])))
-    statements: list[KernelStmt] = [WorkItem(item), *unravel(item, axes)]
+    item, axes = _numbered("item", [block if a is axis else a for a in nest.axes], simplify)
+    statements: list[KernelStmt] = [WorkItem(item), *axes]
     accs = [placeholder((), reduce.dtype, f"acc{u}") for u in range(tile)]
     places: list[PrimExpr] = [binary("add", binary("mul", block, tile), u) for u in range(tile)]
     inside: list[PrimExpr] = places
@@ -162,8 +152,8 @@ def _tile(stage: Tensor, simplify: Simplifier) -> KernelPlan | None:
     ]
     statements += loops(reduce.axes, folds)
     for acc, i, place in zip(accs, inside, places, strict=True):
-        value = substitute_axes(_replace(stage.body, reduce, acc[()]), [axis], [i])
-        store = Store(stage, [i if a is axis else a for a in stage.axes], value)
+        value = substitute_axes(_replace(nest.value, reduce, acc[()]), [axis], [i])
+        store = Store(nest.stage, [substitute_axes(index, [axis], [i]) for index in nest.indices], value)
         statements.append(store if length % tile == 0 else If(binary("lt", place, length), [store]))
     return KernelPlan(statements, as_index(item.extent))
 
@@ -172,11 +162,11 @@ def _clamped(place: PrimExpr, length: int) -> PrimExpr:
     return Select(binary("lt", place, length), place, as_index(length - 1))
 
 
-def _tile_axis(stage: Tensor, reduce: Reduce) -> tuple[Index, int] | None:
+def _tile_axis(nest: Nest, reduce: Reduce) -> tuple[Index, int] | None:
     """The innermost axis but the last that some operand does not depend on, and how much of it a work-item takes."""
     loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load)]
-    axes = [a for a in stage.axes if a.extent != 1]
-    items = estimated_size(stage.shape)
+    axes = [a for a in nest.axes if a.extent != 1]
+    items = estimated_size([a.extent for a in nest.axes])
     for axis in reversed(axes[:-1]):
         depends = [any(n is axis for i in load.indices for n in unique_nodes(i)) for load in loads]
         if not isinstance(axis.extent, int) or all(depends) or not any(depends):

@@ -72,14 +72,14 @@ def open_device() -> OpenDevice:
     return _open(os.environ.get(DEVICE_VARIABLE, ""))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _open(selector: str) -> OpenDevice:
     cl = import_pyopencl()
     info, device = choose_device(_found_devices(), selector)
     return _context_of(cl, info, device)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _context_of(cl: ModuleType, info: DeviceInfo, device: pyopencl.Device) -> OpenDevice:
     try:
         name_processor(device)
@@ -92,7 +92,7 @@ Found = Sequence[tuple[DeviceInfo, "pyopencl.Device"]]
 
 
 def choose_device(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Device]:
-    """The device that *selector* (empty, an index, or a part of a name) means. Raises DeviceError when there is none."""
+    """The device that *selector* (empty, an index, part of a name) means. Raises DeviceError when there is none."""
     if not found:
         raise DeviceError(
             f"no OpenCL device was found here: install the driver of a GPU, or PoCL for the CPU with {INSTALL}"

@@ -55,10 +55,9 @@ class Session:
         signature = self._plan.signature
         values = [from_any(a) for a in arrays]
         n = len(signature.inputs)
-        if len(values) != n + len(signature.outputs):
-            raise InputError(
-                f"{signature.symbol}: expected {n} inputs and {len(signature.outputs)} outputs, got {len(values)} arrays"
-            )
+        m = len(signature.outputs)
+        if len(values) != n + m:
+            raise InputError(f"{signature.symbol}: expected {n} inputs and {m} outputs, got {len(values)} arrays")
         sizes = signature.bind_sizes(values[:n])
         for spec, array in zip(signature.outputs, values[n:], strict=True):
             spec.bind(array, sizes)
