@@ -1,4 +1,4 @@
-"""What the importer promises of a module: names, types, spans, parameters, and shapes that are as static as they can be."""
+"""What the importer promises of a module: names, types, spans, parameters, and shapes as static as they can be."""
 
 import numpy as np
 import onnx
@@ -90,7 +90,8 @@ def test_shapes_fix_a_free_dimension_wherever_it_occurs() -> None:
 def test_shape_arithmetic_on_static_shapes_is_gone() -> None:
     nodes = [
         helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "zero"], ["n"]),
-        helper.make_node("Unsqueeze", ["n", "zeros"], ["n1"]), helper.make_node("Concat", ["n1", "rest"], ["t"], axis=0),
+        helper.make_node("Unsqueeze", ["n", "zeros"], ["n1"]),
+        helper.make_node("Concat", ["n1", "rest"], ["t"], axis=0),
         helper.make_node("Reshape", ["x", "t"], ["y"]),
     ]
     weights = {"zero": np.array(0), "zeros": np.array([0]), "rest": np.array([-1])}
@@ -102,7 +103,8 @@ def test_shape_arithmetic_on_static_shapes_is_gone() -> None:
 def test_a_reshape_to_computed_sizes_keeps_a_free_dimension_and_the_heads() -> None:
     nodes = [
         helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "zero"], ["n"]),
-        helper.make_node("Unsqueeze", ["n", "zeros"], ["n1"]), helper.make_node("Concat", ["n1", "rest"], ["t"], axis=0),
+        helper.make_node("Unsqueeze", ["n", "zeros"], ["n1"]),
+        helper.make_node("Concat", ["n1", "rest"], ["t"], axis=0),
         helper.make_node("Reshape", ["x", "t"], ["r"]), helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 1, 3]),
     ]
     weights = {"zero": np.array(0), "zeros": np.array([0]), "rest": np.array([5, 2, 4])}
@@ -177,8 +179,10 @@ def test_a_free_batch_flows_through_a_small_transformer() -> None:
         helper.make_node("MatMul", ["x", "wq"], ["q"]), helper.make_node("MatMul", ["x", "wk"], ["k"]),
         helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Slice", ["s", "zero", "two"], ["lead"]),
         helper.make_node("Concat", ["lead", "heads"], ["t"], axis=0),
-        helper.make_node("Reshape", ["q", "t"], ["q4"]), helper.make_node("Transpose", ["q4"], ["qh"], perm=[0, 2, 1, 3]),
-        helper.make_node("Reshape", ["k", "t"], ["k4"]), helper.make_node("Transpose", ["k4"], ["kh"], perm=[0, 2, 3, 1]),
+        helper.make_node("Reshape", ["q", "t"], ["q4"]),
+        helper.make_node("Transpose", ["q4"], ["qh"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["k", "t"], ["k4"]),
+        helper.make_node("Transpose", ["k4"], ["kh"], perm=[0, 2, 3, 1]),
         helper.make_node("MatMul", ["qh", "kh"], ["z"]), helper.make_node("Softmax", ["z"], ["y"], axis=-1),
     ]
     weights = {

@@ -13,7 +13,6 @@ from byoc.relay.frontend.onnx.registry import converter
 
 CONV = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 CONV_TRANSPOSE = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}
-LAYOUT = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 @dataclass(frozen=True)
@@ -102,16 +101,20 @@ def with_bias(node: OnnxNode, result: RelayExpr) -> RelayExpr:
     return result if bias is None else relay.nn.bias_add(result, bias, axis=1)
 
 
+def convolution(node: OnnxNode, data: RelayExpr, weight: RelayExpr) -> RelayExpr:
+    """The convolution of *data* (of the shape of input 0) and *weight* by the attributes of *node*, without a bias."""
+    rank = spatial_rank(node, CONV)
+    kernel = kernel_shape(node, weight)
+    window = read_window(node, kernel)
+    return getattr(relay.nn, CONV[rank])(
+        data, weight, strides=window.strides, padding=window.pads, dilation=window.dilations,
+        groups=node.attrs.int("group", 1), channels=node.static_dims(weight, "the weight")[0], kernel_size=kernel,
+    )
+
+
 @converter("Conv")
 def _conv(node: OnnxNode) -> RelayExpr:
-    rank = spatial_rank(node, CONV)
-    kernel = kernel_shape(node, node[1])
-    window = read_window(node, kernel)
-    result = getattr(relay.nn, CONV[rank])(
-        node[0], node[1], strides=window.strides, padding=window.pads, dilation=window.dilations,
-        groups=node.attrs.int("group", 1), channels=node.static_dims(node[1], "the weight")[0], kernel_size=kernel,
-    )
-    return with_bias(node, result)
+    return with_bias(node, convolution(node, node[0], node[1]))
 
 
 @converter("ConvTranspose")

@@ -164,6 +164,11 @@ def _cast(node: OnnxNode) -> RelayExpr:
     return _cast_to(node, node[0], target)
 
 
+@converter("BitCast", since=26)
+def _bit_cast(node: OnnxNode) -> RelayExpr:
+    return relay.reinterpret(node[0], dtype_of(node.attrs.int("to"), f"the target of node {node.name}"))
+
+
 @converter("CastLike")
 def _cast_like(node: OnnxNode) -> RelayExpr:
     return _cast_to(node, node[0], node.dtype(node[1]))

@@ -148,10 +148,10 @@ class GraphImporter:
         for position, proto in enumerate(nodes):
             name = body.origin or self._names(proto.name, proto.op_type, position)
             for output, value in zip(proto.output, self._convert(proto, name, body), strict=False):
-                if output:
+                if output and value is not None:
                     body.scope[output] = value
 
-    def _convert(self, proto: NodeProto, name: str, body: Body) -> list[RelayExpr]:
+    def _convert(self, proto: NodeProto, name: str, body: Body) -> Sequence[RelayExpr | None]:
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
         attributes = bound_attributes(proto, body.attrs, body.defaults)
         where = f"{self._model.name}: node {name} ({proto.op_type})"
@@ -199,7 +199,7 @@ class GraphImporter:
 
     def _expand(
         self, proto: NodeProto, node: OnnxNode, attributes: Sequence[AttributeProto], body: Body
-    ) -> list[RelayExpr]:
+    ) -> list[RelayExpr | None]:
         """Import the function that defines *proto* in the place of the call."""
         call = NodeProto()
         call.CopyFrom(proto)
@@ -221,11 +221,12 @@ class GraphImporter:
             scope, body.table.inside(function), node.name, node.attrs, body.table.defaults(proto), body.active | {key}
         )
         self._convert_nodes(function.node, inner)
-        return [self._function_output(o, inner.scope, node) for o in function.output[: len(proto.output)]]
+        wanted = function.output[: len(proto.output)]
+        return [self._function_output(o, k, inner.scope, node) for k, o in enumerate(wanted)]
 
-    def _function_output(self, name: str, scope: Scope, node: OnnxNode) -> RelayExpr:
+    def _function_output(self, name: str, index: int, scope: Scope, node: OnnxNode) -> RelayExpr | None:
         value = scope.find(name)
-        if value is None:
+        if value is None and node.has_output(index):
             raise node.error(f"its function does not make the output {name!r}")
         return value
 

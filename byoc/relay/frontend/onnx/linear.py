@@ -100,4 +100,9 @@ def _matmul_integer(node: OnnxNode) -> RelayExpr:
 
 @converter("Einsum")
 def _einsum(node: OnnxNode) -> RelayExpr:
-    return relay.einsum(node.required_inputs(), node.attrs.string("equation"))
+    operands, equation = node.required_inputs(), node.attrs.string("equation")
+    dtype = node.dtype(operands[0])
+    if dtype != "bfloat16":
+        return relay.einsum(operands, equation)
+    wide = relay.einsum([relay.cast(operand, "float32") for operand in operands], equation)
+    return relay.cast(wide, dtype)

@@ -155,7 +155,17 @@ def _depth_to_space(node: OnnxNode) -> RelayExpr:
 
 @converter("SpaceToDepth")
 def _space_to_depth(node: OnnxNode) -> RelayExpr:
-    return relay.nn.space_to_depth(node[0], node.attrs.int("blocksize"), layout="NCHW")
+    block, mode = node.attrs.int("blocksize"), node.attrs.string("mode", "DCR")
+    if mode == "DCR":
+        return relay.nn.space_to_depth(node[0], block, layout="NCHW")
+    if mode != "CRD":
+        raise node.error(f"mode is DCR or CRD, got {mode!r}")
+    batch, channels, height, width = node.static_dims(node[0], "mode CRD")
+    if height % block or width % block:
+        raise node.error(f"blocks of {block} do not divide an image of {height} x {width}")
+    split = relay.reshape(node[0], [batch, channels, height // block, block, width // block, block])
+    moved = relay.transpose(split, axes=[0, 1, 3, 5, 2, 4])
+    return relay.reshape(moved, [batch, channels * block * block, height // block, width // block])
 
 
 @converter("Trilu")

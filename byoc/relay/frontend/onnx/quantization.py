@@ -6,6 +6,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.frontend.onnx.convolution import convolution
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.linear import matrix_product
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -86,6 +87,40 @@ def _qlinear_matmul(node: OnnxNode) -> RelayExpr:
     )
     scaled = relay.divide(relay.multiply(product, scales), relay.cast(node[6], "float32"))
     return _quantised(node, scaled, node[7], node.dtype(node[7]))
+
+
+@converter("ConvInteger")
+def _conv_integer(node: OnnxNode) -> RelayExpr:
+    return _integer_convolution(node, node[0], node[1], node.optional(2), node.optional(3))
+
+
+@converter("QLinearConv")
+def _qlinear_conv(node: OnnxNode) -> RelayExpr:
+    """Inputs: x, its scale and zero point, w, its scale and zero point, the output's scale and zero point, bias."""
+    total = _integer_convolution(node, node[0], node[3], node[2], node[5])
+    if node.optional(8) is not None:
+        total = relay.nn.bias_add(total, node[8], axis=1)
+    weight_scale = _per_channel(node, node[4], node.rank(node[0]) - 2)
+    scale = relay.divide(relay.multiply(node[1], weight_scale), node[6])
+    return _quantised(node, relay.multiply(relay.cast(total, "float32"), scale), node[7], node.dtype(node[7]))
+
+
+def _per_channel(node: OnnxNode, value: RelayExpr, trailing: int) -> RelayExpr:
+    """A value for each output channel, with *trailing* dimensions behind it; one value for all stays as it is."""
+    return relay.expand_dims(value, 1, trailing) if node.rank(value) == 1 and node.shape(value) != (1,) else value
+
+
+def _integer_convolution(
+    node: OnnxNode, data: RelayExpr, weight: RelayExpr, zero: RelayExpr | None, weight_zero: RelayExpr | None
+) -> RelayExpr:
+    """The convolution in int32 of what lies above the zero points; the padding is the zero point."""
+    left, right = relay.cast(data, "int32"), relay.cast(weight, "int32")
+    if zero is not None:
+        left = relay.subtract(left, relay.cast(zero, "int32"))
+    if weight_zero is not None:
+        point = _per_channel(node, weight_zero, node.rank(weight) - 1)
+        right = relay.subtract(right, relay.cast(point, "int32"))
+    return convolution(node, left, right)
 
 
 def _as_column(node: OnnxNode, value: RelayExpr) -> RelayExpr:
