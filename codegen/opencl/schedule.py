@@ -25,7 +25,7 @@ from byoc.te.expr import INDEX, Binary, Load, Reduce, Select, map_expr
 
 LOCAL_SIZE = 64
 TILES = (8, 4, 2)
-ENOUGH_ITEMS = 4096  # a tile may not leave fewer work-items than this, or a device stands idle
+ENOUGH_ITEMS = 2048  # a tile may not leave fewer work-items than this, or a device stands idle
 FEW_OUTPUTS = 2048
 LONG_REDUCTION = 256
 
@@ -163,18 +163,30 @@ def _clamped(place: PrimExpr, length: int) -> PrimExpr:
 
 
 def _tile_axis(nest: Nest, reduce: Reduce) -> tuple[Index, int] | None:
-    """The innermost axis but the last that some operand does not depend on, and how much of it a work-item takes."""
-    loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load)]
+    """An axis to compute several elements of in one work-item, and how many; never the last, which neighbours share.
+
+    Best is one that leaves alone an operand which differs between neighbours (the image, for output channels): what
+    is then read for each element is the same for all neighbours.
+    """
     axes = [a for a in nest.axes if a.extent != 1]
-    items = estimated_size([a.extent for a in nest.axes])
-    for axis in reversed(axes[:-1]):
-        depends = [any(n is axis for i in load.indices for n in unique_nodes(i)) for load in loads]
-        if not isinstance(axis.extent, int) or all(depends) or not any(depends):
-            continue
-        for tile in TILES:
-            left = items // axis.extent * -(-axis.extent // tile)
-            if left >= ENOUGH_ITEMS and (axis.extent % tile == 0 or axis.extent >= 2 * tile):
-                return axis, tile
+    if len(axes) < 2:
+        return None
+    loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load)]
+    uses = [{id(n) for i in load.indices for n in unique_nodes(i) if isinstance(n, Index)} for load in loads]
+    shared = [a for a in reversed(axes[:-1]) if any(id(a) not in u for u in uses) and any(id(a) in u for u in uses)]
+    best = [a for a in shared if any(id(a) not in u and id(axes[-1]) in u for u in uses)]
+    items = estimated_size([a.extent for a in axes])
+    return next((found for axis in (*best, *shared) if (found := _tile_of(axis, items)) is not None), None)
+
+
+def _tile_of(axis: Index, items: int) -> tuple[Index, int] | None:
+    """*axis* with the largest tile that leaves enough of *items* and wastes little, or None."""
+    if not isinstance(axis.extent, int):
+        return None
+    for tile in TILES:
+        left = items // axis.extent * -(-axis.extent // tile)
+        if left >= ENOUGH_ITEMS and (axis.extent % tile == 0 or axis.extent >= 2 * tile):
+            return axis, tile
     return None
 
 
