@@ -6,24 +6,24 @@ Read top to bottom: this is the order in which everything happens to a graph.
 from __future__ import annotations
 
 from byoc.ir.module import IRModule
-from byoc.ir.transform import Sequential
+from byoc.ir.transform import PassContext, Sequential
 from byoc.relay import transform
+
+PIPELINE_LEVEL = 3
 
 
 def simplify() -> Sequential:
-    """What is worth doing whoever runs the model: requires types, ensures types."""
+    """What is worth doing whoever runs the model: ensures types, and that what a constant decides is decided."""
     return Sequential(
         [
             transform.InferType(),
             transform.RemoveUnusedFunctions(),
-            transform.FoldConstant(),
             transform.SimplifyInference(),
+            transform.FoldConstant(),
+            transform.FoldScaleAxis(),
             transform.SimplifyExpr(),
             transform.EliminateCommonSubexpr(),
             transform.FoldConstant(),
-            transform.FoldScaleAxis(),
-            transform.FoldConstant(),
-            transform.SimplifyExpr(),
             transform.DeadCodeElimination(),
             transform.InferType(),
         ],
@@ -39,6 +39,14 @@ def prepare_host() -> Sequential:
     )
 
 
+def at_least_level_3() -> PassContext:
+    """The current context raised to the level at which every pass of the pipeline runs."""
+    ctx = PassContext.current()
+    level = max(ctx.opt_level, PIPELINE_LEVEL)
+    return PassContext(level, ctx.required_pass, ctx.disabled_pass, ctx.instruments, ctx.config)
+
+
 def optimize(mod: IRModule) -> IRModule:
-    """*mod* after :func:`simplify`."""
-    return simplify()(mod)
+    """*mod* after :func:`simplify`. A pass that the current context disables is left out."""
+    with at_least_level_3():
+        return simplify()(mod)
