@@ -9,8 +9,8 @@ from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, is_tuple_get_item, wildcard
 from byoc.relay.expr import Call, Function, Tuple
 from byoc.relay.interpreter import evaluate
-from byoc.relay.traverse import post_order
 from byoc.relay.transform import CompositeRecord, InferType, MergeComposite
+from byoc.relay.traverse import post_order
 
 ADD_RELU = ("acme.add_relu", is_op("nn.relu")(is_op("add")(wildcard(), wildcard())))
 ADD_SUB_MUL = (

@@ -1,8 +1,9 @@
 """The contracted graph of a function: its regions, and each node outside them, as units that depend on one another.
 
 A unit is a region or a single node. Units are convex and can run one after another exactly when this graph has no
-cycle. A variable that a ``let`` binds depends on its value (a function may
-refer to itself, and what it captures is evaluated elsewhere than the let's body: see ``scopes``); the inside of a composite is no part of the graph.
+cycle. A variable that a ``let`` binds depends on its value. A let-bound function may refer to itself, and its variable
+has no such edge: what it captures is evaluated outside the let's body (see ``scopes``). The inside of a composite is
+no part of the graph.
 """
 
 from __future__ import annotations
