@@ -180,6 +180,31 @@ def test_a_function_that_calls_itself_is_refused() -> None:
         import_onnx(endless)
 
 
+def test_a_name_that_is_not_text_is_refused() -> None:
+    data = relu().SerializeToString().replace(b"Relu", b"Re\xff\xfe")
+    with pytest.raises(ImportModelError, match="has a name that is not UTF-8 text"):
+        import_onnx(data)
+
+
+def test_a_range_without_end_is_refused_before_memory_is_taken() -> None:
+    bounds = [numpy_helper.from_array(np.array(v, "int64"), n) for n, v in (("a", 0), ("b", 1 << 60), ("c", 1))]
+    with pytest.raises(ImportModelError, match=r"node r \(Range\): \d+ elements are more than"):
+        import_onnx(model([helper.make_node("Range", ["a", "b", "c"], ["y"], name="r")], initializers=bounds))
+
+
+def test_a_picture_without_end_is_refused_before_memory_is_taken() -> None:
+    scales = numpy_helper.from_array(np.array([1, 1e12], "float32"), "s")
+    nodes = [helper.make_node("Resize", ["x", "", "s"], ["y"], name="r", mode="linear")]
+    with pytest.raises(ImportModelError, match=r"node r \(Resize\): a dimension of 3 cannot be resized"):
+        import_onnx(model(nodes, initializers=[scales]))
+
+
+def test_inputs_that_onnx_does_not_allow_name_the_node() -> None:
+    bounds = [numpy_helper.from_array(np.array(v, "int64"), n) for n, v in (("a", 0), ("b", 4), ("c", 0))]
+    with pytest.raises(ImportModelError, match=r"node r \(Range\) has inputs or attributes that ONNX does not allow"):
+        import_onnx(model([helper.make_node("Range", ["a", "b", "c"], ["y"], name="r")], initializers=bounds))
+
+
 def external(tmp_path: Path, location: str, write: bool = True, size: int = 24, **entries: str) -> Path:
     """A model in ``tmp_path/model`` whose weight f32[2, 3] is said to stand at *location*."""
     folder = tmp_path / "model"

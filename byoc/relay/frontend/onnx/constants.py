@@ -49,14 +49,24 @@ def _constant_of_shape(node: OnnxNode) -> RelayExpr:
     return relay.full(value, sizes, node.dtype(value))
 
 
+MAX_ELEMENTS = 1 << 24  # of a tensor that is made when importing; a longer one is a damaged model
+
+
 @converter("Range")
 def _range(node: OnnxNode) -> RelayExpr:
+    start, limit, delta = (node.value(i) for i in range(3))
+    if start is not None and limit is not None and delta is not None:
+        count = (float(limit) - float(start)) / float(delta)
+        if count > MAX_ELEMENTS:
+            raise node.error(f"{count:.0f} elements are more than the {MAX_ELEMENTS} that can be made when importing")
     return relay.arange(node[0], node[1], node[2], dtype=node.dtype(node[0]))
 
 
 @converter("EyeLike")
 def _eye_like(node: OnnxNode) -> RelayExpr:
     rows, columns = node.static_dims(node[0], "EyeLike")
+    if rows * columns > MAX_ELEMENTS:
+        raise node.error(f"{rows} x {columns} elements are more than can be made when importing")
     dtype = node.dtype(node[0])
     if "dtype" in node.attrs:
         dtype = dtype_of(node.attrs.int("dtype"), f"the attribute dtype of node {node.name}")

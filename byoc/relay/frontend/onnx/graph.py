@@ -117,6 +117,11 @@ class GraphImporter:
     def _refuse_unsupported(self, graph: GraphProto) -> None:
         missing: dict[str, list[str]] = {}
         for position, (node, table) in enumerate(_all_nodes(graph, self._table)):
+            names = (node.op_type, node.domain, node.overload, node.name, *node.input, *node.output)
+            if not all(isinstance(n, str) for n in names):  # protobuf gives bytes for what is not UTF-8
+                raise ImportModelError(
+                    f"{self._model.name}: node {position} has a name that is not UTF-8 text; the model is damaged"
+                )
             if not table.supports(node):
                 domain = domain_name(node.domain)
                 what = f"{node.op_type} (domain {domain or 'ai.onnx'}, opset {table.opset(domain)})"
@@ -170,6 +175,8 @@ class GraphImporter:
             raise ImportModelError(_located(str(error), self._model.name, "")) from error
         except UserError as error:
             raise ImportModelError(_located(str(error), self._model.name, f"node {name} ({proto.op_type})")) from error
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+            raise ImportModelError(f"{where} has inputs or attributes that ONNX does not allow: {error}") from error
 
     def _input(self, value_name: str, proto: NodeProto, name: str, scope: Scope) -> RelayExpr | None:
         if not value_name:

@@ -7,6 +7,7 @@ import numpy as np
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
+from byoc.relay.frontend.onnx.constants import MAX_ELEMENTS
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -174,6 +175,8 @@ def _trilu(node: OnnxNode) -> RelayExpr:
     rows, columns = node.shape(node[0])[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise node.error("the last two sizes must be known; fix them with shapes=")
+    if rows * columns > MAX_ELEMENTS:
+        raise node.error(f"a mask of {rows} x {columns} elements is more than can be made when importing")
     k = int(node.known(1, "k").reshape(())) if node.optional(1) is not None else 0
     distance = np.arange(columns)[None, :] - np.arange(rows)[:, None]
     mask = distance >= k if node.attrs.flag("upper", True) else distance <= k

@@ -22,10 +22,15 @@ from byoc.relay.frontend.onnx.interpolation import (
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
+MAX_WEIGHTS = 1 << 26  # of one axis: a larger matrix is a damaged model, not a picture
+
 
 def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayExpr:
     """Axis by axis: a choice of positions, or a product with a matrix of weights. An axis that stays is left alone."""
     data = node[0]
+    for axis in axes:
+        if axis.new < 0 or axis.new * (1 if sampling.mode == "nearest" else axis.size) > MAX_WEIGHTS:
+            raise node.error(f"a dimension of {axis.size} cannot be resized to {axis.new}")
     for position, axis in enumerate(axes):
         if axis.size == axis.new and axis.scale == 1 and sampling.coordinates != "tf_crop_and_resize":
             continue
