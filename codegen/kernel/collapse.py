@@ -2,7 +2,7 @@
 
 A 1x1 convolution over ``[56, 56]`` becomes a matrix product over 3136 columns. Ensures: each element is computed from
 the same elements as before. A collapsed stage is written through :class:`Nest`, whose axes are those of the loops and
-whose indices are those of the buffer.
+whose indices are those of the buffer; an access through a collapsed axis is written as ``(0, ..., 0, position)``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.te import Index, PrimExpr, Tensor
-from byoc.te.expr import Load, Reduce, map_expr, operands
+from byoc.te import Index, PrimExpr, Tensor, const
+from byoc.te.expr import INDEX, Load, Reduce, map_expr, operands
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,17 @@ def _merge(
     table: dict[PrimExpr, PrimExpr] = {outer: axis // inner.extent, inner: axis % inner.extent}
     new = [map_expr(e, lambda n: table.get(n) if isinstance(n, Index) else None) for e in exprs]
     loads = [n for e in new for n in unique_nodes(e) if isinstance(n, Load)]
-    if any(simplify.flat_index(n.tensor, n.indices).coefficient(axis) is None for n in loads):
+    flat = {id(n): simplify.flat_index(n.tensor, n.indices) for n in loads}
+    if any(position.coefficient(axis) is None for position in flat.values()):
         return None
-    return axis, new
+
+    def by_position(expr: PrimExpr) -> PrimExpr | None:
+        if id(expr) not in flat:
+            return None
+        start = [const(0, INDEX)] * (len(expr.indices) - 1)
+        return Load(expr.tensor, (*start, simplify.rebuild(flat[id(expr)]))) if expr.indices else expr
+
+    return axis, [map_expr(e, by_position) for e in new]
 
 
 def _only_in_loads(exprs: Sequence[PrimExpr], axes: Sequence[Index]) -> bool:

@@ -258,8 +258,9 @@ class Simplifier:
                 if low >= 0 and high < g:
                     return self.divide(coarse, Polynomial(divisor // g))
         nested = rest.atoms[next(iter(rest.terms))[0]] if rest.single_term() else None
-        if isinstance(nested, Binary) and nested.op == "div" and isinstance(nested.right, Const) and nested.right.value > 0:
-            return self.divide(self.polynomial(nested.left), Polynomial(nested.right.value * divisor))
+        inner = nested.right if isinstance(nested, Binary) and nested.op == "div" else None
+        if isinstance(inner, Const) and inner.value > 0:
+            return self.divide(self.polynomial(nested.left), Polynomial(inner.value * divisor))
         return self._opaque("div", rest, Polynomial(divisor))
 
     def modulo(self, left: Polynomial, right: Polynomial) -> Polynomial:
@@ -315,27 +316,33 @@ def as_index(value: Dimension) -> PrimExpr:
 
 
 def _recombine(poly: Polynomial) -> Polynomial:
-    """``c*n*(x div n) + c*(x mod n)`` as ``c*x``, where *x* is an axis."""
-    for monomial, c in list(poly.terms.items()):
-        for k in monomial:
+    """``c*n*(x div n) + c*(x mod n)`` as ``c*x``."""
+    for monomial, c in poly.terms.items():
+        for position, k in enumerate(monomial):
             atom = poly.atoms[k]
             if not (isinstance(atom, Binary) and atom.op == "mod" and isinstance(atom.right, Const)):
                 continue
-            partner = (("div", *k[1:]) if isinstance(k, tuple) else k)  # type: ignore[index]
-            rest = [m for m in monomial if m != k]
-            if partner not in poly.atoms:
+            divisor = int(atom.right.value)
+            if divisor <= 0 or not any(t == c * divisor for t in poly.terms.values()):
                 continue
-            other = _product_of((*rest, partner), poly.atoms)
-            if poly.terms.get(other) != c * atom.right.value or len(rest) != len(monomial) - 1:
-                continue
-            result = poly.add(Polynomial())
-            del result.terms[monomial], result.terms[other]
-            whole = Simplifier().polynomial(atom.left)
-            scaled = Polynomial()
-            scaled.atoms, scaled.terms = poly.atoms, {tuple(rest): c} if rest else {}
-            scaled.constant = 0 if rest else c
-            return _recombine(result.add(whole.multiply(scaled)))
+            factor = Polynomial(0 if len(monomial) > 1 else c)
+            factor.atoms = poly.atoms
+            if len(monomial) > 1:
+                factor.terms = {(*monomial[:position], *monomial[position + 1 :]): c}
+            simplify = Simplifier()
+            whole = simplify.polynomial(atom.left)
+            quotient = simplify.divide(whole, Polynomial(divisor))
+            rest = simplify.modulo(whole, Polynomial(divisor))
+            # x == n * (x div n) + x mod n, so this is equal whatever it looks like
+            other = poly.add(factor.multiply(rest), -1).add(factor.multiply(quotient), -divisor)
+            other = other.add(factor.multiply(whole))
+            if _opaque_count(other) < _opaque_count(poly):
+                return _recombine(other)
     return poly
+
+
+def _opaque_count(poly: Polynomial) -> int:
+    return sum(not isinstance(poly.atoms[k], Index | Size) for m in poly.terms for k in m)
 
 
 def _divided_by_size(left: Polynomial, right: Polynomial) -> tuple[Polynomial, Polynomial] | None:

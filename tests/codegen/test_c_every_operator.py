@@ -72,8 +72,8 @@ def _cases() -> dict[str, Case]:
     return {name: case for name, case in cases.items() if unsupported_reason(case.function) is None}
 
 
-@functools.cache
-def _modules() -> Sequence[DsoModule]:
+@pytest.fixture(scope="module")
+def modules() -> Sequence[DsoModule]:
     functions = {f"case_{k}": case.function for k, case in enumerate(_cases().values())}
     chunks = [dict(list(functions.items())[k::LIBRARIES]) for k in range(LIBRARIES)]
     return [CBackend().compile_functions(chunk, {"flags": WARNINGS}) for chunk in chunks if chunk]
@@ -86,10 +86,10 @@ def test_nearly_every_operator_with_a_tensor_expression_has_a_sample_that_is_gen
 
 
 @pytest.mark.parametrize("name", sorted(_cases()))
-def test_generated_code_equals_the_numpy_kernel(name):
+def test_generated_code_equals_the_numpy_kernel(name, modules):
     case = _cases()[name]
     symbol = f"case_{list(_cases()).index(name)}"
-    module = next(m for m in _modules() if symbol in m.symbols)
+    module = next(m for m in modules if symbol in m.symbols)
     outputs = [np.empty(t.shape, t.dtype) for t in tensor_types(case.function.body.checked_type)]
     module[symbol](*case.arrays(), *outputs)
     for got, want in zip(outputs, case.expected(), strict=True):

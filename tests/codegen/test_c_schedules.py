@@ -5,7 +5,6 @@ Programs are made by hand from tensor expressions, so that shapes hit each sched
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -179,7 +178,7 @@ CASES: dict[str, Case] = {
         f"matmul {m} {k} {n} {dtype}": Case([(m, k), (k, n)], _matmul, np.matmul, dtype)
         for m, k, n, dtype in [
             (1, 1, 1, "float32"), (13, 77, 50, "float32"), (4, 16, 16, "float32"), (7, 3, 5, "float64"),
-            (33, 20, 67, "float64"), (9, 31, 17, "int32"), (5, 6, 7, "int64"), (5, 6, 7, "int8"), (3, 300, 3, "float32"),
+            (33, 20, 67, "float64"), (9, 31, 17, "int32"), (5, 6, 7, "int64"), (5, 6, 7, "int8"), (3, 99, 3, "float32"),
         ]
     },
     **{
@@ -236,7 +235,8 @@ CASES: dict[str, Case] = {
         [np.full((2, 40), -np.inf, "float32")], _over_last(te.argmax), lambda x: np.argmax(x, -1)
     ),
     "transpose": Case(
-        [(5, 7, 9)], lambda x: te.compute((9, 5, 7), lambda i, j, k: x[j, k, i], name="t"),
+        [(5, 7, 9)],
+        lambda x: te.compute((9, 5, 7), lambda i, j, k: x[j, k, i], name="t"),
         lambda x: x.transpose(2, 0, 1),
     ),
     "reshape": Case(
@@ -251,20 +251,19 @@ CASES: dict[str, Case] = {
 }
 
 
-@functools.cache
-def _module(machine: str) -> DsoModule:
+@pytest.fixture(scope="module", params=list(MACHINES))
+def module(request):
+    """All cases in one library, written for one machine."""
     programs = [case.program(f"case_{k}") for k, case in enumerate(CASES.values())]
-    source = emit_programs(programs, MACHINES[machine])
+    source = emit_programs(programs, MACHINES[request.param])
     return DsoModule(find_compiler().build(source, FLAGS), [p.signature for p in programs], source)
 
 
-@pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize("name", list(CASES))
-def test_a_schedule_computes_what_numpy_computes(name, machine):
+def test_a_schedule_computes_what_numpy_computes(name, module):
     case = CASES[name]
     arrays = case.arrays()
     want = np.asarray(case.expected(*arrays))
-    module = _module(machine)
     symbol = f"case_{list(CASES).index(name)}"
     got = np.full(want.shape, 77, module.signatures[symbol].outputs[0].dtype)
     module[symbol](*arrays, got)
