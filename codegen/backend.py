@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
 from byoc.ir.op import Cost, Op
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location, register_func
 from byoc.ir.span import span_names
@@ -188,6 +189,10 @@ def register_backend(backend: type[Backend] | Backend) -> type[Backend] | Backen
         instance.name, lambda: [(e.name, e.pattern, e.check) for e in instance.patterns()], where=where
     )
     register_func(f"relay.ext.{instance.name}", lambda function: instance.compile(function, {}))
+    if type(instance).optimize is not Backend.optimize:
+        register_func(
+            f"relay.ext.{instance.name}.optimize", lambda mod: IRModule({"main": instance.optimize(mod["main"])})
+        )
     return backend
 
 

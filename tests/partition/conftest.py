@@ -46,8 +46,8 @@ def backend():
     """Registers toy backends for one test."""
     names = []
 
-    def register(*args, **options):
-        made = ToyBackend(*args, **options)
+    def register(*args, kind=ToyBackend, **options):
+        made = kind(*args, **options)
         register_backend(made)
         names.append(made.name)
         return made

@@ -157,6 +157,16 @@ def test_wrong_targets_and_policies_are_named(backend):
         make_plan(chain("abs"), ["toy_a"], policy="best")
 
 
+def test_a_backend_optimises_its_regions_when_they_are_outlined(backend):
+    class Negating(type(backend("toy_b", []))):
+        def optimize(self, region):
+            return relay.Function(region.params, op.negative(region.body))
+
+    backend("toy_a", ["abs"], kind=Negating)
+    cut = make_plan(chain("abs"), ["toy_a"]).apply(chain("abs"))
+    assert cut["tvmgen_default_toy_a_main_0"].body.op.name == "negative"
+
+
 def test_dynamic_sizes_count_as_one_and_are_marked(backend):
     backend("toy_a", ["abs"])
     x = relay.var("x", relay.TensorType((relay.Any("N"), 3)))
