@@ -8,6 +8,7 @@ from byoc.runtime.kernels import (
     conv,
     creation,
     dense,
+    einsum,
     elementwise,
     image,
     layouts,

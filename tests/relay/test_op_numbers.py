@@ -209,3 +209,16 @@ def test_calls_are_checked_when_made() -> None:
 
 def test_every_exported_name_is_there() -> None:
     assert all(hasattr(op, name) for name in op.__all__) and len(set(op.__all__)) == len(op.__all__)
+
+
+def test_einsum_agrees_with_numpy_and_refuses_equations_that_do_not_fit() -> None:
+    a, b = np.random.default_rng(3).normal(size=(2, 3, 4)), np.random.default_rng(4).normal(size=(4, 5))
+    np.testing.assert_allclose(kernel("einsum", [a, b], equation="b...j, jk"), np.einsum("b...j,jk", a, b))
+    for equation, message in (("ij,jk", "does not fit"), ("bij", "1 terms"), ("bij,jk->z", "that no input has")):
+        with pytest.raises(UserError, match=message):
+            kernel("einsum", [a, b], equation=equation)
+
+
+def test_sequences_are_reversed_up_to_their_length() -> None:
+    data = np.array([[1, 2, 3], [4, 5, 6]])
+    assert kernel("reverse_sequence", data, np.array([2, 3])).tolist() == [[2, 1, 3], [6, 5, 4]]
