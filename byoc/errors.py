@@ -12,6 +12,7 @@ from byoc.runtime.errors import (
     InputError,
     InternalError,
     KernelError,
+    UnavailableError,
     UserError,
 )
 
@@ -58,5 +59,6 @@ __all__ = [
     "PartitionError",
     "RegistryError",
     "TypeInferenceError",
+    "UnavailableError",
     "UserError",
 ]

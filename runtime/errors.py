@@ -28,6 +28,10 @@ class DeviceError(UserError):
     """A device that is missing or that refused to work."""
 
 
+class UnavailableError(ArtifactError, DeviceError):
+    """An artefact that is whole, and needs what this machine lacks: a device, a package, a processor's feature."""
+
+
 class InputError(UserError):
     """An input of a run that is missing, unknown, or of another shape or dtype than the model declares."""
 

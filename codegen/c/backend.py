@@ -54,8 +54,10 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     compiler = find_compiler()
     source = emit_programs(programs, compiler.machine)
-    library = compiler.build(source, _flags(options or {}))
-    return DsoModule(library, [p.signature for p in programs], source, constant_arrays(programs))
+    flags = _flags(options or {})
+    library = compiler.build(source, flags)
+    signatures = [p.signature for p in programs]
+    return DsoModule(library, signatures, source, constant_arrays(programs), compiler.processor(flags))
 
 
 def _flags(options: Mapping[str, object]) -> tuple[str, ...]:

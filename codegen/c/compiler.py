@@ -1,7 +1,7 @@
 """The C compiler: which one, and shared libraries from source through a cache that is addressed by content.
 
-A library's key is the SHA-256 of source, flags and the compiler's version. Entries appear whole (written beside and
-renamed under a lock), so that processes share the cache; a damaged entry is built anew.
+A library's key is the SHA-256 of source, flags, the compiler's version and the processor that the code needs. Entries
+appear whole (written beside and renamed under a lock), so that processes share the cache; a damaged entry is built anew.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import json
 import os
 import shlex
 import shutil
@@ -22,8 +23,9 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_dir
 
-from byoc.codegen.c.machine import Machine, machine_of
+from byoc.codegen.c.machine import Machine, machine_of, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.runtime.dso.processor import Processor
 
 BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno", "-fno-trapping-math")
 NATIVE_FLAGS = ("-march=native",)
@@ -49,7 +51,8 @@ class CCompiler:
         Raises CompileError with the compiler's first error and the path where the source is kept.
         """
         flags = (*self.flags, *extra_flags)
-        key = hashlib.sha256("\0".join((self.version, *flags, source)).encode()).hexdigest()
+        processor = json.dumps(self.processor(extra_flags).to_json())
+        key = hashlib.sha256("\0".join((self.version, processor, *flags, source)).encode()).hexdigest()
         folder = cache_dir() / "c"
         folder.mkdir(parents=True, exist_ok=True)
         entry = folder / f"{key}.so"
@@ -59,6 +62,13 @@ class CCompiler:
                 cached = self._compile(source, flags, folder / f"{key}.c")
                 _write_entry(entry, cached)
         return cached
+
+    def processor(self, extra_flags: Sequence[str] = ()) -> Processor:
+        """The processor that code built with *extra_flags* needs. Raises CompileError for flags that are refused."""
+        macros = _macros(self.command, (*self.flags, *extra_flags))
+        if macros is None:
+            raise CompileError(f"{' '.join(self.command)} refused the flags {' '.join(extra_flags)}")
+        return processor_of(macros)
 
     def _compile(self, source: str, flags: Sequence[str], source_path: Path) -> bytes:
         source_path.write_text(source, encoding="utf-8")
@@ -95,31 +105,49 @@ def _write_entry(entry: Path, library: bytes) -> None:
 
 
 def candidates() -> list[tuple[str, ...]]:
-    """The commands to try, in order."""
-    found = [tuple(shlex.split(os.environ["CC"]))] if os.environ.get("CC") else []
-    found += [(name,) for name in ("cc", "gcc", "clang")]
-    found = [command for command in found if shutil.which(command[0])]
+    """The commands to try, in order: ``$CC`` alone where it is set, for whoever sets it wants no other."""
+    if os.environ.get("CC", "").strip():
+        return [tuple(shlex.split(os.environ["CC"]))]
+    paths = (shutil.which(name) for name in ("cc", "gcc", "clang"))
+    found: list[tuple[str, ...]] = [(path,) for path in paths if path]
     if importlib.util.find_spec("ziglang") is not None:
         found.append((sys.executable, "-m", "ziglang", "cc"))
     return found
 
 
 def find_compiler() -> CCompiler:
-    """The first C compiler that works. Raises CompilerNotFoundError with one sentence when there is none."""
-    return _find(tuple(candidates()))
+    """The first C compiler that works.
+
+    Raises CompilerNotFoundError with one sentence when there is none, or when the one that ``$CC`` names does not work.
+    """
+    found = _find(tuple(candidates()))
+    if found is None and os.environ.get("CC", "").strip():
+        raise CompilerNotFoundError(
+            f"$CC is {os.environ['CC']!r}, which does not work as a C compiler here: mend it or unset it"
+        )
+    if found is None:
+        raise CompilerNotFoundError(NOT_FOUND)
+    return found
 
 
 @functools.lru_cache(maxsize=8)
-def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler:
+def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler | None:
     for command in commands:
         version = _output([*command, "--version"])
         if version is None:
             continue
         for flags in ((*BASE_FLAGS, *NATIVE_FLAGS), BASE_FLAGS):
-            macros = _output([*command, *flags, "-dM", "-E", "-x", "c", os.devnull])
+            macros = _macros(command, flags)
             if macros is not None:
-                return CCompiler(command, version.splitlines()[0], flags, machine_of(_parse_macros(macros)))
-    raise CompilerNotFoundError(NOT_FOUND)
+                return CCompiler(command, version.splitlines()[0], flags, machine_of(macros))
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def _macros(command: tuple[str, ...], flags: tuple[str, ...]) -> Mapping[str, str] | None:
+    """The macros that the compiler predefines under *flags*, or None when it refuses them."""
+    text = _output([*command, *flags, "-dM", "-E", "-x", "c", os.devnull])
+    return None if text is None else _parse_macros(text)
 
 
 def _output(command: Sequence[str]) -> str | None:

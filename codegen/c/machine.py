@@ -1,9 +1,31 @@
-"""What the schedules ask of a processor: how wide a vector is, and how many accumulators stay in registers."""
+"""What the schedules ask of a processor, and what the compiled code will ask of it.
+
+Both are read from the macros that the compiler predefines under the flags in use.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from platform import machine as system_machine
+
+from byoc.runtime.dso.processor import Processor
+
+MACHINES = {"__x86_64__": "x86_64", "__aarch64__": "aarch64", "__riscv": "riscv64"}
+# macro -> the feature in /proc/cpuinfo; both sides are fixed by the compilers and by Linux
+FEATURES = {
+    "__SSE3__": "pni", "__SSSE3__": "ssse3", "__SSE4_1__": "sse4_1", "__SSE4_2__": "sse4_2", "__POPCNT__": "popcnt",
+    "__AVX__": "avx", "__AVX2__": "avx2", "__FMA__": "fma", "__F16C__": "f16c", "__MOVBE__": "movbe",
+    "__BMI__": "bmi1", "__BMI2__": "bmi2", "__LZCNT__": "abm", "__GFNI__": "gfni", "__VAES__": "vaes",
+    "__VPCLMULQDQ__": "vpclmulqdq", "__AVX512F__": "avx512f", "__AVX512BW__": "avx512bw", "__AVX512CD__": "avx512cd",
+    "__AVX512DQ__": "avx512dq", "__AVX512VL__": "avx512vl", "__AVX512IFMA__": "avx512ifma",
+    "__AVX512VBMI__": "avx512vbmi", "__AVX512VBMI2__": "avx512_vbmi2", "__AVX512VNNI__": "avx512_vnni",
+    "__AVX512BITALG__": "avx512_bitalg", "__AVX512VPOPCNTDQ__": "avx512_vpopcntdq", "__AVX512BF16__": "avx512_bf16",
+    "__AVX512FP16__": "avx512_fp16", "__AVXVNNI__": "avx_vnni", "__ARM_FEATURE_DOTPROD": "asimddp",
+    "__ARM_FEATURE_FP16_VECTOR_ARITHMETIC": "asimdhp", "__ARM_FEATURE_ATOMICS": "atomics",
+    "__ARM_FEATURE_SVE": "sve", "__ARM_FEATURE_SVE2": "sve2", "__ARM_FEATURE_MATMUL_INT8": "i8mm",
+    "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC": "bf16",
+}
 
 
 @dataclass(frozen=True)
@@ -27,3 +49,9 @@ def machine_of(macros: Mapping[str, str]) -> Machine:
     if "__aarch64__" in macros:
         return Machine(16, 24)
     return Machine()
+
+
+def processor_of(macros: Mapping[str, str]) -> Processor:
+    """The processor that code needs when its compiler predefines *macros*."""
+    machine = next((name for macro, name in MACHINES.items() if macro in macros), system_machine())
+    return Processor(machine, tuple(feature for macro, feature in FEATURES.items() if macro in macros))

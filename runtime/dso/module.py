@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 import cffi
 import numpy as np
 
-from byoc.runtime.errors import ArtifactError, InputError
+from byoc.runtime.dso.processor import Processor, this_processor
+from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
 from byoc.runtime.module import Members, Module
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec
@@ -30,7 +31,10 @@ int64_t {symbol}_workspace(const int64_t *sizes);
 
 
 class DsoModule(Module):
-    """A shared library with its signatures and its source. ``constant_arrays`` (name to array) is not saved here."""
+    """A shared library with its signatures, its source, and the processor that it needs.
+
+    ``constant_arrays`` (name to array) is not saved here.
+    """
 
     type_key = "c"
 
@@ -40,8 +44,10 @@ class DsoModule(Module):
         signatures: Sequence[Signature],
         source: str,
         constant_arrays: Mapping[str, NDArray] | None = None,
+        processor: Processor | None = None,
     ):
         super().__init__()
+        self.processor = processor or Processor(this_processor().machine)
         self._library, self._source = library, source
         self._signatures = {s.symbol: s for s in signatures}
         self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
@@ -58,6 +64,9 @@ class DsoModule(Module):
     def signatures(self) -> Mapping[str, Signature]:
         """What each symbol takes and gives."""
         return self._signatures
+
+    def unavailable(self) -> str | None:
+        return this_processor().lacks(self.processor)
 
     def get_source(self, fmt: str = "") -> str:
         return self._source
@@ -93,6 +102,9 @@ class DsoModule(Module):
         with self._lock:
             if symbol not in self._functions:
                 if self._handle is None:
+                    problem = self.unavailable()
+                    if problem:
+                        raise UnavailableError(f"{symbol} cannot run here: {problem}")
                     self._handle = _open(self._library, self.symbols)
                 signature = self._signatures[symbol]
                 constants = self._constants.get(symbol)
@@ -108,20 +120,23 @@ class DsoModule(Module):
         signatures = [s.to_json() for s in self._signatures.values()]
         return {
             "lib.so": self._library,
+            "processor.json": json.dumps(self.processor.to_json(), indent=1).encode(),
             "signature.json": json.dumps(signatures, indent=1).encode(),
             "source.c": self._source.encode(),
         }
 
     @classmethod
     def load(cls, members: Members) -> DsoModule:
-        for name in ("lib.so", "signature.json", "source.c"):
+        for name in ("lib.so", "processor.json", "signature.json", "source.c"):
             if name not in members:
                 raise ArtifactError(f"a module of type 'c' needs the member {name!r}; it has {', '.join(members)}")
         try:
             signatures = [Signature.from_json(s) for s in json.loads(bytes(members["signature.json"]))]
+            processor = Processor.from_json(json.loads(bytes(members["processor.json"])))
+            source = bytes(members["source.c"]).decode()
         except (ValueError, KeyError, TypeError) as error:
-            raise ArtifactError(f"signature.json of a module of type 'c' is damaged: {error}") from error
-        return cls(bytes(members["lib.so"]), signatures, bytes(members["source.c"]).decode())
+            raise ArtifactError(f"a module of type 'c' is damaged ({error}); compile the model again") from error
+        return cls(bytes(members["lib.so"]), signatures, source, processor=processor)
 
 
 def _open(library: bytes, symbols: Sequence[str]) -> object:

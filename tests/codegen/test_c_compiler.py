@@ -12,8 +12,9 @@ import pytest
 
 from byoc.codegen.c import compiler as compilers
 from byoc.codegen.c.compiler import find_compiler
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.machine import Machine, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.runtime.dso.processor import this_processor
 
 pytestmark = pytest.mark.needs_cc
 SOURCE = "int forty_two(void) { return 42; }\n"
@@ -100,14 +101,28 @@ def test_the_environment_variable_comes_before_the_compilers_on_the_path(monkeyp
     wrapper = _script(tmp_path, "my-cc", f'exec {real} "$@"')
     monkeypatch.setenv("CC", f"{wrapper} -DMARK=1")
     assert find_compiler().command == (str(wrapper), "-DMARK=1")
-    assert [c[0] for c in compilers.candidates()[1:4] if len(c) == 1] == [
+    monkeypatch.setenv("CC", "")
+    assert [os.path.basename(c[0]) for c in compilers.candidates() if len(c) == 1] == [
         c for c in ("cc", "gcc", "clang") if any(os.access(f"{p}/{c}", os.X_OK) for p in os.environ["PATH"].split(":"))
     ]
 
 
-def test_a_broken_compiler_is_passed_over(monkeypatch, tmp_path):
-    monkeypatch.setenv("CC", str(_script(tmp_path, "broken-cc", "exit 1")))
-    assert find_compiler().command != (str(tmp_path / "broken-cc"),)
+def test_a_broken_compiler_on_the_path_is_passed_over(monkeypatch, tmp_path):
+    real = find_compiler().command[0]
+    _script(tmp_path, "cc", "exit 1")
+    _script(tmp_path, "gcc", f'exec {real} "$@"')
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert find_compiler().command == (str(tmp_path / "gcc"),)
+
+
+@pytest.mark.parametrize("named", ["broken-cc", "compiler-that-does-not-exist --flag"])
+def test_a_compiler_that_the_user_names_and_that_does_not_work_is_not_replaced_by_another(monkeypatch, tmp_path, named):
+    _script(tmp_path, "broken-cc", "exit 1")
+    monkeypatch.setenv("CC", str(tmp_path / named))
+    message = rf"\$CC is '.*{named}', which does not work as a C compiler here: mend it or unset it$"
+    with pytest.raises(CompilerNotFoundError, match=message):
+        find_compiler()
 
 
 def test_a_compiler_that_refuses_the_native_flag_is_used_without_it(monkeypatch, tmp_path):
@@ -130,3 +145,33 @@ def test_a_compiler_that_refuses_the_native_flag_is_used_without_it(monkeypatch,
 def test_the_machine_is_read_from_what_the_compiler_predefines(macros, machine):
     assert compilers.machine_of(macros) == machine
     assert dataclasses.is_dataclass(machine)
+
+
+def test_code_for_another_processor_is_another_entry(cache, monkeypatch):
+    find_compiler().build(SOURCE)
+    compiler = find_compiler()
+    other = dataclasses.replace(compiler.processor(), features=("avx9",))
+    monkeypatch.setattr(compilers, "processor_of", lambda macros: other)
+    compiler.build(SOURCE)
+    assert len(list(cache.glob("*.so"))) == 2
+
+
+def test_the_processor_that_code_needs_is_read_from_what_the_compiler_predefines():
+    macros = dict.fromkeys(["__x86_64__", "__AVX2__", "__AVX512VNNI__", "__FMA__", "__CHAR_BIT__"], "1")
+    needed = processor_of(macros)
+    assert (needed.machine, set(needed.features)) == ("x86_64", {"avx2", "fma", "avx512_vnni"})
+    assert processor_of({"__aarch64__": "1", "__ARM_FEATURE_SVE": "1"}).features == ("sve",)
+
+
+def test_what_is_compiled_here_runs_here_and_plain_code_needs_less():
+    compiler = find_compiler()
+    assert this_processor().lacks(compiler.processor()) is None
+    if this_processor().machine == "x86_64":
+        plain = compiler.processor(("-march=x86-64",))
+        assert not {"avx", "avx2", "avx512f"} & set(plain.features)
+        assert "avx512f" in compiler.processor(("-march=skylake-avx512",)).features
+
+
+def test_flags_that_the_compiler_refuses_are_named(cache):
+    with pytest.raises(CompileError, match="refused the flags -march=abacus"):
+        find_compiler().build(SOURCE, ("-march=abacus",))

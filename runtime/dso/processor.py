@@ -1,0 +1,69 @@
+"""The processor that a shared library was built for, and whether this one can run it.
+
+Code built with ``-march=native`` stops with an illegal instruction on a processor that lacks a feature that it uses, so
+a saved library names its machine and its features, and they are looked up before anything runs. Features have
+the names that Linux gives them in ``/proc/cpuinfo``.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+CPUINFO = Path("/proc/cpuinfo")
+_SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
+_FEATURE_LINES = frozenset(["flags", "Features"])  # as x86 and as Arm spell them
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A machine (``x86_64``) and features (``avx2``); ``features`` is None where the system does not tell them."""
+
+    machine: str
+    features: tuple[str, ...] | None = ()
+
+    def to_json(self) -> dict[str, object]:
+        return {"machine": self.machine, "features": list(self.features or ())}
+
+    @staticmethod
+    def from_json(data: Mapping[str, object]) -> Processor:
+        """Raises KeyError or TypeError for anything but what :meth:`to_json` gives."""
+        machine, features = data["machine"], data["features"]
+        texts = features if isinstance(features, list) else [features]
+        if not all(isinstance(text, str) for text in (machine, *texts)) or texts is not features:
+            raise TypeError(f"expected a machine and a list of features, got {machine!r} and {features!r}")
+        return Processor(str(machine), tuple(texts))
+
+    def lacks(self, needed: Processor) -> str | None:
+        """Why code built for *needed* cannot run on this processor, in one sentence, or None when it can."""
+        if needed.machine != self.machine:
+            return f"its code was compiled for {needed.machine}, this is {self.machine}; compile the model on this machine"
+        missing = [f for f in needed.features or () if self.features is not None and f not in self.features]
+        if missing:
+            return (
+                f"its code was compiled for a processor with {', '.join(missing)}, which this one lacks; "
+                "compile the model on this machine"
+            )
+        return None
+
+
+@functools.cache
+def this_processor() -> Processor:
+    """The processor that this process runs on."""
+    machine = platform.machine()
+    return Processor(_SAME_MACHINE.get(machine.lower(), machine), _features())
+
+
+def _features() -> tuple[str, ...] | None:
+    try:
+        lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() in _FEATURE_LINES:
+            return tuple(value.split())
+    return None
