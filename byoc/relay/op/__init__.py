@@ -1,5 +1,7 @@
 """Relay's operators: importing this package registers them, and its names are their builder functions."""
 
+from byoc.ir.op import OpPattern, register_op_attr
+from byoc.ir.op import get_op as get
 from byoc.relay.op import dynamic, image, nn
 from byoc.relay.op.binary import (
     add,
