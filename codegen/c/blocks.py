@@ -8,7 +8,7 @@ from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import Let, Store
 from byoc.codegen.kernel.simplify import as_index
 from byoc.te import Index, PrimExpr, minimum
-from byoc.te.expr import Load, Reduce, map_expr
+from byoc.te.expr import Reduce, map_expr
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def at(expr: PrimExpr, places: dict[Index, PrimExpr]) -> PrimExpr:
     return map_expr(expr, lambda e: places.get(e) if isinstance(e, Index) else None)
 
 
-def epilogue(nest: Nest, reduce: Reduce, total: Load, places: dict[Index, PrimExpr]) -> Store:
+def epilogue(nest: Nest, reduce: Reduce, total: PrimExpr, places: dict[Index, PrimExpr]) -> Store:
     """The store of one element whose sum is *total*."""
     value = map_expr(nest.value, lambda e: total if e is reduce else places.get(e) if isinstance(e, Index) else None)
     return Store(nest.stage, [at(i, places) for i in nest.indices], value)

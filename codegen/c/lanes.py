@@ -16,7 +16,7 @@ from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.loops import Alloc, For, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.te import Index, PrimExpr, Tensor, const, placeholder
+from byoc.te import Index, PrimExpr, Tensor, cast, const, placeholder
 from byoc.te.expr import INDEX, Reduce
 
 SMALLEST_WIDTH = 4
@@ -69,13 +69,15 @@ def _by_columns(nest: Nest, reduce: Reduce) -> list[Stmt]:
 def _by_partials(nest: Nest, reduce: Reduce) -> list[Stmt]:
     inner = reduce.axes[-1]
     extent = int(inner.extent)  # type: ignore[arg-type]
-    partial = placeholder((PARTIALS,), reduce.dtype, "partial")
-    total = placeholder((), reduce.dtype, "total")
+    # a long sum in float32 would lose digits: numpy adds pairwise, we add in double
+    wide = "float64" if reduce.kind == "sum" and reduce.dtype == "float32" else reduce.dtype
+    partial = placeholder((PARTIALS,), wide, "partial")
+    total = placeholder((), wide, "total")
     step, x = Index(inner.name, extent // PARTIALS), Index("x", PARTIALS)
     rest, y = Index(inner.name, extent % PARTIALS), Index("x", PARTIALS)
 
     def body(place: PrimExpr) -> PrimExpr:
-        return at(reduce.body, {inner: place})
+        return cast(wide, at(reduce.body, {inner: place}))
 
     code = [
         *_start(partial, reduce.kind),
@@ -91,4 +93,4 @@ def _by_partials(nest: Nest, reduce: Reduce) -> list[Stmt]:
         code += loops(
             [*reduce.axes[:-1], rest], [Store(total, (), combine(reduce.kind, total[()], body(rest + start)))]
         )
-    return loops(nest.axes, [*code, epilogue(nest, reduce, total[()], {})])
+    return loops(nest.axes, [*code, epilogue(nest, reduce, cast(reduce.dtype, total[()]), {})])

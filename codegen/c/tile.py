@@ -15,6 +15,7 @@ from byoc.codegen.c.blocks import Block, at, block_of, epilogue
 from byoc.codegen.c.dots import dot_nest
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, For, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -23,6 +24,7 @@ from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Load, Reduce, map_expr
 
 SMALLEST_LANES = 4
+LONGEST_SUM = 32768  # a longer one needs more digits than its type has, and gets them in lanes.py
 
 
 def tile(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
@@ -37,6 +39,8 @@ def tile(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     wide = isinstance(column.extent, int) and column.extent >= SMALLEST_LANES
     if wide and all(a.steps[column] in (0, 1) for a in loads):
         return _columns(nest, reduce, loads, simplify, machine)
+    if estimated_size([a.extent for a in reduce.axes]) > LONGEST_SUM:
+        return []
     dot = _dot_axis(reduce, loads, machine)
     if dot is not None:
         return _dots(nest, reduce, loads, dot, machine)
@@ -186,7 +190,7 @@ def _dot_axis(reduce: Reduce, loads: Sequence[Access], machine: Machine) -> Inde
     """The innermost summed axis if it is long and every operand is contiguous along it or stands still."""
     axis = reduce.axes[-1]
     lanes = machine.lanes(dtype_bytes(reduce.dtype))
-    fits = isinstance(axis.extent, int) and axis.extent >= 2 * lanes
+    fits = isinstance(axis.extent, int) and 2 * lanes <= axis.extent
     return axis if fits and all(a.steps[axis] in (0, 1) for a in loads) else None
 
 

@@ -210,6 +210,10 @@ CASES: dict[str, Case] = {
         [(4, 17, 41)], _pool,
         lambda x: np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))[:, ::2, ::2].max((-1, -2)),
     ),
+    "a sum so long that float32 would lose digits": Case(
+        [np.random.default_rng(9).uniform(100, 101, (1, 8, 300_001)).astype("float32")], _over_last(te.sum),
+        lambda x: x.astype("float64").sum(-1),
+    ),
     "softmax": Case([(6, 101)], _softmax, _softmax_numpy),
     "two sums in one value": Case([(6, 101)], _variance, lambda x: x.astype("float64").var(1)),
     **{
