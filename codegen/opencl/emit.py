@@ -19,8 +19,8 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
-from byoc.codegen.opencl.schedule import LOCAL_SIZE, KernelPlan, index_type, product, schedule_stage
-from byoc.codegen.opencl.statements import KernelWriter
+from byoc.codegen.opencl.schedule import KernelPlan, index_type, product, schedule_stage
+from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelWriter
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Number

@@ -19,11 +19,18 @@ from byoc.codegen.kernel.inline import estimated_size, substitute_axes, unique_n
 from byoc.codegen.kernel.loops import Alloc, If, Let, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.statements import FirstItem, GroupReduce, KernelStmt, SharedLoop, WorkGroup, WorkItem
+from byoc.codegen.opencl.statements import (
+    LOCAL_SIZE,
+    FirstItem,
+    GroupReduce,
+    KernelStmt,
+    SharedLoop,
+    WorkGroup,
+    WorkItem,
+)
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, placeholder
 from byoc.te.expr import INDEX, Binary, Load, Reduce, Select, map_expr
 
-LOCAL_SIZE = 64
 TILES = (8, 4, 2)
 ENOUGH_ITEMS = 2048  # a tile may not leave fewer work-items than this, or a device stands idle
 FEW_OUTPUTS = 2048
@@ -131,7 +138,7 @@ def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
 def _tile(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
     """Several outputs along one axis a work-item, for sums of products."""
     reduce = _only_reduction(nest)
-    chosen = _tile_axis(nest, reduce) if reduce is not None and reduce.kind == "sum" else None
+    chosen = _tile_axis(nest, reduce, simplify) if reduce is not None and reduce.kind == "sum" else None
     if reduce is None or chosen is None:
         return None
     axis, tile = chosen
@@ -162,7 +169,7 @@ def _clamped(place: PrimExpr, length: int) -> PrimExpr:
     return Select(binary("lt", place, length), place, as_index(length - 1))
 
 
-def _tile_axis(nest: Nest, reduce: Reduce) -> tuple[Index, int] | None:
+def _tile_axis(nest: Nest, reduce: Reduce, simplify: Simplifier) -> tuple[Index, int] | None:
     """An axis to compute several elements of in one work-item, and how many; never the last, which neighbours share.
 
     Best is one that leaves alone an operand which differs between neighbours (the image, for output channels): what
@@ -172,7 +179,9 @@ def _tile_axis(nest: Nest, reduce: Reduce) -> tuple[Index, int] | None:
     if len(axes) < 2:
         return None
     loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load)]
-    uses = [{id(n) for i in load.indices for n in unique_nodes(i) if isinstance(n, Index)} for load in loads]
+    uses = [
+        {id(n) for i in load.indices for n in unique_nodes(simplify(i)) if isinstance(n, Index)} for load in loads
+    ]
     shared = [a for a in reversed(axes[:-1]) if any(id(a) not in u for u in uses) and any(id(a) in u for u in uses)]
     best = [a for a in shared if any(id(a) not in u and id(axes[-1]) in u for u in uses)]
     items = estimated_size([a.extent for a in axes])

@@ -17,10 +17,15 @@ from byoc.codegen.kernel.writer import Writer
 from byoc.te import Dimension, Index, PrimExpr, Tensor
 from byoc.te.expr import Const
 
+LOCAL_SIZE = 64  # the most work-items of a group; a launch may take any smaller power of two
+
 
 @dataclass(frozen=True, eq=False)
 class WorkItem:
-    """*index* is this work-item's number; those beyond the extent (padding of the global size) end here."""
+    """*index* is this work-item's number; those beyond the extent (padding of the global size) end here.
+
+    There are none where the extent is a multiple of the local size; PoCL vectorises a kernel only without a branch.
+    """
 
     index: Index
 
@@ -84,7 +89,9 @@ class KernelWriter:
     def work_item(self, stmt: WorkItem) -> None:
         i = self._index(stmt.index)
         self.writer.line(f"const {self.index_type} {i} = get_global_id(0);")
-        self.writer.line(f"if ({i} >= {self._extent(stmt.index.extent)}) return;")
+        extent = self.exprs.simplify(as_index(stmt.index.extent))
+        if not (isinstance(extent, Const) and extent.value % LOCAL_SIZE == 0):
+            self.writer.line(f"if ({i} >= {self.exprs.text(extent, 11)}) return;")
 
     def work_group(self, stmt: WorkGroup) -> None:
         self.writer.line(f"const {self.index_type} {self._index(stmt.index)} = get_group_id(0);")

@@ -3,7 +3,8 @@
 An entry of the cache is named by the SHA-256 of source, options, device, driver and platform versions, and holds the
 SHA-256 of the binary before the binary itself, so that a damaged entry is seen and built again. Entries are written
 beside their name and renamed, so that a reader never sees half of one. The folder is ``$BYOC_CACHE_DIR/opencl``, else
-the user's cache folder.
+the user's cache folder. PoCL has such a cache of its own, and makes a binary by compiling every kernel once more, which
+takes longer than the build: its builds are left to it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from byoc.runtime.errors import DeviceError
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
+from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
 
 if TYPE_CHECKING:
     import pyopencl
@@ -68,6 +70,8 @@ def build_program(source: str, opened: OpenDevice) -> pyopencl.Program:
 @functools.lru_cache(maxsize=32)
 def _built(source: str, options: str, opened: OpenDevice, folder: str) -> pyopencl.Program:
     cl = import_pyopencl()
+    if keeps_builds(opened):
+        return _from_source(cl, source, options, opened)
     path = Path(folder) / f"{cache_key(source, options, opened)}.bin"
     binary = read_entry(path)
     program = _from_binary(cl, binary, options, opened) if binary is not None else None
@@ -77,6 +81,11 @@ def _built(source: str, options: str, opened: OpenDevice, folder: str) -> pyopen
         if binaries and binaries[0]:
             write_entry(path, bytes(binaries[0]))
     return program
+
+
+def keeps_builds(opened: OpenDevice) -> bool:
+    """True for a device whose driver keeps what it built on disk by itself, and is slow to give a binary."""
+    return opened.info.platform == POCL_PLATFORM
 
 
 def cache_key(source: str, options: str, opened: OpenDevice) -> str:

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+
 from byoc import relay
 from byoc.codegen.backend import get_backend
 from byoc.codegen.opencl.backend import compile_functions
@@ -149,7 +150,13 @@ def test_a_large_convolution_computes_several_channels_a_work_item_and_stores_it
     kernel = next(k for k in source.split("__kernel") if "acc0" in k)
     stores = re.findall(r"^ +\w+\[[^\]]+\] = max_f32\(acc(\d), 0\.0f\);$", kernel, re.MULTILINE)
     assert stores == list("01234567")
-    assert "return;" in kernel  # the padding of the global size
+
+
+@pytest.mark.parametrize(("elements", "guarded"), [(128, False), (130, True), (Any("n"), True)])
+def test_only_a_global_size_that_is_padded_has_a_guard(elements, guarded):
+    x = Var("x", TensorType((elements,)))
+    source = get_backend("opencl").compile(region([x], relay.nn.relu(x)), {}).get_source()
+    assert ("return;" in source.split("__kernel")[1]) == guarded
 
 
 def test_emitted_kernels_are_those_of_the_golden_file(golden):

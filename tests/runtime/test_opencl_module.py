@@ -1,4 +1,4 @@
-"""The OpenCL engine: saved and loaded modules, threads, the cache of binaries, devices, and every refusal's sentence."""
+"""The OpenCL engine: saved modules, threads, the cache of binaries, devices, and the sentence of every refusal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+
 from byoc.runtime.errors import ArtifactError, DeviceError, InputError
 from byoc.runtime.module import module_class
 from byoc.runtime.ndarray import NDArray, array
@@ -61,6 +62,7 @@ def call(made, batch, seed=0):
 @pytest.fixture
 def fresh_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(build, "keeps_builds", lambda opened: False)
     build._built.cache_clear()
     return tmp_path / "opencl"
 
