@@ -6,16 +6,15 @@ number survives annotation and merging, so that decisions can be kept apart from
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.backend import Backend, Reason, Verdict, accept, callee_name, refuse
-from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
+from byoc.partition.exclusions import Exclusions
 from byoc.relay.analysis.region_graph import open_children
 from byoc.relay.expr import Call, Function
 from byoc.relay.op.annotation import is_begin, is_end
@@ -71,18 +70,9 @@ def names_of(call: Call) -> set[str]:
     return names
 
 
-def check_exclusions(mod: IRModule, exclude: Sequence[str]) -> None:
-    """Raises PartitionError with the nearest names for an exclusion that means no operator of *mod*."""
-    known: set[str] = set()
-    for _, func in functions_of(mod):
-        for call in calls_of(func):
-            known |= names_of(call)
-    for name in exclude:
-        if name not in known:
-            near = difflib.get_close_matches(name, sorted(known), n=5) or sorted(known)[:8]
-            raise PartitionError(
-                f"exclude: no operator or ONNX node of the model is called {name!r}; the nearest: {', '.join(near)}"
-            )
+def known_names(mod: IRModule) -> set[str]:
+    """Every name by which a user may mean a call of *mod*."""
+    return {name for _, func in functions_of(mod) for call in calls_of(func) for name in names_of(call)}
 
 
 def judged(backend: Backend, call: Call) -> Verdict:
@@ -101,7 +91,7 @@ def judged(backend: Backend, call: Call) -> Verdict:
 
 
 def form_composites(
-    mod: IRModule, backends: Sequence[Backend], exclude: Collection[str], record: CompositeRecord
+    mod: IRModule, backends: Sequence[Backend], exclusions: Exclusions, record: CompositeRecord
 ) -> tuple[IRModule, dict[str, tuple[int, ...]]]:
     """*mod* with the composites of each backend in turn; those that it refuses, or that hold an excluded operator, are
     dissolved, so that their operators are judged one by one. Also the numbers of the dissolved, by target.
@@ -113,7 +103,11 @@ def form_composites(
             continue
         mod = MergeComposite(rows, record)(mod)
         found = composites_of(mod, backend.name)
-        refused = [n for n, call in enumerate(found) if names_of(call) & set(exclude) or not judged(backend, call)]
+        refused = [
+            n
+            for n, call in enumerate(found)
+            if exclusions.covers(backend.name, names_of(call)) or not judged(backend, call)
+        ]
         if refused:
             dissolved[backend.name] = tuple(refused)
             mod = dissolve(mod, {found[n] for n in refused})
@@ -141,24 +135,19 @@ def _inlined(call: Call) -> Call:
     return typed_rewrite(call.op.body, lambda before, after: values.get(before, after))  # type: ignore
 
 
-def decide(mod: IRModule, backends: Sequence[Backend], exclude: Collection[str]) -> list[Decision]:
+def decide(mod: IRModule, backends: Sequence[Backend], exclusions: Exclusions) -> list[Decision]:
     """A decision for each call of *mod*: the first backend, in order, that takes it (policy ``order``)."""
-    excluded = Reason("excluded", "the user excluded it")
-    decisions: list[Decision] = []
-    for _, func in functions_of(mod):
-        for call in calls_of(func):
-            operator, nodes = callee_name(call), span_names(call.span)
-            if names_of(call) & set(exclude):
-                no = Verdict(False, operator, nodes, (excluded,))
-                decisions.append(Decision(operator, nodes, None, (("user", no),)))
-                continue
-            asked: list[tuple[str, Verdict]] = []
-            taker = None
-            for backend in backends:
-                verdict = judged(backend, call)
-                asked.append((backend.name, verdict))
-                if verdict:
-                    taker = backend.name
-                    break
-            decisions.append(Decision(operator, nodes, taker, tuple(asked)))
-    return decisions
+    return [_decision(call, backends, exclusions) for _, func in functions_of(mod) for call in calls_of(func)]
+
+
+def _decision(call: Call, backends: Sequence[Backend], exclusions: Exclusions) -> Decision:
+    operator, nodes = callee_name(call), span_names(call.span)
+    excluded = Verdict(False, operator, nodes, (Reason("excluded", "the user excluded it"),))
+    names = names_of(call)
+    asked: list[tuple[str, Verdict]] = []
+    for backend in backends:
+        verdict = excluded if exclusions.covers(backend.name, names) else judged(backend, call)
+        asked.append((backend.name, verdict))
+        if verdict:
+            return Decision(operator, nodes, backend.name, tuple(asked))
+    return Decision(operator, nodes, None, tuple(asked))

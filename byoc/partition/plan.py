@@ -17,13 +17,14 @@ from byoc.partition.cut import annotate, refused_by_limits, regions_of
 from byoc.partition.decide import (
     Decision,
     calls_of,
-    check_exclusions,
     composites_of,
     decide,
     dissolve,
     form_composites,
     functions_of,
+    known_names,
 )
+from byoc.partition.exclusions import Exclude, Exclusions
 from byoc.partition.plan_json import plan_from_json, plan_to_json
 from byoc.partition.planned import PlannedRegion, planned_regions
 from byoc.partition.table import plan_table
@@ -124,14 +125,15 @@ def reasons(verdict: Verdict) -> str:
 def make_plan(
     mod: IRModule,
     targets: Sequence[str | Backend],
-    exclude: Sequence[str] = (),
+    exclude: Exclude = (),
     policy: str = "order",
     mod_name: str = "default",
 ) -> Plan:
     """Plan the cut of *mod* over *targets*, the first that takes an operator before the next.
 
-    *exclude* names ONNX nodes or operators that stay on the host. The host is whatever no target takes: name ``c``
-    only for regions of generated C beside it. Raises PartitionError for an unknown target, policy or exclusion.
+    *exclude* names ONNX nodes or operators that no target gets, or by target those that it does not get.
+    The host is whatever no target takes: name ``c`` only for regions of generated C beside it. Raises PartitionError
+    for an unknown target, policy or exclusion.
     """
     if policy not in POLICIES:
         raise PartitionError(f"no policy is called {policy!r}; known: {', '.join(POLICIES)}")
@@ -141,11 +143,12 @@ def make_plan(
         raise PartitionError(f"target {twice!r} is named twice in {', '.join(names)}")
     backends = [get_backend(name) for name in names]
     mod = InferType()(mod)
-    check_exclusions(mod, exclude)
+    exclusions = Exclusions.of(exclude, names)
+    exclusions.check(known_names(mod))
     record = CompositeRecord()
-    prepared, dissolved = form_composites(mod, backends, exclude, record)
+    prepared, dissolved = form_composites(mod, backends, exclusions, record)
     limits = {b.name: b.limits for b in backends if b.limits != Limits()}
-    decisions = _within_limits(prepared, decide(prepared, backends, exclude), limits)
+    decisions = _within_limits(prepared, decide(prepared, backends, exclusions), limits)
     plan = Plan(
         policy, tuple(names), mod_name, tuple(decisions), (), dissolved, limits, tuple(map(str, record.failed_checks))
     )

@@ -83,7 +83,7 @@ def test_an_excluded_node_stays_on_the_host_even_out_of_a_composite(backend):
     mod = chain("abs", "exp")
     plan = make_plan(mod, ["toy_a"], exclude=["exp_1"])
     assert [d.target for d in plan.decisions] == ["toy_a", None]
-    assert plan.host_reasons() == [("exp", ("exp_1",), ("user: the user excluded it",))]
+    assert plan.host_reasons() == [("exp", ("exp_1",), ("toy_a: the user excluded it",))]
     assert make_plan(mod, ["toy_a"], exclude=["abs", "exp"]).regions == ()
 
 
