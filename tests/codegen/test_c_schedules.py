@@ -5,6 +5,7 @@ Programs are made by hand from tensor expressions, so that shapes hit each sched
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.signature import Signature, TensorSpec
 
 pytestmark = pytest.mark.needs_cc
-FLAGS = ("-Wall", "-Wextra", "-Werror")
+FLAGS = ("-Wall", "-Wextra", "-Werror", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
 MACHINES = {"avx512": Machine(64, 24), "avx": Machine(32, 12), "sse": Machine()}
 
 

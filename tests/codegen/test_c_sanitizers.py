@@ -1,0 +1,34 @@
+"""The schedules' cases under the address and the undefined-behaviour sanitizer, in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from byoc.codegen.c.compiler import find_compiler
+
+CASES = pathlib.Path(__file__).with_name("test_c_schedules.py")
+
+
+@pytest.mark.slow
+@pytest.mark.needs_cc
+def test_generated_code_reads_and_writes_only_its_buffers_and_has_no_undefined_behaviour(tmp_path):
+    runtime = subprocess.run(
+        [*find_compiler().command, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    if not os.path.isabs(runtime):
+        pytest.skip("the compiler has no libasan.so")
+    flags = "-fsanitize=address,undefined -fno-sanitize-recover=all -O1 -g"
+    env = {
+        **os.environ, "LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0", "BYOC_TEST_CFLAGS": flags,
+        "BYOC_CACHE_DIR": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(CASES)],
+        capture_output=True, text=True, env=env, check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
