@@ -57,8 +57,8 @@ class _Emitter:
         parameters = [f"__global const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
         parameters.append(f"__global {TYPES[stage.dtype]} *restrict {names(stage, stage.name)}")
         parameters += [f"const long {names(Size(s), s)}" for s in sizes]
-        suffix = f"_{stage.name}" if len(group.stages) > 1 else ""
-        name = self.kernels.fresh(f"kernel_{group.name}{suffix}")
+        part = f"{stage.name}_of_" if len(group.stages) > 1 else ""
+        name = self.kernels.fresh(f"kernel_{part}{group.name}")
         plan = schedule_stage(stage, simplify)
         writer = Writer()
         writer.line(f"/* {_comment(group, stage, sources)} */")

@@ -90,7 +90,8 @@ class KernelWriter:
         i = self._index(stmt.index)
         self.writer.line(f"const {self.index_type} {i} = get_global_id(0);")
         extent = self.exprs.simplify(as_index(stmt.index.extent))
-        if not (isinstance(extent, Const) and extent.value % LOCAL_SIZE == 0):
+        count = self.exprs.simplify.polynomial(extent)
+        if any(n % LOCAL_SIZE for n in (count.constant, *count.terms.values())):
             self.writer.line(f"if ({i} >= {self.exprs.text(extent, 11)}) return;")
 
     def work_group(self, stmt: WorkGroup) -> None:

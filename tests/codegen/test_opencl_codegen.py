@@ -152,9 +152,11 @@ def test_a_large_convolution_computes_several_channels_a_work_item_and_stores_it
     assert stores == list("01234567")
 
 
-@pytest.mark.parametrize(("elements", "guarded"), [(128, False), (130, True), (Any("n"), True)])
-def test_only_a_global_size_that_is_padded_has_a_guard(elements, guarded):
-    x = Var("x", TensorType((elements,)))
+@pytest.mark.parametrize(
+    ("shape", "guarded"), [((128,), False), ((130,), True), ((Any("n"),), True), ((Any("n"), 64), False)]
+)
+def test_only_a_global_size_that_is_padded_has_a_guard(shape, guarded):
+    x = Var("x", TensorType(shape))
     source = get_backend("opencl").compile(region([x], relay.nn.relu(x)), {}).get_source()
     assert ("return;" in source.split("__kernel")[1]) == guarded
 

@@ -3,7 +3,7 @@ static inline float max_f32(float a, float b) {
 }
 
 /* data: f32[1, 16, 64, 64] -> pad: f32[1, 16, 66, 66] */
-__kernel void kernel_fused_nn_conv2d_nn_relu_pad(__global const float *restrict data, __global float *restrict pad) {
+__kernel void kernel_pad_of_fused_nn_conv2d_nn_relu(__global const float *restrict data, __global float *restrict pad) {
   const int item = get_global_id(0);
   const int i0 = item / 4356;
   const int i2 = item / 66 % 66;
@@ -12,7 +12,7 @@ __kernel void kernel_fused_nn_conv2d_nn_relu_pad(__global const float *restrict 
 }
 
 /* pad: f32[1, 16, 66, 66], const_0: f32[32, 16, 3, 3] -> relu: f32[1, 32, 64, 64] */
-__kernel void kernel_fused_nn_conv2d_nn_relu_relu(__global const float *restrict pad, __global const float *restrict const_0, __global float *restrict relu) {
+__kernel void kernel_relu_of_fused_nn_conv2d_nn_relu(__global const float *restrict pad, __global const float *restrict const_0, __global float *restrict relu) {
   const int item = get_global_id(0);
   const int block = item / 4096;
   const int i2 = item / 64 % 64;
