@@ -23,6 +23,7 @@ class Module:
     """
 
     type_key = ""
+    symbols: Sequence[str] = ()  # the names of the functions of this module itself
 
     def __init__(self) -> None:
         self._imports: list[Module] = []
@@ -35,11 +36,6 @@ class Module:
     def import_module(self, module: Module) -> None:
         """Hang *module* below this one."""
         self._imports.append(module)
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """The names of the functions of this module itself."""
-        return ()
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
         """The function *name*, or None where this module (and with *query_imports* its imports) has none."""
@@ -115,7 +111,7 @@ def register_module_loader(type_key: str, location: str) -> None:
 
 
 def module_class(type_key: str) -> type[Module]:
-    """The class that loads modules of *type_key*, imported when first needed. Raises ArtifactError for an unknown key."""
+    """The class that loads modules of *type_key*, imported on first use. Raises ArtifactError for an unknown key."""
     if type_key not in LOADERS:
         raise ArtifactError(
             f"nothing here loads modules of type {type_key!r}; known: {', '.join(LOADERS)}; "
