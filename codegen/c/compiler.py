@@ -1,7 +1,7 @@
 """The C compiler: which one, and shared libraries from source through a cache that is addressed by content.
 
-A library's key is the SHA-256 of source, flags, the compiler's version and the processor that the code needs. Entries
-appear whole (written beside and renamed under a lock), so that processes share the cache; a damaged entry is built anew.
+A library's key is the SHA-256 of source, flags, the compiler's version and the processor that code needs. Entries
+appear whole (written beside and renamed under a lock), so that processes share the cache; a damaged one is built anew.
 """
 
 from __future__ import annotations

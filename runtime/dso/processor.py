@@ -40,7 +40,7 @@ class Processor:
     def lacks(self, needed: Processor) -> str | None:
         """Why code built for *needed* cannot run on this processor, in one sentence, or None when it can."""
         if needed.machine != self.machine:
-            return f"its code was compiled for {needed.machine}, this is {self.machine}; compile the model on this machine"
+            return f"its code was compiled for {needed.machine}, and this is {self.machine}; compile the model here"
         missing = [f for f in needed.features or () if self.features is not None and f not in self.features]
         if missing:
             return (

@@ -83,7 +83,8 @@ def test_tuple_parameters_lets_and_projections_are_flattened():
     program = lower_function(Function([pair], body), "f")
     assert [s.name for s in program.signature.inputs] == ["pair_0", "pair_1"]
     a, b = np.full((2, 3), -3, "float32"), np.ones((2, 3), "float32")
-    np.testing.assert_array_equal(evaluate(program.outputs[0], dict(zip(program.inputs, (a, b), strict=True))), a * 0 + 2)
+    values = dict(zip(program.inputs, (a, b), strict=True))
+    np.testing.assert_array_equal(evaluate(program.outputs[0], values), a * 0 + 2)
 
 
 def test_a_composite_inside_a_primitive_function_is_inlined():
