@@ -95,6 +95,11 @@ class NDArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()
 
+    @property
+    def data(self) -> memoryview:
+        """The data by the buffer protocol; from Python 3.12 on ``memoryview(array)`` gives the same."""
+        return memoryview(self._data)
+
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self._data)
 

@@ -1,5 +1,7 @@
 """NDArray takes and gives numpy, DLPack and buffers."""
 
+import sys
+
 import numpy as np
 import pytest
 from byoc import runtime
@@ -32,6 +34,13 @@ def test_dlpack_goes_both_ways_over_the_same_memory():
 def test_the_buffer_protocol_is_taken():
     assert runtime.NDArray(memoryview(b"\x01\x02")).numpy().tolist() == [1, 2]
     assert runtime.NDArray(bytearray(b"\x03")).dtype == "uint8"
+
+
+def test_the_buffer_protocol_is_given():
+    array = runtime.array(np.arange(3, dtype="int32"))
+    view = memoryview(array) if sys.version_info >= (3, 12) else array.data
+    view[1] = 7
+    assert array.numpy().tolist() == [0, 7, 2]
 
 
 def test_asarray_gives_the_same_memory():
