@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.kernels.error_function import erf
 from byoc.runtime.kernels.registry import kernel
 from byoc.runtime.ndarray import numpy_dtype
-
-_erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def _rounding(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
@@ -26,7 +25,7 @@ SAME_DTYPE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
     "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": _sigmoid, "erf": _erf,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": _sigmoid, "erf": erf,
     "floor": _rounding(np.floor), "ceil": _rounding(np.ceil), "round": _rounding(np.rint),
     "trunc": _rounding(np.trunc), "abs": np.abs, "sign": np.sign, "negative": np.negative, "copy": np.array,
     "device_copy": np.array, "logical_not": np.logical_not, "bitwise_not": np.bitwise_not,
