@@ -4,7 +4,16 @@
 """
 
 from byoc.runtime.device import Device, cpu, device
-from byoc.runtime.errors import ArtifactError, ByocError, DeviceError, InputError, InternalError, KernelError, UserError
+from byoc.runtime.errors import (
+    ArtifactError,
+    ByocError,
+    DeviceError,
+    InputError,
+    InternalError,
+    KernelError,
+    UnavailableError,
+    UserError,
+)
 from byoc.runtime.graph_executor import Graph, GraphExecutor
 from byoc.runtime.library import Library, load
 from byoc.runtime.metadata import MetadataModule
@@ -14,6 +23,6 @@ from byoc.runtime.signature import Signature, TensorSpec
 
 __all__ = [
     "ArtifactError", "ByocError", "Device", "DeviceError", "Graph", "GraphExecutor", "InputError", "InternalError",
-    "KernelError", "Library", "MetadataModule", "Module", "NDArray", "Signature", "TensorSpec", "UserError", "array",
-    "cpu", "device", "empty", "load", "register_module_loader",
+    "KernelError", "Library", "MetadataModule", "Module", "NDArray", "Signature", "TensorSpec", "UnavailableError",
+    "UserError", "array", "cpu", "device", "empty", "load", "register_module_loader",
 ]

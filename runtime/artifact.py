@@ -6,6 +6,7 @@ member. The same content gives the same bytes. Nothing in it is executed to read
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -14,6 +15,7 @@ import os
 import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,11 +57,13 @@ def write_artifact(path: Path, manifest: Mapping[str, object], members: Mapping[
             padding = -(buffer.tell() + _LOCAL_HEADER + len(name.encode()) + 4) % ALIGNMENT
             info.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
             archive.writestr(info, data)
-    _replace(path, buffer.getvalue())
-    return path
+    return replace_file(path, buffer.getvalue())
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> Path:
+    """Write *data* to *path* whole or not at all: beside it first, then renamed. Raises UserError when that fails."""
+    if path.is_dir():
+        raise UserError(f"{path}: this is a folder; give the name of a file")
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     except OSError as error:
@@ -70,8 +74,11 @@ def _replace(path: Path, data: bytes) -> None:
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except OSError as error:
-        os.unlink(temporary)
-        raise UserError(f"{path}: the file cannot be written ({error.strerror})") from error
+        raise UserError(f"{path}: the file cannot be written ({error.strerror}); nothing was left there") from error
+    finally:  # also when the user interrupts it
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    return path
 
 
 def read_artifact(path: Path) -> Artifact:
@@ -83,6 +90,7 @@ def read_artifact(path: Path) -> Artifact:
     try:
         with zipfile.ZipFile(_Reader(view)) as archive:
             members = {info.filename: _member(view, info) for info in archive.infolist()}
+            checksum = archive.getinfo(MANIFEST).CRC
         manifest = json.loads(bytes(members[MANIFEST]))
         if not isinstance(manifest, dict):
             raise ValueError("the manifest is not an object")
@@ -90,7 +98,10 @@ def read_artifact(path: Path) -> Artifact:
         raise ArtifactError(f"{path}: there is no {MANIFEST} in it; this is not a byoc artefact") from error
     except (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError) as error:
         raise ArtifactError(f"{path}: not a byoc artefact, or a damaged one ({error}); save the model again") from error
-    _check(path, manifest, members)
+    _check_version(path, manifest)
+    if zlib.crc32(members[MANIFEST]) != checksum:
+        raise ArtifactError(f"{path}: {MANIFEST} is damaged (its checksum differs); save the model again")
+    _check_members(path, manifest, members)
     return Artifact(manifest, members)
 
 
@@ -141,7 +152,7 @@ def _member(view: memoryview, info: zipfile.ZipInfo) -> memoryview:
     return view[start : start + info.file_size]
 
 
-def _check(path: Path, manifest: Mapping[str, object], members: Mapping[str, memoryview]) -> None:
+def _check_version(path: Path, manifest: Mapping[str, object]) -> None:
     if manifest.get("format") != FORMAT:
         raise ArtifactError(f"{path}: its manifest is not one of a byoc artefact")
     version = manifest.get("schema_version")
@@ -149,8 +160,11 @@ def _check(path: Path, manifest: Mapping[str, object], members: Mapping[str, mem
         raise ArtifactError(
             f"{path}: written with schema {version}, this byoc reads up to {SCHEMA_VERSION}; upgrade byoc"
         )
+
+
+def _check_members(path: Path, manifest: Mapping[str, object], members: Mapping[str, memoryview]) -> None:
     listed = manifest.get("members")
-    if not isinstance(listed, dict):
+    if not isinstance(listed, dict) or not all(isinstance(entry, dict) for entry in listed.values()):
         raise ArtifactError(f"{path}: its manifest lists no members; save the model again")
     for name, entry in listed.items():
         if name not in members:

@@ -1,9 +1,9 @@
 """The graph executor: nodes in topological order, each a function of the library, over one planned arena.
 
-The graph is Relay's JSON layout (``nodes``, ``arg_nodes``, ``heads``, ``node_row_ptr``, ``attrs``). Everything that can be
-decided before a run is: shapes are bound to the sizes of the inputs, buffers placed, and each node becomes a call without
-arguments. A run then only calls them. Named dimensions are bound anew when an input changes its shape. A node whose
-shapes are known only afterwards is marked ``dynamic`` and returns its outputs.
+The graph is Relay's JSON layout (``nodes``, ``arg_nodes``, ``heads``, ``node_row_ptr``, ``attrs``). Everything that can
+be decided before a run is: shapes are bound to the sizes of the inputs, buffers placed, and each node becomes a call
+without arguments. A run then only calls them. Named dimensions are bound anew when an input changes its shape. A node
+whose shapes are known only afterwards is marked ``dynamic`` and returns its outputs.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Graph:
 class GraphExecutor:
     """Runs one graph over the functions of a module tree; not for two threads at once.
 
-    ``set_input``, ``run``, ``get_output``, or calling the executor with all inputs. *params* gives values to inputs that
-    the caller does not set. Raises InputError for an input that is missing, unknown, or of another shape or dtype.
+    ``set_input``, ``run``, ``get_output``, or calling the executor with all inputs. *params* gives values to inputs
+    that the caller does not set. Raises InputError for an input that is missing, unknown, or of another shape or dtype.
     """
 
     def __init__(self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None):
@@ -121,7 +121,9 @@ class GraphExecutor:
 
     def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
         """Set *inputs*, run, and return copies of all outputs."""
-        self.run(**inputs)
+        for name, value in inputs.items():
+            self.set_input(name, value)
+        self.run()
         return [self._buffers[head].copy() for head in self.graph.heads]
 
     def _bind(self) -> None:
@@ -129,9 +131,11 @@ class GraphExecutor:
         for node in self.graph.inputs:
             if node.name not in self._values:
                 missing = [n for n in self._names if n not in self._values]
-                raise InputError(f"input {', '.join(map(repr, missing))} is missing; the inputs are {', '.join(self._names)}")
+                known = ", ".join(self._names)
+                raise InputError(f"input {', '.join(map(repr, missing))} is missing; the inputs are {known}")
             self.graph.specs[node.outputs[0]].bind(self._values[node.name], sizes)
         if sizes != self._sizes:
+            self._sizes = None  # until all is in place: a failure below must not leave half of it in use
             self._allocate(sizes)
             self._steps = [self._prepare(node) for node in self.graph.calls]
             self._sizes = sizes
@@ -142,7 +146,8 @@ class GraphExecutor:
             entry: spec.concrete_shape(sizes) for entry, spec in self.graph.specs.items() if None not in spec.shape
         }
         roots = self._storage_roots(shapes)
-        own = {roots[node.outputs[0]] for node in self.graph.inputs} | {roots[h] for h in self.graph.heads if h in roots}
+        own = {roots[node.outputs[0]] for node in self.graph.inputs}
+        own |= {roots[head] for head in self.graph.heads if head in roots}
         lifetimes = self._lifetimes(shapes, roots, own)
         self.memory = plan_memory(list(lifetimes.values()))
         arena = np.empty(self.memory.total + 64, np.uint8)

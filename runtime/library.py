@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from byoc.runtime.artifact import read_artifact, write_artifact
-from byoc.runtime.errors import ArtifactError, InputError
+from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
+from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
 from byoc.runtime.graph_executor import Graph, GraphExecutor
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Module, module_class
@@ -62,6 +62,12 @@ class Library:
             raise InputError(
                 f"the model has no input {unknown[0]!r}; its inputs are {', '.join(s.name for s in self.inputs)}"
             )
+        missing = [s for s in self.inputs if s.name not in inputs]
+        if missing:
+            raise InputError(
+                f"input {', '.join(repr(s.name) for s in missing)} is missing; "
+                f"the inputs are {', '.join(f'{s.name}: {s.dtype}{s}' for s in self.inputs)}"
+            )
         try:
             executor = self._idle.pop()
         except IndexError:
@@ -78,13 +84,21 @@ class Library:
         outputs = self.run({spec.name: value for spec, value in zip(self.inputs, inputs, strict=True)})
         return outputs[0] if len(outputs) == 1 else outputs
 
+    def problems(self) -> dict[str, str]:
+        """What keeps modules from running on this machine: a sentence by module; empty when all can run."""
+        found = {f"module {k} ({m.type_key})": m.unavailable() for k, m in enumerate(self.module.imports)}
+        return {place: problem for place, problem in found.items() if problem}
+
     @property
     def lib(self) -> Module:
         """The root of the module tree."""
         return self.module
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the artefact to *path* whole or not at all, and return the path."""
+        """Write the artefact to *path* whole or not at all, and return the path.
+
+        Raises UserError when the file cannot be written, or when a vendor's module cannot be saved.
+        """
         modules = [
             {"type_key": m.type_key, "symbols": list(m.symbols), "path": f"modules/{k}_{m.type_key}"}
             for k, m in enumerate(self.module.imports)
@@ -97,7 +111,7 @@ class Library:
         for name, data in self.module.save().items():
             members[f"metadata/{name}"] = data
         for entry, module in zip(modules, self.module.imports, strict=True):
-            for name, data in module.save().items():
+            for name, data in _saved(module).items():
                 members[f"{entry['path']}/{name}"] = data
         manifest = {
             "modules": modules,
@@ -109,24 +123,49 @@ class Library:
         return write_artifact(Path(path), manifest, members)
 
 
+def _saved(module: Module) -> Mapping[str, bytes]:
+    where = f"the module {type(module).__name__} of {', '.join(module.symbols)}"
+    if not module.type_key:
+        raise UserError(f"{where} cannot be saved: its class has no type_key, by which it would be loaded")
+    try:
+        return module.save()
+    except NotImplementedError as error:
+        raise UserError(f"{where} cannot be saved: its class has no method save") from error
+
+
 def load(path: str | os.PathLike[str]) -> Library:
     """Load an artefact that ``Library.save`` wrote; needs no compiler.
 
-    Raises ArtifactError for a damaged file, a newer schema, or a missing member, and DeviceError for a missing device,
-    before anything runs.
+    Raises ArtifactError for a damaged file, a newer schema, or a missing member, and UnavailableError for a missing
+    device or another processor, before anything runs.
     """
+    library = read_library(path)
+    for place, problem in library.problems().items():
+        raise UnavailableError(f"{path}: {place} cannot run here: {problem}")
+    return library
+
+
+def read_library(path: str | os.PathLike[str]) -> Library:
+    """As :func:`load`, but without asking whether this machine can run it: to look into it."""
     artifact = read_artifact(Path(path))
-    manifest, members = artifact.manifest, artifact.members
     for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
-        if needed not in members:
+        if needed not in artifact.members:
             raise ArtifactError(f"{path}: member {needed} is missing; the file was not written by Library.save")
-    root = MetadataModule.with_constants(_below(members, "metadata"), read_weights(members[WEIGHTS_MEMBER], str(path)))
+    try:
+        return _assemble(artifact, str(path))
+    except ArtifactError as error:
+        raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise ArtifactError(f"{path}: its members do not fit together ({error!r}); save the model again") from error
+
+
+def _assemble(artifact: Artifact, where: str) -> Library:
+    manifest, members = artifact.manifest, artifact.members
+    root = MetadataModule.with_constants(_below(members, "metadata"), read_weights(members[WEIGHTS_MEMBER], where))
     for entry in manifest["modules"]:  # type: ignore[attr-defined]
-        module = module_class(entry["type_key"]).load(_below(members, entry["path"]))
-        problem = module.unavailable()
-        if problem:
-            raise ArtifactError(f"{path}: module {entry['path']} cannot run here: {problem}")
-        root.import_module(module)
+        root.import_module(module_class(entry["type_key"]).load(_below(members, entry["path"])))
     outputs = [str(o["name"]) for o in manifest["outputs"]]  # type: ignore[attr-defined]
     return Library(json.loads(bytes(members[GRAPH_MEMBER])), root, outputs, json.loads(bytes(members[REPORT_MEMBER])))
 

@@ -50,7 +50,8 @@ class TensorSpec:
         found = tuple(array.shape)
         fits = len(found) == len(self.shape)
         for want, got in zip(self.shape, found, strict=False):
-            fits = fits and (want is None or want == got if not isinstance(want, str) else sizes.setdefault(want, got) == got)
+            expected = sizes.setdefault(want, got) if isinstance(want, str) else want
+            fits = fits and expected in (None, got)
         if not fits:
             bound = {d: sizes[d] for d in self.shape if isinstance(d, str) and d in sizes}
             where = f" with {', '.join(f'{k}={v}' for k, v in bound.items())}" if bound else ""

@@ -38,7 +38,7 @@ def read_weights(data: memoryview, where: str) -> dict[str, NDArray]:
             name: NDArray(_tensor(body, entry)) for name, entry in sorted(header.items()) if name != "__metadata__"
         }
     except (ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"{where}: weights.safetensors is damaged ({error}); compile and save the model again") from error
+        raise ArtifactError(f"{where}: weights.safetensors is damaged ({error}); save the model again") from error
 
 
 def _tensor(body: memoryview, entry: Mapping[str, object]) -> np.ndarray:

@@ -13,9 +13,18 @@ from byoc.codegen.c.backend import compile_functions as compile_c
 from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.driver.host import HostProgram, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
-from byoc.errors import CompileError, PartitionError, UserError
+from byoc.errors import (
+    ByocError,
+    CompileError,
+    CompilerNotFoundError,
+    DeviceError,
+    InternalError,
+    PartitionError,
+    UserError,
+)
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
+from byoc.ir.span import span_names
 from byoc.partition.plan import Plan, make_plan
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx
@@ -24,6 +33,7 @@ from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray
 
+MAX_NODES_NAMED = 3
 HOST_TARGETS = frozenset(["c", "host"])
 Progress = Callable[[str], None]
 
@@ -32,8 +42,8 @@ Progress = Callable[[str], None]
 class CompileOptions:
     """How to cut and compile.
 
-    ``exclude`` keeps operators or ONNX nodes on the host: names for all targets, or names by target. ``backend_options``
-    are handed to the backends by name. ``shapes`` fixes free dimensions of inputs.
+    ``exclude`` keeps operators or ONNX nodes on the host: names for all targets, or names by target.
+    ``backend_options`` are handed to the backends by name. ``shapes`` fixes free dimensions of inputs.
     """
 
     targets: Sequence[str] = ("c",)
@@ -109,22 +119,52 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
         modules.append(compile_c(host.compiled, options.backend_options.get("c", {})))
     if host.interpreted:
         modules.append(compile_json(host.interpreted))
-    output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(host.graph["heads"]))]  # type: ignore[attr-defined, arg-type]
+    heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
+    output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
     return Library(host.graph, assemble(modules), list(output_names), report(plan, host))  # type: ignore[call-overload]
 
 
 def _compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:
+    """The module of a region. Raises CompileError naming backend and region for whatever goes wrong in a backend."""
     name = str(region.attrs["Compiler"])
     backend: Backend = get_backend(name)
-    module = backend.compile(region, options.backend_options.get(name, {}))
+    try:
+        module = backend.compile(backend.optimize(region), options.backend_options.get(name, {}))
+    except (CompilerNotFoundError, DeviceError):
+        raise
+    except Exception as error:  # whatever a vendor's code raises
+        kind = InternalError if isinstance(error, InternalError) else CompileError
+        text = str(error) if isinstance(error, ByocError) else f"{type(error).__name__}: {error}"
+        raise kind(f"backend {name!r} failed on {_place(var, region)}: {text}") from error
     if not isinstance(module, Module):
         raise CompileError(
-            f"backend {name!r} gave {type(module).__name__} for {var.name_hint}; compile must return a runtime Module"
+            f"backend {name!r} gave {type(module).__name__} for {_place(var, region)}; "
+            "its compile must return a byoc.runtime.Module"
         )
     symbol = str(region.attrs["global_symbol"])
+    known = ", ".join(module.symbols) or "none"
     if symbol not in module.symbols:
-        raise CompileError(f"backend {name!r} compiled {symbol}, but its module has {', '.join(module.symbols) or 'nothing'}")
+        raise CompileError(f"backend {name!r}: its module for {_place(var, region)} has no such symbol; it has {known}")
+    _check_constants(name, module)
     return module
+
+
+def _place(var: GlobalVar, region: Function) -> str:
+    """A region for a message: its name, and the first ONNX nodes in it."""
+    nodes = span_names(region.span) or span_names(region.body.span)
+    more = ", ..." if len(nodes) > MAX_NODES_NAMED else ""
+    return var.name_hint + (f" (nodes {', '.join(nodes[:MAX_NODES_NAMED])}{more})" if nodes else "")
+
+
+def _check_constants(backend: str, module: Module) -> None:
+    arrays: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
+    for symbol, names in module.constants().items():
+        missing = [name for name in names if name not in arrays]
+        if missing:
+            raise CompileError(
+                f"backend {backend!r}: the module of {symbol} asks for the constant {missing[0]!r}, which it does not "
+                "give; put it in the module's constant_arrays"
+            )
 
 
 def assemble(modules: Sequence[Module]) -> MetadataModule:
@@ -137,8 +177,6 @@ def assemble(modules: Sequence[Module]) -> MetadataModule:
         for symbol, names in module.constants().items():
             needs[symbol] = []
             for name in names:
-                if name not in arrays:
-                    raise CompileError(f"{symbol}: the {module.type_key} module does not give its constant {name!r}")
                 array = arrays[name]
                 content = (hashlib.sha256(memoryview(array.numpy().tobytes())).hexdigest(), array.dtype, array.shape)
                 key = keys.setdefault(content, name)

@@ -15,10 +15,10 @@ from importlib import resources
 from byoc.errors import CompileError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.types import TensorType, Type, tensor_types
+from byoc.ir.types import Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children, post_order
-from byoc.runtime.json.attributes import Texts, encode_attribute, encode_shape
+from byoc.runtime.json.attributes import encode_attribute, encode_shape
 from byoc.runtime.ndarray import NDArray
 
 Entry = tuple[int, int, int]
@@ -78,7 +78,8 @@ class JSONSerializer:
     def _visit(self, expr: RelayExpr) -> list[Entry]:
         rule = _RULES.get(type(expr))
         if rule is None:
-            raise CompileError(f"{self.symbol}: a {type(expr).__name__} has no place in a JSON graph; run it on the host")
+            kind = type(expr).__name__
+            raise CompileError(f"{self.symbol}: a {kind} has no place in a JSON graph; run it on the host")
         return rule(self, expr)
 
     def _visit_constant(self, constant: Constant) -> list[Entry]:

@@ -83,7 +83,7 @@ class JsonModule(Module):
             graphs = {s.symbol: json.loads(bytes(members[f"{s.symbol}.json"])) for s in signatures}
             table = head["table"]
         except (KeyError, ValueError, TypeError) as error:
-            raise ArtifactError(f"a JSON module cannot be read ({error!r}); compile and save the model again") from error
+            raise ArtifactError(f"a JSON module cannot be read ({error!r}); save the model again") from error
         return cls(graphs, signatures, table)
 
 

@@ -13,7 +13,7 @@ from byoc.runtime.errors import KernelError
 from byoc.runtime.kernels import get_kernel
 from byoc.runtime.kernels.registry import Kernel, KernelFunction
 
-TABLES: dict[str, "KernelTable"] = {}
+TABLES: dict[str, KernelTable] = {}
 
 
 class KernelTable:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from byoc.runtime.errors import ArtifactError, InputError
 from byoc.runtime.module import Members, Module, PackedFunction
 from byoc.runtime.ndarray import NDArray
-from byoc.runtime.opencl.build import build_program
+from byoc.runtime.opencl.build import build_program, why_unavailable
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan
 from byoc.runtime.opencl.session import Session
@@ -63,6 +63,9 @@ class OpenCLModule(Module):
     def get_source(self, fmt: str = "") -> str:
         """The OpenCL C, or with ``plan`` or ``json`` the launch plans."""
         return self._plan_text() if fmt in ("plan", "json") else self._source
+
+    def unavailable(self) -> str | None:
+        return why_unavailable()
 
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {symbol: tuple(c.name for c in plan.signature.constants) for symbol, plan in self._plans.items()}

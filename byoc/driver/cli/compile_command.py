@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,10 +19,15 @@ HELP = "compile an ONNX model into an artefact"
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc compile``."""
     command.add_argument("model", help="the ONNX file")
-    command.add_argument("-o", "--output", help="the artefact to write (default: the model's name with .byoc)")
+    command.add_argument("-o", "--output", help="the artefact to write (default: the model's name with .byoc, here)")
+    add_compile_options(command)
+
+
+def add_compile_options(command: argparse.ArgumentParser) -> None:
+    """The options that say how a model is compiled."""
     command.add_argument(
         "-t", "--target", action="append", metavar="NAME",
-        help='a target, in order of preference; repeat it; a last "c" is the host (default: c)',
+        help='a target, in order of preference; repeat it or separate by commas; a last "c" is the host (default: c)',
     )
     command.add_argument(
         "--shape", action="append", default=[], metavar="INPUT=1,3,224,224", help="fix the shape of an input"
@@ -33,25 +39,52 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Compile and save. Raises UserError with one sentence."""
-    output = Path(arguments.output or Path(arguments.model).with_suffix(".byoc").name)
-    if not output.parent.is_dir():
-        raise UserError(f"{output}: the folder {output.parent} does not exist; make it first")
+    output = output_path(arguments.model, arguments.output)
+    targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
         library = compile_model(
-            arguments.model,
-            arguments.target or ["c"],
-            shapes=parse_shapes(arguments.shape),
-            exclude=arguments.exclude,
-            progress=tell,
+            arguments.model, targets, shapes=shapes, exclude=arguments.exclude, progress=tell
         )
         tell("writing the artefact")
         library.save(output)
     seconds = time.perf_counter() - start
+    size = output.stat().st_size
+    data = {"output": str(output), "bytes": size, "seconds": round(seconds, 3), **library.report}
     plan = Plan.from_json(library.report["plan"])  # type: ignore[arg-type]
-    data = {"output": str(output), "bytes": output.stat().st_size, "seconds": round(seconds, 3), **library.report}
-    text = f"{plan}\n\nwrote {output} ({data['bytes']} bytes) in {seconds:.1f} s"
-    return data, text, 0
+    notes = fallback_lines(library.report)
+    return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
+
+
+def fallback_lines(report: Mapping[str, object]) -> str:
+    """Which of the host's functions run on numpy kernels, and why; empty where there are none."""
+    reasons: Mapping[str, str] = report.get("host_fallbacks", {})  # type: ignore[assignment]
+    if not reasons:
+        return ""
+    rows = "".join(f"  {symbol}: {reason}\n" for symbol, reason in reasons.items())
+    return f"\nhost functions on numpy kernels, for which no code is generated:\n{rows}"
+
+
+def output_path(model: str, output: str | None) -> Path:
+    """Where the artefact goes. Raises UserError, before any work, for a place that cannot be written."""
+    path = Path(output or f"{Path(model).stem or 'model'}.byoc")
+    if path.is_dir():
+        raise UserError(f"{path}: this is a folder; name the artefact, as in --output {path / 'model.byoc'}")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: the folder {path.parent} does not exist; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise UserError(f"{path}: the folder {path.parent} cannot be written; choose another with --output")
+    if path.exists() and Path(model).exists() and path.samefile(model):
+        raise UserError(f"{path}: this is the model itself; choose another name with --output")
+    return path
+
+
+def parse_targets(texts: Sequence[str] | None) -> list[str]:
+    """The targets of ``-t opencl -t c`` or ``-t opencl,c``; the host alone without any. Raises UserError."""
+    names = [name.strip() for text in texts or ["c"] for name in text.split(",")]
+    if not all(names):
+        raise UserError(f"--target {','.join(texts or ())!r}: a name is empty; write --target opencl --target c")
+    return names
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, list[int | str]]:
@@ -61,7 +94,13 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, list[int | str]]:
         name, equals, dims = text.rpartition("=")
         if not equals or not name or not dims:
             raise UserError(f"--shape {text!r}: expected INPUT=1,3,224,224")
-        shapes[name] = [int(d) if d.strip().lstrip("-").isdigit() else d.strip() for d in dims.split(",")]
-        if any(isinstance(d, int) and d < 0 for d in shapes[name]):
-            raise UserError(f"--shape {text!r}: a dimension is not negative; give a free one a name")
+        shapes[name] = [_dimension(text, d.strip()) for d in dims.split(",")]
     return shapes
+
+
+def _dimension(text: str, dim: str) -> int | str:
+    if dim.isdecimal():
+        return int(dim)
+    if not dim.isidentifier():
+        raise UserError(f"--shape {text!r}: {dim!r} is neither a number nor the name of a free dimension")
+    return dim

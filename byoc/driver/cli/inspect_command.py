@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.codegen.signature import spec_of
+from byoc.driver.cli.compile_command import fallback_lines
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -18,7 +19,7 @@ from byoc.relay.expr import Call
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.traverse import post_order
 from byoc.runtime.artifact import read_artifact
-from byoc.runtime.library import load
+from byoc.runtime.library import Library, read_library
 
 HELP = "show what is in an artefact or in an ONNX model"
 
@@ -26,7 +27,7 @@ HELP = "show what is in an artefact or in an ONNX model"
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc inspect``."""
     command.add_argument("file", help="an artefact (.byoc) or a model (.onnx)")
-    command.add_argument("--text", action="store_true", help="a model: print the simplified graph in Relay's text format")
+    command.add_argument("--text", action="store_true", help="a model: print the simplified graph in Relay's text")
     command.add_argument("--source", action="store_true", help="an artefact: print the source of its modules")
 
 
@@ -34,31 +35,41 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Describe the file by its kind. Raises UserError when it is neither."""
     path = Path(arguments.file)
     if not path.is_file():
-        raise UserError(f"{path}: no such file")
+        raise UserError(f"{path}: this is a folder" if path.is_dir() else f"{path}: there is no such file")
     with path.open("rb") as file:
-        is_artifact = file.read(2) == b"PK"
+        is_artifact = file.read(2) == b"PK" or path.suffix == ".byoc"
+    if arguments.text and is_artifact:
+        raise UserError(f"--text is for ONNX models; {path} is an artefact: --source shows what it holds")
+    if arguments.source and not is_artifact:
+        raise UserError(f"--source is for artefacts; {path} is a model: compile it first")
     return inspect_artifact(path, arguments.source) if is_artifact else inspect_model(path, arguments.text)
 
 
 def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], str, int]:
-    """The manifest, the module tree, the plan."""
+    """The manifest, the module tree, the plan; also of an artefact that cannot run here, with the reason."""
     manifest = read_artifact(path).manifest
-    library = load(path)
+    library = read_library(path)
+    problems = library.problems()
     plan = Plan.from_json(library.report["plan"])  # type: ignore[arg-type]
-    sources = {m.type_key: m.get_source() for m in library.module.imports} if source else {}
-    data = {**manifest, "report": library.report, **({"sources": sources} if source else {})}
+    sources = _sources(library) if source else {}
+    data = {**manifest, "problems": problems, "report": library.report, **({"sources": sources} if source else {})}
     lines = [
         f"{path}: schema {manifest['schema_version']}, made by byoc {manifest['producer']['version']}",  # type: ignore[index]
         *(f"input   {s.name}: {s.dtype}{s}" for s in library.inputs),
         *(f"output  {s.name}: {s.dtype}{s}" for s in library.outputs),
-        f"constants: {len(library.module.constant_arrays)} of {library.module.constant_bytes} bytes",
+        f"constants: {len(library.module.constant_arrays)} of {library.module.constant_bytes:,} bytes",
         "modules:",
         *(f"  {line}" for line in library.module.tree().splitlines()),
+        *(f"cannot run here: {place}: {problem}" for place, problem in problems.items()),
         "",
-        str(plan),
+        f"{plan}\n{fallback_lines(library.report)}".rstrip(),
         *(f"\n// {key}\n{text}" for key, text in sources.items()),
     ]
     return data, "\n".join(lines), 0
+
+
+def _sources(library: Library) -> dict[str, str]:
+    return {f"module {k} ({m.type_key})": m.get_source() for k, m in enumerate(library.module.imports)}
 
 
 def inspect_model(path: Path, text: bool) -> tuple[Mapping[str, object], str, int]:

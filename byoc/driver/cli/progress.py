@@ -1,4 +1,7 @@
-"""A progress line for what takes longer than a second, where a terminal is there to show it."""
+"""A progress bar for what takes longer than a second, where a terminal is there to show it.
+
+The bar is on the standard error, so that the standard output holds the result alone.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,37 @@ PATIENCE_SECONDS = 1.0
 
 
 class StageProgress:
-    """``with StageProgress() as tell: tell("compiling")``: nothing is shown in the first second, nor without a terminal."""
+    """``with StageProgress() as tell: tell("compiling")``: shows the stage, after a second, and only on a terminal."""
 
-    def __init__(self, quiet: bool = False):
-        console = Console(file=sys.stderr)
-        self._enabled = console.is_terminal and not quiet
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    def __init__(self, quiet: bool = False, console: Console | None = None):
+        console = console or Console(file=sys.stderr)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
         self._progress = Progress(*columns, console=console, transient=True)
-        self._stage = "starting"
-        self._task = self._progress.add_task(self._stage, total=None)
-        self._timer = threading.Timer(PATIENCE_SECONDS, self._progress.start)
+        self._task = self._progress.add_task("starting", total=None)
+        self._lock = threading.Lock()
+        self._over = quiet or not console.is_terminal
+        self._timer = threading.Timer(PATIENCE_SECONDS, self._show)
         self._timer.daemon = True
 
     def __enter__(self) -> StageProgress:
-        if self._enabled:
+        if not self._over:
             self._timer.start()
         return self
 
     def __call__(self, stage: str) -> None:
         """Say which stage begins."""
-        self._stage = stage
         self._progress.update(self._task, description=stage)
+
+    def _show(self) -> None:
+        with self._lock:
+            if not self._over:
+                self._progress.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._timer.cancel()
-        if self._enabled:
-            self._progress.stop()
+        with self._lock:
+            self._over = True
+            if self._progress.live.is_started:
+                self._progress.stop()

@@ -1,105 +1,119 @@
-"""``byoc run``: run an artefact on arrays from files, or on seeded random ones."""
+"""``byoc run``: run an artefact, or a model that is compiled first, on arrays from files or on seeded random ones."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from byoc.driver.cli.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
+from byoc.driver.cli.compile_command import add_compile_options, parse_shapes, parse_targets
+from byoc.driver.cli.progress import StageProgress
+from byoc.driver.compile import compile as compile_model
 from byoc.errors import InputError, UserError
+from byoc.runtime.artifact import replace_file
 from byoc.runtime.library import Library, load
-from byoc.runtime.ndarray import numpy_dtype
-from byoc.runtime.signature import TensorSpec
 
-HELP = "run an artefact"
+HELP = "run an artefact, or an ONNX model, which is compiled first"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc run``."""
-    command.add_argument("artifact", help="the file that byoc compile wrote")
+    command.add_argument("file", help="an artefact that byoc compile wrote, or an ONNX model")
     command.add_argument("-i", "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input")
     command.add_argument("--random", action="store_true", help="fill inputs that are not given with seeded numbers")
     command.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="the size of a free dimension for --random"
     )
     command.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs to a file")
-    command.add_argument("--repeat", type=int, default=1, help="run several times and give the median time")
+    command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the median")
+    add_compile_options(command.add_argument_group("options for a model, as of byoc compile"))  # type: ignore[arg-type]
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
-    """Load, run, describe the outputs. Raises UserError with one sentence."""
+    """Load or compile, run, describe the outputs. Raises UserError with one sentence."""
     if arguments.repeat < 1:
         raise UserError(f"--repeat is at least 1, got {arguments.repeat}")
-    library = load(arguments.artifact)
-    inputs = read_inputs(library, arguments.input)
-    if arguments.random:
-        inputs = {**random_inputs(library, _sizes(arguments.size)), **inputs}
-    seconds = []
-    for _ in range(arguments.repeat):
-        start = time.perf_counter()
-        outputs = library.run(inputs)
-        seconds.append(time.perf_counter() - start)
+    with StageProgress(quiet=arguments.json) as tell:
+        library = open_library(arguments, tell)
+        inputs = _inputs(library, arguments)
+        tell("running")
+        outputs, first = _timed(library, inputs)
+        seconds = [_timed(library, inputs)[1] for _ in range(arguments.repeat)]
     named = {spec.name: value for spec, value in zip(library.outputs, outputs, strict=True)}
     if arguments.output:
-        np.savez(arguments.output, **named)
+        replace_file(Path(arguments.output), npz_bytes(named))
     rows = [describe(name, value) for name, value in named.items()]
-    data = {"outputs": rows, "median_ms": statistics.median(seconds) * 1e3, "runs": arguments.repeat}
-    lines = [f"{r['name']}: {r['dtype']}{r['shape']}  min {r['min']:.6g}  max {r['max']:.6g}  mean {r['mean']:.6g}" for r in rows]
-    text = "\n".join([*lines, f"median of {arguments.repeat}: {data['median_ms']:.3f} ms"])
-    return data, text, 0
+    median = statistics.median(seconds) * 1e3
+    data = {"outputs": rows, "first_ms": first * 1e3, "median_ms": median, "runs": arguments.repeat}
+    again = f"median of {arguments.repeat} after it" if arguments.repeat > 1 else "the second"
+    lines = [*map(_line, rows), f"first run {first * 1e3:.3f} ms, {again} {median:.3f} ms"]
+    if arguments.output:
+        lines.append(f"wrote {arguments.output}")
+    return data, "\n".join(lines), 0
 
 
-def read_inputs(library: Library, texts: Sequence[str]) -> dict[str, np.ndarray]:
-    """``NAME=FILE.npy`` texts as arrays; without a name where the model has one input. Raises InputError."""
-    arrays: dict[str, np.ndarray] = {}
-    for text in texts:
-        name, equals, file = text.rpartition("=")
-        if not equals:
-            if len(library.inputs) != 1:
-                raise InputError(f"--input {text!r}: the model has several inputs; write NAME={text}")
-            name = library.inputs[0].name
-        try:
-            arrays[name] = np.load(Path(file), allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"input {name!r}: {file} cannot be read as a .npy file ({error})") from error
-    return arrays
+def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
+    """The artefact, or the model compiled. Raises UserError for options that do not belong to the file."""
+    path = Path(arguments.file)
+    if not path.exists():
+        raise UserError(f"{path}: there is no such file")
+    if path.suffix != ".onnx" or _is_zip(path):
+        given = [f"--{n}" for n in ("target", "shape", "exclude") if getattr(arguments, n)]
+        if given:
+            raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
+        tell("loading the artefact")
+        return load(path)
+    targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
+    return compile_model(path, targets, shapes=shapes, exclude=arguments.exclude, progress=tell)
 
 
-def _sizes(texts: Sequence[str]) -> dict[str, int]:
-    sizes = {}
-    for text in texts:
-        name, _, number = text.rpartition("=")
-        if not name or not number.isdigit():
-            raise UserError(f"--size {text!r}: expected NAME=NUMBER")
-        sizes[name] = int(number)
-    return sizes
+def _is_zip(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"
 
 
-def random_inputs(library: Library, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Seeded inputs; a free dimension is 1 unless *sizes* names it."""
-    rng = np.random.default_rng(0)
-    return {spec.name: _random(spec, sizes, rng) for spec in library.inputs}
+def _inputs(library: Library, arguments: argparse.Namespace) -> dict[str, np.ndarray]:
+    sizes = parse_sizes(library, arguments.size)
+    inputs = read_inputs(library, arguments.input)
+    if arguments.random:
+        return {**random_inputs(library, sizes), **inputs}
+    missing = [spec for spec in library.inputs if spec.name not in inputs]
+    if missing:
+        wanted = ", ".join(f"{s.name}: {s.dtype}{s}" for s in missing)
+        raise InputError(f"missing input {wanted}; give --input {missing[0].name}=FILE.npy, or --random")
+    return inputs
 
 
-def _random(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
-    shape = tuple(d if isinstance(d, int) else sizes.get(d or "", 1) for d in spec.shape)
-    dtype = numpy_dtype(spec.dtype)
-    values = rng.standard_normal(shape) if dtype.kind == "f" else rng.integers(0, 2, shape)
-    return np.asarray(values, dtype)
+def _timed(library: Library, inputs: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], float]:
+    start = time.perf_counter()
+    outputs = library.run(inputs)
+    return outputs, time.perf_counter() - start
 
 
 def describe(name: str, value: np.ndarray) -> dict[str, object]:
-    """Shape, dtype and range of an output."""
-    numeric = value.astype(np.float64) if value.size and value.dtype.kind in "fiub" else np.zeros(1)
+    """Shape, dtype, and least, greatest and mean of the finite numbers of an output; None where there are none."""
+    numbers = value.astype(np.float64) if value.dtype.kind in "fiub" else np.zeros(0)
+    finite = numbers[np.isfinite(numbers)]
     return {
         "name": name,
         "dtype": str(value.dtype),
         "shape": list(value.shape),
-        "min": float(numeric.min()),
-        "max": float(numeric.max()),
-        "mean": float(numeric.mean()),
+        "min": float(finite.min()) if finite.size else None,
+        "max": float(finite.max()) if finite.size else None,
+        "mean": float(finite.mean()) if finite.size else None,
+        "not_finite": int(numbers.size - finite.size),
     }
+
+
+def _line(row: Mapping[str, object]) -> str:
+    numbers = "  ".join(f"{k} {row[k]:.6g}" for k in ("min", "max", "mean") if row[k] is not None)
+    odd = f"  {row['not_finite']} of {math.prod(row['shape'])} not finite" if row["not_finite"] else ""  # type: ignore[arg-type]
+    return f"{row['name']}: {row['dtype']}{row['shape']}  {numbers}{odd}".rstrip()

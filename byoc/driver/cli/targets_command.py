@@ -30,5 +30,7 @@ def describe(name: str) -> dict[str, object]:
         problem = backend.unavailable()
     except UserError as error:
         return {"name": name, "state": "broken", "about": str(error)}
-    about = problem or (type(backend).__doc__ or "").strip().splitlines()[0]
-    return {"name": name, "state": "unavailable" if problem else "ready", "about": about}
+    except Exception as error:  # a vendor's code may raise anything, and the other rows are to be seen
+        return {"name": name, "state": "broken", "about": f"{type(error).__name__}: {error}"}
+    text = (type(backend).__doc__ or "no description").strip().splitlines()[0].replace("``", "")
+    return {"name": name, "state": "unavailable" if problem else "ready", "about": problem or text}
