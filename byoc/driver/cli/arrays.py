@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from byoc.runtime.library import Library
 from byoc.runtime.ndarray import numpy_dtype
 from byoc.runtime.signature import TensorSpec
 
+MAX_BYTES = 1 << 36
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -27,6 +29,9 @@ def read_inputs(library: Library, texts: Sequence[str]) -> dict[str, np.ndarray]
                 names = ", ".join(s.name for s in library.inputs)
                 raise InputError(f"--input {text!r}: the model has the inputs {names}; write NAME={text}")
             name = library.inputs[0].name
+        if name not in {s.name for s in library.inputs}:
+            names = ", ".join(s.name for s in library.inputs)
+            raise InputError(f"--input {text!r}: the model has no input {name!r}; its inputs are {names}")
         if name in arrays:
             raise InputError(f"--input {text!r}: the input {name!r} is given twice")
         arrays[name] = _read_array(name, Path(file))
@@ -67,6 +72,8 @@ def random_inputs(library: Library, sizes: Mapping[str, int]) -> dict[str, np.nd
 def _random(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
     shape = tuple(d if isinstance(d, int) else sizes.get(d or "", 1) for d in spec.shape)
     dtype = numpy_dtype(spec.dtype)
+    if math.prod(shape) * dtype.itemsize > MAX_BYTES:
+        raise UserError(f"input {spec.name!r}: {spec.dtype}{list(shape)} is more than {MAX_BYTES:,} bytes; give less")
     if dtype.kind in "iubO":
         values = np.asarray(rng.integers(0, 2, shape))
         return (values.astype(str) if dtype.kind == "O" else values).astype(dtype)
