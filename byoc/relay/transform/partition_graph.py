@@ -122,7 +122,10 @@ def _optimized(func: Function, target: str) -> Function:
     optimize = GLOBAL_FUNCTIONS.get(f"relay.ext.{target}.optimize")
     if optimize is None:
         return func
-    result = optimize(infer_module(IRModule({"main": func})))
+    try:
+        result = optimize(infer_module(IRModule({"main": func})))
+    except Exception as error:  # whatever a vendor's code raises
+        raise PartitionError(f"relay.ext.{target}.optimize failed: {type(error).__name__}: {error}") from error
     if not isinstance(result, IRModule) or "main" not in result or not isinstance(result["main"], Function):
         raise PartitionError(f"relay.ext.{target}.optimize must return a module with a function main, got {result!r}")
     changed = infer_module(result)["main"]
