@@ -93,7 +93,10 @@ class GraphExecutor:
         name = self._names[key] if isinstance(key, int) and 0 <= key < len(self._names) else key
         if name not in self._names:
             raise InputError(f"the model has no input {key!r}; its inputs are {', '.join(self._names)}")
-        self._values[name] = np.asarray(from_any(value))
+        try:
+            self._values[name] = np.asarray(from_any(value))
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(f"input {name!r}: a {type(value).__name__} that is no array ({error})") from error
 
     def run(self, **inputs: object) -> None:
         """Run the graph on the inputs that are set. Raises InputError when one is missing or does not fit."""

@@ -129,7 +129,7 @@ def _compile_region(var: GlobalVar, region: Function, options: CompileOptions) -
     name = str(region.attrs["Compiler"])
     backend: Backend = get_backend(name)
     try:
-        module = backend.compile(backend.optimize(region), options.backend_options.get(name, {}))
+        module = backend.compile(region, options.backend_options.get(name, {}))
     except (CompilerNotFoundError, DeviceError):
         raise
     except Exception as error:  # whatever a vendor's code raises

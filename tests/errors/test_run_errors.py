@@ -1,0 +1,90 @@
+"""Bad inputs of a run, through the public faces."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import byoc
+from byoc.errors import InputError, UserError
+from byoc.runtime.graph_executor import GraphExecutor
+
+DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+pytestmark = pytest.mark.needs_cc
+IMAGE = np.zeros((2, 1, 8, 8), "float32")
+
+
+@pytest.fixture(scope="module", params=["in process", "loaded"])
+def library(request, tmp_path_factory):
+    made = byoc.compile(DIGITS, targets=["json", "c"], exclude=["nn.softmax"])
+    if request.param == "in process":
+        return made
+    return byoc.runtime.load(made.save(tmp_path_factory.mktemp("run") / "m.byoc"))
+
+
+def test_a_missing_input_is_named_with_what_is_expected(library):
+    with pytest.raises(InputError, match=r"input 'image' is missing; the inputs are image: float32\[batch, 1, 8, 8\]"):
+        library.run({})
+
+
+def test_a_missing_input_is_not_taken_from_the_run_before(library):
+    library.run({"image": IMAGE})
+    with pytest.raises(InputError, match="input 'image' is missing"):
+        library.run({})
+
+
+def test_an_unknown_input_is_named(library):
+    with pytest.raises(InputError, match="the model has no input 'picture'; its inputs are image"):
+        library.run({"image": IMAGE, "picture": IMAGE})
+
+
+def test_a_wrong_number_of_inputs_is_told_with_their_shapes(library):
+    with pytest.raises(InputError, match=r"the model takes 1 inputs \(image\[batch, 1, 8, 8\]\), got 2"):
+        library(IMAGE, IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((2, 1, 8, 9), r"input 'image': expected shape \[batch, 1, 8, 8\] with batch=2, got \[2, 1, 8, 9\]"),
+        ((64,), r"expected shape \[batch, 1, 8, 8\].*, got \[64\]"),
+        ((), r"expected shape \[batch, 1, 8, 8\].*, got \[\]"),
+        ((1, 1, 1, 8, 8), r"expected shape \[batch, 1, 8, 8\].*, got \[1, 1, 1, 8, 8\]"),
+    ],
+)
+def test_a_misshapen_input_is_named(library, shape, message):
+    with pytest.raises(InputError, match=message):
+        library(np.zeros(shape, "float32"))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "uint8", "bool"])
+def test_an_input_of_another_dtype_is_named_with_the_way_out(library, dtype):
+    message = rf"input 'image': expected dtype float32, got {dtype}; convert it with \.astype\('float32'\)"
+    with pytest.raises(InputError, match=message):
+        library(IMAGE.astype(dtype))
+
+
+def test_a_library_works_after_a_refusal(library):
+    expected = library(IMAGE)
+    with pytest.raises(InputError):
+        library(np.zeros((3, 1, 8, 9), "float32"))
+    np.testing.assert_array_equal(library(IMAGE), expected)
+
+
+def test_what_is_no_array_is_refused(library):
+    for thing in ("image", None, {"a": 1}, [[1, 2], [3]]):
+        with pytest.raises(InputError, match="input 'image': "):
+            library(thing)
+
+
+def test_the_executor_says_the_same(library):
+    executor = library.executor()
+    assert isinstance(executor, GraphExecutor)
+    with pytest.raises(UserError, match="there is no output yet: call run first"):
+        executor.get_output(0)
+    with pytest.raises(InputError, match="input 'image' is missing"):
+        executor.run()
+    with pytest.raises(InputError, match="the model has no input 7; its inputs are image"):
+        executor.set_input(7, IMAGE)
+    with pytest.raises(InputError, match="input 'image': expected dtype float32, got float64"):
+        executor.run(image=IMAGE.astype("float64"))
