@@ -33,9 +33,11 @@ def _fold(
     sizes = data.shape[2:]
     axes = list(zip(sizes, kernel_shape, strides, dilation, pads, strict=True))
     outs = [_out_size(*axis, ceil_mode) for axis in axes]
+    # a window wider than all there is sees nothing beyond it
+    kernel_shape = [min(k, max(1, (size + sum(p) - 1) // d + 1)) for size, k, _, d, p in axes]
     reach = [
         (p[0], max(0, (o - 1) * s + d * (k - 1) + 1 - size - p[0]))
-        for o, (size, k, s, d, p) in zip(outs, axes, strict=True)
+        for o, k, (size, _, s, d, p) in zip(outs, kernel_shape, axes, strict=True)
     ]
     source = padded(data, reach, fill)
     result: np.ndarray | None = None

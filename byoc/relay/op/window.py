@@ -53,7 +53,8 @@ def window_extent(
     """How many windows fit along one axis.
 
     In *ceil_mode* a last window may hang over the end if it starts inside the data or the padding before it (ONNX and
-    PyTorch; Relay also counts a window that sees padding alone). Raises TypeInferenceError when none fits.
+    PyTorch; Relay also counts a window that sees padding alone); it may be the only one, wider than the data by less
+    than a stride. Raises TypeInferenceError when none fits.
     """
     span = dilation * (kernel - 1) + 1
     if min(kernel, stride, dilation) < 1:
@@ -62,7 +63,7 @@ def window_extent(
         keeps = stride == 1 and sum(pads) == span - 1
         return size if keeps else Any()
     room = size + sum(pads) - span
-    if room < 0:
+    if room < (1 - stride if ceil_mode else 0):
         raise TypeInferenceError(
             f"a window of {span} does not fit in an axis of {size} with padding {pads[0]} and {pads[1]}"
         )

@@ -38,12 +38,20 @@ class _Windows:
         n = data.ndim - 2
         self.data, self.layout, self.letters = data, attrs.layout, spatial_letters(n)
         self.out_layout = attrs.out_layout or attrs.layout
-        self.kernel = per_axis(attrs.pool_size, n, "pool_size")
         self.strides, self.dilation = per_axis(attrs.strides, n, "strides"), per_axis(attrs.dilation, n, "dilation")
         self.pads = pad_pairs(attrs.padding, n)
         self.shape = te.shape_of(out_type)
         self.sizes = [data.shape[self.layout.index(letter)] for letter in self.letters]
+        kernel = per_axis(attrs.pool_size, n, "pool_size")
+        self.kernel = [self.within(k, kernel[k]) for k in range(n)]
         self.outs = [self.shape[self.out_layout.index(letter)] for letter in self.letters]
+
+    def within(self, k: int, kernel: int) -> int:
+        """The part of a window of axis *k* that some output can have inside the data and its padding."""
+        size = self.sizes[k]
+        if not isinstance(size, int):
+            return kernel
+        return min(kernel, max(1, (size + sum(self.pads[k]) - 1) // self.dilation[k] + 1))
 
     def start(self, index: Sequence[PrimExpr], k: int) -> PrimExpr:
         """Where the window of an output begins along spatial axis *k*, less the padding."""
