@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Sequence
 
@@ -42,7 +43,37 @@ def parse_equation(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]
 def einsum(data: list[np.ndarray], *, equation: str) -> np.ndarray:
     """The Einstein sum of several arrays."""
     inputs, output = parse_equation(equation, [a.ndim for a in data])
+    if len(data) == 2 and _is_product(inputs, output):
+        return _product(data[0], data[1], inputs, output).astype(data[0].dtype, copy=False)
     return np.asarray(np.einsum(f"{','.join(inputs)}->{output}", *data)).astype(data[0].dtype)
+
+
+def _is_product(inputs: Sequence[str], output: str) -> bool:
+    """True where two terms have no diagonals, and sum over nothing that only one of them has."""
+    left, right = map(set, inputs)
+    distinct = len(left) + len(right) == len(inputs[0]) + len(inputs[1])
+    return distinct and left ^ right <= set(output)
+
+
+def _product(left: np.ndarray, right: np.ndarray, inputs: Sequence[str], output: str) -> np.ndarray:
+    """A matrix product for each element of the letters that both terms and the result have: numpy's is by BLAS."""
+    batch = [c for c in output if c in inputs[0] and c in inputs[1]]
+    rows, columns = ([c for c in output if c in term and c not in batch] for term in inputs)
+    summed = [c for c in inputs[0] if c not in output]
+    a = np.transpose(left, [inputs[0].index(c) for c in (*batch, *rows, *summed)])
+    b = np.transpose(right, [inputs[1].index(c) for c in (*batch, *summed, *columns)])
+    n, m = len(batch), len(rows)
+    common = np.broadcast_shapes(a.shape[n + m :], b.shape[n : n + len(summed)])
+    a = np.broadcast_to(a, (*a.shape[: n + m], *common))
+    b = np.broadcast_to(b, (*b.shape[:n], *common, *b.shape[n + len(summed) :]))
+    inner = math.prod(common)
+    product = np.matmul(
+        a.reshape(*a.shape[:n], math.prod(a.shape[n : n + m]), inner),
+        b.reshape(*b.shape[:n], inner, math.prod(b.shape[n + len(summed) :])),
+    )
+    result = product.reshape(*product.shape[:n], *a.shape[n : n + m], *b.shape[n + len(summed) :])
+    order = [*batch, *rows, *columns]
+    return np.transpose(result, [order.index(c) for c in output])
 
 
 @kernel("reverse_sequence")

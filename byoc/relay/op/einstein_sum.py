@@ -92,7 +92,7 @@ def _einsum_operations(attrs: EinsumAttrs, in_types: Sequence[Type], out_type: T
 
 
 register_op(
-    "einsum", inputs=("data",), attrs=EinsumAttrs, rel=_einsum_rel, pattern=OpPattern.COMM_REDUCE,
+    "einsum", inputs=("data",), attrs=EinsumAttrs, rel=_einsum_rel, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     compute=_einsum_compute, operations=_einsum_operations,
     doc="The Einstein sum of the tensors of a tuple: products, summed over the letters that the result lacks.",
     samples=(

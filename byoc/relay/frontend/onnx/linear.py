@@ -64,6 +64,8 @@ def _product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
             return relay.nn.dense(left, weight)
         flat = relay.nn.dense(relay.reshape(left, [-1, a[-1]]), weight)
         return reshaped(node, flat, [*a[:-1], b[-1]], (left, right))
+    if any(isinstance(d, Any) for d in (*a[:-2], *b[:-2])) and max(len(a), len(b)) != 3:
+        return relay.einsum([left, right], "...ij,...jk->...ik")
     batch = broadcast_dims(node, a[:-2], b[:-2])
     left, right = _batched(node, left, batch), _batched(node, right, batch)
     product = relay.nn.batch_matmul(left, right, transpose_b=False)
@@ -76,12 +78,7 @@ def _batched(node: OnnxNode, operand: RelayExpr, batch: Sequence[Dim]) -> RelayE
     lead = [1] * (len(batch) - len(shape) + 2) + list(shape[:-2])
     if all(d == 1 for d in lead):
         return operand if len(shape) == 3 else reshaped(node, operand, [1, *shape[-2:]], (operand,))
-    if lead != list(batch):
-        if any(isinstance(d, Any) for d in (*batch, *shape)):
-            raise node.error(
-                f"the product of {node.type_of(node[0])} and {node.type_of(node[1])} would broadcast a dynamic "
-                "dimension; fix it with shapes="
-            )
+    if lead != list(batch) and len(batch) != 1:  # batch_matmul itself broadcasts one dimension
         operand = relay.broadcast_to(operand, [*batch, *shape[-2:]])
     return operand if len(batch) == 1 else reshaped(node, operand, [None, *shape[-2:]], (operand,))
 
