@@ -201,8 +201,12 @@ class GraphImporter:
         folded = fold_constants(outputs, node.inputs, span)
         for value in folded:
             infer_expr(value)
-        self.partial_shapes.note(node, folded)
-        return folded
+        known_shape = self.partial_shapes.note(node, folded)
+        if known_shape is None:
+            return folded
+        known_shape.span = span
+        infer_expr(known_shape)
+        return [known_shape]
 
     def _expand(
         self, proto: NodeProto, node: OnnxNode, attributes: Sequence[AttributeProto], body: Body

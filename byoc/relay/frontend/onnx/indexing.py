@@ -110,13 +110,14 @@ def _top_k_attribute(node: OnnxNode) -> list[RelayExpr]:
 
 @converter("TopK", since=10)
 def _top_k_input(node: OnnxNode) -> list[RelayExpr]:
-    return _top_k(node, int(node.known(1, "k").reshape(())))
+    k = node.value(1)
+    return _top_k(node, node[1] if k is None else int(k.reshape(())))
 
 
-def _top_k(node: OnnxNode, k: int) -> list[RelayExpr]:
+def _top_k(node: OnnxNode, k: int | RelayExpr) -> list[RelayExpr]:
     axis = _axis(node, -1)
     size = node.shape(node[0])[axis]
-    if k < 0 or (isinstance(size, int) and k > size):
+    if isinstance(k, int) and (k < 0 or (isinstance(size, int) and k > size)):
         raise node.error(f"k is {k}, the axis has {size} elements")
     found = relay.topk(
         node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"

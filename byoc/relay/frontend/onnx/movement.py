@@ -171,13 +171,25 @@ def _space_to_depth(node: OnnxNode) -> RelayExpr:
 
 @converter("Trilu")
 def _trilu(node: OnnxNode) -> RelayExpr:
-    """A mask of the triangle, made when importing, selects the elements that stay."""
+    """A mask of the triangle selects the elements that stay; it is made when importing where the sizes are known."""
+    if node.rank(node[0]) < 2:
+        raise node.error(f"the data must have at least 2 dimensions, got {node.type_of(node[0])}")
     rows, columns = node.shape(node[0])[-2:]
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        raise node.error("the last two sizes must be known; fix them with shapes=")
-    if rows * columns > MAX_ELEMENTS:
-        raise node.error(f"a mask of {rows} x {columns} elements is more than can be made when importing")
-    k = int(node.known(1, "k").reshape(())) if node.optional(1) is not None else 0
-    distance = np.arange(columns)[None, :] - np.arange(rows)[:, None]
-    mask = distance >= k if node.attrs.flag("upper", True) else distance <= k
-    return relay.where(relay.const(mask), node[0], relay.zeros_like(node[0]))
+    data, upper = node[0], node.attrs.flag("upper", True)
+    diagonal = node.value(1) if node.optional(1) is not None else np.zeros((), np.int64)
+    if isinstance(rows, Any) or isinstance(columns, Any) or diagonal is None:
+        k = relay.const(diagonal.reshape(())) if diagonal is not None else relay.reshape(node[1], [])
+        distance = relay.subtract(relay.expand_dims(_counted(data, node.rank(data) - 1), 0), relay.expand_dims(_counted(data, node.rank(data) - 2), 1))
+        mask = relay.greater_equal(distance, k) if upper else relay.less_equal(distance, k)
+    else:
+        if rows * columns > MAX_ELEMENTS:
+            raise node.error(f"a mask of {rows} x {columns} elements is more than can be made when importing")
+        positions = np.arange(columns)[None, :] - np.arange(rows)[:, None]
+        mask = relay.const(positions >= int(diagonal.reshape(())) if upper else positions <= int(diagonal.reshape(())))
+    return relay.where(mask, data, relay.zeros_like(data))
+
+
+def _counted(data: RelayExpr, axis: int) -> RelayExpr:
+    """``0, 1, ...`` up to the size of a dimension of *data*."""
+    size = relay.take(relay.shape_of(data, "int64"), relay.const(axis, "int64"))
+    return relay.arange(relay.const(0, "int64"), size, relay.const(1, "int64"), dtype="int64")

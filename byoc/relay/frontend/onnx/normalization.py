@@ -1,9 +1,12 @@
-"""Normalisations. Source: ONNX BatchNormalization-1 to 15, InstanceNormalization-1/6, LayerNormalization-17, LRN-1."""
+"""Normalisations. Source: ONNX BatchNormalization-1 to 15, InstanceNormalization-1/6, LayerNormalization-17,
+GroupNormalization-18/21, LRN-1.
+"""
 
 from __future__ import annotations
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.frontend.onnx.folding import fold
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -87,6 +90,30 @@ def _layer_norm(node: OnnxNode) -> list[RelayExpr]:
     if node.optional(2) is not None:
         scaled = relay.add(scaled, node[2])
     return [scaled, mean, inverse][: max(len(node.outputs), 1)]
+
+
+@converter("GroupNormalization", since=18)
+def _group_norm_by_group(node: OnnxNode) -> RelayExpr:
+    """Until opset 20 there is a scale and a bias for each group, which its channels share."""
+    groups = node.attrs.int("num_groups")
+    (channels,) = node.static_dims_of(node[0], [1], "GroupNormalization")
+    if groups < 1 or channels % groups:
+        raise node.error(f"{channels} channels cannot be divided into {groups} groups")
+    return _group_norm(node, *(fold(relay.repeat(node[i], channels // groups, axis=0)) for i in (1, 2)))
+
+
+@converter("GroupNormalization", since=21)
+def _group_norm_by_channel(node: OnnxNode) -> RelayExpr:
+    return _group_norm(node, node[1], node[2])
+
+
+def _group_norm(node: OnnxNode, scale: RelayExpr, bias: RelayExpr) -> RelayExpr:
+    data, dtype = node[0], node.dtype(node[0])
+    wide = [relay.cast(e, "float32") for e in (data, scale, bias)] if "16" in dtype else [data, scale, bias]
+    result = relay.nn.group_norm(
+        *wide, num_groups=node.attrs.int("num_groups"), axis=1, epsilon=node.attrs.float("epsilon", 1e-5)
+    )
+    return relay.cast(result, dtype) if "16" in dtype else result
 
 
 @converter("LRN")

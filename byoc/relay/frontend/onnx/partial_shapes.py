@@ -12,7 +12,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
-from byoc.relay.expr import Constant
+from byoc.relay.expr import Constant, const
 from byoc.relay.frontend.onnx.node import OnnxNode
 
 Dims = tuple[int | Any | None, ...]
@@ -87,14 +87,18 @@ class PartialShapes:
         """The sizes that *expr* holds, or None where it holds no sizes that are known."""
         return self._known.get(expr) or constant_dims(expr)
 
-    def note(self, node: OnnxNode, outputs: Sequence[RelayExpr]) -> None:
-        """Remember what the first output of *node* says of a shape."""
+    def note(self, node: OnnxNode, outputs: Sequence[RelayExpr]) -> Constant | None:
+        """Remember what the only output of *node* says of a shape; returned as a constant where it says all."""
         rule = _RULES.get(node.op_type)
         if rule is None or len(outputs) != 1 or isinstance(outputs[0], Constant):
-            return
+            return None
         ty = node.type_of(outputs[0])
         if ty.ndim > 1 or not ty.dtype.startswith("int"):
-            return
+            return None
         dims = rule(node, self.find)
-        if dims and any(d is not None for d in dims):
-            self._known[outputs[0]] = dims
+        if not dims or all(d is None for d in dims):
+            return None
+        self._known[outputs[0]] = dims
+        if not all(isinstance(d, int) for d in dims):
+            return None
+        return const(np.array(dims if ty.ndim else dims[0], ty.dtype))

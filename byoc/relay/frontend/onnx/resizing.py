@@ -9,6 +9,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.ir.types import Any
 from byoc.relay.expr import const
 from byoc.relay.frontend.onnx.interpolation import (
     COORDINATES,
@@ -21,6 +22,7 @@ from byoc.relay.frontend.onnx.interpolation import (
 )
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time_resizing import by_scale, by_size, resized_at_run_time
 
 MAX_WEIGHTS = 1 << 26  # of one axis: a larger matrix is a damaged model, not a picture
 
@@ -56,10 +58,45 @@ def _product(node: OnnxNode, data: RelayExpr, axis: int, matrix: np.ndarray) -> 
     return relay.transpose(result, axes=[order.index(a) for a in range(len(shape))])
 
 
-def _scaled(node: OnnxNode, scales: Sequence[float]) -> list[Axis]:
-    sizes = node.static_dims(node[0], "resizing")
+def _by_factors(node: OnnxNode, scales: Sequence[float], sampling: Sampling) -> RelayExpr:
+    """Each axis of the data enlarged by its factor."""
+    sizes = node.shape(node[0])
     if len(scales) != len(sizes) or min(scales, default=1) <= 0:
         raise node.error(f"scales needs {len(sizes)} positive numbers, got {list(scales)}")
+    if _is_dynamic(node):
+        return _at_run_time(node, list(range(len(sizes))), scales, None, sampling)
+    return _resized(node, _scaled(sizes, scales), sampling)  # type: ignore[arg-type]
+
+
+def _is_dynamic(node: OnnxNode) -> bool:
+    """True where the sizes of the data, or those wanted, are known only at run time."""
+    wanted = node.optional(3) is not None and node.value(3) is None
+    return wanted or any(isinstance(d, Any) for d in node.shape(node[0]))
+
+
+def _at_run_time(
+    node: OnnxNode, chosen: Sequence[int], scales: Sequence[float] | None, sizes: RelayExpr | None, sampling: Sampling
+) -> RelayExpr:
+    """The axes one after another, by their *scales* or by *sizes*, a vector of the graph."""
+    data = node[0]
+    for k, axis in enumerate(chosen):
+        if scales is not None:
+            if scales[k] != 1:
+                data = resized_at_run_time(node, data, by_scale(node[0], axis, scales[k]), sampling)
+        elif not _is_kept(node, k, axis):
+            new = relay.take(sizes, const(k, "int64"))
+            data = resized_at_run_time(node, data, by_size(node[0], axis, new), sampling)
+    return data
+
+
+def _is_kept(node: OnnxNode, k: int, axis: int) -> bool:
+    """True where number *k* of sizes is known to be the size that the axis has."""
+    dims = node.services.dims(node[3])
+    size = node.shape(node[0])[axis]
+    return dims is not None and dims[k] == size and (isinstance(size, int) or bool(size.name))
+
+
+def _scaled(sizes: Sequence[int], scales: Sequence[float]) -> list[Axis]:
     return [Axis(size, int(math.floor(size * scale)), scale) for size, scale in zip(sizes, scales, strict=True)]
 
 
@@ -84,19 +121,19 @@ def _old_sampling(node: OnnxNode) -> Sampling:
 @converter("Upsample")
 def _upsample_2d(node: OnnxNode) -> RelayExpr:
     scales = [1.0, 1.0, node.attrs.float("height_scale"), node.attrs.float("width_scale")]
-    return _resized(node, _scaled(node, scales), _old_sampling(node))
+    return _by_factors(node, scales, _old_sampling(node))
 
 
 @converter("Upsample", since=7)
 def _upsample_attribute(node: OnnxNode) -> RelayExpr:
-    return _resized(node, _scaled(node, node.attrs.floats("scales")), _old_sampling(node))
+    return _by_factors(node, node.attrs.floats("scales"), _old_sampling(node))
 
 
 @converter("Upsample", since=9)
 @converter("Resize", since=10)
 def _resize_10(node: OnnxNode) -> RelayExpr:
     scales = [float(s) for s in node.known(1, "scales").reshape(-1)]
-    return _resized(node, _scaled(node, scales), _old_sampling(node))
+    return _by_factors(node, scales, _old_sampling(node))
 
 
 @converter("Resize", since=11)
@@ -106,6 +143,8 @@ def _resize(node: OnnxNode) -> RelayExpr:
         node.attrs.string("nearest_mode", "round_prefer_floor"), node.attrs.float("cubic_coeff_a", -0.75),
         node.attrs.flag("exclude_outside"), node.attrs.flag("antialias"),
     ))
+    if _is_dynamic(node):
+        return _resize_dynamic(node, sampling)
     axes = _axes_of(node)
     if sampling.coordinates != "tf_crop_and_resize":
         return _resized(node, axes, sampling)
@@ -115,6 +154,21 @@ def _resize(node: OnnxNode) -> RelayExpr:
         return result
     filler = node.like(node.attrs.float("extrapolation_value", 0.0), result)
     return relay.where(const(outside), filler, result)
+
+
+def _resize_dynamic(node: OnnxNode, sampling: Sampling) -> RelayExpr:
+    rank = node.rank(node[0])
+    chosen = [node.axis(a, rank) for a in node.attrs.ints("axes", list(range(rank)))]
+    scales = _numbers(node, 2, "scales")
+    sizes = node.optional(3) if scales is None else None
+    if (scales is None) == (sizes is None):
+        raise node.error("needs either scales or sizes")
+    if sizes is not None and node.attrs.string("keep_aspect_ratio_policy", "stretch") != "stretch":
+        node.static_dims(node[0], "keep_aspect_ratio_policy")
+    count = len(scales) if scales is not None else node.shape(sizes)[0]  # type: ignore[arg-type]
+    if count != len(chosen) or (scales is not None and min(scales, default=1) <= 0):
+        raise node.error(f"{len(chosen)} axes are resized, which need as many positive numbers, got {scales or count}")
+    return _at_run_time(node, chosen, scales, sizes, sampling)
 
 
 def _axes_of(node: OnnxNode) -> list[Axis]:
