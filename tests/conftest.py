@@ -4,7 +4,11 @@ import functools
 import os
 import pathlib
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("byoc", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("byoc")
 
 
 def pytest_addoption(parser):
@@ -41,8 +45,9 @@ def pytest_runtest_setup(item):
 def own_cache(tmp_path_factory, worker_id="master"):
     """Compiled code of a test run goes to one folder of the run, not to the user's cache."""
     if "BYOC_CACHE_DIR" not in os.environ:
-        root = pathlib.Path(tmp_path_factory.getbasetemp())
-        os.environ["BYOC_CACHE_DIR"] = str((root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "byoc-cache")
+        base = pathlib.Path(tmp_path_factory.getbasetemp())
+        root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+        os.environ["BYOC_CACHE_DIR"] = str(root / "byoc-cache")
 
 
 @pytest.fixture
