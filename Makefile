@@ -8,10 +8,10 @@ demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on
 	$(BIN)/python examples/digits/demo.py
 
 test: $(VENV)/.test  ## the default tests, under 15 minutes on two cores
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-slow: $(VENV)/.test  ## the long tests
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n auto -m slow
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
