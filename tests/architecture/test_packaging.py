@@ -1,5 +1,7 @@
 """The wheel, the source distribution and the editable installation give the same modules."""
 
+import configparser
+import importlib.metadata
 import pathlib
 import subprocess
 import sys
@@ -10,11 +12,12 @@ import zipfile
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
+PACKAGES = {"byoc": "byoc", "byoc.codegen": "codegen", "byoc.runtime": "runtime", "byoc.contrib": "contrib"}
 
 
 def module_names():
     names = set()
-    for package, folder in (("byoc", "byoc"), ("byoc.codegen", "codegen"), ("byoc.runtime", "runtime"), ("byoc.contrib", "contrib")):
+    for package, folder in PACKAGES.items():
         for path in (ROOT / folder).rglob("*.py"):
             parts = path.relative_to(ROOT / folder).with_suffix("").parts
             names.add(".".join([package, *parts]).removesuffix(".__init__"))
@@ -45,10 +48,12 @@ def test_the_source_distribution_holds_every_module(distributions):
     with tarfile.open(distributions[1]) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
     tracked = {
-        str(p.relative_to(ROOT)) for f in ("byoc", "codegen", "runtime", "contrib") for p in (ROOT / f).rglob("*.py")
+        str(p.relative_to(ROOT)) for f in (*PACKAGES.values(), "tests", "examples") for p in (ROOT / f).rglob("*.py")
     }
     assert tracked <= names
-    assert "LICENSE" in names
+    assert {"LICENSE", "README.md", "Makefile", ".ci/run", "examples/digits/digits.onnx"} <= names
+    assert {f"tutorials/{p.name}" for p in (ROOT / "tutorials").glob("*.ipynb")} <= names
+    assert [n for n in names if "__pycache__" in n or n.endswith((".pyc", ".byoc"))] == []
 
 
 def test_the_wheel_installs_into_a_fresh_environment_and_imports_every_module(distributions, tmp_path):
@@ -58,7 +63,8 @@ def test_the_wheel_installs_into_a_fresh_environment_and_imports_every_module(di
     code = "\n".join(f"import {name}" for name in module_names() if not name.endswith("__main__"))
     result = subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    result = subprocess.run([tmp_path / "env" / "bin" / "byoc", "--version"], capture_output=True, text=True, cwd=tmp_path)
+    command = [tmp_path / "env" / "bin" / "byoc", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert result.stdout.startswith("byoc "), result.stderr
 
 
@@ -70,3 +76,15 @@ def test_the_editable_installation_imports_every_module_of_this_tree():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/")
     assert result.returncode == 0, result.stderr
+
+
+def test_every_extra_names_packages_that_an_installation_can_find():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    extras = {name: text.split("\n") for name, text in config["options.extras_require"].items()}
+    assert set(extras) == {"opencl", "zig", "bench", "test", "docs", "all"}
+    own = {line.removeprefix("byoc[").removesuffix("]") for line in extras["all"] if line}
+    assert own == set(extras) - {"all"}
+    metadata = importlib.metadata.metadata("byoc")
+    assert set(metadata.get_all("Provides-Extra")) == set(extras)
+    assert metadata["License-Expression"] == "Apache-2.0"
