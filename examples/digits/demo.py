@@ -46,12 +46,13 @@ print(json.dumps({"seconds": seconds, "compiler_modules": compiler}))
 
 
 def run_elsewhere(artifact: pathlib.Path, images: np.ndarray) -> tuple[np.ndarray, dict[str, list]]:
-    """The probabilities and the times of 20 runs from a new process that loads *artifact*."""
+    """The probabilities and the times of 20 runs from a new process, in another folder, that loads *artifact*."""
+    artifact = artifact.resolve()
     inputs, outputs = artifact.with_suffix(".inputs.npy"), artifact.with_suffix(".outputs.npy")
     np.save(inputs, images)
     try:
         command = [sys.executable, "-c", LOAD_AND_RUN, str(artifact), str(inputs), str(outputs)]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True)
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, cwd=artifact.parent)
         return np.load(outputs), json.loads(answer.stdout)
     finally:
         inputs.unlink(missing_ok=True)
