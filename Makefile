@@ -1,6 +1,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# a machine without a C compiler gets one from the package index
+COMPILER := $(or $(filter environment,$(origin CC)),$(shell command -v cc || command -v gcc || command -v clang))
+COMMA := ,
+ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 .PHONY: demo test test-slow bench-partition clean
 
@@ -18,11 +22,11 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.demo: $(BIN)/python setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet -e ".[opencl]"
+	$(BIN)/python -m pip install --quiet -e ".[opencl$(ZIG)]"
 	touch $@
 
 $(VENV)/.test: $(BIN)/python setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet -e ".[test]"
+	$(BIN)/python -m pip install --quiet -e ".[test$(ZIG)]"
 	touch $@
 
 clean:
