@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from byoc.runtime.errors import DeviceError
-from byoc.runtime.opencl.pocl import name_processor
+from byoc.runtime.opencl.pocl import repair
 
 if TYPE_CHECKING:
     import pyopencl
@@ -27,7 +27,10 @@ _KIND_ORDER = ("gpu", "accelerator", "cpu", "other")
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What is known of a device: its index in :func:`list_devices`, names, versions, and hard limits (bytes, items)."""
+    """What is known of a device: its index in :func:`list_devices`, names, versions, and hard limits (bytes, items).
+
+    ``repair`` says what was mended before it could be used, and is empty for most.
+    """
 
     index: int
     name: str
@@ -39,9 +42,11 @@ class DeviceInfo:
     local_memory: int
     global_memory: int
     has_float64: bool
+    repair: str = ""
 
     def __str__(self) -> str:
-        return f"[{self.index}] {self.name} ({self.kind}; {self.platform}, driver {self.driver_version})"
+        about = f"[{self.index}] {self.name} ({self.kind}; {self.platform}, driver {self.driver_version})"
+        return f"{about}; {self.repair}" if self.repair else about
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,6 @@ def _open(selector: str) -> OpenDevice:
 @functools.cache
 def _context_of(cl: ModuleType, info: DeviceInfo, device: pyopencl.Device) -> OpenDevice:
     try:
-        name_processor(device)
         return OpenDevice(info, device, cl.Context([device]))
     except cl.Error as error:
         raise DeviceError(f"the OpenCL device {info.name!r} cannot be opened: {error}") from error
@@ -146,4 +150,5 @@ def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: p
         local_memory=int(device.local_mem_size),
         global_memory=int(device.global_mem_size),
         has_float64="cl_khr_fp64" in device.extensions.split(),
+        repair=repair(device),
     )

@@ -7,7 +7,8 @@ to, as the pointer after the target triple (``llvm_target_triplet``, ``llvm_cpu`
 that one pointer is set to the processor level of the x86-64 psABI that ``/proc/cpuinfo`` shows.
 
 Memory is read through ``/proc/self/mem``, which answers with an error where nothing is mapped, and nothing is written
-unless the triple and ``generic`` were both found just there.
+unless the triple and ``generic`` were both found just there. A repaired device says so wherever it is described
+(``byoc doctor``); ``BYOC_POCL_REPAIR=0`` leaves it as it is, and its builds then fail with clang's words.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     import pyopencl
 
 PLATFORM = "Portable Computing Language"
+SWITCH = "BYOC_POCL_REPAIR"
 _TRIPLE, _UNKNOWN = b"x86_64-", b"generic\0"
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _RECORD_BYTES = 1024
+_REPAIRED: dict[int, str | None] = {}  # device record -> the name that it was given
 # the psABI's levels from the highest: name, the flags of /proc/cpuinfo beyond the level below
 LEVELS = (
     ("x86-64-v4", ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")),
@@ -48,11 +51,19 @@ def processor_level(flags: Iterable[str]) -> str:
     return LEVELS[-1][0]
 
 
-def name_processor(device: pyopencl.Device) -> str | None:
-    """Give a PoCL device whose processor is ``generic`` a name that its compiler knows; the name, or None."""
-    if device.platform.name.strip() != PLATFORM or not Path("/proc/self/mem").exists():
-        return None
-    place = _place_of_name(device.int_ptr)
+def repair(device: pyopencl.Device) -> str:
+    """Repair a PoCL device that does not know its processor; what was done, for reports, or an empty text."""
+    if device.platform.name.strip() != PLATFORM or os.environ.get(SWITCH) == "0":
+        return ""
+    if device.int_ptr not in _REPAIRED and Path("/proc/self/mem").exists():
+        _REPAIRED[device.int_ptr] = _name_processor(device.int_ptr)
+    level = _REPAIRED.get(device.int_ptr)
+    return f"PoCL's compiler does not know this processor and builds for {level}" if level else ""
+
+
+def _name_processor(record: int) -> str | None:
+    """Give the device at *record* a name that its compiler knows, if it is ``generic``; the name, or None."""
+    place = _place_of_name(record)
     if place is None:
         return None
     level = processor_level(_cpu_flags())

@@ -263,3 +263,20 @@ def test_a_processor_has_the_highest_level_whose_flags_it_shows():
     flags = {level: [f for _, needed in pocl.LEVELS[k:] for f in needed] for k, (level, _) in enumerate(pocl.LEVELS)}
     assert all(pocl.processor_level(have) == level for level, have in flags.items())
     assert pocl.processor_level([*flags["x86-64-v2"], "avx512f"]) == "x86-64-v2"
+
+
+def test_only_a_pocl_device_is_repaired_and_only_unless_switched_off(monkeypatch):
+    class Fake:
+        int_ptr = 8
+
+        class platform:  # noqa: N801 - as pyopencl names it
+            name = "NVIDIA CUDA"
+
+    monkeypatch.setattr(pocl, "_name_processor", lambda record: "x86-64-v3")
+    monkeypatch.setattr(pocl, "_REPAIRED", {})
+    assert pocl.repair(Fake()) == ""
+    Fake.platform.name = pocl.PLATFORM
+    monkeypatch.setenv(pocl.SWITCH, "0")
+    assert pocl.repair(Fake()) == ""
+    monkeypatch.delenv(pocl.SWITCH)
+    assert pocl.repair(Fake()) == "PoCL's compiler does not know this processor and builds for x86-64-v3"
