@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc.runtime.errors import KernelError
 from byoc.runtime.kernels.newshape import resolve_newshape
 from byoc.runtime.kernels.registry import kernel
 
@@ -18,6 +19,19 @@ def reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: bool = Fa
 def dyn_reshape(data: np.ndarray, newshape: np.ndarray, *, allowzero: bool = False) -> np.ndarray:
     """The elements in a shape that an input holds."""
     return np.reshape(data, resolve_newshape(data.shape, [int(n) for n in newshape], allowzero))
+
+
+@kernel("match_shape")
+def match_shape(data: np.ndarray, *, shape: tuple[str, ...]) -> np.ndarray:
+    """The array itself; *shape* has a number, ``?name`` or ``?`` for each dimension. Raises KernelError for another."""
+    sizes: dict[str, int] = {}
+    fits = len(shape) == data.ndim
+    for wanted, size in zip(shape, data.shape, strict=False):
+        known = size if wanted == "?" else sizes.setdefault(wanted, size) if wanted[0] == "?" else int(wanted)
+        fits = fits and known == size
+    if not fits:
+        raise KernelError(f"match_shape: expected ({', '.join(shape)}), got {data.shape}")
+    return data.copy()
 
 
 @kernel("reshape_like")

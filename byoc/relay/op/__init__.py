@@ -78,6 +78,7 @@ from byoc.relay.op.elementwise import (
     tanh,
     trunc,
 )
+from byoc.relay.op.match_shape import match_shape
 from byoc.relay.op.ordering import (
     argsort,
     argwhere,
@@ -162,8 +163,8 @@ __all__ = [
     "expand_dims", "expm1", "floor", "floor_divide", "floor_mod", "full", "full_like", "gather", "gather_nd",
     "greater", "greater_equal", "isfinite", "isinf", "isnan", "layout_transform", "left_shift", "less",
     "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logsumexp", "max", "maximum", "mean", "mean_std", "mean_variance", "meshgrid", "min", "minimum", "mod",
-    "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot", "ones", "ones_like", "power", "prod",
+    "logsumexp", "match_shape", "max", "maximum", "mean", "mean_std", "mean_variance", "meshgrid", "min", "minimum",
+    "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot", "ones", "ones_like", "power", "prod",
     "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "reverse_sequence", "right_shift", "round",
     "rsqrt", "scatter_elements", "scatter_nd", "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "sort",
     "split", "sqrt", "squeeze", "stack", "std", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile",

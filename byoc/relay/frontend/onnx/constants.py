@@ -9,6 +9,7 @@ import numpy as np
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import const
+from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
@@ -42,7 +43,8 @@ def _constant_of_shape(node: OnnxNode) -> RelayExpr:
     value = const(fill.reshape(()))
     shape = node.value(0)
     if shape is None:
-        return relay.full(value, node[0], node.dtype(value))
+        filled, dims = relay.full(value, node[0], node.dtype(value)), node.services.dims(node[0])
+        return filled if dims is None else matched(node, filled, dims)
     sizes = [int(v) for v in shape.reshape(-1)]
     if min(sizes, default=0) < 0:
         raise node.error(f"a shape has no negative dimension, got {sizes}")
@@ -59,7 +61,9 @@ def _range(node: OnnxNode) -> RelayExpr:
         count = (float(limit) - float(start)) / float(delta)
         if count > MAX_ELEMENTS:
             raise node.error(f"{count:.0f} elements are more than the {MAX_ELEMENTS} that can be made when importing")
-    return relay.arange(node[0], node[1], node[2], dtype=node.dtype(node[0]))
+    numbers, dims = relay.arange(node[0], node[1], node[2], dtype=node.dtype(node[0])), node.services.dims(node[1])
+    counted = start is not None and delta is not None and float(start) == 0 and float(delta) == 1
+    return matched(node, numbers, dims) if counted and dims is not None else numbers
 
 
 @converter("EyeLike")

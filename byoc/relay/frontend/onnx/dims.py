@@ -52,6 +52,14 @@ def _size(node: OnnxNode, dim: Any, sources: Sequence[RelayExpr]) -> RelayExpr:
     raise node.error(f"the size {dim} is not known at run time either; fix it with shapes=")
 
 
+def matched(node: OnnxNode, data: RelayExpr, dims: Sequence[int | Any | None]) -> RelayExpr:
+    """*data*, whose dimensions are known to be *dims* (None or -1: not known), under their names where it has none."""
+    shape = node.shape(data)
+    known = [Any() if dim is None or dim == -1 else dim for dim in dims]
+    says_more = any(isinstance(a, Any) and not a.name and b != a for a, b in zip(shape, known, strict=True))
+    return relay.match_shape(data, known) if says_more else data
+
+
 def broadcast_dims(node: OnnxNode, left: Sequence[Dim], right: Sequence[Dim]) -> list[Dim]:
     """The shape to which two shapes are broadcast. Raises ImportModelError where they do not fit."""
     count = max(len(left), len(right))

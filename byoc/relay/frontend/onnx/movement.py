@@ -8,6 +8,7 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay.frontend.onnx.constants import MAX_ELEMENTS
+from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -179,7 +180,8 @@ def _trilu(node: OnnxNode) -> RelayExpr:
     diagonal = node.value(1) if node.optional(1) is not None else np.zeros((), np.int64)
     if isinstance(rows, Any) or isinstance(columns, Any) or diagonal is None:
         k = relay.const(diagonal.reshape(())) if diagonal is not None else relay.reshape(node[1], [])
-        distance = relay.subtract(relay.expand_dims(_counted(data, node.rank(data) - 1), 0), relay.expand_dims(_counted(data, node.rank(data) - 2), 1))
+        row, column = (_counted(node, data, node.rank(data) - back) for back in (2, 1))
+        distance = relay.subtract(relay.expand_dims(column, 0), relay.expand_dims(row, 1))
         mask = relay.greater_equal(distance, k) if upper else relay.less_equal(distance, k)
     else:
         if rows * columns > MAX_ELEMENTS:
@@ -189,7 +191,8 @@ def _trilu(node: OnnxNode) -> RelayExpr:
     return relay.where(mask, data, relay.zeros_like(data))
 
 
-def _counted(data: RelayExpr, axis: int) -> RelayExpr:
+def _counted(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
     """``0, 1, ...`` up to the size of a dimension of *data*."""
     size = relay.take(relay.shape_of(data, "int64"), relay.const(axis, "int64"))
-    return relay.arange(relay.const(0, "int64"), size, relay.const(1, "int64"), dtype="int64")
+    numbers = relay.arange(relay.const(0, "int64"), size, relay.const(1, "int64"), dtype="int64")
+    return matched(node, numbers, [node.shape(data)[axis]])

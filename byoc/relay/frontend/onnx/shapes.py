@@ -9,7 +9,7 @@ import numpy as np
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
-from byoc.relay.frontend.onnx.dims import reshaped
+from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -101,7 +101,7 @@ def _partly_known(node: OnnxNode, dims: list[object]) -> RelayExpr:
             unknown += 1
     if unknown + sum(d == -1 for d in dims) <= 1:
         return relay.reshape(node[0], spec)
-    return relay.reshape(node[0], node[1])
+    return matched(node, relay.reshape(node[0], node[1]), dims)  # type: ignore[arg-type]
 
 
 @converter("Flatten")
@@ -172,6 +172,9 @@ def _expand_dynamic(node: OnnxNode) -> RelayExpr:
     kind = node.dtype(node[0])
     dtype = "int8" if kind == "bool" else kind
     ones = relay.full(relay.const(1, dtype), node[1], dtype)
+    dims = node.services.dims(node[1])
+    if dims is not None:
+        ones = matched(node, ones, dims)
     data = relay.cast(node[0], dtype) if kind == "bool" else node[0]
     product = relay.multiply(data, ones)
     return relay.cast(product, kind) if kind == "bool" else product
