@@ -71,7 +71,7 @@ def _product(left: np.ndarray, right: np.ndarray, inputs: Sequence[str], output:
         a.reshape(*a.shape[:n], math.prod(a.shape[n : n + m]), inner),
         b.reshape(*b.shape[:n], inner, math.prod(b.shape[n + len(summed) :])),
     )
-    result = product.reshape(*product.shape[:n], *a.shape[n : n + m], *b.shape[n + len(summed) :])
+    result = product.reshape((*product.shape[:n], *a.shape[n : n + m], *b.shape[n + len(summed) :]))
     order = [*batch, *rows, *columns]
     return np.transpose(result, [order.index(c) for c in output])
 
