@@ -15,6 +15,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from byoc.runtime.errors import DeviceError
+from byoc.runtime.opencl.linker import provide_linker
+from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
 from byoc.runtime.opencl.pocl import repair
 
 if TYPE_CHECKING:
@@ -86,6 +88,8 @@ def _open(selector: str) -> OpenDevice:
 
 @functools.cache
 def _context_of(cl: ModuleType, info: DeviceInfo, device: pyopencl.Device) -> OpenDevice:
+    if info.platform == POCL_PLATFORM:
+        provide_linker()
     try:
         return OpenDevice(info, device, cl.Context([device]))
     except cl.Error as error:
