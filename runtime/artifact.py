@@ -16,9 +16,10 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from byoc.runtime.errors import ArtifactError, UserError
 
@@ -49,19 +50,26 @@ def write_artifact(path: Path, manifest: Mapping[str, object], members: Mapping[
         **manifest,
         "members": {n: {"sha256": hashlib.sha256(d).hexdigest(), "bytes": len(d)} for n, d in members.items()},
     }
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in {MANIFEST: json.dumps(full, indent=1).encode(), **members}.items():
+    content = {MANIFEST: json.dumps(full, indent=1).encode(), **members}
+    return replace_file(path, lambda file: _write_zip(file, content))
+
+
+def _write_zip(file: BinaryIO, content: Mapping[str, bytes]) -> None:
+    """The members one after another, each stored at a multiple of the alignment."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in content.items():
             info = zipfile.ZipInfo(name, _EPOCH)
             info.external_attr = 0o644 << 16
-            padding = -(buffer.tell() + _LOCAL_HEADER + len(name.encode()) + 4) % ALIGNMENT
+            padding = -(file.tell() + _LOCAL_HEADER + len(name.encode()) + 4) % ALIGNMENT
             info.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
             archive.writestr(info, data)
-    return replace_file(path, buffer.getvalue())
 
 
-def replace_file(path: Path, data: bytes) -> Path:
-    """Write *data* to *path* whole or not at all: beside it first, then renamed. Raises UserError when that fails."""
+def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> Path:
+    """Let *write* fill the file at *path* whole or not at all: beside it first, then renamed.
+
+    Raises UserError when that fails.
+    """
     if path.is_dir():
         raise UserError(f"{path}: this is a folder; give the name of a file")
     try:
@@ -70,7 +78,7 @@ def replace_file(path: Path, data: bytes) -> Path:
         raise UserError(f"{path}: the folder cannot be written ({error.strerror}); choose another") from error
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            write(file)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except OSError as error:

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         seconds = [_timed(library, inputs)[1] for _ in range(arguments.repeat)]
     named = {spec.name: value for spec, value in zip(library.outputs, outputs, strict=True)}
     if arguments.output:
-        replace_file(Path(arguments.output), npz_bytes(named))
+        replace_file(Path(arguments.output), lambda file: file.write(npz_bytes(named)))
     rows = [describe(name, value) for name, value in named.items()]
     median = statistics.median(seconds) * 1e3
     data = {"outputs": rows, "first_ms": first * 1e3, "median_ms": median, "runs": arguments.repeat}
