@@ -50,12 +50,16 @@ class StatementWriter:
 
     def _bind_shared(self, value: PrimExpr) -> str:
         """The text of *value* after declaring what it uses more than once."""
-        for node in shared_nodes(value):
+        shared = shared_nodes(value)
+        for node in shared:
             name = self.exprs.names.fresh("t")
             text = self.exprs.text(node)
             self.writer.line(f"const {self.exprs.language.types[node.dtype]} {name} = {text};")
             self.exprs.bound[id(node)] = name
-        return self.exprs.text(value)
+        text = self.exprs.text(value)
+        for node in shared:  # the variables end with their block, and another node may get the same id
+            del self.exprs.bound[id(node)]
+        return text
 
     def let(self, stmt: Let) -> None:
         name = self.exprs.names(stmt.index, stmt.index.name)
