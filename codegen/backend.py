@@ -27,9 +27,11 @@ from byoc.ir.op import Cost, Op
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location, register_func
 from byoc.ir.span import span_names
 from byoc.relay.dataflow_pattern import DFPattern
-from byoc.relay.expr import Call, Function
+from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES, get_pattern_table
+from byoc.relay.traverse import post_order
 from byoc.runtime.module import Module
+from byoc.runtime.ndarray import NDArray, from_any
 
 
 @dataclass(frozen=True)
@@ -266,4 +268,20 @@ class RelayStyleBackend(Backend):
         return refuse(call, "predicate", f"the predicate target.{self.name} refused it")
 
     def compile(self, function: Function, options: Mapping[str, object]) -> Module:
-        return GLOBAL_FUNCTIONS[f"relay.ext.{self.name}"](function.without_attr("Compiler"))  # type: ignore[return-value]
+        """The module that ``relay.ext.<name>`` gives, with the constants that it asks for by Relay's names."""
+        compiler = GLOBAL_FUNCTIONS[f"relay.ext.{self.name}"]
+        module: Module = compiler(function.without_attr("Compiler"))  # type: ignore[assignment]
+        if isinstance(module, Module) and any(module.constants().values()):
+            given: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
+            module.constant_arrays = {**self._constants(function), **given}  # type: ignore[attr-defined]
+        return module
+
+    def _constants(self, function: Function) -> dict[str, NDArray]:
+        """Constants by name: from ``relay.ext.<name>.constant_updater``, else ``<symbol>_const_<i>`` in post-order."""
+        symbol = str(function.attrs["global_symbol"])
+        updater = GLOBAL_FUNCTIONS.get(f"relay.ext.{self.name}.constant_updater")
+        if updater is not None:
+            named: Mapping[str, object] = updater(function, symbol)  # type: ignore[assignment]
+            return {str(name): NDArray(from_any(value)) for name, value in named.items()}
+        constants = [node for node in post_order(function) if isinstance(node, Constant)]
+        return {f"{symbol}_const_{k}": constant.data for k, constant in enumerate(constants)}
