@@ -17,6 +17,7 @@ from byoc.ir.types import TensorType, TupleType
 from byoc.relay.analysis.type_infer import infer_function
 from byoc.relay.expr import Call, Function
 from byoc.runtime.json.module import JsonModule
+from byoc.runtime.json.table import get_table
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.module import Module
 
@@ -77,7 +78,7 @@ def compile_functions(
     """One JsonModule with all *functions* by symbol; its constants are in ``constant_arrays``."""
     graphs, signatures, constants = {}, [], {}
     for symbol, function in functions.items():
-        serializer = JSONSerializer(symbol, composite_attributes)
+        serializer = JSONSerializer(symbol, composite_attributes, get_table(table).__contains__)
         graphs[symbol] = serializer.serialize(infer_function(function))
         signatures.append(signature_of(symbol, function, serializer.constants))
         constants.update(serializer.constants)

@@ -2,7 +2,8 @@
 
 ``{"symbol", "nodes", "arg_nodes", "heads", "node_row_ptr"}``: parameters first, then constants and calls in post-order.
 Tuples and projections make no node: entries are flattened. A call of a composite function is one ``kernel`` node
-named after it, its body is not entered; calls of other inline functions are entered. Constants are named
+named after it, its body is not entered (unless the engine has no kernel for it); calls of other inline functions are
+entered. Constants are named
 ``<symbol>_const_<i>`` in the order in which they are met. The schema is ``schema.json`` beside this file.
 """
 
@@ -38,13 +39,20 @@ def no_attributes(composite: Function) -> Mapping[str, object]:
 class JSONSerializer:
     """Serialises one function; a vendor gives *composite_attributes* to tell its engine what a composite holds.
 
-    Raises CompileError for an expression that has no place in a graph (control flow, closures).
+    The body of a composite for which *has_kernel* is false is entered instead. Raises CompileError for an expression
+    that has no place in a graph (control flow, closures).
     """
 
-    def __init__(self, symbol: str, composite_attributes: CompositeAttributes = no_attributes):
+    def __init__(
+        self,
+        symbol: str,
+        composite_attributes: CompositeAttributes = no_attributes,
+        has_kernel: Callable[[str], bool] = lambda name: True,
+    ):
         self.symbol = symbol
         self.constants: dict[str, NDArray] = {}
         self._composite_attributes = composite_attributes
+        self._has_kernel = has_kernel
         self._nodes: list[dict[str, object]] = []
         self._row_ptr = [0]
         self._entries: dict[RelayExpr, list[Entry]] = {}
@@ -103,7 +111,7 @@ class JSONSerializer:
             return self._add("kernel", call.op.name, call.checked_type, inputs, attrs)
         if not isinstance(call.op, Function):
             raise CompileError(f"{self.symbol}: only operators and inline functions can be called in a JSON graph")
-        if "Composite" in call.op.attrs:
+        if "Composite" in call.op.attrs and self._has_kernel(str(call.op.attrs["Composite"])):
             pattern = {"PartitionedFromPattern": call.op.attrs.get("PartitionedFromPattern", "")}
             attrs = {**pattern, **self._composite_attributes(call.op)}
             return self._add("kernel", str(call.op.attrs["Composite"]), call.checked_type, inputs, attrs)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from byoc.runtime.errors import KernelError
 from byoc.runtime.kernels import get_kernel
-from byoc.runtime.kernels.registry import Kernel, KernelFunction
+from byoc.runtime.kernels.registry import KERNELS, Kernel, KernelFunction
 
 TABLES: dict[str, KernelTable] = {}
 
@@ -40,6 +40,9 @@ class KernelTable:
             return function
 
         return register
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kernels or (self.fallback and name in KERNELS)
 
     def __getitem__(self, name: str) -> Kernel:
         if name in self._kernels:
