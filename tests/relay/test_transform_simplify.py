@@ -37,6 +37,7 @@ GONE = {
     "a concatenation of one": lambda: relay.concatenate([X], 1),
     "a slice of everything": lambda: relay.strided_slice(X, [0, 0, 0], [2, 3, 4]),
     "tiling once": lambda: relay.tile(X, (1, 1, 1)),
+    "to the power of one": lambda: relay.power(X, relay.const(1.0)),
     "a field of a tuple": lambda: relay.TupleGetItem(relay.Tuple([relay.exp(X), X]), 1),
     "expand and squeeze": lambda: relay.squeeze(relay.expand_dims(X, 1), [1]),
 }
@@ -54,6 +55,9 @@ KEPT = {
     "plus a zero that enlarges": (lambda: relay.add(X, relay.const(np.zeros((5, 2, 3, 4), "float32"))), "add"),
     "times a one that enlarges": (lambda: relay.multiply(X, relay.const(np.ones((2, 1, 1, 1), "float32"))), "multiply"),
     "a real transpose": (lambda: relay.transpose(X, (2, 1, 0)), "transpose"),
+    "a square root as a power": (lambda: relay.power(X, relay.const(0.5)), "power"),
+    "powers that differ": (lambda: relay.power(X, relay.const(np.array([1, 2, 2, 2], "float32"))), "power"),
+    "a square that enlarges": (lambda: relay.power(X, relay.const(np.full((2, 1, 1, 1), 2, "float32"))), "power"),
     "a narrowing cast": (lambda: relay.cast(relay.cast(X, "int8"), "float32"), "cast"),
 }
 
@@ -62,6 +66,12 @@ KEPT = {
 def test_what_changes_something_stays(name):
     make, op = KEPT[name]
     assert op in calls_of(simplified(make()))
+
+
+@pytest.mark.parametrize("exponent, products", [(2.0, 1), (3.0, 2)])
+def test_a_small_whole_power_is_a_product(exponent, products):
+    main = simplified(relay.power(X, relay.const(exponent)))
+    assert calls_of(main) == ["multiply"] * products
 
 
 def test_a_same_looking_shape_of_unknown_sizes_is_not_taken_for_the_same():

