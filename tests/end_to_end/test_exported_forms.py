@@ -146,7 +146,9 @@ def triangles() -> tuple:
     return nodes, inputs, [("upper", "f32"), ("lower", "f32"), ("free", "f32")], {"k": np.array(-1, "int64")}
 
 
-def resizes(mode: str, coordinates: str, nearest: str = "round_prefer_floor", small: float = 0.7) -> Callable[[], tuple]:
+def resizes(
+    mode: str, coordinates: str, nearest: str = "round_prefer_floor", small: float = 0.7
+) -> Callable[[], tuple]:
     def build() -> tuple:
         attrs = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
         nodes = [
