@@ -99,9 +99,10 @@ def _arrow(source: tuple[int, int], sink: tuple[int, int]) -> str:
     x1, y1 = source[0] + WIDTH // 2, source[1] + HEIGHT
     x2, y2 = sink[0] + WIDTH // 2, sink[1]
     bend = (y2 - y1) // 2
+    around = WIDTH * 3 // 4 if y2 - y1 > GAP_Y and abs(x2 - x1) < WIDTH else 0  # past the boxes of the layers between
     return (
-        f'<path d="M{x1} {y1}C{x1} {y1 + bend} {x2} {y2 - bend} {x2} {y2}" fill="none" stroke="#555" '
-        'marker-end="url(#tip)"/>'
+        f'<path d="M{x1} {y1}C{x1 + around} {y1 + bend} {x2 + around} {y2 - bend} {x2} {y2}" fill="none" '
+        'stroke="#555" marker-end="url(#tip)"/>'
     )
 
 
