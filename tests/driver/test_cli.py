@@ -26,6 +26,11 @@ def artifact(tmp_path_factory):
     return library.save(tmp_path_factory.mktemp("artifact") / "digits.byoc")
 
 
+@pytest.fixture(autouse=True)
+def no_tracebacks(monkeypatch):
+    monkeypatch.delenv("BYOC_DEBUG", raising=False)
+
+
 def run(capsys, *argv):
     """Exit code, standard output, standard error."""
     code = main([str(a) for a in argv])
