@@ -141,10 +141,15 @@ class DsoModule(Module):
 
 def _open(library: bytes, symbols: Sequence[str]) -> object:
     """The library loaded from a private file that is removed when the process ends."""
-    handle, path = tempfile.mkstemp(prefix="byoc_", suffix=".so")
-    with os.fdopen(handle, "wb") as file:
-        file.write(library)
-    atexit.register(_remove, path)
+    try:
+        handle, path = tempfile.mkstemp(prefix="byoc_", suffix=".so")
+        atexit.register(_remove, path)
+        with os.fdopen(handle, "wb") as file:
+            file.write(library)
+    except OSError as error:
+        raise UnavailableError(
+            f"the folder for temporary files cannot be written ({error.strerror}): name another with TMPDIR"
+        ) from error
     ffi = cffi.FFI()
     ffi.cdef("".join(_DECLARATIONS.format(symbol=s) for s in symbols))
     try:

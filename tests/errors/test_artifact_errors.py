@@ -229,6 +229,16 @@ def _members(path):
     return {name.split("/", 2)[2]: data for name, data in found.items() if name.startswith("modules/0_opencl/")}
 
 
+def test_a_folder_for_temporary_files_that_cannot_be_written_is_named(original, monkeypatch):
+    def denied(*args, **kwargs):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    library = byoc.runtime.load(original)
+    monkeypatch.setattr(artifacts.tempfile, "mkstemp", denied)
+    with pytest.raises(UnavailableError, match=r"temporary files cannot be written \(Read-only file system\): name an"):
+        library(IMAGE)
+
+
 def test_a_folder_that_is_missing_or_a_name_that_is_a_folder_is_refused(original, tmp_path):
     library = byoc.runtime.load(original)
     with pytest.raises(UserError, match=r"no/m\.byoc: the folder cannot be written \(No such file or directory\)"):
