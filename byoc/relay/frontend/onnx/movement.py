@@ -120,7 +120,8 @@ def _slice_dynamic(node: OnnxNode) -> RelayExpr:
     begin = _full_rank(node, node[1], axes, rank, 0)
     end = _full_rank(node, node[2], axes, rank, INT32_MAX)
     strides = [steps[axes.index(axis)] if axis in axes else 1 for axis in range(rank)]
-    return relay.strided_slice(node[0], begin, end, relay.const(np.array(strides, "int64")))
+    cut = relay.strided_slice(node[0], begin, end, relay.const(np.array(strides, "int64")))
+    return matched(node, cut, [None if axis in axes else size for axis, size in enumerate(node.shape(node[0]))])
 
 
 def _full_rank(node: OnnxNode, bounds: RelayExpr, axes: list[int], rank: int, default: int) -> RelayExpr:
