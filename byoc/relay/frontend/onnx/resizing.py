@@ -22,7 +22,7 @@ from byoc.relay.frontend.onnx.interpolation import (
 )
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
-from byoc.relay.frontend.onnx.run_time_resizing import by_scale, by_size, resized_at_run_time
+from byoc.relay.frontend.onnx.run_time_resizing import by_scale, by_size, needs_known_sizes, resized_at_run_time
 
 MAX_WEIGHTS = 1 << 26  # of one axis: a larger matrix is a damaged model, not a picture
 
@@ -163,8 +163,9 @@ def _resize_dynamic(node: OnnxNode, sampling: Sampling) -> RelayExpr:
     sizes = node.optional(3) if scales is None else None
     if (scales is None) == (sizes is None):
         raise node.error("needs either scales or sizes")
-    if sizes is not None and node.attrs.string("keep_aspect_ratio_policy", "stretch") != "stretch":
-        node.static_dims(node[0], "keep_aspect_ratio_policy")
+    if needs_known_sizes(sampling) or node.attrs.string("keep_aspect_ratio_policy", "stretch") != "stretch":
+        node.static_dims(node[0], "antialias, exclude_outside, tf_crop_and_resize or keep_aspect_ratio_policy")
+        node.known(3, "sizes")
     count = len(scales) if scales is not None else node.shape(sizes)[0]  # type: ignore[arg-type]
     if count != len(chosen) or (scales is not None and min(scales, default=1) <= 0):
         raise node.error(f"{len(chosen)} axes are resized, which need as many positive numbers, got {scales or count}")

@@ -108,13 +108,13 @@ def _linear(t: RelayExpr, a: float) -> list[tuple[int, RelayExpr]]:
 _WEIGHTS: dict[str, Callable[[RelayExpr, float], list[tuple[int, RelayExpr]]]] = {"linear": _linear, "cubic": _cubic}
 
 
+def needs_known_sizes(sampling: Sampling) -> bool:
+    """True for what :func:`resized_at_run_time` cannot do: antialias, exclude_outside, tf_crop_and_resize."""
+    return sampling.coordinates not in _COORDINATES or sampling.antialias or sampling.exclude_outside
+
+
 def resized_at_run_time(node: OnnxNode, data: RelayExpr, axis: RunTimeAxis, sampling: Sampling) -> RelayExpr:
-    """*data* with one axis resized. Raises ImportModelError for a sampling that needs known sizes."""
-    if sampling.coordinates not in _COORDINATES or sampling.antialias or sampling.exclude_outside:
-        raise node.error(
-            "antialias, exclude_outside and tf_crop_and_resize need a static shape, "
-            f"got {node.type_of(node[0])}; fix the sizes with shapes="
-        )
+    """*data* with one axis resized by a *sampling* that does not need known sizes."""
     x = relay.arange(f64(0), axis.new, f64(1), dtype="float64")
     place = _COORDINATES[sampling.coordinates](x, axis)
     if sampling.mode == "nearest":
