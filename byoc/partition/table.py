@@ -29,7 +29,8 @@ def plan_table(plan: Plan) -> str:
         if any(region.dynamic for region in plan.regions):
             lines.append("* sizes known only at run time count as 1")
     if plan.host:
-        lines += ["", "on the host:", *_host_lines(plan)]
+        alone = "" if plan.targets else " (no other target was asked)"
+        lines += ["", f"on the host{alone}:", *_host_lines(plan)]
     lines += [f"note: {note}" for note in plan.notes]
     return "\n".join(lines)
 
@@ -76,5 +77,5 @@ def _host_lines(plan: Plan) -> list[str]:
         count = counts[operator, why]
         where = ", ".join(nodes[:SHOWN_NODES]) + (", …" if len(nodes) > SHOWN_NODES else "")
         lines.append(f"  {operator}{f' x{count}' if count > 1 else ''}{f' ({where})' if where else ''}")
-        lines += [f"    {sentence}" for sentence in why] or ["    no target was asked"]
+        lines += [f"    {sentence}" for sentence in why]
     return lines
