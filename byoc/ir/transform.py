@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.errors import UserError
+from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
 from byoc.ir.registry import Registry
 
@@ -141,7 +142,8 @@ class Pass:
             return mod
         for instrument in ctx.instruments:
             instrument.run_before_pass(mod, self.info)
-        result = self.transform_module(mod, ctx)
+        with paused_collector():
+            result = self.transform_module(mod, ctx)
         for instrument in ctx.instruments:
             instrument.run_after_pass(result, self.info)
         return result

@@ -67,13 +67,15 @@ class Call(ExprWithOp):
         type_args: Sequence[Type] | None = None,
         span: AnySpan | None = None,
     ):
-        super().__init__(span)
-        self.op = _check(op, "the callee of a call")
+        self.span = span  # as RelayExpr.__init__ does: calls are made by the million
+        self._checked_type = None
+        self.op = op if isinstance(op, RelayExpr) else _check(op, "the callee of a call")
         self.args = tuple(args)
         for arg in self.args:
-            _check(arg, f"an argument of {op.name if isinstance(op, Op) else 'a call'}")
+            if not isinstance(arg, RelayExpr):
+                _check(arg, f"an argument of {op.name if isinstance(op, Op) else 'a call'}")
         self.attrs = attrs
-        self.type_args = tuple(type_args or ())
+        self.type_args = tuple(type_args) if type_args else ()
 
 
 class Tuple(RelayExpr):

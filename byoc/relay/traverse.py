@@ -7,6 +7,7 @@ no recursion. Let-chains count as nested expressions and are walked the same way
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import is_
 
 from byoc.errors import InternalError
 from byoc.ir.expr import GlobalVar, RelayExpr
@@ -70,6 +71,8 @@ REBUILD: dict[type, Rebuild] = {
 
 def children(expr: RelayExpr) -> Sequence[RelayExpr]:
     """The sub-expressions of *expr* in evaluation order; the operator of a call is not one, a callee function is."""
+    if type(expr) is Call and type(expr.op) is Op:  # what nearly every node is
+        return expr.args
     try:
         return CHILDREN[type(expr)](expr)
     except KeyError:
@@ -79,7 +82,9 @@ def children(expr: RelayExpr) -> Sequence[RelayExpr]:
 def rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayExpr:
     """*expr* over *new_children*: the node itself when nothing changed, else a copy with its span and no type."""
     old = children(expr)
-    if all(a is b for a, b in zip(old, new_children, strict=True)):
+    if len(old) != len(new_children):
+        raise InternalError(f"a {type(expr).__name__} has {len(old)} sub-expressions, got {len(new_children)}")
+    if all(map(is_, old, new_children)):
         return expr
     return REBUILD[type(expr)](expr, new_children)
 
@@ -91,18 +96,20 @@ def dataflow_children(expr: RelayExpr) -> Sequence[RelayExpr]:
 
 def post_order(root: RelayExpr, children_of: Children = children) -> Iterator[RelayExpr]:
     """Each node under *root* once, its sub-expressions first; deterministic, and without recursion."""
-    done: set[RelayExpr] = {root}
-    stack: list[tuple[RelayExpr, Iterator[RelayExpr]]] = [(root, iter(children_of(root)))]
+    seen: set[RelayExpr] = set()
+    stack: list[RelayExpr | None] = [root]
     while stack:
-        node, pending = stack[-1]
-        for child in pending:
-            if child not in done:
-                done.add(child)
-                stack.append((child, iter(children_of(child))))
-                break
-        else:
-            stack.pop()
-            yield node
+        node = stack.pop()
+        if node is None:  # stands above a node whose sub-expressions are done
+            yield stack.pop()  # type: ignore[misc]
+        elif node not in seen:
+            seen.add(node)
+            inner = children_of(node)
+            if inner:
+                stack += (node, None)
+                stack += inner[::-1]
+            else:
+                yield node
 
 
 def rewrite(

@@ -24,7 +24,13 @@ def keep_type(before: RelayExpr, after: RelayExpr) -> RelayExpr:
 
 def typed_rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayExpr:
     """*expr* over *new_children* that mean the same, with its span and its type."""
-    return keep_type(expr, rebuild(expr, new_children))
+    after = rebuild(expr, new_children)
+    if after is not expr and expr._checked_type is not None:
+        for child in new_children:
+            if child._checked_type is None:
+                return after
+        after._checked_type = expr._checked_type
+    return after
 
 
 def typed_function(func: Function) -> Function:
