@@ -1,8 +1,8 @@
-"""The ``blas`` backend: matrix products and convolutions by a library of kernels, called from a JSON graph.
+"""The ``blas`` backend: matrix products by a library of kernels, called from a JSON graph.
 
 An example of the shortest way to bring a kernel library: a table of kernels in the convention of
 ``byoc.runtime.kernels``, a pattern table that names what the library fuses, and constraints. numpy's BLAS plays the
-library. ``import byoc.contrib.blas`` registers it; an installed package would use the entry point ``byoc.backends``.
+library. It is found by the entry point ``byoc.backends``, as an installed package of a vendor would be.
 """
 
 from __future__ import annotations

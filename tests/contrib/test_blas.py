@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import byoc
-import byoc.contrib.blas  # registers the backend
 from byoc import relay
 from byoc.partition.plan import Plan
 from byoc.relay.interpreter import evaluate

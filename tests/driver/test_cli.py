@@ -75,7 +75,7 @@ def test_compile_says_which_host_functions_run_on_numpy_kernels():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-t", "nosuch"], "no backend is called 'nosuch'; known: c, json, opencl"),
+        (["-t", "nosuch"], "no backend is called 'nosuch'; known: blas, c, json, opencl"),
         (["-t", "json", "-t", "json"], "a target is named twice in json, json"),
         (["-t", "json,,c"], "a name is empty"),
         (["-t", "host,json"], '"host" must be the last target'),
