@@ -30,8 +30,11 @@ class Attrs:
     """The root of all attribute classes: subclass it as a frozen dataclass with one field per attribute."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, freeze(getattr(self, field.name)))
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            frozen = freeze(value)
+            if frozen is not value:
+                object.__setattr__(self, name, frozen)
 
     def keys(self) -> tuple[str, ...]:
         """The names of the attributes, in the order of their declaration."""

@@ -12,8 +12,8 @@ from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Function
-from byoc.relay.op.annotation import compiler_of, is_begin, is_end
-from byoc.relay.traverse import children, dataflow_children, post_order
+from byoc.relay.op.annotation import BEGIN, END, compiler_of, is_begin, is_end
+from byoc.relay.traverse import children, post_order
 
 
 class AnnotatedRegion:
@@ -76,7 +76,8 @@ class AnnotatedRegionSet:
         self._of: dict[RelayExpr, AnnotatedRegion] = {}
         self._merged: dict[AnnotatedRegion, AnnotatedRegion] = {}
         self._count = 0
-        for node in post_order(expr, _enclosed):
+        self.nodes: list[RelayExpr] = list(post_order(expr, open_children))  # in the order of visiting
+        for node in self.nodes:
             self._visit(node)
 
     def get_region(self, expr: RelayExpr) -> AnnotatedRegion | None:
@@ -99,18 +100,22 @@ class AnnotatedRegionSet:
         return top
 
     def _visit(self, node: RelayExpr) -> None:
-        if is_begin(node):
-            region = AnnotatedRegion(self._count, compiler_of(node))  # type: ignore[arg-type]
+        if type(node) is not Call:
+            inner = () if isinstance(node, Function) else children(node)
+            if inner:
+                self._join_arguments(node, inner)
+        elif node.op is BEGIN:
+            region = AnnotatedRegion(self._count, compiler_of(node))
             self._count += 1
             self._regions[region.id] = region
             self._put(node, region)
-        elif is_end(node):
-            inside = self.get_region(node.args[0])  # type: ignore[attr-defined]
+        elif node.op is END:
+            inside = self.get_region(node.args[0])
             if inside is None:
                 raise PartitionError(f"Cannot find the corresponding region for end annotation{_where(node)}")
             self._put(node, inside)
-        elif not isinstance(node, Function):
-            self._join_arguments(node, node.args if isinstance(node, Call) else children(node))
+        elif node.args:
+            self._join_arguments(node, node.args)
 
     def _put(self, node: RelayExpr, region: AnnotatedRegion) -> None:
         region.add(node)
@@ -140,9 +145,9 @@ class AnnotatedRegionSet:
         self._put(node, first)
 
 
-def _enclosed(expr: RelayExpr) -> Sequence[RelayExpr]:
-    """Composites are whole: what is in them is in no region by itself."""
-    return dataflow_children(expr) if isinstance(expr, Function) and "Composite" in expr.attrs else children(expr)
+def open_children(expr: RelayExpr) -> Sequence[RelayExpr]:
+    """The sub-expressions of *expr*, but none of a composite: it is one operator."""
+    return () if type(expr) is Function and "Composite" in expr.attrs else children(expr)
 
 
 def _where(node: RelayExpr) -> str:

@@ -8,18 +8,10 @@ no part of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from byoc.ir.expr import RelayExpr
 from byoc.relay.analysis.ancestor_tree import AncestorTree
-from byoc.relay.analysis.annotated_regions import AnnotatedRegion, AnnotatedRegionSet
+from byoc.relay.analysis.annotated_regions import AnnotatedRegion, AnnotatedRegionSet, open_children
 from byoc.relay.expr import Function, If, Let, Var
-from byoc.relay.traverse import children, post_order
-
-
-def open_children(expr: RelayExpr) -> Sequence[RelayExpr]:
-    """The sub-expressions of *expr*, but none of a composite: it is one operator."""
-    return () if type(expr) is Function and "Composite" in expr.attrs else children(expr)
 
 
 class RegionGraph:
@@ -27,23 +19,23 @@ class RegionGraph:
 
     def __init__(self, func: Function):
         self.regions = AnnotatedRegionSet(func)
-        self.nodes = list(post_order(func, open_children))
+        self.nodes = self.regions.nodes
         self.unit_of: dict[RelayExpr, int] = {}
         self.region: list[AnnotatedRegion | None] = []
         self.first: list[RelayExpr] = []
-        numbers: dict[AnnotatedRegion, int] = {}
+        self._of_region: dict[AnnotatedRegion, list[RelayExpr]] = {}
         for node in self.nodes:
             region = self.regions.get_region(node)
-            unit = numbers.setdefault(region, len(self.region)) if region is not None else len(self.region)
-            if unit == len(self.region):
-                self.region.append(region)
-                self.first.append(node)
-            self.unit_of[node] = unit
-        self._of_region: dict[AnnotatedRegion, list[RelayExpr]] = {region: [] for region in numbers}
-        for node in self.nodes:
-            owner = self.region[self.unit_of[node]]
-            if owner is not None:
-                self._of_region[owner].append(node)
+            members = self._of_region.get(region) if region is not None else None
+            if members is not None:
+                self.unit_of[node] = self.unit_of[members[0]]
+                members.append(node)
+                continue
+            self.unit_of[node] = len(self.region)
+            self.region.append(region)
+            self.first.append(node)
+            if region is not None:
+                self._of_region[region] = [node]
         self.parents = self._collect_parents()
 
     def region_nodes(self, region: AnnotatedRegion) -> list[RelayExpr]:
@@ -53,11 +45,12 @@ class RegionGraph:
     def _collect_parents(self) -> list[list[int]]:
         parents: list[dict[int, None]] = [{} for _ in self.region]
         bound = {n.variable: n.value for n in self.nodes if isinstance(n, Let) and not isinstance(n.value, Function)}
+        unit_of = self.unit_of
         for node in self.nodes:
-            unit = self.unit_of[node]
-            needed = (bound[node],) if isinstance(node, Var) and node in bound else open_children(node)
+            unit = unit_of[node]
+            needed = (bound[node],) if type(node) is Var and node in bound else open_children(node)
             for child in needed:
-                other = self.unit_of[child]
+                other = unit_of[child]
                 if other != unit:
                     parents[unit][other] = None
         return [list(found) for found in parents]
@@ -67,23 +60,19 @@ class RegionGraph:
         state = bytearray(len(self.region))  # 0 new, 1 open, 2 done
         done: list[int] = []
         for start in range(len(self.region)):
-            if state[start]:
-                continue
-            state[start] = 1
-            path: list[tuple[int, Iterator[int]]] = [(start, iter(self.parents[start]))]
-            while path:
-                unit, pending = path[-1]
-                parent = next((p for p in pending if state[p] != 2), None)
-                if parent is None:
-                    state[unit] = 2
-                    done.append(unit)
-                    path.pop()
-                elif state[parent] == 1:
-                    units = [u for u, _ in path]
-                    return done, units[units.index(parent):]
-                else:
-                    state[parent] = 1
-                    path.append((parent, iter(self.parents[parent])))
+            stack = [start]  # ~u stands for the end of unit u, above which its parents are
+            while stack:
+                unit = stack.pop()
+                if unit < 0:
+                    state[~unit] = 2
+                    done.append(~unit)
+                elif state[unit] == 0:
+                    state[unit] = 1
+                    stack.append(~unit)
+                    stack += self.parents[unit][::-1]
+                elif state[unit] == 1:
+                    path = [~u for u in stack if u < 0]
+                    return done, path[path.index(unit):]
         return done, []
 
     def scopes(self) -> list[int]:
@@ -97,10 +86,13 @@ class RegionGraph:
             here = scope.setdefault(node, 0)
             inner = _SCOPED.get(type(node), ())
             for child in open_children(node):
-                opened = any(child is getattr(node, name) for name in inner)
+                opened = inner and any(child is getattr(node, name) for name in inner)
                 seen_from = tree.add(here) if opened else here
                 known = scope.get(child)
-                scope[child] = seen_from if known is None else tree.common_ancestor(known, seen_from)
+                if known is None:
+                    scope[child] = seen_from
+                elif known != seen_from:
+                    scope[child] = tree.common_ancestor(known, seen_from)
         return [scope[node] for node in self.first]
 
 

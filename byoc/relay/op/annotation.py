@@ -6,6 +6,7 @@ compute nothing; ``PartitionGraph`` makes functions of what they enclose.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,9 +50,14 @@ def compiler_end(data: RelayExpr, compiler: str) -> Call:
 
 
 def _annotation(op: Op, data: RelayExpr, compiler: str) -> Call:
-    call = Call(op, [data], CompilerAttrs(compiler), span=data.span)
+    call = Call(op, (data,), _attrs_of(compiler), span=data.span)
     call._checked_type = data._checked_type
     return call
+
+
+@functools.cache
+def _attrs_of(compiler: str) -> CompilerAttrs:
+    return CompilerAttrs(compiler)
 
 
 def is_begin(expr: RelayExpr) -> bool:

@@ -18,7 +18,7 @@ from byoc.relay.analysis.region_graph import RegionGraph, open_children
 from byoc.relay.expr import Function
 from byoc.relay.op.annotation import is_begin, is_end
 from byoc.relay.transform.infer_type import FunctionPass
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.typed_rewrite import typed_rebuild
 
 
 def MergeCompilerRegions() -> FunctionPass:  # noqa: N802 - Relay's name
@@ -41,15 +41,15 @@ def merge_regions(func: Function) -> Function:
     merger = _Merger(graph)
     unit_of = graph.unit_of
 
-    def remove_inner(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-        if not is_begin(before) or not is_end(before.args[0]):  # type: ignore[attr-defined]
-            return after
-        end = before.args[0]  # type: ignore[attr-defined]
-        if merger.find(unit_of[before]) != merger.find(unit_of[end]):
-            return after
-        return after.args[0].args[0]  # type: ignore[attr-defined]
-
-    return typed_rewrite(func, remove_inner, open_children)  # type: ignore[return-value]
+    after: dict[RelayExpr, RelayExpr] = {}
+    for node in graph.nodes:
+        inner = open_children(node)
+        end = inner[0] if is_begin(node) else None
+        if end is not None and is_end(end) and merger.find(unit_of[node]) == merger.find(unit_of[end]):
+            after[node] = after[end.args[0]]  # type: ignore[attr-defined]
+        else:
+            after[node] = typed_rebuild(node, [after[c] for c in inner]) if inner else node
+    return after[func]  # type: ignore[return-value]
 
 
 class _Merger:

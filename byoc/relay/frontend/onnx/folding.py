@@ -16,7 +16,7 @@ from byoc.ir.types import TensorType, dtype_bytes
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, const
 from byoc.relay.interpreter import evaluate
-from byoc.relay.traverse import children
+from byoc.relay.traverse import children, post_order
 
 SMALL_BYTES = 1 << 20  # results up to this size are folded whatever they are made from
 
@@ -40,9 +40,26 @@ def fold_constants(
     return [o if isinstance(o, Constant) else const(next(values), span=span) for o in outputs]
 
 
-def fold(expr: RelayExpr) -> RelayExpr:
-    """*expr* as a constant where it depends on constants alone and is small, else as it is."""
-    return fold_constants([expr], (), expr.span)[0]
+class ConstantFolder:
+    """Folds single expressions during one import; remembers what depends on constants, so that all walks are linear."""
+
+    def __init__(self) -> None:
+        self._constant: dict[RelayExpr, bool] = {}
+
+    def fold(self, expr: RelayExpr) -> RelayExpr:
+        """*expr* as a constant where it depends on constants alone and is small, else as it is."""
+        known = self._constant
+        for node in post_order(expr, lambda e: () if e in known or type(e) not in _FOLDABLE else children(e)):
+            if node not in known:
+                known[node] = _is_foldable(node) and all(known[c] for c in children(node))
+        return fold_constants([expr], (), expr.span)[0] if known[expr] else expr
+
+
+_FOLDABLE = (Call, Constant, Tuple, TupleGetItem)
+
+
+def _is_foldable(node: RelayExpr) -> bool:
+    return isinstance(node.op, Op) if isinstance(node, Call) else isinstance(node, _FOLDABLE)
 
 
 def _is_constant(roots: Sequence[RelayExpr]) -> bool:
@@ -50,9 +67,7 @@ def _is_constant(roots: Sequence[RelayExpr]) -> bool:
     stack, seen = list(roots), set(roots)
     while stack:
         node = stack.pop()
-        if not isinstance(node, (Call, Constant, Tuple, TupleGetItem)):
-            return False
-        if isinstance(node, Call) and not isinstance(node.op, Op):
+        if not _is_foldable(node):
             return False
         for child in children(node):
             if child not in seen:

@@ -18,7 +18,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Tuple, Var, const
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
-from byoc.relay.frontend.onnx.folding import fold_constants
+from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants
 from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
@@ -78,6 +78,7 @@ class GraphImporter:
         self._names = NodeNames([n.name for n in model.proto.graph.node])
         self.weights: dict[RelayExpr, np.ndarray] = {}
         self.partial_shapes = PartialShapes()
+        self.folder = ConstantFolder()
 
     def main(self, shapes: Shapes | None = None) -> Function:
         """The function ``main`` of the model, typed. Raises ImportModelError, which names the node."""
@@ -264,6 +265,9 @@ class _Services(GraphServices):
 
     def dims(self, expr: RelayExpr) -> Dims | None:
         return self._importer.partial_shapes.find(expr)
+
+    def fold(self, expr: RelayExpr) -> RelayExpr:
+        return self._importer.folder.fold(expr)
 
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
         return self._importer.convert_subgraph(graph, self._body)

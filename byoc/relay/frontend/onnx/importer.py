@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
 from byoc.relay.frontend.onnx import converters  # noqa: F401 - registers them
 from byoc.relay.frontend.onnx.graph import GraphImporter
@@ -38,6 +39,7 @@ def from_onnx(
     return _convert(model, shape, opset, freeze_params)
 
 
+@paused_collector()
 def _convert(
     source: ModelSource, shapes: Shapes | None, opset: int | None, freeze: bool
 ) -> tuple[IRModule, dict[str, NDArray]]:

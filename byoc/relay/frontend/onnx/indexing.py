@@ -8,7 +8,6 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay.expr import Constant
-from byoc.relay.frontend.onnx.folding import fold
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -70,9 +69,9 @@ def _coordinates(node: OnnxNode, batch_dims: int = 0) -> RelayExpr:
             ), dtype,
         )
     negative = relay.less(indices, relay.const(0, dtype))
-    positive = fold(relay.where(negative, relay.add(indices, extent), indices))
+    positive = node.fold(relay.where(negative, relay.add(indices, extent), indices))
     rank = len(shape)
-    return fold(relay.transpose(positive, axes=[rank - 1, *range(rank - 1)]))
+    return node.fold(relay.transpose(positive, axes=[rank - 1, *range(rank - 1)]))
 
 
 @converter("GatherND")
@@ -137,7 +136,7 @@ def _one_hot(node: OnnxNode) -> RelayExpr:
     off, on = (
         relay.squeeze(relay.strided_slice(node[2], begin=[k], end=[k + 1], strides=[1]), axis=[0]) for k in (0, 1)
     )
-    return relay.one_hot(_from_front(node, indices, depth, None), fold(on), fold(off), depth, axis, dtype)
+    return relay.one_hot(_from_front(node, indices, depth, None), node.fold(on), node.fold(off), depth, axis, dtype)
 
 
 @converter("CumSum")

@@ -8,7 +8,6 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
 from byoc.relay.frontend.onnx.dims import broadcast_dims, reshaped
-from byoc.relay.frontend.onnx.folding import fold
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -22,7 +21,7 @@ def _gemm(node: OnnxNode) -> RelayExpr:
     if node.attrs.flag("transA"):
         left = relay.transpose(left, axes=[1, 0])
     if not node.attrs.flag("transB"):
-        right = fold(relay.transpose(right, axes=[1, 0]))
+        right = node.fold(relay.transpose(right, axes=[1, 0]))
     result = relay.nn.dense(left, right)
     alpha, beta = node.attrs.float("alpha", 1.0), node.attrs.float("beta", 1.0)
     if alpha != 1:
@@ -59,7 +58,7 @@ def matrix_product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayEx
 def _product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
     a, b = node.shape(left), node.shape(right)
     if len(b) == 2 and (len(a) == 2 or not any(isinstance(d, Any) for d in a)):
-        weight = fold(relay.transpose(right, axes=[1, 0]))
+        weight = node.fold(relay.transpose(right, axes=[1, 0]))
         if len(a) == 2:
             return relay.nn.dense(left, weight)
         flat = relay.nn.dense(relay.reshape(left, [-1, a[-1]]), weight)

@@ -28,6 +28,10 @@ class GraphServices:
         """The sizes that *expr*, a shape that the graph computes, is known to hold, or None."""
         raise NotImplementedError
 
+    def fold(self, expr: RelayExpr) -> RelayExpr:
+        """*expr* as a constant where it depends on constants alone and is small, else as it is."""
+        raise NotImplementedError
+
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
         """The outputs of a sub-graph that sees the values around the node."""
         raise NotImplementedError
@@ -137,6 +141,10 @@ class OnnxNode:
         if default is None:
             return self.attrs.ints(attribute)
         return self.attrs.ints(attribute, default)
+
+    def fold(self, expr: RelayExpr) -> RelayExpr:
+        """*expr* as a constant where it depends on constants alone and is small, else as it is."""
+        return self.services.fold(expr)
 
     def constant(self, value: object, dtype: str) -> Constant:
         """A constant of *dtype*."""

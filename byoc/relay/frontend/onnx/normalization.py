@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.frontend.onnx.folding import fold
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -99,7 +98,7 @@ def _group_norm_by_group(node: OnnxNode) -> RelayExpr:
     (channels,) = node.static_dims_of(node[0], [1], "GroupNormalization")
     if groups < 1 or channels % groups:
         raise node.error(f"{channels} channels cannot be divided into {groups} groups")
-    return _group_norm(node, *(fold(relay.repeat(node[i], channels // groups, axis=0)) for i in (1, 2)))
+    return _group_norm(node, *(node.fold(relay.repeat(node[i], channels // groups, axis=0)) for i in (1, 2)))
 
 
 @converter("GroupNormalization", since=21)
