@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.runtime.errors import InputError, InternalError, UserError
-from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.memory_plan import Lifetime, MemoryPlan, physical_memory, plan_memory
 from byoc.runtime.module import Module, PackedFunction
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.signature import TensorSpec
@@ -93,10 +93,8 @@ class GraphExecutor:
         name = self._names[key] if isinstance(key, int) and 0 <= key < len(self._names) else key
         if name not in self._names:
             raise InputError(f"the model has no input {key!r}; its inputs are {', '.join(self._names)}")
-        try:
-            self._values[name] = np.asarray(from_any(value))
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise InputError(f"input {name!r}: a {type(value).__name__} that is no array ({error})") from error
+        node = self.graph.inputs[self._names.index(name)]
+        self._values[name] = _as_input(value, self.graph.specs[node.outputs[0]])
 
     def run(self, **inputs: object) -> None:
         """Run the graph on the inputs that are set. Raises InputError when one is missing or does not fit."""
@@ -105,11 +103,20 @@ class GraphExecutor:
         self._bind()
         for node in self.graph.inputs:
             np.copyto(self._buffers[node.outputs[0]], self._values[node.name])
-        for step in self._steps:
-            step()
+        for node, step in zip(self.graph.calls, self._steps, strict=True):
+            try:
+                step()
+            except MemoryError as error:
+                raise UserError(f"{node.name}: this machine has too little memory ({error})") from error
 
     def get_output(self, index: int = 0) -> NDArray:
-        """Output *index* of the last run: a view that the next run overwrites. Raises UserError before a run."""
+        """Output *index* of the last run: a view that the next run overwrites.
+
+        Raises UserError before a run, and for a number that no output has.
+        """
+        if not isinstance(index, int) or not 0 <= index < len(self.graph.heads):
+            count = len(self.graph.heads)
+            raise UserError(f"the outputs are numbered from 0 to {count - 1}, got {index!r}")
         if not self._steps and not self._buffers:
             raise UserError("there is no output yet: call run first")
         return NDArray(self._buffers[self.graph.heads[index]])
@@ -148,11 +155,17 @@ class GraphExecutor:
         shapes = {
             entry: spec.concrete_shape(sizes) for entry, spec in self.graph.specs.items() if None not in spec.shape
         }
+        self._check_sizes(shapes)
         roots = self._storage_roots(shapes)
         own = {roots[node.outputs[0]] for node in self.graph.inputs}
         own |= {roots[head] for head in self.graph.heads if head in roots}
         lifetimes = self._lifetimes(shapes, roots, own)
         self.memory = plan_memory(list(lifetimes.values()))
+        if self.memory.total > physical_memory():
+            raise UserError(
+                f"the values between the model's nodes take {self.memory.total:,} bytes, this machine has "
+                f"{physical_memory():,}; run smaller inputs"
+            )
         arena = np.empty(self.memory.total + 64, np.uint8)
         base = -arena.ctypes.data % 64
         offsets = dict(zip(lifetimes, self.memory.offsets, strict=True))
@@ -163,6 +176,18 @@ class GraphExecutor:
             for root in dict.fromkeys(roots.values())
         }
         self._buffers = {entry: storage[roots[entry]].reshape(shape) for entry, shape in shapes.items()}
+
+    def _check_sizes(self, shapes: Mapping[Entry, tuple[int, ...]]) -> None:
+        """Refuse what cannot fit, before memory is taken: the sizes come from the model. Raises UserError."""
+        limit = physical_memory()
+        for entry, shape in shapes.items():
+            size = math.prod(shape) * self._dtype(entry).itemsize
+            if size > limit:
+                spec = self.graph.specs[entry]
+                raise UserError(
+                    f"{spec.name}: {spec.dtype}{list(shape)} takes {size:,} bytes, this machine has {limit:,}; "
+                    "check the model's sizes and those of its inputs"
+                )
 
     def _dtype(self, entry: Entry) -> np.dtype:
         return numpy_dtype(self.graph.specs[entry].dtype)
@@ -211,6 +236,22 @@ class GraphExecutor:
                 raise InternalError(f"{node.name}: planned {self._buffers[entry].shape}, computed {result.shape}")
             else:
                 np.copyto(self._buffers[entry], result)
+
+
+def _as_input(value: object, spec: TensorSpec) -> np.ndarray:
+    """*value* as an array; numbers and sequences, which have no dtype, take that of *spec* where it holds their kind.
+
+    Raises InputError for what is no array.
+    """
+    try:
+        array = np.asarray(from_any(value))
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(f"input {spec.name!r}: a {type(value).__name__} that is no array ({error})") from error
+    plain = isinstance(value, (int, float, list, tuple))
+    if array.dtype.hasobject and not plain and not hasattr(value, "dtype"):
+        raise InputError(f"input {spec.name!r}: a {type(value).__name__} is no array")
+    wanted = numpy_dtype(spec.dtype)
+    return array.astype(wanted) if plain and np.can_cast(array.dtype, wanted, "same_kind") else array
 
 
 def _nothing() -> None:

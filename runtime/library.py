@@ -57,6 +57,8 @@ class Library:
 
     def run(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
         """All outputs for *inputs* by name. Raises InputError naming the input that does not fit."""
+        if not isinstance(inputs, Mapping):
+            raise InputError(f"run takes the inputs by name, as a dictionary, got a {type(inputs).__name__}")
         unknown = [name for name in inputs if name not in {s.name for s in self.inputs}]
         if unknown:
             raise InputError(

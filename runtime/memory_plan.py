@@ -8,6 +8,7 @@ Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 
 from __future__ import annotations
 
 import bisect
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,6 +39,11 @@ def aligned(size: int) -> int:
     128
     """
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def physical_memory() -> int:
+    """The bytes of memory that this machine has: more than that no tensor can take."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def plan_memory(buffers: Sequence[Lifetime]) -> MemoryPlan:

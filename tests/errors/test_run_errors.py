@@ -88,3 +88,27 @@ def test_the_executor_says_the_same(library):
         executor.set_input(7, IMAGE)
     with pytest.raises(InputError, match="input 'image': expected dtype float32, got float64"):
         executor.run(image=IMAGE.astype("float64"))
+
+
+def test_the_inputs_of_run_are_a_dictionary(library):
+    with pytest.raises(InputError, match="run takes the inputs by name, as a dictionary, got a ndarray"):
+        library.run(IMAGE)
+
+
+@pytest.mark.parametrize("value", [None, {"image": IMAGE}, object()])
+def test_what_is_no_array_is_named_by_its_type(library, value):
+    with pytest.raises(InputError, match=f"input 'image': a {type(value).__name__} is no array"):
+        library(value)
+
+
+def test_nested_lists_of_numbers_take_the_dtype_of_the_input(library):
+    np.testing.assert_array_equal(library(IMAGE.tolist()), library(IMAGE))
+    np.testing.assert_array_equal(library(IMAGE.astype(int).tolist()), library(IMAGE))
+
+
+@pytest.mark.parametrize("index", [1, -1, "probabilities"])
+def test_an_output_that_is_not_there_is_refused(library, index):
+    executor = library.executor()
+    executor.run(image=IMAGE)
+    with pytest.raises(UserError, match=f"the outputs are numbered from 0 to 0, got {index!r}"):
+        executor.get_output(index)

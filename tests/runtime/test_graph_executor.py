@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from byoc.runtime import Graph, GraphExecutor, Module
-from byoc.runtime.errors import InputError
+from byoc.runtime.errors import InputError, UserError
 
 
 def graph(dim=3, dynamic=False):
@@ -106,3 +106,31 @@ def test_a_reshape_shares_the_storage_of_its_input():
     run({"x": X, "y": Y})
     buffers = run._buffers
     assert np.shares_memory(buffers[(2, 0)], buffers[(3, 0)])
+
+
+def test_a_tensor_larger_than_the_machine_is_refused_before_memory_is_taken():
+    data = graph()
+    data["attrs"]["shape"][1][4] = [1 << 40, 1 << 40]
+    run = GraphExecutor(Graph(data), Functions())
+    with pytest.raises(UserError, match=r"double: float32\[1099511627776, 1099511627776\] takes 4,\d+.* bytes, this machine"):
+        run({"x": X, "y": Y})
+
+
+def test_intermediates_larger_than_the_machine_together_are_refused(monkeypatch):
+    data = graph()
+    data["heads"] = [[4, 0, 0]]
+    monkeypatch.setattr("byoc.runtime.graph_executor.physical_memory", lambda: 32)
+    with pytest.raises(UserError, match=r"the values between the model's nodes take 64 bytes, this machine has 32"):
+        GraphExecutor(Graph(data), Functions())({"x": X, "y": Y})
+
+
+def test_a_node_that_runs_out_of_memory_is_named():
+    class Hungry(Functions):
+        def get_function(self, name, query_imports=False):
+            def take(*arrays):
+                raise MemoryError("Unable to allocate 1 PiB")
+
+            return take if name == "add" else super().get_function(name)
+
+    with pytest.raises(UserError, match="add: this machine has too little memory .Unable to allocate 1 PiB"):
+        GraphExecutor(Graph(graph()), Hungry())({"x": X, "y": Y})
