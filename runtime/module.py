@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.errors import ArtifactError, UnavailableError, UserError
 from byoc.runtime.ndarray import NDArray
 
 PackedFunction = Callable[..., object]
@@ -111,11 +111,19 @@ def register_module_loader(type_key: str, location: str) -> None:
 
 
 def module_class(type_key: str) -> type[Module]:
-    """The class that loads modules of *type_key*, imported on first use. Raises ArtifactError for an unknown key."""
+    """The class that loads modules of *type_key*, imported on first use.
+
+    Raises ArtifactError for an unknown key, UnavailableError when a package that the class imports is missing.
+    """
     if type_key not in LOADERS:
         raise ArtifactError(
             f"nothing here loads modules of type {type_key!r}; known: {', '.join(LOADERS)}; "
             "import the vendor's runtime package first"
         )
     module_name, class_name = LOADERS[type_key].split(":")
-    return getattr(importlib.import_module(module_name), class_name)
+    try:
+        return getattr(importlib.import_module(module_name), class_name)
+    except ImportError as error:
+        raise UnavailableError(
+            f"modules of type {type_key!r} cannot be loaded here ({error}): install {error.name or module_name}"
+        ) from error

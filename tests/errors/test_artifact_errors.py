@@ -294,3 +294,12 @@ def test_loading_opens_no_other_file_and_unpickles_nothing(original, monkeypatch
     monkeypatch.setattr(builtins, "open", lambda file, *a, **k: (opened.append(str(file)), real(file, *a, **k))[1])
     byoc.runtime.load(original)
     assert [f for f in opened if f != str(original) and not f.startswith(("/proc/", "/sys/"))] == []
+
+
+def test_a_package_that_a_module_needs_and_is_missing_is_named(path):
+    load = f"import sys; sys.modules['cffi'] = None; import byoc.runtime; byoc.runtime.load({str(path)!r})"
+    done = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert "UnavailableError" in last
+    assert "m.byoc: modules of type 'c' cannot be loaded here (" in last
+    assert last.endswith(": install cffi")
