@@ -42,7 +42,13 @@ def bad_types():
     return model([helper.make_node("Add", ["x", "w"], ["y"], name="plus")], [weight])
 
 
+def negative_dimension():
+    weight = TensorProto(name="w", data_type=F32, dims=[-1, 3], raw_data=bytes(64 * 3 * 4))
+    return model([helper.make_node("Add", ["x", "w"], ["y"], name="plus")], [weight])
+
+
 CASES = {
+    "a negative dimension": (negative_dimension().SerializeToString(), "tensor 'w': a shape has no negative dimension"),
     "not ONNX": (b"hello, this is text\n" * 20, "m.onnx: is not an ONNX model"),
     "another format": (b"PK\x03\x04" + bytes(200), "m.onnx: is not an ONNX model"),
     "empty": (b"", "m.onnx: is empty"),

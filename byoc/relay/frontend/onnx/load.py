@@ -34,9 +34,11 @@ class LoadedModel:
 
     def array(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of this model. Raises ImportModelError where they are missing or do not fit."""
+        where = f"{self.name}: tensor {tensor.name!r}"
+        if any(size < 0 for size in tensor.dims):
+            raise ImportModelError(f"{where}: a shape has no negative dimension, got {list(tensor.dims)}")
         if tensor.data_location == TensorProto.EXTERNAL:
             return read_external(tensor, self.folder, self.name)
-        where = f"{self.name}: tensor {tensor.name!r}"
         dtype_of(tensor.data_type, where)
         try:
             array = numpy_helper.to_array(tensor)
