@@ -48,7 +48,10 @@ def ranked_tensors(call: Call) -> str | None:
 
 
 class JsonBackend(Backend):
-    """Regions as JSON graphs. ``table`` names the kernels that the engine calls."""
+    """Regions as JSON graphs. ``table`` names the kernels that the engine calls.
+
+    A kernel of a composite gets its arguments, then the constants that the pattern matched, in post-order of its body.
+    """
 
     name = "json"
     table = "numpy"
@@ -78,7 +81,7 @@ def compile_functions(
     """One JsonModule with all *functions* by symbol; its constants are in ``constant_arrays``."""
     graphs, signatures, constants = {}, [], {}
     for symbol, function in functions.items():
-        serializer = JSONSerializer(symbol, composite_attributes, get_table(table).__contains__)
+        serializer = JSONSerializer(symbol, composite_attributes, get_table(table).__contains__, composite_constants=True)
         graphs[symbol] = serializer.serialize(infer_function(function))
         signatures.append(signature_of(symbol, function, serializer.constants))
         constants.update(serializer.constants)

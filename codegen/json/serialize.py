@@ -39,7 +39,8 @@ def no_attributes(composite: Function) -> Mapping[str, object]:
 class JSONSerializer:
     """Serialises one function; a vendor gives *composite_attributes* to tell its engine what a composite holds.
 
-    The body of a composite for which *has_kernel* is false is entered instead. Raises CompileError for an expression
+    The body of a composite for which *has_kernel* is false is entered instead. With *composite_constants* a composite's
+    node has the constants in its body (in post-order) after its arguments; Relay leaves them out by default. Raises CompileError for an expression
     that has no place in a graph (control flow, closures).
     """
 
@@ -48,11 +49,13 @@ class JSONSerializer:
         symbol: str,
         composite_attributes: CompositeAttributes = no_attributes,
         has_kernel: Callable[[str], bool] = lambda name: True,
+        composite_constants: bool = False,
     ):
         self.symbol = symbol
         self.constants: dict[str, NDArray] = {}
         self._composite_attributes = composite_attributes
         self._has_kernel = has_kernel
+        self._composite_constants = composite_constants
         self._nodes: list[dict[str, object]] = []
         self._row_ptr = [0]
         self._entries: dict[RelayExpr, list[Entry]] = {}
@@ -114,10 +117,23 @@ class JSONSerializer:
         if "Composite" in call.op.attrs and self._has_kernel(str(call.op.attrs["Composite"])):
             pattern = {"PartitionedFromPattern": call.op.attrs.get("PartitionedFromPattern", "")}
             attrs = {**pattern, **self._composite_attributes(call.op)}
+            if self._composite_constants:
+                inputs += self._constants_in(call.op)
             return self._add("kernel", str(call.op.attrs["Composite"]), call.checked_type, inputs, attrs)
         for param, arg in zip(call.op.params, call.args, strict=True):
             self._entries[param] = self._entries[arg]
+        for node in post_order(call.op.body, self._children):
+            if not isinstance(node, (Constant, Var)):
+                self._entries.pop(node, None)  # of another call of the same function, with other arguments
         return self._visit_body(call.op.body)
+
+    def _constants_in(self, composite: Function) -> list[Entry]:
+        """The entries of the constants in the body of *composite*, each once."""
+        found = [node for node in post_order(composite.body) if isinstance(node, Constant)]
+        for constant in found:
+            if constant not in self._entries:
+                self._entries[constant] = self._visit_constant(constant)
+        return [entry for constant in found for entry in self._entries[constant]]
 
     def _add(
         self, op: str, name: str, ty: Type, inputs: Sequence[Entry], attributes: Mapping[str, object]

@@ -200,3 +200,41 @@ def test_a_number_of_sections_and_one_index_stay_apart_in_json_text(sections, sh
     outputs = JsonModule.load(module.save()).call("f", [data])
     assert [o.shape for o in outputs] == shapes
     np.testing.assert_array_equal(np.concatenate(outputs, axis), data)
+
+
+def scaled(name):
+    """A composite of ``name`` that is ``relu(p + c)``, and the function ``composite(x) * composite(y)``."""
+    p, x, y = relay.var("p", shape=(2,)), relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
+    body = relay.nn.relu(relay.add(p, relay.const(np.array([1, 2], "float32"))))
+    composite = relay.Function([p], body, attrs={"Composite": name, "PartitionedFromPattern": "add_nn.relu_"})
+    product = relay.multiply(relay.Call(composite, [x]), relay.Call(composite, [y]))
+    return infer_function(relay.Function([x, y], product))
+
+
+def computed(module, *inputs):
+    module.initialize("f", [module.constant_arrays[n] for n in module.constants()["f"]])
+    out = byoc.runtime.empty((2,))
+    module["f"](*map(byoc.runtime.NDArray, inputs), out)
+    return out.numpy().tolist()
+
+
+X, Y = np.array([1, -5], "float32"), np.array([3, 4], "float32")
+
+
+def test_a_kernel_of_a_composite_gets_the_constants_of_its_body_after_its_arguments():
+    table = KernelTable("test_composite_constants")
+    table.kernel("acme.add_relu")(lambda data, bias: np.maximum(data + bias, 0))
+    table.kernel("multiply")(lambda lhs, rhs: lhs * rhs)
+    module = compile_functions({"f": scaled("acme.add_relu")}, "test_composite_constants")
+    assert module.constants() == {"f": ("f_const_0",)}
+    assert computed(module, X, Y) == [2 * 4, 0]
+
+
+def test_by_default_the_constants_of_a_composite_are_not_in_the_graph_as_in_relay():
+    graph = JSONSerializer("f").serialize(scaled("acme.add_relu"))
+    assert [node["op"] for node in graph["nodes"]] == ["input", "input", "kernel", "kernel", "kernel"]
+
+
+def test_a_composite_without_a_kernel_is_entered_at_each_of_its_calls():
+    assert computed(compile_functions({"f": scaled("acme.add_relu")}), X, Y) == [2 * 4, 0]
+    assert computed(compile_functions({"f": scaled("acme.add_relu")}), Y, np.zeros(2, "float32")) == [4, 6 * 2]
