@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
+from byoc.ir.collector import paused_collector
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -264,6 +265,7 @@ def _module_difference(a: IRModule, b: IRModule, map_free_vars: bool) -> str | N
     return None
 
 
+@paused_collector()
 def _difference(lhs: object, rhs: object, map_free_vars: bool) -> str | None:
     if isinstance(lhs, IRModule) and isinstance(rhs, IRModule):
         return _module_difference(lhs, rhs, map_free_vars)
@@ -349,6 +351,7 @@ class _Hasher:
         return int.from_bytes(self._digest.digest(), "big")
 
 
+@paused_collector()
 def structural_hash(node: object, map_free_vars: bool = False) -> int:
     """A 64-bit number that is the same for structurally equal things, in every process.
 

@@ -22,6 +22,8 @@ class AnnotatedRegion:
     The begins and ends are nodes of the region too.
     """
 
+    __slots__ = ("_content", "_flat", "id", "target")
+
     def __init__(self, number: int, target: str):
         self.id = number
         self.target = target
@@ -127,18 +129,13 @@ class AnnotatedRegionSet:
         if first is None:
             return
         for region in open_regions:
-            if region is None:
+            if region is None or region.target != first.target:
+                other = "none" if region is None else f"one of {region.target}"
                 raise PartitionError(
                     f"Arg regions are inconsistent: one argument is in a region of {first.target}, "
-                    f"another in none{_where(node)}"
+                    f"another in {other}{_where(node)}"
                 )
-            region = self._find(region)
-            if region is not first:
-                if region.target != first.target:
-                    raise PartitionError(
-                        f"Arg regions are inconsistent: one argument is in a region of {first.target}, "
-                        f"another in one of {region.target}{_where(node)}"
-                    )
+            if region is not first and (region := self._find(region)) is not first:
                 first.add(region)
                 self._merged[region] = first
                 del self._regions[region.id]

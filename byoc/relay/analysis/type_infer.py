@@ -44,6 +44,8 @@ def infer_expr(root: RelayExpr, mod: IRModule | None = None) -> Type:
 
     Raises TypeInferenceError naming the operator, the node and the types that do not fit.
     """
+    if _is_typed(root, mod):
+        return root.checked_type
     stack: list[tuple[RelayExpr, bool]] = [(root, False)]
     open_functions: set[RelayExpr] = set()
     while stack:

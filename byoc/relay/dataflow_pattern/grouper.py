@@ -15,7 +15,7 @@ from byoc.ir.op import Op
 from byoc.relay.dataflow_pattern import patterns as p
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.matcher import Matcher, Memo
-from byoc.relay.dataflow_pattern.pattern_graph import PARTS, pattern_post_order, root_keys
+from byoc.relay.dataflow_pattern.pattern_graph import PARTS, ArgumentFilter, pattern_post_order, root_keys
 from byoc.relay.expr import Call, Constant, Function, Tuple, Var
 from byoc.relay.traverse import children, post_order
 
@@ -40,11 +40,12 @@ class Grouper:
         self._parts = pattern_post_order(pattern)
         self._taken: set[RelayExpr] = set()
         self._count = 0
+        quick = ArgumentFilter(pattern)
         for number in graph.candidates(root_keys(pattern)):
             node = graph.nodes[number]
             if node in self._taken or node in graph.partitioned:
                 continue
-            if self._matcher.match(pattern, node):
+            if quick.admits(node) and self._matcher.match(pattern, node):
                 self._group(node)
 
     def _group(self, root: RelayExpr) -> None:

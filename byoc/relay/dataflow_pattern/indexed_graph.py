@@ -19,6 +19,11 @@ PARTITIONED = "PartitionedFromPattern"
 RootKey = Op | type
 
 
+def root_key(node: RelayExpr) -> RootKey:
+    """What *node* is: the operator that it calls, else its class."""
+    return node.op if type(node) is Call and type(node.op) is Op else type(node)
+
+
 class IndexedGraph:
     """The nodes under *root* in post-order: ``nodes[index[n]] is n``, and a node comes after all that it uses."""
 
@@ -50,8 +55,7 @@ class IndexedGraph:
     def _by_key(self) -> dict[RootKey, list[int]]:
         found: dict[RootKey, list[int]] = {}
         for number, node in enumerate(self.nodes):
-            key = node.op if type(node) is Call and type(node.op) is Op else type(node)
-            found.setdefault(key, []).append(number)
+            found.setdefault(root_key(node), []).append(number)
         return found
 
     @cached_property

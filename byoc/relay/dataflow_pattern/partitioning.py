@@ -56,17 +56,19 @@ def partition_graph(
     accepted = {n: groups[n] for n in sorted(groups, key=graph.index.__getitem__) if check(n)}
     if not accepted:
         return graph.root
-    memo: dict[RelayExpr, RelayExpr] = {}
+    changed: dict[RelayExpr, RelayExpr] = {}
     for node in graph.nodes:
         group = accepted.get(node)
-        if group is None:
-            memo[node] = typed_rebuild(node, [memo[c] for c in children(node)])
-        else:
-            memo[node] = _composite_call(group, attrs or {}, memo)
-    return memo[graph.root]
+        if group is not None:
+            changed[node] = _composite_call(group, attrs or {}, changed)
+            continue
+        inner = children(node)
+        if not changed.keys().isdisjoint(inner):
+            changed[node] = typed_rebuild(node, [changed.get(c, c) for c in inner])
+    return changed.get(graph.root, graph.root)
 
 
-def _composite_call(group: Group, attrs: Mapping[str, object], memo: dict[RelayExpr, RelayExpr]) -> RelayExpr:
+def _composite_call(group: Group, attrs: Mapping[str, object], changed: dict[RelayExpr, RelayExpr]) -> RelayExpr:
     inside: dict[RelayExpr, RelayExpr] = {}
     for node, var in group.inputs.items():
         var._checked_type = node._checked_type
@@ -78,7 +80,7 @@ def _composite_call(group: Group, attrs: Mapping[str, object], memo: dict[RelayE
     func = Function(
         tuple(group.inputs.values()), inside[group.root], attrs={PARTITIONED: name, **attrs}, span=span
     )
-    call = Call(typed_function(func), [memo[node] for node in group.inputs], span=span)
+    call = Call(typed_function(func), [changed.get(node, node) for node in group.inputs], span=span)
     return keep_type(group.root, call)
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.relay.dataflow_pattern import patterns as p
-from byoc.relay.dataflow_pattern.indexed_graph import RootKey
+from byoc.relay.dataflow_pattern.indexed_graph import RootKey, root_key
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 
 Parts = Sequence[p.DFPattern]
@@ -119,3 +120,22 @@ def _callee_keys(pattern: p.CallPattern) -> set[RootKey] | None:
             if arg.op.expr.name in ("divide", "multiply"):
                 keys.add(arg.op.expr)
     return keys
+
+
+class ArgumentFilter:
+    """A quick look at the arguments of a call before a pattern of its operator is tried on it."""
+
+    def __init__(self, pattern: p.DFPattern):
+        self._op: Op | None = None
+        self._wanted: list[frozenset[RootKey]] = []
+        if isinstance(pattern, p.CallPattern) and isinstance(pattern.op, p.ExprPattern):
+            if isinstance(pattern.op.expr, Op):
+                self._op = pattern.op.expr
+                self._wanted = [keys for a in pattern.args or () if (keys := root_keys(a)) is not None]
+
+    def admits(self, node: RelayExpr) -> bool:
+        """False where the pattern cannot match: an argument that it asks for is in no place of the call."""
+        if not self._wanted or type(node) is not Call or node.op is not self._op:
+            return True
+        found = {root_key(arg) for arg in node.args}
+        return not any(found.isdisjoint(keys) for keys in self._wanted)

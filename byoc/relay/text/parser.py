@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.analysis.variables import free_vars
@@ -102,6 +103,7 @@ def _given_tables(tables: object) -> dict[str, list[NDArray]]:
     return {str(key): [array(row) for row in rows] for key, rows in given.items()}
 
 
+@paused_collector()
 def parse(
     source: str,
     source_name: str = "from_string",
@@ -121,6 +123,7 @@ def parse(
     return parser.module
 
 
+@paused_collector()
 def parse_expr(source: str) -> RelayExpr:
     """The expression that *source* describes, or the only function of a module. Source: ``tvm.relay.parse_expr``.
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
+from byoc.ir.collector import paused_collector
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -287,6 +288,7 @@ def _definitions(mod: IRModule, meta: MetaTable, show_spans: bool, show_types: b
 
 
 @register_func("relay.ir.astext")
+@paused_collector()
 def astext(node: IRModule | RelayExpr | Type, show_meta_data: bool = True, show_types: bool = False) -> str:
     """*node* in Relay's text format; with *show_meta_data* its spans and tensors too, so that it can be read back.
 

@@ -27,11 +27,12 @@ LITERAL_SUFFIX = {
     "int32": "", "int8": "i8", "int16": "i16", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
     "uint64": "u64", "float32": "f", "float16": "f16", "float64": "f64",
 }
+_AS_IT_IS, _ESCAPED = json.JSONEncoder(ensure_ascii=False), json.JSONEncoder()
 
 
 def quoted(text: str, in_comment: bool = False) -> str:
     """*text* as a JSON string on one line; inside a comment nothing in it can end the comment."""
-    out = json.dumps(text, ensure_ascii=not text.isprintable())
+    out = (_AS_IT_IS if text.isprintable() else _ESCAPED).encode(text)
     return out.replace("/", "\\/") if in_comment and "*" in out else out
 
 

@@ -24,6 +24,8 @@ def flatten_tuples(func: Function) -> Function:
             return _end_fields(after.args[0], compiler_of(after))  # type: ignore[attr-defined, arg-type]
         return after
 
+    if not any(is_end(n) and isinstance(n.args[0], Tuple) for n in post_order(func)):  # type: ignore[attr-defined]
+        return func
     return typed_rewrite(func, flatten)  # type: ignore[return-value]
 
 
@@ -46,9 +48,12 @@ def _end_fields(root: Tuple, compiler: str) -> RelayExpr:
 def remove_default_annotations(func: Function) -> Function:
     """*func* without the annotations of the default."""
 
-    def remove(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-        if (is_begin(after) or is_end(after)) and compiler_of(after) == DEFAULT:  # type: ignore[arg-type]
-            return after.args[0]  # type: ignore[attr-defined]
-        return after
+    def is_default(expr: RelayExpr) -> bool:
+        return (is_begin(expr) or is_end(expr)) and compiler_of(expr) == DEFAULT  # type: ignore[arg-type]
 
+    def remove(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        return after.args[0] if is_default(after) else after  # type: ignore[attr-defined]
+
+    if not any(map(is_default, post_order(func))):
+        return func
     return typed_rewrite(func, remove)  # type: ignore[return-value]
