@@ -81,7 +81,8 @@ def compile_functions(
     """One JsonModule with all *functions* by symbol; its constants are in ``constant_arrays``."""
     graphs, signatures, constants = {}, [], {}
     for symbol, function in functions.items():
-        serializer = JSONSerializer(symbol, composite_attributes, get_table(table).__contains__, composite_constants=True)
+        has_kernel = get_table(table).__contains__
+        serializer = JSONSerializer(symbol, composite_attributes, has_kernel, composite_constants=True)
         graphs[symbol] = serializer.serialize(infer_function(function))
         signatures.append(signature_of(symbol, function, serializer.constants))
         constants.update(serializer.constants)

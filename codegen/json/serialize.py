@@ -40,8 +40,8 @@ class JSONSerializer:
     """Serialises one function; a vendor gives *composite_attributes* to tell its engine what a composite holds.
 
     The body of a composite for which *has_kernel* is false is entered instead. With *composite_constants* a composite's
-    node has the constants in its body (in post-order) after its arguments; Relay leaves them out by default. Raises CompileError for an expression
-    that has no place in a graph (control flow, closures).
+    node has the constants in its body (in post-order) after its arguments; Relay leaves them out by default. Raises
+    CompileError for an expression that has no place in a graph (control flow, closures).
     """
 
     def __init__(
