@@ -227,11 +227,16 @@ class GraphExecutor:
         return bind(arrays) if bind is not None else functools.partial(function, *map(NDArray, arrays))
 
     def _run_dynamic(self, function: PackedFunction, node: Node) -> None:
-        """Call a function that returns its outputs; those of known shape go to their planned place."""
-        results = function.call_returning([self._buffers[e] for e in node.inputs])  # type: ignore[attr-defined]
+        """Call a function that returns its outputs; those of known shape go to their planned place.
+
+        A kernel may return a view of what it was given, whose place in the arena is soon another's: that is copied.
+        """
+        inputs = [self._buffers[e] for e in node.inputs]
+        results = function.call_returning(inputs)  # type: ignore[attr-defined]
         for entry, result in zip(node.outputs, results, strict=True):
             if None in self.graph.specs[entry].shape:
-                self._buffers[entry] = result
+                is_view = any(np.may_share_memory(result, array) for array in inputs)
+                self._buffers[entry] = result.copy() if is_view else result
             elif result.shape != self._buffers[entry].shape:
                 raise InternalError(f"{node.name}: planned {self._buffers[entry].shape}, computed {result.shape}")
             else:

@@ -134,3 +134,38 @@ def test_a_node_that_runs_out_of_memory_is_named():
 
     with pytest.raises(UserError, match="add: this machine has too little memory .Unable to allocate 1 PiB"):
         GraphExecutor(Graph(graph()), Hungry())({"x": X, "y": Y})
+
+
+class Chain(Module):
+    """``turn`` returns a view of its input, in a shape known only afterwards; the others are planned as usual."""
+
+    type_key = "python"
+    symbols = ("one_more", "turn", "negate")
+
+    class Turn:
+        def call_returning(self, inputs):
+            return [inputs[0].T]
+
+    def get_function(self, name, query_imports=False):
+        return {
+            "turn": self.Turn(),
+            "one_more": lambda a, out: np.add(a.numpy(), 1, out=out.numpy()),
+            "negate": lambda a, out: np.negative(a.numpy(), out=out.numpy()),
+        }.get(name)
+
+
+def test_a_view_of_unknown_shape_survives_what_is_later_stored_in_the_memory_of_its_source():
+    def call(function, source, dynamic="0"):
+        attrs = {"func_name": function, "dynamic": dynamic}
+        return {"op": "tvm_op", "name": function, "attrs": attrs, "inputs": [[source, 0, 0]]}
+
+    calls = [call("one_more", 0), call("turn", 1, "1"), call("negate", 0), call("negate", 3)]
+    shapes = [[3, 2], [3, 2], [None, None], [3, 2], [3, 2]]
+    run = GraphExecutor(Graph({
+        "nodes": [{"op": "null", "name": "x", "inputs": []}, *calls],
+        "arg_nodes": [0], "heads": [[2, 0, 0], [4, 0, 0]], "node_row_ptr": list(range(6)),
+        "attrs": {"shape": ["list_shape", shapes], "dltype": ["list_str", ["float32"] * 5]},
+    }), Chain())
+    turned, twice = run({"x": X})
+    np.testing.assert_array_equal(turned, (X + 1).T)
+    np.testing.assert_array_equal(twice, X)
