@@ -17,7 +17,7 @@ def test_the_python_of_the_readme_runs(tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     short, long, backend = BLOCKS
     assert len(short.strip().splitlines()) <= 10
-    for code in (short + long, backend):
+    for code in (short, long, backend):
         result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
         assert result.returncode == 0, result.stderr
 
