@@ -181,11 +181,16 @@ def bind_constants(function: Function, args: Sequence[RelayExpr]) -> tuple[Funct
 
 
 def is_free_reshape(function: Function) -> bool:
-    """True when the function only gives its first parameter another shape (operators with ``TReshapeOp``)."""
+    """True when the function only gives its first parameter another shape (operators with ``TReshapeOp``).
+
+    Both shapes must be known before a run, since storage is shared when the memory is planned.
+    """
     node = function.body
     while isinstance(node, Call) and isinstance(node.op, Op) and node.op.get_attr("TReshapeOp"):
         node = node.args[0]
-    return isinstance(node, Var) and node is not function.body and function.body.checked_type.is_symbolic
+    if not isinstance(node, Var) or node is function.body:
+        return False
+    return bool(node.checked_type.is_symbolic and function.body.checked_type.is_symbolic)
 
 
 def operators_name(function: Function) -> str:

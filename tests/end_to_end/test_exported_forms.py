@@ -239,6 +239,19 @@ def top_of_a_known_axis() -> tuple:
     return nodes, [("x", "f32", ["n", 5])], outputs, AT
 
 
+def sizes_known_afterwards() -> tuple:
+    """Reshapes of data of an unnamed size, and into a shape that the graph computes."""
+    weights = {**AT, "many": i64(9), "end": i64(1 << 40), "rows": i64(-1, 1), "column": i64(3, 1), "zero": np.zeros((), "float32")}
+    nodes = [
+        node("Slice", "x at_0 end at_0 many", "every"), node("Mul", "every every", "square"),
+        node("Reshape", "square column", "tall"), node("Neg", "x", "less"), node("Gather", "x at_0", "row", axis=0),
+        node("ReduceSum", "row", "sum", keepdims=0), node("Mul", "sum zero", "none"), node("Cast", "none", "n0", to=7),
+        node("Reshape", "n0 at_1", "add"), node("Add", "rows add", "shape"), node("Reshape", "less shape", "turned"),
+        node("Abs", "x", "size"), node("Add", "size size", "y"),
+    ]
+    return nodes, [("x", "f32", ["n", 3])], [(n, "f32") for n in ("tall", "turned", "y")], weights
+
+
 def floats(kind: str) -> Callable[[], tuple]:
     def build() -> tuple:
         dtype = NUMPY[kind]
@@ -270,6 +283,7 @@ FORMS: dict[str, tuple[Callable[[], tuple], Sequence[Mapping[str, int]]]] = {
     "group norm 21": (group_norm(21), [{"n": 2, "h": 4}, {"n": 3, "h": 2}]),
     "wide pools": (wide_pools, N), "passed through": (passed_through, N), "moved only": (moved_only, N),
     "scalars": (scalars, N), "booleans": (booleans, N), "integers": (integers, N),
+    "sizes known afterwards": (sizes_known_afterwards, N),
     "top of a known axis": (top_of_a_known_axis, N), "float64": (floats("f64"), N), "float16": (floats("f16"), N),
 }
 
