@@ -12,6 +12,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.relay.analysis.ancestor_tree import AncestorTree
 from byoc.relay.analysis.annotated_regions import AnnotatedRegion, AnnotatedRegionSet, open_children
 from byoc.relay.expr import Function, If, Let, Var
+from byoc.relay.traverse import children
 
 
 class RegionGraph:
@@ -80,6 +81,10 @@ class RegionGraph:
 
         A node used in several places belongs to the innermost place around them all.
         """
+        root = self.nodes[-1]
+        if all(node is root or type(node) not in _SCOPED or not open_children(node) for node in self.nodes):
+            outside = {root, *children(root)[:-1]}  # one body, and nothing inside it is apart
+            return [int(node not in outside) for node in self.first]
         tree = AncestorTree()
         scope: dict[RelayExpr, int] = {}
         for node in reversed(self.nodes):

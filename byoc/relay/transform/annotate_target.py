@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from byoc.errors import PartitionError
+from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -48,6 +49,7 @@ def AnnotateTarget(  # noqa: N802 - Relay's name
     return FunctionPass(annotate, PassInfo("AnnotateTarget"))
 
 
+@paused_collector()
 def annotate_function(func: Function, choose: Choice, include_non_call_ops: bool = True) -> Function:
     """*func* annotated with the target that *choose* gives for each call, the default where it gives None.
 

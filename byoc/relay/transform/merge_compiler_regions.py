@@ -8,6 +8,7 @@ those of all its parents), and most are settled by a spanning tree before any se
 
 from __future__ import annotations
 
+from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext, PassInfo
@@ -35,6 +36,7 @@ def MergeCompilerRegions() -> FunctionPass:  # noqa: N802 - Relay's name
     return FunctionPass(merge, PassInfo("MergeCompilerRegions"))
 
 
+@paused_collector()
 def merge_regions(func: Function) -> Function:
     """*func* without the annotations between regions that become one."""
     graph = check_regions(func, "MergeCompilerRegions")
