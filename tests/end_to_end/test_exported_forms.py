@@ -241,7 +241,8 @@ def top_of_a_known_axis() -> tuple:
 
 def sizes_known_afterwards() -> tuple:
     """Reshapes of data of an unnamed size, and into a shape that the graph computes."""
-    weights = {**AT, "many": i64(9), "end": i64(1 << 40), "rows": i64(-1, 1), "column": i64(3, 1), "zero": np.zeros((), "float32")}
+    shapes = {"rows": i64(-1, 1), "column": i64(3, 1)}
+    weights = {**AT, **shapes, "many": i64(9), "end": i64(1 << 40), "zero": np.zeros((), "float32")}
     nodes = [
         node("Slice", "x at_0 end at_0 many", "every"), node("Mul", "every every", "square"),
         node("Reshape", "square column", "tall"), node("Neg", "x", "less"), node("Gather", "x at_0", "row", axis=0),
