@@ -31,3 +31,6 @@ $(VENV)/.test: $(BIN)/python setup.cfg pyproject.toml
 
 clean:
 	rm -rf $(VENV) build out *.egg-info
+
+bench-partition: $(VENV)/.test  ## seconds of each partitioning pass at 10,000 and 100,000 operators
+	$(BIN)/python benchmarks/partition.py
