@@ -28,7 +28,13 @@ from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location, regist
 from byoc.ir.span import span_names
 from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Constant, Function
-from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES, get_pattern_table
+from byoc.relay.op.contrib.register import (
+    ENTRY_POINT_GROUP,
+    PATTERN_TABLES,
+    TARGET_LOADERS,
+    TARGET_PREDICATES,
+    get_pattern_table,
+)
 from byoc.relay.traverse import post_order
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray, from_any
@@ -173,7 +179,6 @@ class Backend:
 
 
 BACKENDS: Registry[Backend] = Registry("backend")
-ENTRY_POINT_GROUP = "byoc.backends"
 
 
 def register_backend(backend: type[Backend] | Backend) -> type[Backend] | Backend:
@@ -221,6 +226,9 @@ def load_entry_point(name: str) -> None:
                 continue
             if isinstance(loaded, type) and issubclass(loaded, Backend) and name not in BACKENDS:
                 register_backend(loaded)
+
+
+TARGET_LOADERS.register(ENTRY_POINT_GROUP, load_entry_point, where=__name__)
 
 
 def backend_names() -> list[str]:

@@ -179,3 +179,8 @@ def test_composites_carry_the_spans_of_what_they_hold():
 def test_a_bad_row_is_named(row):
     with pytest.raises(PartitionError, match="pattern"):
         MergeComposite([row])
+
+
+def test_a_missing_table_is_told():
+    with pytest.raises(PartitionError, match="there is no pattern table"):
+        MergeComposite(relay.op.contrib.get_pattern_table("nobody"))

@@ -2,6 +2,8 @@
 
 import itertools
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -339,3 +341,18 @@ def test_region_sets_answer_as_relays_do():
     region, = found
     assert found.get_region(body.args[0]) is region and found.get_region(x) is None
     assert (region.target, len(region.args), region.rets, len(region.nodes)) == ("npu", 2, [body], 4)
+
+
+def test_the_passes_find_an_installed_backend_in_a_fresh_process():
+    code = (
+        "from byoc import relay\n"
+        "x = relay.var('x', shape=(2,))\n"
+        "mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([x], relay.nn.relu(x))))\n"
+        "for name in ('AnnotateTarget', 'MergeCompilerRegions', 'PartitionGraph'):\n"
+        "    make = getattr(relay.transform, name)\n"
+        "    mod = (make('json') if name == 'AnnotateTarget' else make())(mod)\n"
+        "print([var.name_hint for var in mod.functions])\n"
+        "print(len(relay.op.contrib.get_pattern_table('opencl')) > 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["['main', 'tvmgen_default_json_main_0']", "True"], done.stderr

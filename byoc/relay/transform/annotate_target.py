@@ -18,7 +18,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.region_checks import check_regions
 from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end
-from byoc.relay.op.contrib.register import TARGET_PREDICATES
+from byoc.relay.op.contrib.register import TARGET_PREDICATES, load_target
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import children, post_order
 from byoc.relay.typed_rewrite import keep_type, typed_rebuild
@@ -39,6 +39,8 @@ def AnnotateTarget(  # noqa: N802 - Relay's name
     names = (targets,) if isinstance(targets, str) else tuple(str(t) for t in targets)
     if not names:
         raise PartitionError("AnnotateTarget needs at least one target")
+    for name in names:
+        load_target(name)
 
     def first_taker(call: Call) -> str | None:
         return next((t for t in names if takes(t, call)), None)

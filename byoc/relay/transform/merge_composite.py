@@ -67,6 +67,8 @@ def MergeComposite(  # noqa: N802 - Relay's name
     A row is ``(name, pattern)`` or ``(name, pattern, check)``; *check* gets the root of a match. Checks that raise are
     added to *record*. Raises PartitionError for a row that is neither.
     """
+    if pattern_table is None:
+        raise PartitionError("there is no pattern table: no backend has registered one under that name")
     rows = [_checked_row(row) for row in pattern_table]
     notes = record if record is not None else CompositeRecord()
 

@@ -1,9 +1,14 @@
-"""Pattern tables by target. Source: ``relay.op.contrib.register``."""
+"""Pattern tables by target. Source: ``relay.op.contrib.register``.
+
+Installed backends are entry points of :data:`ENTRY_POINT_GROUP`, imported when the passes first ask for their target.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable, Sequence
 
+from byoc.errors import PartitionError
 from byoc.ir.registry import Registry, caller_location
 from byoc.relay.expr import Call
 
@@ -12,6 +17,27 @@ PatternTable = Sequence[tuple[object, ...]]
 PATTERN_TABLES: Registry[Callable[[], PatternTable]] = Registry("pattern table")
 # target -> what it says of a call (anything with a truth value, such as a Verdict); beside the ``target.X`` attributes
 TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predicate")
+ENTRY_POINT_GROUP = "byoc.backends"
+# what registers an installed target; the vendor's contract puts itself here when it is imported
+TARGET_LOADERS: Registry[Callable[[str], None]] = Registry("target loader")
+
+
+def load_target(name: str) -> None:
+    """Import the installed package that brings target *name*, where there is one and it is not here yet.
+
+    Raises PartitionError when the package cannot be imported.
+    """
+    if name in PATTERN_TABLES or name in TARGET_PREDICATES:
+        return
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        if entry.name == name:
+            try:
+                entry.load()
+            except Exception as error:  # whatever a vendor's package raises
+                text = f"{type(error).__name__}: {error}"
+                raise PartitionError(f"the package of backend {name!r} cannot be imported: {text}") from error
+            for loader in TARGET_LOADERS:
+                TARGET_LOADERS[loader](name)
 
 
 def register_pattern_table(
@@ -32,5 +58,6 @@ def register_pattern_table(
 
 def get_pattern_table(compiler: str) -> PatternTable | None:
     """The pattern table of *compiler*, made anew, or None where it has none."""
+    load_target(compiler)
     make = PATTERN_TABLES.get(compiler)
     return make() if make is not None else None
