@@ -140,6 +140,15 @@ def broadcast_product() -> tuple:
     return nodes, inputs, [("y", "f32"), ("z", "f32"), ("u", "f32")], {"w": f32(5, 4)}
 
 
+def product_of_free_matrices() -> tuple:
+    """Leading sizes that are known and broadcast, before matrices of free sizes."""
+    nodes = [node("MatMul", "x y", "z"), node("MatMul", "x w", "v"), node("MatMul", "flat x", "u")]
+    inputs: list[Spec] = [
+        ("x", "f32", [2, 1, "m", 4]), ("y", "f32", [1, 3, 4, "k"]), ("flat", "f32", ["k", "m"]),
+    ]
+    return nodes, inputs, [(n, "f32") for n in "zvu"], {"w": f32(2, 3, 4, 5)}
+
+
 def triangles() -> tuple:
     nodes = [node("Trilu", "x", "upper"), node("Trilu", "x k", "lower", upper=0), node("Trilu", "x j", "free")]
     inputs: list[Spec] = [("x", "f32", ["n", "r", "c"]), ("j", "i64", [])]
@@ -273,6 +282,7 @@ FORMS: dict[str, tuple[Callable[[], tuple], Sequence[Mapping[str, int]]]] = {
     "attention": (attention, SIZES),
     "causal embedding": (causal_embedding, SIZES),
     "broadcast product": (broadcast_product, [{"n": 2, "m": 4, "k": 3}, {"n": 1, "m": 1, "k": 7}]),
+    "product of free matrices": (product_of_free_matrices, [{"m": 4, "k": 3}, {"m": 1, "k": 7}]),
     "triangles": (triangles, [{"n": 2, "r": 3, "c": 5}, {"n": 4, "r": 6, "c": 2}]),
     "resize linear": (resizes("linear", "half_pixel"), IMAGES),
     # by a scale that gives whole sizes: for others ONNX's reference and ONNX Runtime differ

@@ -66,18 +66,30 @@ def _product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
     if any(isinstance(d, Any) for d in (*a[:-2], *b[:-2])) and max(len(a), len(b)) != 3:
         return relay.einsum([left, right], "...ij,...jk->...ik")
     batch = broadcast_dims(node, a[:-2], b[:-2])
+    if any(_must_spread(s, batch) and any(isinstance(d, Any) for d in s[-2:]) for s in (a, b)):
+        return relay.einsum([left, right], "...ij,...jk->...ik")
     left, right = _batched(node, left, batch), _batched(node, right, batch)
     product = relay.nn.batch_matmul(left, right, transpose_b=False)
     return product if len(batch) == 1 else reshaped(node, product, [*batch, a[-2], b[-1]], (node[0], node[1]))
 
 
+def _leading(shape: Sequence[Dim], batch: Sequence[Dim]) -> list[Dim]:
+    """The leading sizes of an operand, with ones before them for those of *batch* that it lacks."""
+    return [1] * (len(batch) - len(shape) + 2) + list(shape[:-2])
+
+
+def _must_spread(shape: Sequence[Dim], batch: Sequence[Dim]) -> bool:
+    """True when an operand must be broadcast before batch_matmul, which itself broadcasts one dimension or a 1."""
+    lead = _leading(shape, batch)
+    return len(batch) != 1 and lead != list(batch) and any(d != 1 for d in lead)
+
+
 def _batched(node: OnnxNode, operand: RelayExpr, batch: Sequence[Dim]) -> RelayExpr:
     """*operand* with its leading dimensions as one: the whole batch, or 1, which batch_matmul broadcasts."""
     shape = node.shape(operand)
-    lead = [1] * (len(batch) - len(shape) + 2) + list(shape[:-2])
-    if all(d == 1 for d in lead):
+    if all(d == 1 for d in _leading(shape, batch)):
         return operand if len(shape) == 3 else reshaped(node, operand, [1, *shape[-2:]], (operand,))
-    if lead != list(batch) and len(batch) != 1:  # batch_matmul itself broadcasts one dimension
+    if _must_spread(shape, batch):
         operand = relay.broadcast_to(operand, [*batch, *shape[-2:]])
     return operand if len(batch) == 1 else reshaped(node, operand, [None, *shape[-2:]], (operand,))
 
