@@ -23,6 +23,7 @@ LAYERS = {
     "driver": {"ir", "te", "relay", "codegen", "partition", "runtime", "errors", "__init__"},
     "__main__": {"driver"},
     "contrib": {"ir", "relay", "codegen", "runtime", "errors", "__init__"},
+    "compat": {"ir", "te", "relay", "codegen", "partition", "driver", "runtime", "errors", "__init__"},
 }
 
 

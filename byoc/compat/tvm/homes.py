@@ -1,0 +1,164 @@
+"""Where each module of TVM's Python package lives here: data, read by the finder.
+
+A name under one of ``ROOTS`` is the module of that name in our package where we have one; ``ALIASES`` names the rest of
+ours whose name differs; what has no home of ours stands under ``byoc.compat.tvm_modules``, at TVM's own path.
+``ADDED_NAMES`` are put on our modules while the compatibility is installed, unless we have such a name already.
+Source: the layout of Apache TVM v0.18.
+"""
+
+from __future__ import annotations
+
+THIN = "byoc.compat.tvm_modules"
+
+# TVM's package -> ours, child by child
+ROOTS = {"tvm.relay": "byoc.relay", "tvm.ir": "byoc.ir", "tvm.runtime": "byoc.runtime"}
+
+ALIASES = {
+    "tvm": f"{THIN}.root",
+    "tvm.transform": "byoc.ir.transform",
+    "tvm.ir.instrument": "byoc.ir.transform",
+    "tvm.ir.attrs": "byoc.ir.attrs",
+    "tvm.ir.base": "byoc.ir",
+    "tvm.ir.function": "byoc.ir.expr",
+    "tvm.ir.tensor_type": "byoc.ir.types",
+    "tvm.ir.type": "byoc.ir.types",
+    "tvm.nd": "byoc.runtime.ndarray",
+    "tvm.runtime.device": "byoc.runtime.device",
+    "tvm.runtime.name_transforms": f"{THIN}.relay.backend.name_transforms",
+    "tvm.contrib.utils": f"{THIN}.contrib.temporary",
+    "tvm.contrib.debugger": f"{THIN}.contrib",
+    "tvm.contrib.debugger.debug_executor": f"{THIN}.contrib.graph_executor",
+    "tvm.contrib.graph_runtime": f"{THIN}.contrib.graph_executor",
+    "tvm._ffi": f"{THIN}.ffi",
+    "tvm._ffi.base": f"{THIN}.ffi",
+    "tvm._ffi.registry": f"{THIN}.ffi",
+    "tvm.tir.expr": f"{THIN}.tir",
+    "tvm.tir.op": f"{THIN}.tir",
+    "tvm.target.target": f"{THIN}.target",
+    "tvm.target.compilation_config": f"{THIN}.target",
+    "tvm.testing.plugin": f"{THIN}.testing_plugin",
+    "tvm.testing.utils": f"{THIN}.testing",
+    "tvm.runtime.vm": f"{THIN}.runtime.vm",
+    "tvm.script.ir_builder": f"{THIN}.script",
+    "tvm.script.ir_builder.tir": f"{THIN}.script.tir",
+    "tvm.script.ir_builder.tir.ir": f"{THIN}.script.tir",
+    "tvm.relay.expr_functor": "byoc.relay.functor",
+    "tvm.relay.function": "byoc.relay.expr",
+    "tvm.relay.ty": "byoc.ir.types",
+    "tvm.relay.parser": "byoc.relay.text",
+    "tvm.parser": "byoc.relay.text",
+    "tvm.relay.op.op": "byoc.relay.op",
+    "tvm.relay.op.tensor": "byoc.relay.op",
+    "tvm.relay.op.transform": "byoc.relay.op",
+    "tvm.relay.op._make": "byoc.relay.op",
+    "tvm.relay.op.op_attrs": f"{THIN}.relay.op_attrs",
+    "tvm.relay.op.strategy": f"{THIN}.relay.strategy",
+    "tvm.relay.op.strategy.generic": f"{THIN}.relay.strategy.generic",
+    "tvm.relay.op.nn.nn": "byoc.relay.op.nn",
+    "tvm.relay.op.nn._make": "byoc.relay.op.nn",
+    "tvm.relay.op.image.image": "byoc.relay.op.image",
+    "tvm.relay.nn": "byoc.relay.op.nn",
+    "tvm.relay.image": "byoc.relay.op.image",
+    "tvm.relay.annotation": "byoc.relay.op.annotation",
+    "tvm.relay.op.annotation.annotation": "byoc.relay.op.annotation",
+    "tvm.relay.transform.transform": "byoc.relay.transform",
+    "tvm.relay.analysis.analysis": "byoc.relay.analysis",
+    "tvm.relay.param_dict": f"{THIN}.runtime.params",
+    "tvm.relay.backend.utils": f"{THIN}.relay.backend.name_transforms",
+    "tvm.relay.backend.interpreter": f"{THIN}.relay.executors",
+    "tvm.relay.backend.vm": f"{THIN}.relay.vm",
+    "tvm.relay.backend.executor": f"{THIN}.relay.backend",
+    "tvm.relay.backend.runtime": f"{THIN}.relay.backend",
+    "tvm.relay.backend.executor_factory": f"{THIN}.relay.build_module",
+    "tvm.relay.backend.graph_executor_factory": f"{THIN}.relay.build_module",
+}
+
+# what Relay had below the graph, or beside it: importing works, using raises (see byoc.compat.tvm.below)
+BELOW = (
+    "tvm.arith", "tvm.auto_scheduler", "tvm.autotvm", "tvm.contrib", "tvm.dlight", "tvm.driver", "tvm.exec",
+    "tvm.meta_schedule", "tvm.micro", "tvm.relax", "tvm.relay.backend.contrib", "tvm.relay.op.contrib.te_target",
+    "tvm.relay.op.strategy", "tvm.relay.quantize", "tvm.rpc", "tvm.script", "tvm.target", "tvm.te",
+    "tvm.testing.aot", "tvm.tir", "tvm.topi",
+)
+
+# module of ours -> TVM's name -> where it is
+ADDED_NAMES: dict[str, dict[str, str]] = {
+    "byoc.ir": {
+        **{
+            name: f"byoc.relay.structural:{name}"
+            for name in ("assert_structural_equal", "structural_equal", "structural_hash")
+        },
+        "Array": f"{THIN}.ir.container:Array",
+        "Map": f"{THIN}.ir.container:Map",
+        "EnvFunc": f"{THIN}.ir:EnvFunc",
+        "make_node": f"{THIN}.ir:make_node",
+        "load_json": f"{THIN}.ir:load_json",
+        "save_json": f"{THIN}.ir:save_json",
+        "container": f"{THIN}.ir.container:",
+        "supply": f"{THIN}.ir.supply:",
+        "instrument": "byoc.ir.transform:",
+    },
+    "byoc.ir.transform": {"function_pass": "byoc.relay.transform:function_pass"},
+    "byoc.ir.types": {"scalar_type": "byoc.relay:scalar_type", "TypeRelation": "byoc.ir.op:TypeRelation"},
+    "byoc.runtime": {
+        **{name: f"byoc.runtime.{name}:" for name in ("module", "ndarray")},
+        **{name: f"{THIN}.runtime.{name}:" for name in ("container", "params", "vm")},
+        "ADT": f"{THIN}.runtime.container:ADT",
+        "ShapeTuple": f"{THIN}.runtime.container:ShapeTuple",
+        "String": f"{THIN}.runtime.container:String",
+        "convert": f"{THIN}.runtime:convert",
+        "enabled": f"{THIN}.runtime:enabled",
+        "load_module": f"{THIN}.runtime:load_module",
+        "load_param_dict": f"{THIN}.runtime.params:load_param_dict",
+        "save_param_dict": f"{THIN}.runtime.params:save_param_dict",
+        "name_transforms": f"{THIN}.relay.backend.name_transforms:",
+    },
+    "byoc.runtime.module": {
+        "enabled": f"{THIN}.runtime:enabled",
+        "load_module": f"{THIN}.runtime:load_module",
+    },
+    "byoc.runtime.ndarray": {
+        name: f"{THIN}.devices:{name}"
+        for name in ("cpu", "cuda", "device", "ext_dev", "gpu", "metal", "opencl", "vulkan")
+    },
+    "byoc.relay": {
+        "build": f"{THIN}.relay.build_module:build",
+        "build_config": f"{THIN}.relay.build_module:build_config",
+        "build_module": f"{THIN}.relay.build_module:",
+        "create_executor": f"{THIN}.relay.executors:create_executor",
+        "GraphExecutor": f"{THIN}.relay.executors:GraphExecutor",
+        "load_param_dict": f"{THIN}.runtime.params:load_param_dict",
+        "save_param_dict": f"{THIN}.runtime.params:save_param_dict",
+        "testing": f"{THIN}.relay.testing:",
+        "backend": f"{THIN}.relay.backend:",
+        "vm": f"{THIN}.relay.vm:",
+        "_ffi_api": f"{THIN}.relay._ffi_api:",
+        "param_dict": f"{THIN}.runtime.params:",
+        "expr": "byoc.relay.expr:",
+        "expr_functor": "byoc.relay.functor:",
+        "function": "byoc.relay.expr:",
+        "ty": "byoc.ir.types:",
+    },
+    "byoc.relay.transform": {
+        "build_config": f"{THIN}.relay.build_module:build_config",
+        "InferTypeLocal": f"{THIN}.relay.build_module:InferTypeLocal",
+    },
+    "byoc.relay.op": {
+        "Op": "byoc.ir.op:Op",
+        "annotation": "byoc.relay.op.annotation:",
+        "contrib": "byoc.relay.op.contrib:",
+        "op": "byoc.relay.op:",
+        "op_attrs": f"{THIN}.relay.op_attrs:",
+        "strategy": f"{THIN}.relay.strategy:",
+        "transform": "byoc.relay.op:",
+        "tensor": "byoc.relay.op:",
+        "_make": "byoc.relay.op:",
+        "register": f"{THIN}.relay.registration:register",
+        "register_pattern": f"{THIN}.relay.registration:register_pattern",
+        "register_stateful": f"{THIN}.relay.registration:register_stateful",
+        "register_legalize": f"{THIN}.relay.registration:register_legalize",
+        "register_alter_op_layout": f"{THIN}.relay.registration:register_alter_op_layout",
+        "register_convert_op_layout": f"{THIN}.relay.registration:register_convert_op_layout",
+    },
+    "byoc.relay.op.contrib": {"register": "byoc.relay.op.contrib.register:"},
+}

@@ -1,0 +1,1 @@
+"""``tvm.contrib``: the executor over compiled graphs, and temporary folders."""
