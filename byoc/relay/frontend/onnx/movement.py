@@ -89,7 +89,7 @@ def _slice(node: OnnxNode) -> RelayExpr:
 
 
 def _sliced(node: OnnxNode, starts: list[int], ends: list[int], axes: list[int], steps: list[int]) -> RelayExpr:
-    """Python's slices: bounds are clamped, negative ones count from the end, a step may be negative."""
+    """Python's slices, but that a start before the data is its first element for a negative step too (Slice-10)."""
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise node.error(f"starts {starts}, ends {ends}, axes {axes} and steps {steps} must be equally many")
     if 0 in steps:
@@ -102,8 +102,8 @@ def _sliced(node: OnnxNode, starts: list[int], ends: list[int], axes: list[int],
         size = shape[axis]
         if isinstance(size, int):
             start, stop, _ = slice(start, stop, step).indices(size)
-            if step < 0 and stop < 0:
-                stop = -size - 1
+            if step < 0:
+                start, stop = max(start, 0), stop if stop >= 0 else -size - 1
         begin.append(max(min(start, INT32_MAX), -INT32_MAX))
         end.append(max(min(stop, INT32_MAX), -INT32_MAX))
     return relay.strided_slice(node[0], begin=begin, end=end, strides=steps, axes=chosen)
