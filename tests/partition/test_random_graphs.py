@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.codegen.backend import get_backend
 from byoc.relay import op
 from byoc.relay.analysis.region_checks import check_regions
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform import PartitionGraph
 from byoc.relay.transform.annotate_target import annotate_function
-from byoc.relay.transform.merge_compiler_regions import merge_regions
+from byoc.relay.transform.merge_compiler_regions import _Merger, merge_regions
 
 UNARY = (op.abs, op.negative, op.tanh, op.sigmoid)
 BINARY = (op.add, op.subtract, op.maximum)
@@ -126,3 +127,28 @@ def test_a_hundred_thousand_calls_in_alternate_runs_are_cut() -> None:
     cut = PartitionGraph()(mod)
     regions = [f for f in cut.functions.values() if "Compiler" in f.attrs]
     assert [f.attrs["Compiler"] for f in regions] == ["B", "A"] * 500
+
+
+def test_a_region_with_many_parents_looks_at_each_edge_a_few_times(monkeypatch):
+    """Ten times the branches into one tuple take about ten times the steps, not a hundred."""
+
+    def steps(branches):
+        count = 0
+        find = _Merger.find
+
+        def counted(self, unit):
+            nonlocal count
+            count += 1
+            return find(self, unit)
+
+        x = relay.var("x", shape=(2,))
+        fields = [relay.negative(relay.add(x, relay.const(float(k)))) for k in range(branches)]
+        mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([x], relay.Tuple(fields))))
+        get_backend("json")
+        annotated = relay.transform.AnnotateTarget(["json"])(mod)
+        with monkeypatch.context() as patch:
+            patch.setattr(_Merger, "find", counted)
+            relay.transform.MergeCompilerRegions()(annotated)
+        return count
+
+    assert steps(1000) < 15 * steps(100)

@@ -87,9 +87,25 @@ class _Merger:
         for parent in parents:
             self._below[parent].append(unit)
         candidates = [p for p in parents if self._fits(p, unit)]
+        waiting = self._above_others(candidates, parents) if len(candidates) > 1 else set(candidates)
+        free = [p for p in candidates if p not in waiting]
+        if free:
+            self._merge(free, unit)
         for parent in candidates:
-            if not self._is_bypassed(parent, unit, direct):
-                self._merge(parent, unit)
+            if parent in waiting and not self._is_bypassed(parent, unit, direct):
+                self._merge([parent], unit)
+
+    def _above_others(self, candidates: list[int], parents: list[int]) -> set[int]:
+        """Those of *candidates* from which a way leads to another of *parents*; nothing bypasses the others."""
+        lowest = min(self._level[c] for c in candidates)
+        reached: set[int] = set()
+        pending = list(parents)
+        while pending:
+            for found in self._parents(pending.pop()):
+                if found not in reached and self._level[found] >= lowest:
+                    reached.add(found)
+                    pending.append(found)
+        return reached.intersection(candidates)
 
     def _fits(self, parent: int, unit: int) -> bool:
         mine, other = self._regions[unit], self._regions[parent]
@@ -126,21 +142,20 @@ class _Merger:
         self._above[unit] = list(now)
         return self._above[unit]
 
-    def _merge(self, parent: int, unit: int) -> None:
-        """Make *parent* and *unit* one; the one with fewer neighbours is added to the other."""
+    def _merge(self, parents: list[int], unit: int) -> None:
+        """Make *parents* and *unit* one; the one with fewer neighbours is added to the other."""
+        level = max(self._level[p] for p in parents)
+        for parent in parents:
+            unit = self.find(unit)
+            size = [len(self._above[u]) + len(self._below[u]) for u in (parent, unit)]
+            keep, gone = (parent, unit) if size[0] >= size[1] else (unit, parent)
+            self._union[gone] = keep
+            self._above[keep] += self._above[gone]
+            self._below[keep] += self._below[gone]
+            self._above[gone], self._below[gone] = [], []
         unit = self.find(unit)
-        size = [len(self._above[u]) + len(self._below[u]) for u in (parent, unit)]
-        keep, gone = (parent, unit) if size[0] >= size[1] else (unit, parent)
-        low = self._level[parent]
-        outside = [p for p in self._above[unit] if self.find(p) not in (parent, unit)]
-        level = max(low, 1 + max((self._level[self.find(p)] for p in outside), default=-1))
-        self._union[gone] = keep
-        self._above[keep] += self._above[gone]
-        self._below[keep] += self._below[gone]
-        self._above[gone], self._below[gone] = [], []
-        self._level[keep] = level
-        if level > low or keep == parent:
-            self._lift(keep)
+        self._level[unit] = max(level, 1 + max((self._level[p] for p in self._parents(unit)), default=-1))
+        self._lift(unit)
 
     def _lift(self, unit: int) -> None:
         """Raise what depends on *unit* above it."""
