@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 
 from byoc.compat.tvm.below import Missing
-from byoc.compat.tvm_modules import error
 from byoc.compat.tvm_modules.devices import cpu, cuda, device, ext_dev, gpu, metal, opencl, vulkan
 from byoc.compat.tvm_modules.error import TVMError
 from byoc.compat.tvm_modules.ffi import get_global_func, register_func
@@ -19,12 +18,12 @@ from byoc.runtime.ndarray import NDArray
 __version__ = "0.18.0"
 
 _SUBMODULES = (
-    "arith", "autotvm", "contrib", "driver", "ir", "micro", "nd", "relay", "rpc", "runtime", "script", "support",
+    "arith", "autotvm", "contrib", "driver", "error", "ir", "micro", "nd", "relay", "rpc", "runtime", "script", "support",
     "target", "te", "testing", "tir", "topi", "transform", "_ffi",
 )
 
 __all__ = [
-    "Device", "IRModule", "NDArray", "TVMError", "__version__", "build", "cpu", "cuda", "device", "error", "ext_dev",
+    "Device", "IRModule", "NDArray", "TVMError", "__version__", "build", "cpu", "cuda", "device", "ext_dev",
     "get_global_func", "gpu", "lower", "metal", "opencl", "register_func", "vulkan",
 ]
 

@@ -6,6 +6,8 @@ holds, so that predicates which tell known dimensions from ``Any`` work.
 
 from __future__ import annotations
 
+import importlib
+
 from byoc.compat.tvm.below import Missing
 from byoc.ir.op import Op
 from byoc.ir.types import Any
@@ -61,9 +63,11 @@ class StringImm(str):
 _PLAIN: dict[type, type] = {IntImm: int, FloatImm: float}
 
 
-def __getattr__(name: str) -> Missing:
+def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in ("expr", "op"):
+        return importlib.import_module(f"tvm.tir.{name}")
     return Missing(f"tvm.tir.{name}")
 
 
