@@ -149,6 +149,13 @@ def product_of_free_matrices() -> tuple:
     return nodes, inputs, [(n, "f32") for n in "zvu"], {"w": f32(2, 3, 4, 5)}
 
 
+def batch_of_one_or_two() -> tuple:
+    """A free size beside a known one is that or 1, in products as in sums."""
+    nodes = [node("MatMul", "x two", "three"), node("MatMul", "x four", "wide"), node("Add", "x same", "sum")]
+    weights = {"two": f32(2, 3, 4), "four": f32(3, 2, 3, 4), "same": f32(2, 2, 3)}
+    return nodes, [("x", "f32", ["n", 2, 3])], [(n, "f32") for n in ("three", "wide", "sum")], weights
+
+
 def triangles() -> tuple:
     nodes = [node("Trilu", "x", "upper"), node("Trilu", "x k", "lower", upper=0), node("Trilu", "x j", "free")]
     inputs: list[Spec] = [("x", "f32", ["n", "r", "c"]), ("j", "i64", [])]
@@ -283,6 +290,7 @@ FORMS: dict[str, tuple[Callable[[], tuple], Sequence[Mapping[str, int]]]] = {
     "causal embedding": (causal_embedding, SIZES),
     "broadcast product": (broadcast_product, [{"n": 2, "m": 4, "k": 3}, {"n": 1, "m": 1, "k": 7}]),
     "product of free matrices": (product_of_free_matrices, [{"m": 4, "k": 3}, {"m": 1, "k": 7}]),
+    "batch of one or two": (batch_of_one_or_two, N[:2]),
     "triangles": (triangles, [{"n": 2, "r": 3, "c": 5}, {"n": 4, "r": 6, "c": 2}]),
     "resize linear": (resizes("linear", "half_pixel"), IMAGES),
     # by a scale that gives whole sizes: for others ONNX's reference and ONNX Runtime differ

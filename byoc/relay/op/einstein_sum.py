@@ -15,7 +15,7 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, as_tuple_expr, make_call
-from byoc.relay.op.indexing import ZERO
+from byoc.relay.op.indexing import broadcast_index
 from byoc.relay.op.type_relations import (
     broadcast_dim,
     is_integer,
@@ -67,7 +67,8 @@ def _einsum_compute(attrs: EinsumAttrs, inputs: Sequence[te.Tensor], out_type: T
     extents: dict[str, te.Dimension] = {}
     for letters, tensor in zip(terms, inputs, strict=True):
         for letter, dim in zip(letters, tensor.shape, strict=True):
-            extents[letter] = dim if extents.get(letter, 1) == 1 else extents[letter]
+            known = extents.get(letter, 1)
+            extents[letter] = dim if known == 1 or (isinstance(dim, int) and dim != 1) else known
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         at: dict[str, te.PrimExpr] = dict(zip(output, i, strict=True))
@@ -76,7 +77,7 @@ def _einsum_compute(attrs: EinsumAttrs, inputs: Sequence[te.Tensor], out_type: T
         product: te.PrimExpr | None = None
         for letters, tensor in zip(terms, inputs, strict=True):
             own = zip(letters, tensor.shape, strict=True)
-            value = tensor[tuple(ZERO if dim == 1 else at[c] for c, dim in own)]
+            value = tensor[tuple(broadcast_index(at[c], dim, extents[c]) for c, dim in own)]
             product = value if product is None else product * value
         return te.sum(product, over) if over else product  # type: ignore[return-value, arg-type]
 

@@ -26,16 +26,21 @@ def as_index(value: Dimension) -> PrimExpr:
     return te.as_expr(value, INDEX)
 
 
+def broadcast_index(index: PrimExpr, dim: Dimension, out: Dimension) -> PrimExpr:
+    """Where broadcasting a dimension of size *dim* to *out* reads for *index*.
+
+    A size against another is that one or 1, which is known at run time only.
+    """
+    if isinstance(dim, int):
+        return ZERO if dim == 1 and out != 1 else index
+    return index if dim == out else te.minimum(index, dim - 1)
+
+
 def broadcast_load(tensor: te.Tensor, indices: Sequence[PrimExpr], shape: Sequence[Dimension]) -> PrimExpr:
     """The element of *tensor* that broadcasting puts at *indices* of a result of *shape*."""
     skipped = len(indices) - tensor.ndim
-    own = []
-    for dim, index, out in zip(tensor.shape, indices[skipped:], shape[skipped:], strict=True):
-        if isinstance(dim, int):
-            own.append(ZERO if dim == 1 and out != 1 else index)
-        else:  # a size against a number is that number or 1
-            own.append(index if dim == out else te.minimum(index, dim - 1))
-    return tensor[tuple(own)]
+    own = zip(indices[skipped:], tensor.shape, shape[skipped:], strict=True)
+    return tensor[tuple(broadcast_index(index, dim, out) for index, dim, out in own)]
 
 
 def linear_index(indices: Sequence[PrimExpr], shape: Sequence[Dimension]) -> PrimExpr:

@@ -14,6 +14,7 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
+from byoc.relay.op.indexing import broadcast_index
 from byoc.relay.op.layout import tensor_of
 from byoc.relay.op.type_relations import tensor_arg, unify_dim
 from byoc.relay.op.window import differ
@@ -101,11 +102,11 @@ def _product(
 ) -> list[Tensor]:
     """``a @ b``: leading axes of *a* are rows or a batch; *b* has a batch axis where *out* and it have three."""
     k = te.reduce_axis(a.shape[-2] if transpose_a else a.shape[-1], "k")
+    shape = te.shape_of(out)
 
     def batch_of(tensor: Tensor, lead: Sequence[Index]) -> list[PrimExpr]:
         kept = lead[len(lead) - (tensor.ndim - 2) :]
-        return [te.const(0, te.expr.INDEX) if s == 1 and o != 1 else i
-                for i, s, o in zip(kept, tensor.shape, out.shape, strict=False)]
+        return [broadcast_index(i, s, o) for i, s, o in zip(kept, tensor.shape, shape, strict=False)]
 
     def element(*index: Index) -> PrimExpr:
         *lead, row, column = index if a.ndim > 1 else (None, *index)
@@ -113,7 +114,7 @@ def _product(
         right = [*batch_of(b, lead), *((column, k) if transpose_b else (k, column))]
         return te.sum(te.cast(out.dtype, a(*left)) * te.cast(out.dtype, b(*right)), k)
 
-    return [te.compute(te.shape_of(out), element, name=name, tag="matmul")]
+    return [te.compute(shape, element, name=name, tag="matmul")]
 
 
 def _dense_compute(attrs: DenseAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
