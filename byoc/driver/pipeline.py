@@ -18,6 +18,8 @@ def simplify() -> Sequential:
         [
             transform.InferType(),
             transform.RemoveUnusedFunctions(),
+            transform.InlineCalls(),
+            transform.ToGraphNormalForm(),
             transform.SimplifyInference(),
             transform.FoldConstant(),
             transform.FoldScaleAxis(),

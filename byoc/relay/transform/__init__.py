@@ -19,6 +19,7 @@ from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant
 from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from byoc.relay.transform.fuse_ops import DefuseOps, FuseOps, fuse_function
 from byoc.relay.transform.infer_type import FunctionPass, InferType, function_pass
+from byoc.relay.transform.inline_calls import InlineCalls
 from byoc.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from byoc.relay.transform.merge_composite import CompositeRecord, FailedCheck, MergeComposite
 from byoc.relay.transform.partition_graph import PartitionGraph
@@ -26,12 +27,14 @@ from byoc.relay.transform.remove_unused_functions import RemoveUnusedFunctions
 from byoc.relay.transform.simplify_expr import SimplifyExpr
 from byoc.relay.transform.simplify_inference import SimplifyInference
 from byoc.relay.transform.specialize_shapes import SpecializeShapes
+from byoc.relay.transform.to_graph_normal_form import ToGraphNormalForm
 
 __all__ = [
     "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CompositeRecord", "DeadCodeElimination",
     "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck", "FoldConstant", "FoldScaleAxis",
-    "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "MergeCompilerRegions", "MergeComposite",
-    "ModulePass", "PartitionGraph", "Pass", "PassContext", "PassInfo", "PassInstrument", "PassTimingInstrument",
-    "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyInference", "SpecializeShapes", "function_pass",
-    "fuse_function", "module_pass", "register_config_option",
+    "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "InlineCalls", "MergeCompilerRegions",
+    "MergeComposite", "ModulePass", "PartitionGraph", "Pass", "PassContext", "PassInfo", "PassInstrument",
+    "PassTimingInstrument", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyInference",
+    "SpecializeShapes", "ToGraphNormalForm", "function_pass", "fuse_function", "module_pass",
+    "register_config_option",
 ]
