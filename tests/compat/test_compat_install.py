@@ -184,7 +184,8 @@ def test_what_is_below_the_graph_can_be_imported_and_raises_when_used(installed)
 def test_a_script_runs_with_its_arguments(tmp_path):
     (tmp_path / "beside.py").write_text("WORD = 'beside'\n")
     script = tmp_path / "script.py"
-    script.write_text("import sys, tvm, beside\nfrom tvm import relay\nprint(sys.argv[1:], beside.WORD, relay.__name__)\n")
+    lines = ["import sys, tvm, beside", "from tvm import relay", "print(sys.argv[1:], beside.WORD, relay.__name__)"]
+    script.write_text("\n".join(lines))
     done = run(script, "a", "-b")
     assert (done.returncode, done.stdout) == (0, "['a', '-b'] beside byoc.relay\n"), done.stderr
 

@@ -18,8 +18,8 @@ from byoc.runtime.ndarray import NDArray
 __version__ = "0.18.0"
 
 _SUBMODULES = (
-    "arith", "autotvm", "contrib", "driver", "error", "ir", "micro", "nd", "relay", "rpc", "runtime", "script", "support",
-    "target", "te", "testing", "tir", "topi", "transform", "_ffi",
+    "arith", "autotvm", "contrib", "driver", "error", "instrument", "ir", "micro", "nd", "relay", "rpc", "runtime",
+    "script", "support", "target", "te", "testing", "tir", "topi", "transform", "_ffi",
 )
 
 __all__ = [

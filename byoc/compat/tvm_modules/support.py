@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-_OPTIONS = ("USE_LLVM", "USE_CUDA", "USE_OPENCL", "USE_MICRO", "USE_DNNL_CODEGEN", "USE_TENSORRT_RUNTIME", "USE_RPC")
+
+class BuildOptions(dict[str, str]):
+    """TVM's build options: each that is asked for is ``OFF``."""
+
+    def __missing__(self, name: str) -> str:
+        return "OFF"
 
 
-def libinfo() -> dict[str, str]:
-    """TVM's build options, each ``OFF``: code that asks for one skips what needs it."""
-    return {"TVM_VERSION": "0.18.0", **dict.fromkeys(_OPTIONS, "OFF")}
+def libinfo() -> BuildOptions:
+    """The build options, all ``OFF``: code that asks for one skips what needs it. Source: ``tvm.support.libinfo``."""
+    names = ("USE_CUDA", "USE_LLVM", "USE_MICRO", "USE_OPENCL", "USE_RPC")
+    return BuildOptions({"TVM_VERSION": "0.18.0", **dict.fromkeys(names, "OFF")})

@@ -78,7 +78,7 @@ class Steps(ExprVisitor):
 
     def visit_constant(self, const):
         self.slots[const] = len(self.slots)
-        self.steps.append((self.slots[const], lambda value=const.data.numpy(): value, ()))
+        self.steps.append((self.slots[const], const.data.numpy, ()))
 
     def visit_call(self, call):
         for arg in call.args:

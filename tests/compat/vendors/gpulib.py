@@ -1,4 +1,4 @@
-"""An integration as a GPU library's authors write it: a rewrite first, predicates on types, small regions taken back."""
+"""An integration as a GPU library's authors write it: a rewrite, predicates on types, small regions taken back."""
 
 import tvm
 from tvm import relay

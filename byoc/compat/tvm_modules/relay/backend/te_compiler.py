@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from byoc.compat.tvm.below import Missing
+
 
 class TECompiler:
     """What tests clear before they build."""
@@ -20,3 +22,9 @@ _COMPILER = TECompiler()
 def get() -> TECompiler:
     """The compiler. Source: ``te_compiler.get``."""
     return _COMPILER
+
+
+def __getattr__(name: str) -> Missing:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return Missing(f"tvm.relay.backend.te_compiler.{name}")
