@@ -1,8 +1,10 @@
 """Questions about expressions that change nothing."""
 
+from byoc.relay.analysis.calibration import get_calibration_data
 from byoc.relay.analysis.type_infer import infer_expr, infer_function, infer_module
 from byoc.relay.analysis.variables import all_vars, bound_vars, free_vars, post_order_visit
 
 __all__ = [
-    "all_vars", "bound_vars", "free_vars", "infer_expr", "infer_function", "infer_module", "post_order_visit",
+    "all_vars", "bound_vars", "free_vars", "get_calibration_data", "infer_expr", "infer_function", "infer_module",
+    "post_order_visit",
 ]

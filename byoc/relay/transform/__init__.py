@@ -14,6 +14,11 @@ from byoc.ir.transform import (
 from byoc.relay.transform.annotate_target import AnnotateTarget
 from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
 from byoc.relay.transform.common_subexpr import EliminateCommonSubexpr
+from byoc.relay.transform.compiler_functions import (
+    InlineCompilerFunctionsBoundTo,
+    MarkCompilerFunctionsAsExtern,
+    OutlineCompilerFunctionsWithExistingGlobalSymbols,
+)
 from byoc.relay.transform.dead_code import DeadCodeElimination
 from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant
 from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
@@ -30,11 +35,12 @@ from byoc.relay.transform.specialize_shapes import SpecializeShapes
 from byoc.relay.transform.to_graph_normal_form import ToGraphNormalForm
 
 __all__ = [
-    "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CompositeRecord", "DeadCodeElimination",
-    "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck", "FoldConstant", "FoldScaleAxis",
-    "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "InlineCalls", "MergeCompilerRegions",
-    "MergeComposite", "ModulePass", "PartitionGraph", "Pass", "PassContext", "PassInfo", "PassInstrument",
-    "PassTimingInstrument", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyInference",
-    "SpecializeShapes", "ToGraphNormalForm", "function_pass", "fuse_function", "module_pass",
+    "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CompositeRecord", "DeadCodeElimination", "DefuseOps",
+    "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck", "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis",
+    "FunctionPass", "FuseOps", "InferType", "InlineCalls", "InlineCompilerFunctionsBoundTo",
+    "MarkCompilerFunctionsAsExtern", "MergeCompilerRegions", "MergeComposite", "ModulePass",
+    "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
+    "PassInstrument", "PassTimingInstrument", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+    "SimplifyInference", "SpecializeShapes", "ToGraphNormalForm", "function_pass", "fuse_function", "module_pass",
     "register_config_option",
 ]
