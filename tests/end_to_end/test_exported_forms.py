@@ -239,9 +239,11 @@ def integers() -> tuple:
         node("Add", "a b", "sum"), node("Sub", "a big", "less"), node("Mul", "a big", "product"),
         node("Add", "b one", "b1"), node("Div", "less b1", "quotient"), node("Mod", "less b1", "rest"),
         node("Cast", "less", "real", to=TensorProto.FLOAT), node("ReduceMax", "product", "most", keepdims=0),
+        node("Add", "a odd", "odds"), node("Pow", "odds three", "cubes"),
     ]
-    outputs = [(n, "i64") for n in ("sum", "less", "product", "quotient", "rest", "most")]
-    weights = {"big": np.array(1 << 40, "int64"), "one": np.array(1, "int64")}
+    outputs = [(n, "i64") for n in ("sum", "less", "product", "quotient", "rest", "most", "cubes")]
+    numbers = {"big": 1 << 40, "one": 1, "odd": 1_234_567, "three": 3}
+    weights = {name: np.array(value, "int64") for name, value in numbers.items()}
     return nodes, [("a", "i64", ["n", 3]), ("b", "i64", [3])], [*outputs, ("real", "f32")], weights
 
 
