@@ -1,0 +1,79 @@
+"""Random models against ONNX Runtime: every target, with random exclusions, at several batch sizes, saved and loaded.
+
+A failure names the seed: ``random_model(seed, PROPOSALS)`` makes the model again.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from random_models import RandomModel, random_model
+from random_moves import PROPOSALS
+
+import byoc
+import byoc.runtime
+
+TARGETS = (["c"], ["opencl", "c"], ["json", "c"], ["opencl", "json", "c"])
+TOLERANCE = 1e-4  # of the range of an output
+
+
+def assert_agrees(got: np.ndarray, want: np.ndarray) -> None:
+    """Shape and type are the same; integers and booleans exactly, floats within the tolerance."""
+    assert (got.shape, got.dtype) == (want.shape, want.dtype)
+    if want.dtype.kind != "f":
+        np.testing.assert_array_equal(got, want)
+        return
+    span = max(float(np.ptp(want)), float(np.abs(want).max()) / 10, 1e-3)
+    np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * span)
+
+
+def excluded(model: RandomModel, targets: Sequence[str], rng: random.Random) -> list[str]:
+    """Nodes that stay on the host, in some models: of them, those that are still there after importing."""
+    names = [node.name for node in model.proto.graph.node]
+    return rng.sample(names, rng.randrange(len(names) // 2 + 1)) if len(targets) > 1 and rng.random() < 0.5 else []
+
+
+def check(seed: int, targets: Sequence[str], folder: pathlib.Path) -> None:
+    """Compile the model of *seed* and run it twice for each batch size, one in four from its artefact."""
+    model = random_model(seed, PROPOSALS)
+    rng = random.Random(seed)
+    library = compiled(model, targets, excluded(model, targets, rng))
+    if rng.random() < 0.25:
+        library.save(folder / "model.byoc")
+        library = byoc.runtime.load(folder / "model.byoc")
+    for _ in range(2):
+        for feeds, wanted in zip(model.feeds, model.wanted, strict=True):
+            before = {name: value.copy() for name, value in feeds.items()}
+            for got, want in zip(library.run(feeds), wanted, strict=True):
+                assert_agrees(np.asarray(got), want)
+            for name, value in feeds.items():
+                np.testing.assert_array_equal(value, before[name])
+
+
+def compiled(model: RandomModel, targets: Sequence[str], exclude: Sequence[str]) -> byoc.runtime.Library:
+    """The library; a node that folding took away cannot be excluded, then none is."""
+    try:
+        return byoc.compile(model.proto, targets, exclude=exclude)
+    except byoc.errors.PartitionError as error:
+        assert "exclude" in str(error)
+        return byoc.compile(model.proto, targets)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_model_computes_what_onnx_runtime_computes(seed: int, tmp_path: pathlib.Path) -> None:
+    check(seed, TARGETS[seed % len(TARGETS)], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_cc
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize("seed", range(1000, 1500))
+def test_many_random_models_compute_what_onnx_runtime_computes(seed: int, tmp_path: pathlib.Path) -> None:
+    for targets in (["c"], TARGETS[1 + seed % 3]):
+        check(seed, targets, tmp_path)
