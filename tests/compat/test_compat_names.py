@@ -410,3 +410,26 @@ def test_calls_are_made_by_the_functions_of_make(tvm):
     tvm.ir.assert_structural_equal(made, relay.concatenate([x, x], axis=1), map_free_vars=True)
     with pytest.raises(tvm.TVMError, match="tvm.relay.op._make.torchop"):
         relay.op._make.torchop(x)
+
+
+def test_an_input_of_unknown_size_is_interpreted_and_refused_by_build(tvm):
+    from tvm import relay
+
+    x = relay.var("x", shape=(relay.Any(), 3))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.exp(x)))
+    for rows in (5, 2):
+        result = relay.create_executor("vm", mod).evaluate()(np.zeros((rows, 3), "float32"))
+        np.testing.assert_array_equal(result.numpy(), np.ones((rows, 3)))
+    with pytest.raises(tvm.TVMError, match="input x has a dimension of unknown size"):
+        relay.build(mod, "llvm")
+
+
+def test_a_recursive_function_runs_on_the_virtual_machine(tvm):
+    from tvm import relay
+
+    count, start = relay.var("count", shape=(), dtype="int32"), relay.var("start", shape=(), dtype="int32")
+    down = relay.GlobalVar("down")
+    body = relay.If(relay.less(count, relay.const(1)), count, relay.Call(down, [relay.subtract(count, relay.const(1))]))
+    mod = tvm.IRModule({down: relay.Function([count], body, relay.TensorType((), "int32"))})
+    mod["main"] = relay.Function([start], relay.Call(down, [start]))
+    assert int(relay.create_executor("vm", mod).evaluate()(np.int32(5)).numpy()) == 0

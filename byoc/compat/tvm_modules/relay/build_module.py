@@ -20,7 +20,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext
-from byoc.ir.types import Type
+from byoc.ir.types import Type, tensor_types
 from byoc.partition.plan import Plan
 from byoc.relay.analysis.type_infer import infer_expr, infer_module
 from byoc.relay.bind import bind
@@ -135,10 +135,25 @@ def build(
 
 
 def compile_module(mod: IRModule) -> Library:
-    """The library of a module that is partitioned already, or not at all."""
-    ready = optimize(infer_module(mod.shallow_copy()))
+    """The library of a module that is partitioned already, or not at all.
+
+    Raises UserError for an input with a dimension that has neither a size nor a name.
+    """
+    typed = infer_module(mod.shallow_copy())
+    unknown = unsized_inputs(typed["main"])  # type: ignore[arg-type]
+    if unknown:
+        raise UserError(
+            f"input {unknown[0]} has a dimension of unknown size, which a graph cannot plan for: give it a name "
+            "(relay.Any('n')), or use the virtual machine"
+        )
+    ready = optimize(typed)
     plan = Plan("order", (), "default", ())
     return build_library(ready, plan, CompileOptions())
+
+
+def unsized_inputs(main: Function) -> list[str]:
+    """The parameters that have a dimension with neither a size nor a name."""
+    return [p.name_hint for p in main.params if not all(t.is_symbolic for t in tensor_types(p.checked_type))]
 
 
 def _host_target(target: TargetLike | None) -> Target:

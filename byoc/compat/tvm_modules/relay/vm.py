@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from byoc.compat.tvm_modules.relay.build_module import compile_module, with_params
+from byoc.compat.tvm_modules.relay.build_module import compile_module, unsized_inputs, with_params
 from byoc.compat.tvm_modules.runtime.vm import Executable
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
@@ -39,6 +39,7 @@ def compile(
     """
     ready = infer_module(with_params(mod, params))  # type: ignore[arg-type]
     regions = all("Compiler" in f.attrs for v, f in ready.functions.items() if v.name_hint != "main")  # type: ignore[attr-defined]
-    if regions and is_dataflow(ready["main"]):  # type: ignore[arg-type]
+    main: Function = ready["main"]  # type: ignore[assignment]
+    if regions and is_dataflow(main) and not unsized_inputs(main):
         return Executable(compile_module(ready), ready)
     return Executable(None, ready)
