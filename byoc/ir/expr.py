@@ -6,6 +6,7 @@ Expressions compare by identity: sharing a node is part of a graph's meaning. Th
 
 from __future__ import annotations
 
+from byoc.ir.registry import get_global_func
 from byoc.ir.span import AnySpan
 from byoc.ir.types import Type
 
@@ -40,6 +41,11 @@ class GlobalVar(RelayExpr):
     def __init__(self, name_hint: str, span: AnySpan | None = None):
         super().__init__(span)
         self.name_hint = name_hint
+
+    def __call__(self, *args: RelayExpr) -> RelayExpr:
+        """The call of the function. Source: ``GlobalVar.__call__``."""
+        call: RelayExpr = get_global_func("relay.ir.call")(self, args)  # type: ignore[misc, assignment]
+        return call
 
     def __repr__(self) -> str:
         return f"GlobalVar({self.name_hint})"

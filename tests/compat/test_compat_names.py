@@ -429,7 +429,7 @@ def test_a_recursive_function_runs_on_the_virtual_machine(tvm):
 
     count, start = relay.var("count", shape=(), dtype="int32"), relay.var("start", shape=(), dtype="int32")
     down = relay.GlobalVar("down")
-    body = relay.If(relay.less(count, relay.const(1)), count, relay.Call(down, [relay.subtract(count, relay.const(1))]))
+    body = relay.If(relay.less(count, relay.const(1)), count, down(relay.subtract(count, relay.const(1))))
     mod = tvm.IRModule({down: relay.Function([count], body, relay.TensorType((), "int32"))})
-    mod["main"] = relay.Function([start], relay.Call(down, [start]))
+    mod["main"] = relay.Function([start], down(start))
     assert int(relay.create_executor("vm", mod).evaluate()(np.int32(5)).numpy()) == 0

@@ -98,3 +98,9 @@ def test_calibration_flattens_tuples_and_refuses_a_region_that_is_called_twice()
     twice = InferType()(IRModule({var: pair, "main": relay.Function([a], body)}))
     with pytest.raises(UserError, match="acme_0 is called more than once"):
         get_calibration_data(twice, {"a": np.ones(SHAPE, "float32")})
+
+
+def test_a_global_name_is_called_as_a_function():
+    a = relay.var("a", shape=SHAPE)
+    call = relay.GlobalVar("f")(a, a)
+    assert isinstance(call, relay.Call) and call.op.name_hint == "f" and call.args == (a, a)
