@@ -18,7 +18,7 @@ import byoc
 import byoc.runtime
 
 TARGETS = (["c"], ["opencl", "c"], ["json", "c"], ["opencl", "json", "c"])
-TOLERANCE = 1e-4  # of the range of an output
+TOLERANCE = 1e-4  # of the range of an output and zero
 
 
 def assert_agrees(got: np.ndarray, want: np.ndarray) -> None:
@@ -27,7 +27,7 @@ def assert_agrees(got: np.ndarray, want: np.ndarray) -> None:
     if want.dtype.kind != "f":
         np.testing.assert_array_equal(got, want)
         return
-    span = max(float(np.ptp(want)), float(np.abs(want).max()) / 10, 1e-3)
+    span = max(float(np.ptp(want)), float(np.abs(want).max()), 1e-3)
     np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * span)
 
 
