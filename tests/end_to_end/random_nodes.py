@@ -193,7 +193,10 @@ def pool(d: Draft) -> None:
     window(d, attrs, len(kernel), op == "MaxPool" or op == "AveragePool" and d.opset > 18)
     if attrs.get("auto_pad") and (op == "LpPool" or "dilations" in attrs):  # ONNX Runtime's own formula
         raise NotApplicable
-    if any(s < (k - 1) * 3 + 1 for s, k in zip(spatial(d, a), kernel, strict=True)) and not attrs.get("pads"):
+    n = len(kernel)
+    pads, spread = attrs.get("pads", [0] * 2 * n), attrs.get("dilations", [1] * n)
+    rooms = [s + pads[k] + pads[k + n] - (kernel[k] - 1) * spread[k] for k, s in enumerate(spatial(d, a))]
+    if min(rooms) < 1 and not attrs.get("auto_pad", "").startswith("SAME"):
         raise NotApplicable  # a window that does not fit: ONNX Runtime rounds its number towards zero
     d.add(op, [a], **attrs)
 
@@ -283,7 +286,7 @@ def reduce(d: Draft) -> None:
     rank = len(d.shape(a))
     axes = d.rng.sample(range(rank), d.rng.randrange(rank + 1))
     axes = [x - rank if d.rng.random() < 0.3 else x for x in axes]
-    if op == "Prod" and d.value(a).size > 64:
+    if op == "Prod" and d.value(a).size > (4 if d.dtype(a) in INTEGERS else 64):
         raise NotApplicable  # a product of many overflows on the way, in one order or another
     keep = d.rng.randrange(2)
     if d.opset >= 18 or op == "Sum":
