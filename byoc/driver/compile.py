@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from byoc.codegen.backend import Backend, get_backend
-from byoc.codegen.c.backend import compile_functions as compile_c
+from byoc.codegen.c.backend import compile_libraries as compile_c
 from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.driver.host import HostProgram, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
@@ -116,7 +116,7 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
     main = prepare_host()(mod)["main"]
     host = lower_host(main, regions)  # type: ignore[arg-type]
     if host.compiled:
-        modules.append(compile_c(host.compiled, options.backend_options.get("c", {})))
+        modules.extend(compile_c(host.compiled, options.backend_options.get("c", {})))
     if host.interpreted:
         modules.append(compile_json(host.interpreted))
     heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]

@@ -5,12 +5,14 @@ It is also what the host itself runs on: :meth:`CBackend.compile_functions` puts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from byoc.codegen.backend import Backend, Verdict, judge
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.compiler import CCompiler, find_compiler
 from byoc.codegen.c.emit import emit_programs
+from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.relay.expr import Call, Function
@@ -53,8 +55,24 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     """
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     compiler = find_compiler()
+    return _library(programs, compiler, overflow_flags(programs, compiler.is_gcc), options or {})
+
+
+def compile_libraries(functions: Mapping[str, Function], options: Mapping[str, object]) -> list[DsoModule]:
+    """As :func:`compile_functions`, but functions that need other flags are in a library of their own."""
+    compiler = find_compiler()
+    by_flags: dict[tuple[str, ...], list[Program]] = {}
+    for symbol, function in functions.items():
+        program = lower_function(function, symbol)
+        by_flags.setdefault(overflow_flags([program], compiler.is_gcc), []).append(program)
+    return [_library(programs, compiler, flags, options) for flags, programs in sorted(by_flags.items())]
+
+
+def _library(
+    programs: Sequence[Program], compiler: CCompiler, needed: tuple[str, ...], options: Mapping[str, object]
+) -> DsoModule:
     source = emit_programs(programs, compiler.machine)
-    flags = _flags(options or {})
+    flags = (*needed, *_flags(options))
     library = compiler.build(source, flags)
     signatures = [p.signature for p in programs]
     return DsoModule(library, signatures, source, constant_arrays(programs), compiler.processor(flags))

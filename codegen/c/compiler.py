@@ -27,7 +27,7 @@ from byoc.codegen.c.machine import Machine, machine_of, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.dso.processor import Processor
 
-BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno", "-fno-trapping-math")
+BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fno-math-errno")
 NATIVE_FLAGS = ("-march=native",)
 LINK_FLAGS = ("-lm",)
 NOT_FOUND = (
@@ -38,12 +38,13 @@ NOT_FOUND = (
 
 @dataclass(frozen=True)
 class CCompiler:
-    """A C compiler: the command, the first line of its version, the flags that it accepts, and its machine."""
+    """A C compiler: command, first line of its version, the flags that it accepts, its machine, whether it is GCC."""
 
     command: tuple[str, ...]
     version: str
     flags: tuple[str, ...]
     machine: Machine
+    is_gcc: bool = False
 
     def build(self, source: str, extra_flags: Sequence[str] = ()) -> bytes:
         """The shared library of *source*, from the cache where it is.
@@ -139,7 +140,7 @@ def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler | None:
         for flags in ((*BASE_FLAGS, *NATIVE_FLAGS), BASE_FLAGS):
             macros = _macros(command, flags)
             if macros is not None:
-                return CCompiler(command, version.splitlines()[0], flags, machine_of(macros))
+                return CCompiler(command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros))
     return None
 
 
@@ -148,6 +149,10 @@ def _macros(command: tuple[str, ...], flags: tuple[str, ...]) -> Mapping[str, st
     """The macros that the compiler predefines under *flags*, or None when it refuses them."""
     text = _output([*command, *flags, "-dM", "-E", "-x", "c", os.devnull])
     return None if text is None else _parse_macros(text)
+
+
+def _is_gcc(macros: Mapping[str, str]) -> bool:
+    return "__GNUC__" in macros and "__clang__" not in macros
 
 
 def _output(command: Sequence[str]) -> str | None:

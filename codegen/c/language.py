@@ -2,7 +2,7 @@
 
 Every helper gives numpy's result for every input: a NaN wins a minimum, integer division rounds down and gives 0 for
 a divisor of 0, shifts of the whole width or more give what an endless shift would. Signed overflow wraps (the code is
-compiled with ``-fwrapv``).
+compiled with the flags of ``overflow.py``).
 """
 
 from __future__ import annotations
