@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 
-from byoc.codegen.kernel.spelling import Language, float_text, short_name
+from byoc.codegen.kernel.spelling import Language, float_text, short_name, wrapped
 
 TYPES = {
     "bool": "bool", "float32": "float", "float64": "double",
@@ -31,7 +31,7 @@ def literal(value: float | int | bool, dtype: str) -> str:
         text = text if text == "inf" or text == "INFINITY" else text + suffix
         text = "INFINITY" if text.startswith("inf") else text
         return f"-{text}" if math.copysign(1.0, number) < 0 else text
-    number = int(value)
+    number = wrapped(int(value), dtype)
     if dtype == "uint64" and number >= 2**63:
         return f"UINT64_C({number})"
     if number == -(2**63):

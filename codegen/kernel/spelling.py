@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.ir.types import dtype_bytes
+
 # operator -> (C text, precedence of the result); "div" and "mod" here are those of non-negative operands or floats
 OPERATORS: dict[str, tuple[str, int]] = {
     "mul": ("*", 13), "div": ("/", 13), "mod": ("%", 13), "add": ("+", 12), "sub": ("-", 12),
@@ -46,6 +48,17 @@ def short_name(dtype: str) -> str:
         return dtype
     bits = "".join(c for c in dtype if c.isdigit())
     return dtype[0] + bits
+
+
+def wrapped(value: int, dtype: str) -> int:
+    """*value* as an integer of *dtype* holds it: folding is exact, arithmetic at run time wraps.
+
+    >>> wrapped(2**63, "int64")
+    -9223372036854775808
+    """
+    bits = 8 * dtype_bytes(dtype)
+    low = value % 2**bits
+    return low if dtype.startswith("u") or low < 2 ** (bits - 1) else low - 2**bits
 
 
 def float_text(value: float, dtype: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 
-from byoc.codegen.kernel.spelling import Language, float_text, short_name
+from byoc.codegen.kernel.spelling import Language, float_text, short_name, wrapped
 
 TYPES = {
     "bool": "uchar", "float32": "float", "float64": "double",
@@ -26,7 +26,7 @@ def literal(value: float | int | bool, dtype: str) -> str:
         return "1" if value else "0"
     if dtype.startswith("float"):
         return _float_literal(float(value), dtype)
-    number = int(value)
+    number = wrapped(int(value), dtype)
     if dtype == "uint64" and number >= 2**63:
         return f"{number}UL"
     if number == -(2**63):

@@ -52,3 +52,18 @@ def test_indices_and_conditions_are_not_integer_arithmetic():
     assert not computes_on_integers(compute((2,), lambda i: sum(a[i * 4 + k], k)).body)
     assert computes_on_integers(compute((4,), lambda i: n[i] * n[i]).body)
     assert computes_on_integers(compute((2,), lambda i: sum(n[i * 4 + k], k)).body)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize("targets", [["c"], ["opencl", "c"]], ids="-".join)
+def test_a_product_of_constants_beyond_64_bits_wraps(targets):
+    x = relay.var("x", shape=(64,), dtype="int64")
+    big = [relay.const(np.array(v, "int64")) for v in (2**62 + 1, 6, 2**33 + 5)]
+    expr = x
+    for factor in big:
+        expr = relay.multiply(expr, factor)
+    data = np.arange(64) - 9
+    with np.errstate(over="ignore"):
+        want = data * np.int64(2**62 + 1) * np.int64(6) * np.int64(2**33 + 5)
+    np.testing.assert_array_equal(byoc.compile(model(expr), targets=targets)(data), want)
