@@ -2,9 +2,10 @@
 
 import pathlib
 
-import byoc
 import onnx
 import pytest
+
+import byoc
 from byoc import relay
 from byoc.driver.pipeline import optimize
 from byoc.ir.op import Op

@@ -5,10 +5,11 @@ import pathlib
 import subprocess
 import sys
 
-import byoc
 import numpy as np
 import onnxruntime
 import pytest
+
+import byoc
 
 MODELS = pathlib.Path(__file__).parents[3] / "shared" / "models"
 TOLERANCE = 1e-4  # of the output's range

@@ -1,6 +1,7 @@
 """What the user keeps away from targets."""
 
 import pytest
+
 from byoc.errors import PartitionError
 from byoc.partition.exclusions import Exclusions
 

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from byoc.runtime.json.attributes import decode_attributes, encode_attribute
-from byoc.runtime.kernels import KERNELS, get_kernel
-from byoc.runtime.ndarray import dtype_name
 
 import byoc.relay.op  # noqa: F401 - registers the operators
 from byoc import te
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import Any, TensorType, TupleType, tensor_types
 from byoc.relay.op.definition import define, is_definable, placeholders
+from byoc.runtime.json.attributes import decode_attributes, encode_attribute
+from byoc.runtime.kernels import KERNELS, get_kernel
+from byoc.runtime.ndarray import dtype_name
 
 COMPLETE = [op for op in map(OPS.__getitem__, OPS) if op.rel is not None and op.rel.__module__.startswith("byoc.")]
 CASES = [pytest.param(op, s, id=f"{op.name}-{k}") for op in COMPLETE for k, s in enumerate(op.samples)]

@@ -5,6 +5,7 @@ import zipfile
 
 import numpy as np
 import pytest
+
 from byoc.runtime.artifact import ALIGNMENT, SCHEMA_VERSION, read_artifact, write_artifact
 from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.ndarray import NDArray

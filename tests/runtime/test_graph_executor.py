@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from byoc.runtime import Graph, GraphExecutor, Module
 from byoc.runtime.errors import InputError, UserError
 

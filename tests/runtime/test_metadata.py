@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+
 from byoc.runtime import MetadataModule, Module, NDArray
 from byoc.runtime.errors import ArtifactError, UserError
 

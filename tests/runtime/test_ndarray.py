@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from byoc import runtime
 from byoc.runtime.errors import DeviceError, UserError
 
