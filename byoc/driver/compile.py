@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from byoc.codegen.backend import Backend, get_backend
 from byoc.codegen.c.backend import compile_libraries as compile_c
@@ -193,9 +192,4 @@ def report(plan: Plan, host: HostProgram) -> dict[str, object]:
     return {"plan": plan.to_json(), "host_fallbacks": dict(host.fallback_reasons)}
 
 
-def model_name(model: object) -> str:
-    """A short name of a model for reports: the file's stem, else ``model``."""
-    return Path(os.fspath(model)).stem if isinstance(model, (str, os.PathLike)) else "model"
-
-
-__all__ = ["CompileOptions", "UserError", "accelerators", "assemble", "build", "compile", "model_name", "plan_for"]
+__all__ = ["CompileOptions", "UserError", "accelerators", "assemble", "build", "compile", "plan_for"]

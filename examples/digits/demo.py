@@ -66,7 +66,7 @@ def median_ms(seconds: list[float]) -> float:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out"), help="folder for what is written")
+    arguments.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out"), help="folder to write to")
     folder = arguments.parse_args().output
     folder.mkdir(parents=True, exist_ok=True)
     unseen = np.load(FOLDER / "unseen.npz")
