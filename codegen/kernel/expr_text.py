@@ -13,7 +13,7 @@ from byoc.codegen.kernel.simplify import Polynomial, Simplifier
 from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY, Language, kind_of, short_name
 from byoc.errors import CompileError, InternalError
 from byoc.te import Index, PrimExpr, Size, Tensor
-from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Const, Intrinsic, Load, Select, operands
+from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, operands
 
 Text = tuple[str, int]  # with the precedence of its outermost operator
 _NARROW = frozenset(["int8", "int16", "uint8", "uint16"])  # C computes these in int: wrap after each operation
@@ -126,6 +126,7 @@ def _no_reduce(writer: ExprWriter, expr: PrimExpr) -> Text:
 
 
 _RULES: dict[type, Callable[..., Text]] = {
+    Reduce: _no_reduce,
     Const: ExprWriter.const,
     Index: lambda w, e: (w.names(e, e.name), ATOM),
     Size: lambda w, e: (w.names(e, e.name), ATOM),
