@@ -10,6 +10,7 @@ from byoc.runtime.kernels import (
     dense,
     einsum,
     elementwise,
+    fixed_point,
     image,
     layouts,
     norm,

@@ -78,6 +78,10 @@ from byoc.relay.op.elementwise import (
     tanh,
     trunc,
 )
+from byoc.relay.op.fixed_point import (
+    fixed_point_multiply,
+    fixed_point_multiply_per_axis,
+)
 from byoc.relay.op.match_shape import match_shape
 from byoc.relay.op.ordering import (
     argsort,
@@ -160,13 +164,14 @@ __all__ = [
     "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to",
     "broadcast_to_like", "cast", "cast_like", "ceil", "clip", "collapse_sum_like", "collapse_sum_to", "concatenate",
     "copy", "cos", "cosh", "cumprod", "cumsum", "device_copy", "divide", "einsum", "equal", "erf", "exp", "exp2",
-    "expand_dims", "expm1", "floor", "floor_divide", "floor_mod", "full", "full_like", "gather", "gather_nd",
-    "greater", "greater_equal", "isfinite", "isinf", "isnan", "layout_transform", "left_shift", "less",
-    "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logsumexp", "match_shape", "max", "maximum", "mean", "mean_std", "mean_variance", "meshgrid", "min", "minimum",
-    "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot", "ones", "ones_like", "power", "prod",
-    "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "reverse_sequence", "right_shift", "round",
-    "rsqrt", "scatter_elements", "scatter_nd", "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "sort",
-    "split", "sqrt", "squeeze", "stack", "std", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile",
-    "topk", "transpose", "trilu", "trunc", "unique", "variance", "where", "zeros", "zeros_like",
+    "expand_dims", "expm1", "fixed_point_multiply", "fixed_point_multiply_per_axis", "floor", "floor_divide",
+    "floor_mod", "full", "full_like", "gather", "gather_nd", "greater", "greater_equal", "isfinite", "isinf",
+    "isnan", "layout_transform", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logsumexp", "match_shape", "max", "maximum", "mean", "mean_std",
+    "mean_variance", "meshgrid", "min", "minimum", "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal",
+    "one_hot", "ones", "ones_like", "power", "prod", "reinterpret", "repeat", "reshape", "reshape_like", "reverse",
+    "reverse_sequence", "right_shift", "round", "rsqrt", "scatter_elements", "scatter_nd", "shape_of", "sigmoid",
+    "sign", "sin", "sinh", "slice_like", "sort", "split", "sqrt", "squeeze", "stack", "std", "strided_slice",
+    "subtract", "sum", "take", "tan", "tanh", "tile", "topk", "transpose", "trilu", "trunc", "unique", "variance",
+    "where", "zeros", "zeros_like",
 ]
