@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from byoc.compat.tvm import install, mount
-from byoc.compat.tvm.coverage import read_names, survey, table
+from byoc.compat.tvm.coverage import page, read_tables, survey
 from byoc.errors import UserError
 
 PYTEST_PLUGIN = "tvm.testing.plugin"
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for folder in options.mount:
             mount(folder)
         if options.coverage:
-            print(table(survey(read_names(options.coverage))), end="")
+            print(page(survey(read_tables(options.coverage))), end="")
             return 0
         if not options.module and not options.script:
             raise UserError("give a script, or -m and a module")
