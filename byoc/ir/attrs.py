@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
-from byoc.errors import UserError
+from byoc.errors import RegistryError, UserError
 
 AttrValue = bool | int | float | str | None | tuple["AttrValue", ...]
 
@@ -35,6 +35,17 @@ class Attrs:
             frozen = freeze(value)
             if frozen is not value:
                 object.__setattr__(self, name, frozen)
+
+    @staticmethod
+    def class_named(name: str) -> type[Attrs]:
+        """The class of attributes called *name*. Raises RegistryError where there is none."""
+        pending = Attrs.__subclasses__()
+        while pending:
+            cls = pending.pop()
+            if cls.__name__ == name:
+                return cls
+            pending.extend(cls.__subclasses__())
+        raise RegistryError(f"no class of attributes is called {name!r}")
 
     def keys(self) -> tuple[str, ...]:
         """The names of the attributes, in the order of their declaration."""

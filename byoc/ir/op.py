@@ -15,7 +15,7 @@ import numpy as np
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.registry import Registry, caller_location
+from byoc.ir.registry import Registry, caller_location, get_global_func
 from byoc.ir.types import Any, Type, dtype_bytes, tensor_types
 
 
@@ -75,12 +75,24 @@ class Sample:
         return np.asarray(rng.uniform(self.low, self.high, shape)).astype(self.dtype)
 
 
+@dataclass(frozen=True)
+class OpArgument:
+    """What is known of one input of an operator. Source: ``Op.arguments``."""
+
+    name: str
+    type_info: str = "Tensor"
+    description: str = ""
+
+
 class Op(RelayExpr):
-    """A primitive operator. There is one object per name, found by :func:`get_op`."""
+    """A primitive operator. There is one object per name, found by :func:`get_op`.
+
+    Its ``set_…`` and ``add_…`` methods complete an operator that was made by ``relay.op.register``.
+    """
 
     __slots__ = (
-        "_attr_map", "attrs_type", "compute", "description", "input_names", "kernel", "name", "operations", "pattern",
-        "rel", "samples", "variadic",
+        "_attr_map", "attrs_type", "attrs_type_key", "compute", "declared", "description", "input_names", "kernel",
+        "name", "operations", "pattern", "rel", "samples", "support_level", "variadic",
     )
 
     def __init__(self, name: str):
@@ -96,11 +108,54 @@ class Op(RelayExpr):
         self.operations: OperationCount | None = None
         self.kernel: str = name
         self.samples: tuple[Sample, ...] = ()
+        self.support_level = 10
+        self.attrs_type_key = ""
+        self.declared: tuple[OpArgument, ...] = ()
         self._attr_map: dict[str, object] = {}
 
     @property
     def num_inputs(self) -> int:
         return len(self.input_names)
+
+    @property
+    def arguments(self) -> tuple[OpArgument, ...]:
+        """The inputs, as they were declared by :meth:`add_argument` or else by their names alone."""
+        return self.declared or tuple(OpArgument(name) for name in self.input_names)
+
+    def set_num_inputs(self, n: int) -> None:
+        """Take *n* inputs, or any number where *n* is below 0. Source: ``Op.set_num_inputs``."""
+        self.variadic = n < 0
+        named = [argument.name for argument in self.declared[: max(n, 0)]]
+        self.input_names = (*named, *(f"arg{k}" for k in range(len(named), n)))
+
+    def add_argument(self, name: str, type: str, description: str) -> None:
+        """Declare the next input: its name, what it is, and what for. Source: ``Op.add_argument``."""
+        at = len(self.declared)
+        self.declared = (*self.declared, OpArgument(name, type, description))
+        if at < len(self.input_names):
+            self.input_names = (*self.input_names[:at], name, *self.input_names[at + 1 :])
+
+    def add_type_rel(self, rel_name: str, type_rel_func: TypeRelation | None = None) -> None:
+        """Give the operator its type relation, or the one that is called *rel_name*.
+
+        The function takes the types of the inputs and the attributes and returns the type of the result. Raises
+        RegistryError where it is not given and no relation has this name. Source: ``Op.add_type_rel``.
+        """
+        named = type_rel_func or get_global_func(f"tvm.relay.type_relation.{rel_name}")
+        self.rel = named  # type: ignore[assignment]
+
+    def set_support_level(self, level: int) -> None:
+        """Say how widely the operator is supported: 1 is a basic one. Source: ``Op.set_support_level``."""
+        self.support_level = level
+
+    def set_attrs_type_key(self, key: str) -> None:
+        """Name the class of the attributes: ``DictAttrs``, or ``relay.attrs.Conv2DAttrs``.
+
+        Raises RegistryError for a class that no operator has. Source: ``Op.set_attrs_type_key``.
+        """
+        name = key.rpartition(".")[2]
+        self.attrs_type_key = key
+        self.attrs_type = None if name == "DictAttrs" else Attrs.class_named(name)
 
     def get_attr(self, key: str) -> object | None:
         """The attribute registered by :func:`register_op_attr`, or None. Source: ``Op.get_attr``."""

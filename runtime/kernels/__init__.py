@@ -7,6 +7,7 @@ from byoc.runtime.kernels import (
     compare,
     conv,
     creation,
+    debug,
     dense,
     einsum,
     elementwise,
