@@ -33,6 +33,24 @@ class ResizeAttrs(Attrs):
     out_dtype: str = ""
 
 
+@dataclass(frozen=True)
+class Resize1DAttrs(ResizeAttrs):
+    """Attributes of ``image.resize1d``."""
+
+
+@dataclass(frozen=True)
+class Resize2DAttrs(ResizeAttrs):
+    """Attributes of ``image.resize2d``."""
+
+
+@dataclass(frozen=True)
+class Resize3DAttrs(ResizeAttrs):
+    """Attributes of ``image.resize3d``."""
+
+
+_ATTRS = {1: Resize1DAttrs, 2: Resize2DAttrs, 3: Resize3DAttrs}
+
+
 def default_rounding(mode: str, rounding: str) -> str:
     """*rounding*, or Relay's choice where it is empty: to the nearest for align_corners, else down."""
     return rounding or ("round" if mode == "align_corners" else "floor")
@@ -84,7 +102,7 @@ def _make(
         raise TypeInferenceError(f"image.resize{n}d: size must be known when compiling, got an expression")
     sizes = numbers * n if len(numbers) == 1 else numbers
     region = tuple(float(r) for r in roi) if roi is not None else (0.0,) * (2 * n)
-    attrs = ResizeAttrs(
+    attrs = _ATTRS[n](
         sizes, region, layout, method, mode, rounding, alpha, exclude, extrapolation, out_dtype or ""
     )
     return make_call(f"image.resize{n}d", [data], attrs)
@@ -158,5 +176,5 @@ _SAMPLES = {
 for _n in (1, 2, 3):
     register_op(
         f"image.resize{_n}d", inputs=("data",), rel=_relation(_n), doc=f"Resizing of {_n} spatial axes.",
-        attrs=ResizeAttrs, pattern=OpPattern.INJECTIVE, compute=_compute(_n), samples=_SAMPLES[_n],
+        attrs=_ATTRS[_n], pattern=OpPattern.INJECTIVE, compute=_compute(_n), samples=_SAMPLES[_n],
     )

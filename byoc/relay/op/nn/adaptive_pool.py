@@ -32,7 +32,25 @@ class AdaptivePoolAttrs(Attrs):
 
 
 @dataclass(frozen=True)
-class GlobalPoolAttrs(Attrs):
+class AdaptivePool1DAttrs(AdaptivePoolAttrs):
+    """Attributes of adaptive pools over one axis."""
+
+
+@dataclass(frozen=True)
+class AdaptivePool2DAttrs(AdaptivePoolAttrs):
+    """Attributes of adaptive pools over two axes."""
+
+
+@dataclass(frozen=True)
+class AdaptivePool3DAttrs(AdaptivePoolAttrs):
+    """Attributes of adaptive pools over three axes."""
+
+
+_ATTRS = {1: AdaptivePool1DAttrs, 2: AdaptivePool2DAttrs, 3: AdaptivePool3DAttrs}
+
+
+@dataclass(frozen=True)
+class GlobalPool2DAttrs(Attrs):
     """Attributes of global pools."""
 
     layout: str = "NCHW"
@@ -40,7 +58,7 @@ class GlobalPoolAttrs(Attrs):
 
 
 def _relation(n: int, whole: bool) -> TypeRelation:
-    def relation(types: Sequence[Type], attrs: AdaptivePoolAttrs | GlobalPoolAttrs) -> TensorType:
+    def relation(types: Sequence[Type], attrs: AdaptivePoolAttrs | GlobalPool2DAttrs) -> TensorType:
         data, letters = tensor_of(types[0], n + 2, "data"), data_letters(n)
         dims = [data.shape[a] for a in axes_of(attrs.layout, letters, "data")]
         axes_of(attrs.out_layout or attrs.layout, letters, "output")
@@ -68,7 +86,7 @@ def _adaptive(
     kind: str, n: int, data: RelayExpr, output_size: Ints | None, layout: str, out_layout: str
 ) -> Call:
     size = per_axis(output_size, n, "output_size") if output_size else ()
-    return make_call(f"nn.adaptive_{kind}_pool{n}d", [data], AdaptivePoolAttrs(size, layout, out_layout))
+    return make_call(f"nn.adaptive_{kind}_pool{n}d", [data], _ATTRS[n](size, layout, out_layout))
 
 
 def adaptive_avg_pool1d(
@@ -125,12 +143,12 @@ def global_max_pool1d(data: RelayExpr, layout: str = "NCW", out_layout: str = ""
 
 def global_avg_pool2d(data: RelayExpr, layout: str = "NCHW", out_layout: str = "") -> Call:
     """The mean of each channel. Source: ``relay.nn.global_avg_pool2d``."""
-    return make_call("nn.global_avg_pool2d", [data], GlobalPoolAttrs(layout, out_layout))
+    return make_call("nn.global_avg_pool2d", [data], GlobalPool2DAttrs(layout, out_layout))
 
 
 def global_max_pool2d(data: RelayExpr, layout: str = "NCHW", out_layout: str = "") -> Call:
     """The greatest element of each channel. Source: ``relay.nn.global_max_pool2d``."""
-    return make_call("nn.global_max_pool2d", [data], GlobalPoolAttrs(layout, out_layout))
+    return make_call("nn.global_max_pool2d", [data], GlobalPool2DAttrs(layout, out_layout))
 
 
 def global_avg_pool3d(data: RelayExpr, layout: str = "NCDHW", out_layout: str = "") -> Call:
@@ -158,13 +176,13 @@ for _kind, _doc in _DOCS.items():
     for _n in (1, 2, 3):
         register_op(
             f"nn.adaptive_{_kind}_pool{_n}d", inputs=("data",), rel=_relation(_n, False),
-            doc=f"{_doc} of a given number of windows over {_n} axes.", attrs=AdaptivePoolAttrs,
+            doc=f"{_doc} of a given number of windows over {_n} axes.", attrs=_ATTRS[_n],
             pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_compute(_kind == "avg"), operations=_operations,
             samples=_SAMPLES[_n],
         )
     register_op(
         f"nn.global_{_kind}_pool2d", inputs=("data",), rel=_relation(2, True), doc=f"{_doc} of each channel.",
-        attrs=GlobalPoolAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_compute(_kind == "avg"),
+        attrs=GlobalPool2DAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_compute(_kind == "avg"),
         operations=_operations,
         samples=[Sample([(2, 3, 5, 4)]), Sample([(1, 5, 4, 3)], {"layout": "NHWC", "out_layout": "NCHW"})],
     )

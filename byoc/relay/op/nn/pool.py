@@ -45,6 +45,36 @@ class AvgPoolAttrs(MaxPoolAttrs):
     count_include_pad: bool = False
 
 
+@dataclass(frozen=True)
+class MaxPool1DAttrs(MaxPoolAttrs):
+    """Attributes of ``nn.max_pool1d``."""
+
+
+@dataclass(frozen=True)
+class MaxPool2DAttrs(MaxPoolAttrs):
+    """Attributes of ``nn.max_pool2d``."""
+
+
+@dataclass(frozen=True)
+class MaxPool3DAttrs(MaxPoolAttrs):
+    """Attributes of ``nn.max_pool3d``."""
+
+
+@dataclass(frozen=True)
+class AvgPool1DAttrs(AvgPoolAttrs):
+    """Attributes of ``nn.avg_pool1d``."""
+
+
+@dataclass(frozen=True)
+class AvgPool2DAttrs(AvgPoolAttrs):
+    """Attributes of ``nn.avg_pool2d``."""
+
+
+@dataclass(frozen=True)
+class AvgPool3DAttrs(AvgPoolAttrs):
+    """Attributes of ``nn.avg_pool3d``."""
+
+
 def _relation(n: int) -> TypeRelation:
     def relation(types: Sequence[Type], attrs: MaxPoolAttrs) -> TensorType:
         data, letters = tensor_of(types[0], n + 2, "data"), data_letters(n)
@@ -85,7 +115,7 @@ def max_pool1d(
     layout: str = "NCW", out_layout: str = "", ceil_mode: bool = False,
 ) -> Call:
     """The greatest element of each 1-d window. Source: ``relay.nn.max_pool1d``."""
-    attrs = MaxPoolAttrs(
+    attrs = MaxPool1DAttrs(
         per_axis(pool_size, 1, "pool_size"), per_axis(strides, 1, "strides"), per_axis(dilation, 1, "dilation"),
         pad_tuple(padding, 1), layout, out_layout, ceil_mode,
     )
@@ -97,7 +127,7 @@ def avg_pool1d(
     layout: str = "NCW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
 ) -> Call:
     """The mean of each 1-d window. Source: ``relay.nn.avg_pool1d``."""
-    attrs = AvgPoolAttrs(
+    attrs = AvgPool1DAttrs(
         per_axis(pool_size, 1, "pool_size"), per_axis(strides, 1, "strides"), per_axis(dilation, 1, "dilation"),
         pad_tuple(padding, 1), layout, out_layout, ceil_mode, count_include_pad,
     )
@@ -109,7 +139,7 @@ def max_pool2d(
     layout: str = "NCHW", out_layout: str = "", ceil_mode: bool = False,
 ) -> Call:
     """The greatest element of each 2-d window. Source: ``relay.nn.max_pool2d``."""
-    attrs = MaxPoolAttrs(
+    attrs = MaxPool2DAttrs(
         per_axis(pool_size, 2, "pool_size"), per_axis(strides, 2, "strides"), per_axis(dilation, 2, "dilation"),
         pad_tuple(padding, 2), layout, out_layout, ceil_mode,
     )
@@ -121,7 +151,7 @@ def avg_pool2d(
     layout: str = "NCHW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
 ) -> Call:
     """The mean of each 2-d window. Source: ``relay.nn.avg_pool2d``."""
-    attrs = AvgPoolAttrs(
+    attrs = AvgPool2DAttrs(
         per_axis(pool_size, 2, "pool_size"), per_axis(strides, 2, "strides"), per_axis(dilation, 2, "dilation"),
         pad_tuple(padding, 2), layout, out_layout, ceil_mode, count_include_pad,
     )
@@ -133,7 +163,7 @@ def max_pool3d(
     padding: Ints = (0, 0, 0), layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False,
 ) -> Call:
     """The greatest element of each 3-d window. Source: ``relay.nn.max_pool3d``."""
-    attrs = MaxPoolAttrs(
+    attrs = MaxPool3DAttrs(
         per_axis(pool_size, 3, "pool_size"), per_axis(strides, 3, "strides"), per_axis(dilation, 3, "dilation"),
         pad_tuple(padding, 3), layout, out_layout, ceil_mode,
     )
@@ -146,7 +176,7 @@ def avg_pool3d(
     count_include_pad: bool = False,
 ) -> Call:
     """The mean of each 3-d window. Source: ``relay.nn.avg_pool3d``."""
-    attrs = AvgPoolAttrs(
+    attrs = AvgPool3DAttrs(
         per_axis(pool_size, 3, "pool_size"), per_axis(strides, 3, "strides"), per_axis(dilation, 3, "dilation"),
         pad_tuple(padding, 3), layout, out_layout, ceil_mode, count_include_pad,
     )
@@ -175,14 +205,17 @@ def _avg_samples(n: int) -> list[Sample]:
     return [*_samples(n), *counted]
 
 
+_MAX_ATTRS = {1: MaxPool1DAttrs, 2: MaxPool2DAttrs, 3: MaxPool3DAttrs}
+_AVG_ATTRS = {1: AvgPool1DAttrs, 2: AvgPool2DAttrs, 3: AvgPool3DAttrs}
+
 for _n in (1, 2, 3):
     register_op(
         f"nn.max_pool{_n}d", inputs=("data",), rel=_relation(_n),
-        doc=f"The greatest element of each window over {_n} axes.", attrs=MaxPoolAttrs,
+        doc=f"The greatest element of each window over {_n} axes.", attrs=_MAX_ATTRS[_n],
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_max_compute, operations=_operations(_n), samples=_samples(_n),
     )
     register_op(
         f"nn.avg_pool{_n}d", inputs=("data",), rel=_relation(_n), doc=f"The mean of each window over {_n} axes.",
-        attrs=AvgPoolAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_avg_compute, operations=_operations(_n),
+        attrs=_AVG_ATTRS[_n], pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_avg_compute, operations=_operations(_n),
         samples=_avg_samples(_n),
     )
