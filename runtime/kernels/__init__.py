@@ -11,6 +11,7 @@ from byoc.runtime.kernels import (
     dense,
     einsum,
     elementwise,
+    fast_math,
     fixed_point,
     image,
     layouts,

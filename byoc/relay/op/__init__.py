@@ -77,6 +77,7 @@ from byoc.relay.op.elementwise import (
     tanh,
     trunc,
 )
+from byoc.relay.op.fast_math import fast_erf, fast_exp, fast_tanh
 from byoc.relay.op.fixed_point import (
     fixed_point_multiply,
     fixed_point_multiply_per_axis,
@@ -189,7 +190,7 @@ __all__ = [
     "argsort", "argwhere", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
     "bitwise_xor", "broadcast_to", "broadcast_to_like", "cast", "cast_like", "ceil", "clip", "collapse_sum_like",
     "collapse_sum_to", "concatenate", "copy", "cos", "cosh", "cumprod", "cumsum", "debug", "device_copy", "divide",
-    "dynamic", "einsum", "equal", "erf", "exp", "exp2", "expand_dims", "expm1", 
+    "dynamic", "einsum", "equal", "erf", "exp", "exp2", "expand_dims", "expm1", "fast_erf", "fast_exp", "fast_tanh",
     "fixed_point_multiply", "fixed_point_multiply_per_axis", "floor", "floor_divide", "floor_mod", "full",
     "full_like", "gather", "gather_nd", "get", "greater", "greater_equal", "image", "isfinite", "isinf", "isnan",
     "layout_transform", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and",

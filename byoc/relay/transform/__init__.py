@@ -13,6 +13,9 @@ from byoc.ir.transform import (
 )
 from byoc.relay.transform.annotate_target import AnnotateTarget
 from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
+from byoc.relay.transform.combine_parallel_batch_matmul import CombineParallelBatchMatmul
+from byoc.relay.transform.combine_parallel_conv2d import CombineParallelConv2D
+from byoc.relay.transform.combine_parallel_dense import CombineParallelDense
 from byoc.relay.transform.common_subexpr import EliminateCommonSubexpr
 from byoc.relay.transform.compiler_functions import (
     InlineCompilerFunctionsBoundTo,
@@ -20,6 +23,9 @@ from byoc.relay.transform.compiler_functions import (
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
 )
 from byoc.relay.transform.dead_code import DeadCodeElimination
+from byoc.relay.transform.div_to_mul import DivToMul
+from byoc.relay.transform.fast_math import FastMath
+from byoc.relay.transform.flatten_atrous_conv import FlattenAtrousConv
 from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant
 from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from byoc.relay.transform.fuse_ops import DefuseOps, FuseOps, fuse_function
@@ -43,4 +49,7 @@ __all__ = [
     "PassInstrument", "PassTimingInstrument", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
     "SimplifyInference", "SpecializeShapes", "ToGraphNormalForm", "function_pass", "fuse_function", "module_pass",
     "register_config_option",
+    # rewriting passes over operators
+    "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "DivToMul", "FastMath",
+    "FlattenAtrousConv",
 ]

@@ -28,6 +28,7 @@ from byoc.relay.op.nn.adaptive_pool import (
 from byoc.relay.op.nn.conv import conv1d, conv2d, conv3d
 from byoc.relay.op.nn.conv_transpose import conv1d_transpose, conv2d_transpose, conv3d_transpose
 from byoc.relay.op.nn.dense import batch_matmul, dense, matmul
+from byoc.relay.op.nn.fast_softmax import fast_softmax
 from byoc.relay.op.nn.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn
 from byoc.relay.op.nn.pad import depth_to_space, mirror_pad, pad, space_to_depth
 from byoc.relay.op.nn.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d

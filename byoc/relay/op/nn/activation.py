@@ -72,7 +72,8 @@ def _vector_relation(name: str) -> Callable[[Sequence[Type], Attrs | None], Type
     return relation
 
 
-def _softmax_relation(types: Sequence[Type], attrs: SoftmaxAttrs) -> TensorType:
+def softmax_relation(types: Sequence[Type], attrs: SoftmaxAttrs) -> TensorType:
+    """Floats of the shape of the data, which has the axis. Raises TypeInferenceError otherwise."""
     data = tensor_arg(types, 0)
     normalize_axis(attrs.axis, data.ndim)
     if not is_float(data.dtype):
@@ -122,7 +123,9 @@ def _bias_add(attrs: BiasAddAttrs, inputs: Sequence[Tensor], index: Sequence[Ind
 Row = Callable[..., list[PrimExpr]]
 
 
-def _softmax_parts(data: Tensor, axis: int) -> tuple[tuple[Tensor, Tensor, Tensor], Row]:
+def softmax_parts(
+    data: Tensor, axis: int, exp: Callable[[PrimExpr], PrimExpr] = te.exp
+) -> tuple[tuple[Tensor, Tensor, Tensor], Row]:
     """The greatest elements along *axis*, the exponentials of the distances, their sums; and indices of a row."""
     dtype, shape = sum_dtype(data.dtype), list(data.shape)
     shape[axis] = 1
@@ -133,7 +136,7 @@ def _softmax_parts(data: Tensor, axis: int) -> tuple[tuple[Tensor, Tensor, Tenso
 
     top = te.compute(shape, lambda *i: te.max(data(*row(i, k)), k), name="softmax_max", tag="softmax_max")
     powers = te.compute(
-        data.shape, lambda *i: te.exp(te.cast(dtype, data(*i)) - te.cast(dtype, top(*row(i)))), name="softmax_exp",
+        data.shape, lambda *i: exp(te.cast(dtype, data(*i)) - te.cast(dtype, top(*row(i)))), name="softmax_exp",
         tag="softmax_exp",
     )
     k2 = te.reduce_axis(data.shape[axis], "k")
@@ -143,7 +146,7 @@ def _softmax_parts(data: Tensor, axis: int) -> tuple[tuple[Tensor, Tensor, Tenso
 
 def _softmax_compute(attrs: SoftmaxAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
     data = inputs[0]
-    (_, powers, total), row = _softmax_parts(data, attrs.axis % data.ndim)
+    (_, powers, total), row = softmax_parts(data, attrs.axis % data.ndim)
 
     def element(*index: Index) -> PrimExpr:
         return te.cast(data.dtype, powers(*index) / total(*row(index)))
@@ -153,7 +156,7 @@ def _softmax_compute(attrs: SoftmaxAttrs, inputs: Sequence[Tensor], out_type: Ty
 
 def _log_softmax_compute(attrs: SoftmaxAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
     data = inputs[0]
-    (top, powers, total), row = _softmax_parts(data, attrs.axis % data.ndim)
+    (top, powers, total), row = softmax_parts(data, attrs.axis % data.ndim)
 
     def element(*index: Index) -> PrimExpr:
         shifted = te.cast(powers.dtype, data(*index)) - te.cast(powers.dtype, top(*row(index)))
@@ -242,12 +245,12 @@ register_op(
     samples=[Sample([(2, 3, 4, 5), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
 )
 register_op(
-    "nn.softmax", inputs=("data",), rel=_softmax_relation, doc="exp(x) over its sum.", attrs=SoftmaxAttrs,
+    "nn.softmax", inputs=("data",), rel=softmax_relation, doc="exp(x) over its sum.", attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE, compute=_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)],
 )
 register_op(
-    "nn.log_softmax", inputs=("data",), rel=_softmax_relation, doc="The logarithm of the softmax.",
+    "nn.log_softmax", inputs=("data",), rel=softmax_relation, doc="The logarithm of the softmax.",
     attrs=SoftmaxAttrs, pattern=OpPattern.OPAQUE, compute=_log_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=-120.0, high=120.0)],
 )

@@ -1,0 +1,53 @@
+"""Passes that are a table: operator name to a rule which makes something else of its calls.
+
+A rule gets the typed call and its copy over rewritten arguments, and returns what stands in its place (the copy itself
+to leave it). Functions that are a unit of their own (``Primitive``, ``Composite``, ``Compiler``) are not entered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op, get_op
+from byoc.ir.span import AnySpan
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, Function
+from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.traverse import rewrite
+
+CallRule = Callable[[Call, Call], RelayExpr]
+
+
+def op_name(expr: RelayExpr) -> str | None:
+    """The name of the operator that *expr* calls; None for anything else."""
+    return expr.op.name if isinstance(expr, Call) and isinstance(expr.op, Op) else None
+
+
+def call_op(name: str, args: Sequence[RelayExpr], span: AnySpan | None = None, **attrs: object) -> Call:
+    """The call of operator *name* with the attributes given, the others at their defaults."""
+    op = get_op(name)
+    return Call(op, args, op.attrs_type(**attrs) if op.attrs_type is not None else None, span=span)
+
+
+def rewrite_calls(root: RelayExpr, rules: Mapping[str, CallRule], mod: IRModule | None = None) -> RelayExpr:
+    """*root* with each operator call that has a rule replaced by what the rule gives, bottom up."""
+    infer_expr(root, mod)
+
+    def replaced(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        rule = rules.get(op_name(before) or "")
+        return after if rule is None else rule(before, after)  # type: ignore[arg-type]
+
+    return rewrite(root, replaced, fusion_children)
+
+
+def call_rule_pass(name: str, opt_level: int, rules: Mapping[str, CallRule]) -> FunctionPass:
+    """The function pass *name* that applies *rules*."""
+
+    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return rewrite_calls(func, rules, mod)  # type: ignore[return-value]
+
+    return FunctionPass(run, PassInfo(name, opt_level, ("InferType",)))
