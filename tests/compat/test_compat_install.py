@@ -172,7 +172,7 @@ def test_what_is_below_the_graph_can_be_imported_and_raises_when_used(installed)
     from tvm.topi import nn
 
     assert not isinstance(3, te.Tensor)
-    for use in (lambda: te.var("n"), lambda: nn.conv2d.nchw(1), lambda: tvm.build(None), lambda: te.x["a"]):
+    for use in (lambda: te.placeholder((1,)), lambda: nn.conv2d.nchw(1), lambda: tvm.build(None), lambda: te.x["a"]):
         with pytest.raises(tvm.TVMError, match="which byoc does not have"):
             use()
     with pytest.raises(NotImplementedError, match="tvm.te.Tensor"):
@@ -190,38 +190,112 @@ def test_a_script_runs_with_its_arguments(tmp_path):
     assert (done.returncode, done.stdout) == (0, "['a', '-b'] beside byoc.relay\n"), done.stderr
 
 
-def test_pytest_runs_under_it_with_the_fixtures_of_tvm(tmp_path):
-    (tmp_path / "test_theirs.py").write_text(
-        """
+THEIR_TESTS = """
+import pytest
 import tvm
 import tvm.testing
 from tvm import relay
 
 shape, dtype = tvm.testing.parameters(((2, 3), "float32"), ((4,), "int32"))
 times = tvm.testing.parameter(1, 2)
+COMPUTED = []
+
+
+@tvm.testing.fixture(cache_return_value=True)
+def expected(times):
+    COMPUTED.append(times)
+    return [times]
 
 
 def test_pairs(shape, dtype, times):
     assert (shape, dtype) in [((2, 3), "float32"), ((4,), "int32")] and times in (1, 2)
 
 
-@tvm.testing.parametrize_targets("llvm", "cuda")
-def test_target(target, dev):
-    assert (target, dev) == ("llvm", tvm.cpu(0))
+@pytest.mark.parametrize("turn", [0, 1])
+def test_a_cached_value_is_a_copy(expected, times, turn):
+    assert expected == [times] and COMPUTED.count(times) == 1
+    expected.append(turn)
 
 
+@tvm.testing.parametrize_targets("llvm -device=arm_cpu", "cuda")
+def test_named_targets(target, dev):
+    assert (target, dev) == ("llvm -device=arm_cpu", tvm.cpu(0))
+
+
+@tvm.testing.parametrize_targets
 @tvm.testing.uses_gpu
-def test_fixture(target, dev):
+def test_enabled_targets(target, dev):
+    assert (target, dev) == tvm.testing.enabled_targets()[0]
+
+
+def test_device_alone(dev):
+    assert dev == tvm.cpu(0)
+
+
+@tvm.testing.known_failing_targets("llvm")
+def test_known_to_fail(target):
+    raise AssertionError(target)
+
+
+@tvm.testing.exclude_targets("cuda")
+def test_not_excluded(target):
     assert target == "llvm"
 
 
 @tvm.testing.requires_cuda
 def test_never():
     raise AssertionError
+
+
+@tvm.testing.requires_package("no_such_package")
+def test_never_either():
+    raise AssertionError
+
+
+@tvm.testing.requires_gpu()
+@tvm.testing.requires_llvm
+@tvm.testing.skip_if_32bit(reason="large tensors")
+def test_nor_this():
+    raise AssertionError
+
+
+@pytest.mark.parametrize("needed", [pytest.param(1, marks=tvm.testing.requires_vulkan.marks()), 2])
+def test_marked_parameters(needed):
+    assert needed == 2
+
+
+class TestOfAClass:
+    left, right = tvm.testing.parameters((1, 2), (3, 4), ids=["first", "second"])
+    size = tvm.testing.parameter(by_dict={"small": 1, "large": 10})
+
+    @tvm.testing.fixture
+    def total(self, left, size):
+        return left + size
+
+    @tvm.testing.fixture(cache_return_value=True)
+    def doubled(self, left):
+        return 2 * left
+
+    def test_total(self, left, right, size, total, doubled):
+        assert total == left + size and right == left + 1 and doubled == 2 * left
+
+
+if __name__ == "__main__":
+    tvm.testing.main()
 """
-    )
-    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path, folder=tmp_path)
-    assert "6 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
+
+
+def test_pytest_runs_under_it_with_the_fixtures_of_tvm(tmp_path):
+    (tmp_path / "test_theirs.py").write_text(THEIR_TESTS)
+    done = run("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", tmp_path, folder=tmp_path)
+    assert "17 passed, 5 skipped, 1 xfailed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_file_of_tests_runs_as_a_script(tmp_path):
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tvm.testing.plugin"]\n')
+    (tmp_path / "test_theirs.py").write_text(THEIR_TESTS)
+    done = run(tmp_path / "test_theirs.py", "-q", "-p", "no:cacheprovider", "-k", "pairs", folder=tmp_path)
+    assert done.returncode == 0 and "4 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_missing_script_is_one_sentence(tmp_path):

@@ -72,7 +72,7 @@ def read_tables(path: str | Path) -> list[RankedTable]:
     try:
         lines = Path(path).read_text().splitlines()
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give a page with a table of ranked names") from error
+        raise UserError(f"{path} cannot be read ({error.strerror}): give a table of ranked names") from error
     tables: list[tuple[str, list[Entry]]] = [("", [])]
     columns: list[str] = []
     for line in lines:
