@@ -17,7 +17,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, Type, tensor_types
-from byoc.relay.analysis.type_infer import infer_function
+from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children, post_order, substitute
 from byoc.runtime.graph_executor import RESHAPE
@@ -103,7 +103,7 @@ class _HostLowering:
 
     def _call_host(self, function: Function, inputs: list[Entry], call: RelayExpr, name: str) -> list[Entry]:
         symbol = self._unique(f"{PREFIX}fused_{name}")
-        infer_function(function)
+        function = infer_function(function)
         function = function.with_attr("global_symbol", symbol)
         reason = unsupported_reason(function)
         if reason is None:

@@ -40,6 +40,8 @@ class Cost:
 
 
 TypeRelation = Callable[[Sequence[Type], "Attrs | None"], Type]
+# (types of the inputs, None where unknown; type of the result or None; attributes) -> the same with what follows
+InputInference = Callable[[Sequence["Type | None"], "Type | None", "Attrs | None"], Sequence["Type | None"]]
 # (attributes, input tensors with tuples flattened, type of the result) -> output tensors; see byoc.te
 TensorCompute = Callable[["Attrs | None", Sequence[object], Type], Sequence[object]]
 OperationCount = Callable[["Attrs | None", Sequence[Type], Type], int]
@@ -92,7 +94,7 @@ class Op(RelayExpr):
 
     __slots__ = (
         "_attr_map", "attrs_type", "attrs_type_key", "compute", "declared", "description", "input_names", "kernel",
-        "name", "operations", "pattern", "rel", "samples", "support_level", "variadic",
+        "infer_inputs", "name", "operations", "pattern", "rel", "samples", "support_level", "variadic",
     )
 
     def __init__(self, name: str):
@@ -107,6 +109,7 @@ class Op(RelayExpr):
         self.compute: TensorCompute | None = None
         self.operations: OperationCount | None = None
         self.kernel: str = name
+        self.infer_inputs: InputInference | None = None
         self.samples: tuple[Sample, ...] = ()
         self.support_level = 10
         self.attrs_type_key = ""
@@ -205,11 +208,13 @@ def register_op(
     compute: TensorCompute | None = None,
     operations: OperationCount | None = None,
     kernel: str | None = None,
+    infer_inputs: InputInference | None = None,
     samples: Sequence[Sample] = (),
     variadic: bool = False,
 ) -> Op:
     """Register an operator whole and return it.
 
+    *infer_inputs* says what untyped inputs must be, given the others (a weight from its data).
     *kernel* names the numpy kernel in ``byoc.runtime.kernels`` (the operator's own name by default); *compute* is
     None where no code can be generated (data-dependent shapes). Raises RegistryError for a taken name.
     """
@@ -219,6 +224,7 @@ def register_op(
     op.attrs_type, op.rel, op.pattern = attrs, rel, pattern
     op.compute, op.operations = compute, operations
     op.kernel = kernel or name
+    op.infer_inputs = infer_inputs
     op.samples = tuple(samples)
     op.set_attr("TOpPattern", int(pattern))
     OPS.register(name, op, where=caller_location(), override=op is waiting)

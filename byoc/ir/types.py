@@ -1,44 +1,22 @@
-"""Types: of tensors with static and dynamic dimensions, of tuples, functions and references.
+"""Types: of tensors, tuples, functions and references; variables of types, and types not known yet.
 
-Types are immutable and compare by structure. A dimension is a Python int, or :class:`Any` where it is known only at
-run time. A *named* Any (``Any("batch")``) stands for one size wherever the name occurs, so that a free batch
-dimension can flow through a graph and into generated code; an unnamed one says nothing.
+Types are immutable and compare by structure; type variables and types that are not known yet compare by identity, and
+functions by structure up to the names of their type parameters. Dimensions are those of :mod:`byoc.ir.dims`. The types
+of algebraic data stand in :mod:`byoc.ir.adt`. Source: ``tvm.ir.type``, ``tvm.relay.ty``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import enum
+from collections.abc import Iterable, Mapping, Sequence
 
 from byoc.errors import UserError
+from byoc.ir.dims import Any, Dim, IntImm, dimension
 
 DTYPES = frozenset(
     ["bool", "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64"]
     + ["uint8", "uint16", "uint32", "uint64", "string"]
 )
-
-
-class Any:
-    """A dimension known only at run time.
-
-    Source: ``tvm.tir.Any``; names are ours. Every unnamed Any equals every other, as in Relay's structural equality.
-    """
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str = ""):
-        self.name = name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Any) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash(("Any", self.name))
-
-    def __repr__(self) -> str:
-        return f"?{self.name}"
-
-
-Dim = int | Any
 
 
 class Type:
@@ -68,12 +46,13 @@ class TensorType(Type):
     __slots__ = ("dtype", "shape")
 
     def __init__(self, shape: Iterable[Dim], dtype: str = "float32"):
-        self.shape = tuple(d if type(d) is int or isinstance(d, Any) else _checked_dim(d) for d in shape)
+        self.shape = tuple([d if type(d) is IntImm or type(d) is Any else dimension(d) for d in shape])
         self.dtype = str(dtype)
         if self.dtype not in DTYPES:
             raise UserError(f"unknown dtype {dtype!r}; known: {', '.join(sorted(DTYPES))}")
-        if any(type(d) is int and d < 0 for d in self.shape):
-            raise UserError(f"a shape has no negative dimension, got {self.shape}")
+        for d in self.shape:
+            if type(d) is IntImm and d < 0:
+                raise UserError(f"a shape has no negative dimension, got {self.shape}")
 
     def _key(self) -> tuple[object, ...]:
         return (self.shape, self.dtype)
@@ -88,12 +67,12 @@ class TensorType(Type):
     @property
     def is_static(self) -> bool:
         """True when every dimension is a number."""
-        return all(type(d) is int for d in self.shape)
+        return all(isinstance(d, int) for d in self.shape)
 
     @property
     def is_symbolic(self) -> bool:
         """True when every dimension is a number or a named symbol, so that code can be generated for it."""
-        return all(type(d) is int or d.name for d in self.shape)
+        return all(isinstance(d, int) or d.name for d in self.shape)
 
     @property
     def ndim(self) -> int:
@@ -102,13 +81,6 @@ class TensorType(Type):
     def __repr__(self) -> str:
         dims = ", ".join(map(repr, self.shape)) + ("," if len(self.shape) == 1 else "")
         return f"Tensor[({dims}), {self.dtype}]" if self.shape else self.dtype
-
-
-def _checked_dim(dim: object) -> Dim:
-    try:
-        return int(dim)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        raise UserError(f"a dimension is an int or Any, got {dim!r}") from None
 
 
 class TupleType(Type):
@@ -126,25 +98,149 @@ class TupleType(Type):
         return f"({', '.join(map(repr, self.fields))}{',' if len(self.fields) == 1 else ''})"
 
 
-class FuncType(Type):
-    """``fn (A, B) -> C``."""
+class TypeKind(enum.IntEnum):
+    """What a type variable stands for. Source: ``relay.TypeKind``."""
 
-    __slots__ = ("arg_types", "ret_type", "type_params")
+    Type = 0
+    ShapeVar = 1
+    BaseType = 2
+    Shape = 3
+    Constraint = 4
+    AdtHandle = 5
+    TypeData = 6
 
-    def __init__(self, arg_types: Iterable[Type], ret_type: Type, type_params: Sequence[Type] = ()):
-        self.arg_types = tuple(arg_types)
-        self.ret_type = ret_type
-        self.type_params = tuple(type_params)
 
-    def _key(self) -> tuple[object, ...]:
-        return (self.arg_types, self.ret_type, self.type_params)
+class TypeVar(Type):
+    """A type parameter of a function or of algebraic data; identity makes it. Source: ``relay.TypeVar``."""
+
+    __slots__ = ("kind", "name_hint")
+
+    def __init__(self, var: str, kind: TypeKind = TypeKind.Type):
+        self.name_hint, self.kind = str(var), TypeKind(kind)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __call__(self, *args: Type) -> TypeCall:
+        """The application of this variable to *args*."""
+        return TypeCall(self, args)
 
     def __repr__(self) -> str:
-        return f"fn ({', '.join(map(repr, self.arg_types))}) -> {self.ret_type!r}"
+        return self.name_hint
+
+
+class GlobalTypeVar(TypeVar):
+    """The name of an algebraic data type in a module. Source: ``relay.GlobalTypeVar``."""
+
+    __slots__ = ()
+
+    def __init__(self, var: str, kind: TypeKind = TypeKind.AdtHandle):
+        super().__init__(var, kind)
+
+
+class TypeCall(Type):
+    """``List[Tensor[(3), float32]]``: a data type applied to types. Source: ``relay.TypeCall``."""
+
+    __slots__ = ("args", "func")
+
+    def __init__(self, func: Type, args: Iterable[Type]):
+        self.func, self.args = func, tuple(args)
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.func, self.args)
+
+    def __repr__(self) -> str:
+        return f"{self.func!r}[{', '.join(map(repr, self.args))}]"
+
+
+class IncompleteType(Type):
+    """A type that inference is to find; identity makes it. Source: ``relay.IncompleteType``."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: TypeKind = TypeKind.Type):
+        self.kind = TypeKind(kind)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return "IncompleteType"
+
+
+class TypeConstraint(Type):
+    """The root of what restricts types without being the type of a value. Source: ``tvm.ir.TypeConstraint``."""
+
+    __slots__ = ()
+
+
+class TypeRelation(TypeConstraint):
+    """*func* relates the types *args*, the first *num_inputs* of which are inputs. Source: ``relay.TypeRelation``."""
+
+    __slots__ = ("args", "attrs", "func", "num_inputs")
+
+    def __init__(self, func: object, args: Iterable[Type], num_inputs: int, attrs: object | None = None):
+        self.func, self.args, self.num_inputs, self.attrs = func, tuple(args), int(num_inputs), attrs
+
+    def _key(self) -> tuple[object, ...]:
+        return (id(self.func), self.args, self.num_inputs, id(self.attrs) if self.attrs is not None else None)
+
+    def __repr__(self) -> str:
+        return f"TypeRelation({', '.join(map(repr, self.args))})"
+
+
+class FuncType(Type):
+    """``fn <T> (A, B) -> C``. Source: ``tvm.ir.FuncType``."""
+
+    __slots__ = ("arg_types", "ret_type", "type_constraints", "type_params")
+
+    def __init__(
+        self,
+        arg_types: Iterable[Type],
+        ret_type: Type,
+        type_params: Sequence[TypeVar] = (),
+        type_constraints: Sequence[TypeConstraint] = (),
+    ):
+        self.arg_types = tuple(arg_types)
+        self.ret_type = ret_type
+        self.type_params = tuple(type_params or ())
+        self.type_constraints = tuple(type_constraints or ())
+
+    def _key(self) -> tuple[object, ...]:
+        parts = (*self.arg_types, self.ret_type, *self.type_constraints)
+        if self.type_params:
+            bound = {var: _Bound(len(self.type_params), i, var.kind) for i, var in enumerate(self.type_params)}
+            parts = tuple(substitute_types(part, bound) for part in parts)
+        return (len(self.arg_types), len(self.type_params), parts)
+
+    def __repr__(self) -> str:
+        params = f"<{', '.join(map(repr, self.type_params))}> " if self.type_params else ""
+        return f"fn {params}({', '.join(map(repr, self.arg_types))}) -> {self.ret_type!r}"
+
+
+class _Bound(Type):
+    """What stands for a bound type parameter while two function types are compared."""
+
+    __slots__ = ("index", "kind", "of")
+
+    def __init__(self, of: int, index: int, kind: TypeKind):
+        self.of, self.index, self.kind = of, index, kind
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.of, self.index, self.kind)
+
+    def __repr__(self) -> str:
+        return f"#{self.index}"
 
 
 class RefType(Type):
-    """The type of a mutable reference to a value."""
+    """The type of a mutable reference to a value. Source: ``relay.RefType``."""
 
     __slots__ = ("value",)
 
@@ -156,6 +252,54 @@ class RefType(Type):
 
     def __repr__(self) -> str:
         return f"ref({self.value!r})"
+
+
+def type_children(ty: Type) -> tuple[Type, ...]:
+    """The types directly inside *ty*; type parameters of a function are not among them."""
+    if isinstance(ty, TupleType):
+        return ty.fields
+    if isinstance(ty, FuncType):
+        return (*ty.arg_types, ty.ret_type, *ty.type_constraints)
+    if isinstance(ty, TypeCall):
+        return (ty.func, *ty.args)
+    if isinstance(ty, TypeRelation):
+        return ty.args
+    return (ty.value,) if isinstance(ty, RefType) else ()
+
+
+def rebuild_type(ty: Type, new: Sequence[Type]) -> Type:
+    """*ty* over other :func:`type_children`; *ty* itself where none differs."""
+    if all(a is b for a, b in zip(type_children(ty), new, strict=True)):
+        return ty
+    if isinstance(ty, TupleType):
+        return TupleType(new)
+    if isinstance(ty, FuncType):
+        count = len(ty.arg_types)
+        return FuncType(new[:count], new[count], ty.type_params, new[count + 1 :])  # type: ignore[arg-type]
+    if isinstance(ty, TypeCall):
+        return TypeCall(new[0], new[1:])
+    if isinstance(ty, TypeRelation):
+        return TypeRelation(ty.func, new, ty.num_inputs, ty.attrs)
+    return RefType(new[0])
+
+
+def substitute_types(ty: Type, replacements: Mapping[Type, Type]) -> Type:
+    """*ty* with each type variable or incomplete type of *replacements* replaced; nested as deep as the type is."""
+    if ty in replacements:
+        return replacements[ty]
+    inner = type_children(ty)
+    return rebuild_type(ty, [substitute_types(t, replacements) for t in inner]) if inner else ty
+
+
+def contains_type(ty: Type, kind: type[Type] | tuple[type[Type], ...]) -> bool:
+    """True when *ty* is a *kind* or has one inside."""
+    stack = [ty]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, kind):
+            return True
+        stack.extend(type_children(top))
+    return False
 
 
 def tensor_types(ty: Type) -> tuple[TensorType, ...]:
@@ -172,6 +316,8 @@ def tensor_types(ty: Type) -> tuple[TensorType, ...]:
             raise UserError(f"{top!r} is not a tensor nor a tuple of tensors")
     return tuple(flat)
 
+
+RelayRefType = RefType
 
 ITEM_BYTES = {"bool": 1, "bfloat16": 2}
 

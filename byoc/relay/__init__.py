@@ -8,13 +8,30 @@ from __future__ import annotations
 
 import importlib
 
+from byoc.ir.adt import Constructor, TypeData
 from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import SequentialSpan, SourceName, Span
-from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
+from byoc.ir.types import (
+    Any,
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    RefType,
+    RelayRefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeConstraint,
+    TypeKind,
+    TypeRelation,
+    TypeVar,
+)
 from byoc.relay import op
+from byoc.relay.adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from byoc.relay.bind import bind
 from byoc.relay.expr import (
     Call,
@@ -37,8 +54,6 @@ from byoc.relay.structural import assert_structural_equal, structural_equal, str
 from byoc.relay.text import astext, fromtext, parse, parse_expr
 from byoc.relay.tuple_wrapper import TupleWrapper
 
-RelayRefType = RefType
-
 # name -> the module, loaded on first use
 _SUBMODULES = {
     **{name: f"byoc.relay.{name}" for name in ("analysis", "dataflow_pattern", "frontend", "interpreter", "transform")},
@@ -46,11 +61,13 @@ _SUBMODULES = {
 }
 
 __all__ = [
-    "Any", "Attrs", "Call", "Constant", "DictAttrs", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "FuncType",
-    "Function", "GlobalVar", "IRModule", "If", "Let", "Op", "RefCreate", "RefRead", "RefType", "RefWrite",
-    "RelayRefType", "SequentialSpan", "SourceName", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType",
-    "TupleWrapper", "Type", "Var", "assert_structural_equal", "astext", "bind", "const", "fromtext", "op", "parse",
-    "parse_expr", "scalar_type", "structural_equal", "structural_hash", "var",
+    "Any", "Attrs", "Call", "Clause", "Constant", "Constructor", "DictAttrs", "Expr", "ExprFunctor", "ExprMutator",
+    "ExprVisitor", "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "Let",
+    "Match", "Op", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate",
+    "RefRead", "RefType", "RefWrite", "RelayRefType", "SequentialSpan", "SourceName", "Span", "TensorType", "Tuple",
+    "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeConstraint", "TypeData", "TypeKind",
+    "TypeRelation", "TypeVar", "Var", "assert_structural_equal", "astext", "bind", "const", "fromtext", "op",
+    "parse", "parse_expr", "scalar_type", "structural_equal", "structural_hash", "var",
 ]
 
 

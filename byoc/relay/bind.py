@@ -8,8 +8,8 @@ import numpy as np
 
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import Constant, Function, Let, Var
-from byoc.relay.traverse import post_order, substitute
+from byoc.relay.expr import Constant, Function, Var
+from byoc.relay.traverse import binders, post_order, substitute
 from byoc.runtime.ndarray import NDArray
 
 Value = RelayExpr | NDArray | np.ndarray | np.generic | int | float | bool
@@ -36,8 +36,7 @@ def bind(expr: RelayExpr, binds: Mapping[Var, Value]) -> RelayExpr:
     kept = dict.fromkeys(p for p in params if isinstance(p, Var))
     if body is expr.body and list(kept) == list(expr.params):
         return expr
-    ret_type = expr.ret_type
-    return Function(list(kept), body, ret_type, expr.type_params, expr.attrs, expr.span)
+    return Function(list(kept), body, expr.declared_ret_type, expr.type_params, expr.attrs, expr.span)
 
 
 def _constant(variable: Var, value: Value) -> Constant:
@@ -50,7 +49,6 @@ def _constant(variable: Var, value: Value) -> Constant:
 
 def _check_not_bound_inside(body: RelayExpr, values: Mapping[RelayExpr, RelayExpr]) -> None:
     for node in post_order(body):
-        bound = node.params if isinstance(node, Function) else (node.variable,) if isinstance(node, Let) else ()
-        for variable in bound:
+        for variable in binders(node):
             if variable in values:
                 raise UserError(f"bind: %{variable.name_hint} is bound inside the expression; only free ones can be")

@@ -15,17 +15,23 @@ from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
-from byoc.ir.types import TensorType, Type
+from byoc.ir.types import FuncType, IncompleteType, TensorType, Type, contains_type
 from byoc.relay.operator_overloads import ExprWithOp
 from byoc.runtime.ndarray import NDArray
 
 Expr = RelayExpr
 
 
-def _check(value: object, what: str) -> RelayExpr:
+def check_expr(value: object, what: str) -> RelayExpr:
+    """*value* itself. Raises UserError for what is no expression."""
     if not isinstance(value, RelayExpr):
         raise UserError(f"{what} must be an expression, got {type(value).__name__}: {value!r}")
     return value
+
+
+def is_complete(ty: Type) -> bool:
+    """True when nothing inside *ty* is left to type inference."""
+    return type(ty) is TensorType or not contains_type(ty, IncompleteType)
 
 
 class Constant(ExprWithOp):
@@ -39,16 +45,47 @@ class Constant(ExprWithOp):
         self._checked_type = TensorType(self.data.shape, self.data.dtype)
 
 
+class VarId:
+    """The identity of a variable. Source: ``relay.Id``."""
+
+    __slots__ = ("_var",)
+
+    def __init__(self, var: Var):
+        self._var = var
+
+    @property
+    def name_hint(self) -> str:
+        """The name of the variable."""
+        return self._var.name_hint
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VarId) and other._var is self._var
+
+    def __hash__(self) -> int:
+        return id(self._var)
+
+
 class Var(ExprWithOp):
     """A local variable: a parameter of a function or a name bound by ``let``. Identity makes it, not its name."""
 
-    __slots__ = ("name_hint", "type_annotation")
+    __slots__ = ("_annotation", "name_hint")
 
     def __init__(self, name_hint: str, type_annotation: Type | None = None, span: AnySpan | None = None):
         super().__init__(span)
         self.name_hint = str(name_hint)
-        self.type_annotation = type_annotation
-        self._checked_type = type_annotation
+        self._annotation = type_annotation
+        if type_annotation is not None and is_complete(type_annotation):
+            self._checked_type = type_annotation
+
+    @property
+    def type_annotation(self) -> Type | None:
+        """The declared type, or the inferred one where none is declared; None before type inference."""
+        return self._annotation if self._annotation is not None else self._checked_type
+
+    @property
+    def vid(self) -> VarId:
+        """What makes the variable in Relay: here its own identity and name."""
+        return VarId(self)
 
     def __repr__(self) -> str:
         return f"Var({self.name_hint})"
@@ -57,7 +94,7 @@ class Var(ExprWithOp):
 class Call(ExprWithOp):
     """*op* (an operator, a function, a global name or any expression of function type) applied to *args*."""
 
-    __slots__ = ("args", "attrs", "op", "type_args")
+    __slots__ = ("_type_args", "args", "attrs", "op")
 
     def __init__(
         self,
@@ -69,13 +106,20 @@ class Call(ExprWithOp):
     ):
         self.span = span  # as RelayExpr.__init__ does: calls are made by the million
         self._checked_type = None
-        self.op = op if isinstance(op, RelayExpr) else _check(op, "the callee of a call")
+        self.op = op if isinstance(op, RelayExpr) else check_expr(op, "the callee of a call")
         self.args = tuple(args)
         for arg in self.args:
             if not isinstance(arg, RelayExpr):
-                _check(arg, f"an argument of {op.name if isinstance(op, Op) else 'a call'}")
+                check_expr(arg, f"an argument of {op.name if isinstance(op, Op) else 'a call'}")
         self.attrs = attrs
-        self.type_args = tuple(type_args) if type_args else ()
+        self._type_args = tuple(type_args) if type_args else ()
+
+    @property
+    def type_args(self) -> tuple[Type, ...]:
+        """The types that a generic callee is applied to; of an operator, after type inference, those of its inputs."""
+        if isinstance(self.op, Op) and self._checked_type is not None:
+            return tuple(arg.checked_type for arg in self.args)
+        return self._type_args
 
 
 class Tuple(RelayExpr):
@@ -85,7 +129,7 @@ class Tuple(RelayExpr):
 
     def __init__(self, fields: Iterable[RelayExpr], span: AnySpan | None = None):
         super().__init__(span)
-        self.fields = tuple(_check(f, "a field of a tuple") for f in fields)
+        self.fields = tuple(check_expr(f, "a field of a tuple") for f in fields)
 
     def __getitem__(self, index: int) -> RelayExpr:
         return self.fields[index]
@@ -101,14 +145,14 @@ class TupleGetItem(ExprWithOp):
 
     def __init__(self, tuple_value: RelayExpr, index: int, span: AnySpan | None = None):
         super().__init__(span)
-        self.tuple_value = _check(tuple_value, "the tuple of a projection")
+        self.tuple_value = check_expr(tuple_value, "the tuple of a projection")
         self.index = int(index)
 
 
 class Function(BaseFunc):
     """Parameters and a body; attributes say what the function is for (``Composite``, ``Compiler``, ``Primitive``…)."""
 
-    __slots__ = ("attrs", "body", "params", "ret_type", "type_params")
+    __slots__ = ("attrs", "body", "declared_ret_type", "params", "type_params")
 
     def __init__(
         self,
@@ -124,10 +168,17 @@ class Function(BaseFunc):
         for param in self.params:
             if not isinstance(param, Var):
                 raise UserError(f"a parameter of a function must be a Var, got {type(param).__name__}")
-        self.body = _check(body, "the body of a function")
-        self.ret_type = ret_type
+        self.body = check_expr(body, "the body of a function")
+        self.declared_ret_type = ret_type
         self.type_params = tuple(type_params or ())
         self.attrs = attrs if isinstance(attrs, DictAttrs) else DictAttrs(attrs)
+
+    @property
+    def ret_type(self) -> Type | None:
+        """The declared type of the result, or the inferred one where none is declared; None before type inference."""
+        if self.declared_ret_type is None and isinstance(self._checked_type, FuncType):
+            return self._checked_type.ret_type
+        return self.declared_ret_type
 
     def with_attr(self, key_or_attrs: str | Mapping[str, object], value: object = None) -> Function:
         """A copy with one attribute, or a mapping of attributes, set. Source: ``BaseFunc.with_attr``."""
@@ -139,7 +190,7 @@ class Function(BaseFunc):
         return self._with(DictAttrs({k: v for k, v in self.attrs.items() if k != key}))
 
     def _with(self, attrs: DictAttrs) -> Function:
-        copy = Function(self.params, self.body, self.ret_type, self.type_params, attrs, self.span)
+        copy = Function(self.params, self.body, self.declared_ret_type, self.type_params, attrs, self.span)
         copy._checked_type = self._checked_type
         return copy
 
@@ -155,8 +206,8 @@ class Let(RelayExpr):
     def __init__(self, variable: Var, value: RelayExpr, body: RelayExpr, span: AnySpan | None = None):
         super().__init__(span)
         self.variable = variable
-        self.value = _check(value, "the value of a let")
-        self.body = _check(body, "the body of a let")
+        self.value = check_expr(value, "the value of a let")
+        self.body = check_expr(body, "the body of a let")
 
 
 class If(ExprWithOp):
@@ -168,9 +219,9 @@ class If(ExprWithOp):
         self, cond: RelayExpr, true_branch: RelayExpr, false_branch: RelayExpr, span: AnySpan | None = None
     ):
         super().__init__(span)
-        self.cond = _check(cond, "the condition of an if")
-        self.true_branch = _check(true_branch, "the true branch of an if")
-        self.false_branch = _check(false_branch, "the false branch of an if")
+        self.cond = check_expr(cond, "the condition of an if")
+        self.true_branch = check_expr(true_branch, "the true branch of an if")
+        self.false_branch = check_expr(false_branch, "the false branch of an if")
 
 
 class RefCreate(RelayExpr):
@@ -180,7 +231,7 @@ class RefCreate(RelayExpr):
 
     def __init__(self, value: RelayExpr, span: AnySpan | None = None):
         super().__init__(span)
-        self.value = _check(value, "the value of a reference")
+        self.value = check_expr(value, "the value of a reference")
 
 
 class RefRead(RelayExpr):
@@ -190,7 +241,7 @@ class RefRead(RelayExpr):
 
     def __init__(self, ref: RelayExpr, span: AnySpan | None = None):
         super().__init__(span)
-        self.ref = _check(ref, "the reference to read")
+        self.ref = check_expr(ref, "the reference to read")
 
 
 class RefWrite(RelayExpr):
@@ -200,8 +251,8 @@ class RefWrite(RelayExpr):
 
     def __init__(self, ref: RelayExpr, value: RelayExpr, span: AnySpan | None = None):
         super().__init__(span)
-        self.ref = _check(ref, "the reference to write")
-        self.value = _check(value, "the value to write")
+        self.ref = check_expr(ref, "the reference to write")
+        self.value = check_expr(value, "the value to write")
 
 
 def var(

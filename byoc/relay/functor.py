@@ -17,10 +17,12 @@ import threading
 from collections.abc import Callable
 
 from byoc.errors import InternalError
+from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext
+from byoc.relay.adt import Clause, Match
 from byoc.relay.expr import (
     Call,
     Constant,
@@ -195,6 +197,14 @@ class ExprFunctor:
         """For a read of a reference."""
         return self._missing(r)
 
+    def visit_constructor(self, con: Constructor) -> object:
+        """For a constructor of algebraic data."""
+        return self._missing(con)
+
+    def visit_match(self, m: Match) -> object:
+        """For a match."""
+        return self._missing(m)
+
 
 _METHODS: dict[type, str] = {
     Function: "visit_function",
@@ -210,6 +220,8 @@ _METHODS: dict[type, str] = {
     RefCreate: "visit_ref_create",
     RefRead: "visit_ref_read",
     RefWrite: "visit_ref_write",
+    Constructor: "visit_constructor",
+    Match: "visit_match",
 }
 
 
@@ -265,6 +277,14 @@ class ExprVisitor(ExprFunctor):
     def visit_ref_read(self, r: RefRead) -> None:
         self.visit(r.ref)
 
+    def visit_constructor(self, con: Constructor) -> None:
+        """Nothing below."""
+
+    def visit_match(self, m: Match) -> None:
+        self.visit(m.data)
+        for clause in m.clauses:
+            self.visit(clause.rhs)
+
 
 class ExprMutator(ExprFunctor):
     """Rebuilds what changed and keeps what did not, with spans; override what is to be rewritten.
@@ -296,7 +316,7 @@ class ExprMutator(ExprFunctor):
         args = [self.visit(arg) for arg in call.args]
         if op is call.op and all(a is b for a, b in zip(args, call.args, strict=True)):
             return call
-        return Call(op, args, call.attrs, call.type_args, self.visit_span(call.span))
+        return Call(op, args, call.attrs, call._type_args, self.visit_span(call.span))
 
     def visit_var(self, var: Var) -> RelayExpr:
         return var
@@ -334,3 +354,14 @@ class ExprMutator(ExprFunctor):
 
     def visit_ref_read(self, r: RefRead) -> RelayExpr:
         return self._again(r, self.visit(r.ref))
+
+    def visit_constructor(self, con: Constructor) -> RelayExpr:
+        return con
+
+    def visit_match(self, m: Match) -> RelayExpr:
+        data = self.visit(m.data)
+        results = [self.visit(clause.rhs) for clause in m.clauses]
+        if data is m.data and all(new is old.rhs for new, old in zip(results, m.clauses, strict=True)):
+            return m
+        clauses = [Clause(old.lhs, new) for old, new in zip(m.clauses, results, strict=True)]
+        return Match(data, clauses, m.complete, self.visit_span(m.span))

@@ -11,33 +11,23 @@ the same in every process. Both are linear and iterative. Source: ``src/node/str
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from byoc.errors import UserError
-from byoc.ir.attrs import Attrs
 from byoc.ir.collector import paused_collector
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.types import Type
+from byoc.ir.types import FuncType, GlobalTypeVar, TensorType, Type, TypeVar, substitute_types, type_children
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import (
     Call,
-    Constant,
     Function,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
     Var,
 )
-from byoc.relay.text.attributes import field_types, matched
+from byoc.relay.structural_content import array_key, held, is_graph_node, same_value, steps, value_key
 from byoc.relay.text.printer import astext
-from byoc.relay.text.spelling import value_text
-from byoc.relay.traverse import children, post_order
+from byoc.relay.traverse import binders, children, post_order
 from byoc.runtime.ndarray import NDArray
 
 # where in the graph: (the place above, the step down)
@@ -46,109 +36,6 @@ Place = tuple["Place | None", str]
 
 class StructuralMismatch(UserError, AssertionError):
     """Two things that should be structurally equal and are not: the message says where they differ and how."""
-
-
-# values that are no expressions ------------------------------------------------------------------------------------
-
-
-def _value_key(value: object) -> object:
-    """What makes *value* equal to another: hashable, the same in every process; a bool counts as an int."""
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, NDArray):
-        return array_key(value)
-    if isinstance(value, Attrs):
-        types = field_types(type(value))
-        fields = tuple((n, _value_key(matched(v, types[n]))) for n, v in value.items())
-        return (type(value).__qualname__, fields)
-    if isinstance(value, Mapping):
-        return ("map", tuple(sorted((str(k), _value_key(v)) for k, v in value.items())))
-    if isinstance(value, (list, tuple)):
-        return ("list", tuple(map(_value_key, value)))
-    if isinstance(value, Type):
-        return repr(value)
-    return value_text(value)
-
-
-def array_key(array: NDArray) -> object:
-    """Dtype, shape and a digest of the bytes; the values themselves for strings."""
-    data = array.numpy()
-    if array.dtype == "string":
-        content = repr(data.ravel().tolist())
-    else:
-        content = hashlib.blake2b(_little_endian(array), digest_size=16).hexdigest()
-    return ("array", array.dtype, array.shape, content)
-
-
-def _little_endian(array: NDArray) -> bytes:
-    data = array.numpy()
-    return data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
-
-
-def _same_array(a: NDArray, b: NDArray) -> bool:
-    if a is b:
-        return True
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    return array_key(a) == array_key(b) if a.dtype == "string" else _little_endian(a) == _little_endian(b)
-
-
-def _same_value(a: object, b: object) -> bool:
-    if a is b:
-        return True
-    if isinstance(a, NDArray) and isinstance(b, NDArray):
-        return _same_array(a, b)
-    return _value_key(a) == _value_key(b)
-
-
-# node class -> what it holds beside its sub-expressions, by name
-_Held = Callable[[RelayExpr], Sequence[tuple[str, object]]]
-_HELD: dict[type, _Held] = {
-    Op: lambda e: (("op", e.name),),
-    GlobalVar: lambda e: (("name_hint", e.name_hint),),
-    Var: lambda e: (("type_annotation", e.type_annotation),),
-    Constant: lambda e: (("data", e.data),),
-    Call: lambda e: (
-        (("op", e.op.name), ("attrs", e.attrs))
-        if isinstance(e.op, Op)
-        else (("attrs", e.attrs), ("type_args", e.type_args))
-    ),
-    TupleGetItem: lambda e: (("index", e.index),),
-    Function: lambda e: (("ret_type", e.ret_type), ("type_params", e.type_params), ("attrs", e.attrs)),
-}
-_BY_VALUE = (Constant, TupleGetItem, Op, GlobalVar)
-
-
-def _held(node: RelayExpr) -> Sequence[tuple[str, object]]:
-    rule = _HELD.get(type(node))
-    return rule(node) if rule is not None else ()
-
-
-def _is_graph_node(node: RelayExpr) -> bool:
-    return not isinstance(node, _BY_VALUE) and not (isinstance(node, Tuple) and not node.fields)
-
-
-def _numbered(name: str, nodes: Sequence[object]) -> list[str]:
-    return [f"{name}[{i}]" for i in range(len(nodes))]
-
-
-# node class -> the names of its sub-expressions, in the order of children()
-_STEPS: dict[type, Callable[[RelayExpr], list[str]]] = {
-    Call: lambda e: _numbered("args", e.args) if isinstance(e.op, Op) else ["op", *_numbered("args", e.args)],
-    Function: lambda e: [*_numbered("params", e.params), "body"],
-    Tuple: lambda e: _numbered("fields", e.fields),
-    TupleGetItem: lambda e: ["tuple_value"],
-    Let: lambda e: ["variable", "value", "body"],
-    If: lambda e: ["cond", "true_branch", "false_branch"],
-    RefCreate: lambda e: ["value"],
-    RefRead: lambda e: ["ref"],
-    RefWrite: lambda e: ["ref", "value"],
-}
-
-
-def _steps(node: RelayExpr) -> list[str]:
-    rule = _STEPS.get(type(node))
-    return rule(node) if rule is not None else []
 
 
 # equality ----------------------------------------------------------------------------------------------------------
@@ -162,6 +49,7 @@ class _Comparison:
         self._right: dict[RelayExpr, RelayExpr] = {}
         self._left: dict[RelayExpr, RelayExpr] = {}
         self._by_value: set[tuple[RelayExpr, RelayExpr]] = set()
+        self._types: dict[Type, Type] = {}
 
     def difference(self, a: RelayExpr, b: RelayExpr, root: str) -> str | None:
         """One sentence that says where *a* and *b* first differ, or None."""
@@ -178,7 +66,7 @@ class _Comparison:
     ):
         if type(a) is not type(b):
             return f"a {_title(a)} on the left, a {_title(b)} on the right"
-        if _is_graph_node(a):
+        if is_graph_node(a):
             if a in self._right or b in self._left:
                 if self._right.get(a) is b:
                     return None
@@ -198,40 +86,83 @@ class _Comparison:
     def _enter(self, a: RelayExpr, b: RelayExpr, place: Place, stack: list[tuple[RelayExpr, RelayExpr, Place]]) -> (
         str | None
     ):
-        why = _held_difference(a, b)
+        if isinstance(a, Function) and isinstance(b, Function) and len(a.type_params) == len(b.type_params):
+            self._types.update(zip(a.type_params, b.type_params, strict=True))
+        why = self._held_difference(a, b)
         left, right = children(a), children(b)
         if why is not None or len(left) != len(right):
             return why or f"{len(left)} sub-expressions on the left, {len(right)} on the right"
-        binders = len(a.params) if isinstance(a, Function) else int(isinstance(a, Let))
-        if isinstance(a, Function) and binders != len(b.params):
-            return f"{binders} parameters on the left, {len(b.params)} on the right"
-        for var_a, var_b in zip(left[:binders], right[:binders], strict=True):
+        bound_a, bound_b = binders(a), binders(b)
+        if len(bound_a) != len(bound_b):
+            return f"{len(bound_a)} parameters on the left, {len(bound_b)} on the right"
+        for var_a, var_b in zip(bound_a, bound_b, strict=True):
             if var_a in self._right or var_b in self._left:
                 if self._right.get(var_a) is not var_b:
                     return f"the variable %{var_a.name_hint} is bound more than once on one side"
             self._pair(var_a, var_b)
-            why = _held_difference(var_a, var_b)
+            why = self._held_difference(var_a, var_b)
             if why is not None:
                 return f"the variables %{var_a.name_hint} and %{var_b.name_hint}: {why}"
-        rows = zip(left, right, _steps(a), strict=True)
-        stack.extend(reversed([(x, y, (place, step)) for x, y, step in list(rows)[binders:]]))
+        rows = zip(left, right, steps(a), strict=True)
+        bound = set(bound_a)
+        stack.extend(reversed([(x, y, (place, step)) for x, y, step in rows if x not in bound]))
         return None
 
+    def _held_difference(self, a: RelayExpr, b: RelayExpr) -> str | None:
+        held_a, held_b = held(a), held(b)
+        if [name for name, _ in held_a] != [name for name, _ in held_b]:
+            return f"a call of {_title(a.op)} on the left, of {_title(b.op)} on the right"
+        for (name, x), (_, y) in zip(held_a, held_b, strict=True):
+            if not self._sameheld(x, y):
+                return f"{name} is {_shown(x)} on the left, {_shown(y)} on the right"
+        return None
 
-def _held_difference(a: RelayExpr, b: RelayExpr) -> str | None:
-    held_a, held_b = _held(a), _held(b)
-    if [name for name, _ in held_a] != [name for name, _ in held_b]:
-        return f"a call of {_title(a.op)} on the left, of {_title(b.op)} on the right"
-    for (name, x), (_, y) in zip(held_a, held_b, strict=True):
-        if not _same_value(x, y):
-            return f"{name} is {_shown(x)} on the left, {_shown(y)} on the right"
-    return None
+    def _sameheld(self, x: object, y: object) -> bool:
+        if isinstance(x, tuple) and isinstance(y, tuple) and x and isinstance(x[0], Type):
+            return len(x) == len(y) and all(map(self._same_held, x, y))
+        if isinstance(x, Type) and isinstance(y, Type):
+            return self.same_type(x, y)
+        return same_value(x, y)
+
+    def same_type(self, x: Type, y: Type) -> bool:
+        """Whether two types are the same, where type parameters that were paired stand for each other."""
+        if x is y or (type(x) is TensorType and x == y):
+            return True
+        known = dict(self._types)
+        free_x, free_y = _type_vars(x), _type_vars(y)
+        known.update((a, b) for a in free_x for b in free_y if _same_name(a, b))
+        if self._map_free_vars and len(free_x) == len(free_y):
+            for a, b in zip(free_x, free_y, strict=True):
+                self._types[a] = known[a] = known.get(a, b)
+        return substitute_types(x, known) == y
+
+
+def _same_name(a: TypeVar, b: TypeVar) -> bool:
+    return isinstance(a, GlobalTypeVar) and isinstance(b, GlobalTypeVar) and a.name_hint == b.name_hint
+
+
+def _type_vars(ty: Type) -> list[TypeVar]:
+    """The type variables of *ty*, in order of their first use; those that a function type binds are not among them."""
+    found: dict[TypeVar, None] = {}
+    stack: list[tuple[Type, frozenset[Type]]] = [(ty, frozenset())]
+    while stack:
+        top, bound = stack.pop()
+        if isinstance(top, TypeVar) and top not in bound:
+            found[top] = None
+        if isinstance(top, FuncType):
+            bound = bound | set(top.type_params)
+        stack.extend((inner, bound) for inner in reversed(type_children(top)))
+    return list(found)
 
 
 def _title(node: RelayExpr) -> str:
     if isinstance(node, Call):
         return f"Call of {node.op.name if isinstance(node.op, Op) else type(node.op).__name__}"
     return f"{type(node).__name__} {node.name}" if isinstance(node, Op) else type(node).__name__
+
+
+def _typed(value: object) -> str:
+    return f"{type(value).__name__} {_shown(value)}"
 
 
 def _shown(value: object) -> str:
@@ -256,7 +187,7 @@ def _module_difference(a: IRModule, b: IRModule, map_free_vars: bool) -> str | N
         only = [f"@{n} is on the left alone" for n in left if n not in right]
         only += [f"@{n} is on the right alone" for n in right if n not in left]
         return "; ".join(only)
-    if not _same_value(a.attrs, b.attrs):
+    if not same_value(a.attrs, b.attrs):
         return f"attrs is {_shown(a.attrs)} on the left, {_shown(b.attrs)} on the right"
     for name, func in left.items():
         why = _Comparison(map_free_vars).difference(func, right[name], f"@{name}")
@@ -271,8 +202,11 @@ def _difference(lhs: object, rhs: object, map_free_vars: bool) -> str | None:
         return _module_difference(lhs, rhs, map_free_vars)
     if isinstance(lhs, RelayExpr) and isinstance(rhs, RelayExpr):
         return _Comparison(map_free_vars).difference(lhs, rhs, "the root")
-    if any(isinstance(x, (IRModule, RelayExpr)) for x in (lhs, rhs)) or not _same_value(lhs, rhs):
-        return f"{type(lhs).__name__} {_shown(lhs)} on the left, {type(rhs).__name__} {_shown(rhs)} on the right"
+    if isinstance(lhs, Type) and isinstance(rhs, Type):
+        same = _Comparison(map_free_vars).same_type(lhs, rhs)
+        return None if same else f"{_typed(lhs)} on the left, {_typed(rhs)} on the right"
+    if any(isinstance(x, (IRModule, RelayExpr)) for x in (lhs, rhs)) or not same_value(lhs, rhs):
+        return f"{_typed(lhs)} on the left, {_typed(rhs)} on the right"
     return None
 
 
@@ -318,11 +252,11 @@ class _Hasher:
         names: dict[RelayExpr, object] = {}
         count = 0
         for node in post_order(root):
-            held = [(name, self._key(value)) for name, value in _held(node)]
+            content = [(name, self._key(value)) for name, value in held(node)]
             if isinstance(node, Var) and node not in bound and not self._map_free_vars:
-                held.append(("free", node.name_hint))
-            row = (type(node).__name__, held, [names[c] for c in children(node)])
-            if _is_graph_node(node):
+                content.append(("free", node.name_hint))
+            row = (type(node).__name__, content, [names[c] for c in children(node)])
+            if is_graph_node(node):
                 names[node] = count
                 count += 1
                 self._feed(row)
@@ -332,7 +266,7 @@ class _Hasher:
 
     def _key(self, value: object) -> object:
         if not isinstance(value, NDArray):
-            return _value_key(value)
+            return value_key(value)
         if id(value) not in self._arrays:
             self._arrays[id(value)] = array_key(value)
         return self._arrays[id(value)]
@@ -345,7 +279,7 @@ class _Hasher:
 
     def add_value(self, value: object) -> None:
         """Add what is no expression."""
-        self._feed(_value_key(value))
+        self._feed(value_key(value))
 
     def result(self) -> int:
         return int.from_bytes(self._digest.digest(), "big")

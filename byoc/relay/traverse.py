@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 
 from byoc.errors import InternalError
+from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
+from byoc.relay.adt import Clause, Match, pattern_vars, rename_pattern
 from byoc.relay.expr import (
     Call,
     Constant,
@@ -35,6 +37,7 @@ CHILDREN: dict[type, Children] = {
     GlobalVar: lambda e: _LEAF,
     Var: lambda e: _LEAF,
     Constant: lambda e: _LEAF,
+    Constructor: lambda e: _LEAF,
     Call: lambda e: e.args if type(e.op) is Op else (e.op, *e.args),
     Tuple: lambda e: e.fields,
     TupleGetItem: lambda e: (e.tuple_value,),
@@ -44,6 +47,7 @@ CHILDREN: dict[type, Children] = {
     RefCreate: lambda e: (e.value,),
     RefRead: lambda e: (e.ref,),
     RefWrite: lambda e: (e.ref, e.value),
+    Match: lambda e: (e.data, *pattern_vars(e), *(clause.rhs for clause in e.clauses)),
 }
 
 Rebuild = Callable[[RelayExpr, Sequence[RelayExpr]], RelayExpr]
@@ -51,8 +55,16 @@ Rebuild = Callable[[RelayExpr, Sequence[RelayExpr]], RelayExpr]
 
 def _rebuild_call(e: Call, new: Sequence[RelayExpr]) -> Call:
     if type(e.op) is Op:
-        return Call(e.op, new, e.attrs, e.type_args, e.span)
-    return Call(new[0], new[1:], e.attrs, e.type_args, e.span)
+        return Call(e.op, new, e.attrs, e._type_args, e.span)
+    return Call(new[0], new[1:], e.attrs, e._type_args, e.span)
+
+
+def _rebuild_match(e: Match, new: Sequence[RelayExpr]) -> Match:
+    variables = pattern_vars(e)
+    names = dict(zip(variables, new[1:], strict=False))
+    results = new[1 + len(variables) :]
+    clauses = [Clause(rename_pattern(c.lhs, names), rhs) for c, rhs in zip(e.clauses, results, strict=True)]
+    return Match(new[0], clauses, e.complete, e.span)
 
 
 # node class -> the same node over new sub-expressions, in the order of CHILDREN
@@ -60,12 +72,13 @@ REBUILD: dict[type, Rebuild] = {
     Call: _rebuild_call,
     Tuple: lambda e, new: Tuple(new, e.span),
     TupleGetItem: lambda e, new: TupleGetItem(new[0], e.index, e.span),
-    Function: lambda e, new: Function(new[:-1], new[-1], e.ret_type, e.type_params, e.attrs, e.span),
+    Function: lambda e, new: Function(new[:-1], new[-1], e.declared_ret_type, e.type_params, e.attrs, e.span),
     Let: lambda e, new: Let(new[0], new[1], new[2], e.span),
     If: lambda e, new: If(new[0], new[1], new[2], e.span),
     RefCreate: lambda e, new: RefCreate(new[0], e.span),
     RefRead: lambda e, new: RefRead(new[0], e.span),
     RefWrite: lambda e, new: RefWrite(new[0], new[1], e.span),
+    Match: _rebuild_match,
 }
 
 
@@ -92,6 +105,15 @@ def rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayExpr:
 def dataflow_children(expr: RelayExpr) -> Sequence[RelayExpr]:
     """Like :func:`children`, without the inside of functions: a function is a leaf."""
     return _LEAF if type(expr) is Function else children(expr)
+
+
+def binders(expr: RelayExpr) -> Sequence[Var]:
+    """The variables that *expr* itself binds: parameters, the variable of a let, those of a match's patterns."""
+    if isinstance(expr, Function):
+        return expr.params
+    if isinstance(expr, Let):
+        return (expr.variable,)
+    return pattern_vars(expr) if isinstance(expr, Match) else ()
 
 
 def post_order(root: RelayExpr, children_of: Children = children) -> Iterator[RelayExpr]:

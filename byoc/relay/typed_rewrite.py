@@ -37,7 +37,7 @@ def typed_function(func: Function) -> Function:
     """*func* with its function type, where its parameters and its body have types."""
     if func.body._checked_type is not None and all(p._checked_type is not None for p in func.params):
         func._checked_type = FuncType(
-            [p.checked_type for p in func.params], func.ret_type or func.body.checked_type, func.type_params
+            [p.checked_type for p in func.params], func.declared_ret_type or func.body.checked_type, func.type_params
         )
     return func
 

@@ -14,7 +14,7 @@ from byoc.codegen.signature import signature_of
 from byoc.errors import CompileError
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType
-from byoc.relay.analysis.type_infer import infer_function
+from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.json.table import get_table
@@ -83,7 +83,8 @@ def compile_functions(
     for symbol, function in functions.items():
         has_kernel = get_table(table).__contains__
         serializer = JSONSerializer(symbol, composite_attributes, has_kernel, composite_constants=True)
-        graphs[symbol] = serializer.serialize(infer_function(function))
+        function = infer_function(function)
+        graphs[symbol] = serializer.serialize(function)
         signatures.append(signature_of(symbol, function, serializer.constants))
         constants.update(serializer.constants)
     module = JsonModule(graphs, signatures, table)

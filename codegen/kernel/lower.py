@@ -18,7 +18,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan, span_names
 from byoc.ir.types import TensorType, Type, tensor_types
-from byoc.relay.analysis.type_infer import infer_expr, located
+from byoc.relay.analysis.located import located
+from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
 from byoc.relay.op.definition import define
 from byoc.relay.traverse import dataflow_children, post_order

@@ -64,6 +64,7 @@ def constant_arrays(programs: Sequence[Program]) -> dict[str, NDArray]:
 
 def fuse_body(function: Function) -> Function:
     """*function* with its operators grouped into ``Primitive`` functions; its attributes are kept."""
-    plain = Function(function.params, function.body, function.ret_type, function.type_params, None, function.span)
+    ret_type = function.declared_ret_type
+    plain = Function(function.params, function.body, ret_type, function.type_params, None, function.span)
     fused = FuseOps(fuse_opt_level=2)(IRModule.from_expr(plain))["main"]
     return fused.with_attr(dict(function.attrs))  # type: ignore[attr-defined]

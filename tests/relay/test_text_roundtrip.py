@@ -64,8 +64,7 @@ def test_every_class_of_node_survives_with_its_span() -> None:
     def span() -> relay.Span:
         return relay.Span(relay.SourceName("n"), next(counter) + 1, 0, 1, 0)
 
-    x, r, f, a = (relay.Var(n, None, span()) for n in "xrfa")
-    x.type_annotation = relay.TensorType((relay.Any(),))
+    x, r, f, a = (relay.Var(n, relay.TensorType((relay.Any(),)) if n == "x" else None, span()) for n in "xrfa")
     made = relay.RefCreate(x, span())
     closure = relay.Function([a], relay.Tuple([a, relay.RefRead(r, span())], span()), span=span())
     called = relay.Call(f, [relay.const(2.0, span=span())], span=span())

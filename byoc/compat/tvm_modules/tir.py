@@ -1,16 +1,16 @@
 """The few names of TIR that graph-level code mentions. Source: ``tvm.tir``.
 
 Dimensions and attributes are Python's own numbers here; :class:`IntImm` is one of them, and ``isinstance(3, IntImm)``
-holds, so that predicates which tell known dimensions from ``Any`` work.
+holds, so that predicates which tell known dimensions from ``Any`` work. A variable is a dimension with a name.
 """
 
 from __future__ import annotations
 
 import importlib
 
-from byoc.compat.tvm.below import Missing
+from byoc.compat.tvm.below import Missing, NotHereError
+from byoc.ir.dims import Any, IntImm
 from byoc.ir.op import Op
-from byoc.ir.types import Any
 
 
 class _NumberLike(type):
@@ -22,34 +22,22 @@ class _NumberLike(type):
         return cls in _PLAIN and isinstance(instance, _PLAIN[cls]) and not isinstance(instance, bool)
 
 
-class IntImm(int, metaclass=_NumberLike):
-    """An integer with a dtype; equal to the Python number. Source: ``tvm.tir.IntImm``."""
-
-    dtype: str
-
-    def __new__(cls, dtype: str, value: int) -> IntImm:
-        made = super().__new__(cls, value)
-        made.dtype = dtype
-        return made
-
-    @property
-    def value(self) -> int:
-        return int(self)
-
-
 class FloatImm(float, metaclass=_NumberLike):
     """A floating-point number with a dtype. Source: ``tvm.tir.FloatImm``."""
 
     dtype: str
 
-    def __new__(cls, dtype: str, value: float) -> FloatImm:
+    def __new__(cls, dtype: str, value: float, span: object | None = None) -> FloatImm:
         made = super().__new__(cls, value)
-        made.dtype = dtype
+        made.dtype = str(dtype)
         return made
 
     @property
     def value(self) -> float:
         return float(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (FloatImm, (self.dtype, float(self)))
 
 
 class StringImm(str):
@@ -60,7 +48,41 @@ class StringImm(str):
         return str(self)
 
 
-_PLAIN: dict[type, type] = {IntImm: int, FloatImm: float}
+_PLAIN: dict[type, type] = {FloatImm: float}
+
+
+class Var(Any):
+    """A size with a name: one size wherever the name occurs. Source: ``tvm.tir.Var``.
+
+    Sizes are not computed with when compiling: arithmetic raises NotHereError.
+    """
+
+    __slots__ = ("dtype", "span")
+
+    def __init__(self, name: str, dtype: str = "int32", span: object | None = None):
+        super().__init__(str(name))
+        self.dtype, self.span = str(dtype), span
+
+    def _refuse(self, other: object = None) -> object:
+        raise NotHereError(
+            f"byoc does not compute with the size {self.name!r} when compiling: give the result a name of its own"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __truediv__ = __mod__ = _refuse
+    __neg__ = _refuse
+
+
+class SizeVar(Var):
+    """A size that is not negative. Source: ``tvm.tir.SizeVar``."""
+
+    __slots__ = ()
+
+
+def const(value: float | bool, dtype: str | None = None, span: object | None = None) -> IntImm | FloatImm:
+    """A number with a dtype: bool, int32 or float32 where none is given. Source: ``tvm.tir.const``."""
+    if dtype is None:
+        dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
+    return FloatImm(dtype, float(value)) if "float" in dtype else IntImm(dtype, int(value))
 
 
 def __getattr__(name: str) -> object:
@@ -71,4 +93,4 @@ def __getattr__(name: str) -> object:
     return Missing(f"tvm.tir.{name}")
 
 
-__all__ = ["Any", "FloatImm", "IntImm", "Op", "StringImm"]
+__all__ = ["Any", "FloatImm", "IntImm", "Op", "SizeVar", "StringImm", "Var", "const"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.relay.analysis.type_infer import infer_module
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Tuple
 from byoc.relay.interpreter import Value, evaluate
 from byoc.relay.traverse import post_order

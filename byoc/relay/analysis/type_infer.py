@@ -1,4 +1,7 @@
-"""Type inference over a function or a module, iteratively and forwards.
+"""Type inference over one expression, iteratively and forwards: what dataflow needs, at one visit a node.
+
+What it cannot do (untyped variables, generic functions, algebraic data) raises NeedsSolvingError, which
+:mod:`byoc.relay.analysis.module_types` answers by unification.
 
 Ensures: every expression under the root has a ``checked_type``, kept in the node itself. A parameter without an
 annotation gets the type of its argument where the function is called, as the functions of MergeComposite need.
@@ -9,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.errors import TypeInferenceError, UserError
+from byoc.errors import TypeInferenceError
+from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.span import span_names
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
+from byoc.relay.adt import Match
+from byoc.relay.analysis.located import located
+from byoc.relay.analysis.operator_types import infer_op_call
 from byoc.relay.expr import (
     Call,
     Constant,
@@ -27,16 +33,15 @@ from byoc.relay.expr import (
     Tuple,
     TupleGetItem,
     Var,
+    is_complete,
 )
-from byoc.relay.traverse import children, post_order
+from byoc.relay.traverse import children
 
 UNIT = TupleType(())
 
 
-def located(expr: RelayExpr) -> str:
-    """`` (node Conv_12)`` for an expression that came from one, else nothing."""
-    names = span_names(expr.span)
-    return f" (node {', '.join(names)})" if names else ""
+class NeedsSolvingError(TypeInferenceError):
+    """What forward inference alone cannot type; unification may."""
 
 
 def infer_expr(root: RelayExpr, mod: IRModule | None = None) -> Type:
@@ -83,7 +88,7 @@ def _needed(node: RelayExpr, mod: IRModule | None, open_functions: set[RelayExpr
     if isinstance(node, Function):
         for param in node.params:
             if param._checked_type is None:
-                raise TypeInferenceError(
+                raise NeedsSolvingError(
                     f"parameter %{param.name_hint} of a function has no type{located(node)}: annotate it with "
                     "relay.var(name, shape=…), or call the function"
                 )
@@ -120,9 +125,10 @@ def _needed_by_let(let: Let) -> Sequence[RelayExpr]:
 
 def _declared_type(func: Function) -> FuncType | None:
     """The type of a function by its annotations alone; None where one is missing."""
-    if func.ret_type is None or any(p.type_annotation is None for p in func.params):
+    result = func.declared_ret_type
+    if result is None or any(p.type_annotation is None for p in func.params):
         return None
-    return FuncType([p.type_annotation for p in func.params], func.ret_type, func.type_params)  # type: ignore[misc]
+    return FuncType([p.type_annotation for p in func.params], result, func.type_params)  # type: ignore[misc]
 
 
 def _bind_params(call: Call, callee: Function) -> None:
@@ -148,7 +154,7 @@ def is_assignable(value: Type, declared: Type) -> bool:
             value.dtype == declared.dtype
             and value.ndim == declared.ndim
             and all(
-                a == b or not (type(a) is int and type(b) is int)
+                a == b or not (isinstance(a, int) and isinstance(b, int))
                 for a, b in zip(value.shape, declared.shape, strict=True)
             )
         )
@@ -161,10 +167,12 @@ def is_assignable(value: Type, declared: Type) -> bool:
 
 def _infer_call(call: Call, mod: IRModule | None) -> Type:
     if isinstance(call.op, Op):
-        return _infer_op_call(call, call.op)
+        return infer_op_call(call, call.op, [arg.checked_type for arg in call.args])
     callee = call.op.checked_type
     if not isinstance(callee, FuncType):
         raise TypeInferenceError(f"a value of type {callee} is called{located(call)}: only functions can be")
+    if callee.type_params or not is_complete(callee):
+        raise NeedsSolvingError(f"a generic function is called{located(call)}")
     for index, (arg, declared) in enumerate(zip(call.args, callee.arg_types, strict=False)):
         if not is_assignable(arg.checked_type, declared):
             raise TypeInferenceError(
@@ -177,41 +185,13 @@ def _infer_call(call: Call, mod: IRModule | None) -> Type:
     return callee.ret_type
 
 
-def _infer_op_call(call: Call, op: Op) -> Type:
-    if op.rel is None:
-        raise TypeInferenceError(f"{op.name}: no type relation is registered for this operator{located(call)}")
-    if len(call.args) != op.num_inputs and not op.variadic:
-        raise TypeInferenceError(
-            f"{op.name}: takes {op.num_inputs} inputs ({', '.join(op.input_names)}), "
-            f"got {len(call.args)}{located(call)}"
-        )
-    if op.attrs_type is not None and not isinstance(call.attrs, op.attrs_type):
-        raise TypeInferenceError(
-            f"{op.name}: takes attributes {op.attrs_type.__name__}, got {type(call.attrs).__name__}{located(call)}"
-        )
-    types = [arg.checked_type for arg in call.args]
-    try:
-        return op.rel(types, call.attrs)
-    except UserError as error:
-        raise TypeInferenceError(f"{op.name}: {error}; inputs: {_texts(types)}{located(call)}") from error
-    except AttributeError as error:
-        if all(isinstance(ty, TensorType) for ty in types):
-            raise
-        raise TypeInferenceError(
-            f"{op.name}: a tensor is given where a tuple is expected, or the reverse; "
-            f"inputs: {_texts(types)}{located(call)}"
-        ) from error
-
-
-def _texts(types: Sequence[Type]) -> str:
-    return ", ".join(map(repr, types))
-
-
 def _infer_function(func: Function, mod: IRModule | None) -> Type:
-    body = func.body.checked_type
-    if func.ret_type is not None and not is_assignable(body, func.ret_type):
-        raise TypeInferenceError(f"a function is declared to return {func.ret_type}, its body is {body}{located(func)}")
-    return FuncType([p.checked_type for p in func.params], func.ret_type or body, func.type_params)
+    body, declared = func.body.checked_type, func.declared_ret_type
+    if declared is not None and not is_complete(declared):
+        raise NeedsSolvingError(f"the result of a function is not declared{located(func)}")
+    if declared is not None and not is_assignable(body, declared):
+        raise TypeInferenceError(f"a function is declared to return {declared}, its body is {body}{located(func)}")
+    return FuncType([p.checked_type for p in func.params], declared or body, func.type_params)  # type: ignore[arg-type]
 
 
 def _infer_global(var: GlobalVar, mod: IRModule | None) -> Type:
@@ -223,7 +203,7 @@ def _infer_global(var: GlobalVar, mod: IRModule | None) -> Type:
     declared = _declared_type(func) if isinstance(func, Function) else None
     if declared is not None:
         return declared
-    raise TypeInferenceError(f"@{var.name_hint} calls itself or is used before it is typed: declare its return type")
+    raise NeedsSolvingError(f"@{var.name_hint} calls itself or is used before it is typed: declare its return type")
 
 
 def _infer_item(item: TupleGetItem, mod: IRModule | None) -> Type:
@@ -253,7 +233,7 @@ def _either(left: Type, right: Type) -> Type:
 
 
 def _infer_var(var: Var, mod: IRModule | None) -> Type:
-    raise TypeInferenceError(f"variable %{var.name_hint} has no type: annotate it with relay.var(name, shape=…)")
+    raise NeedsSolvingError(f"variable %{var.name_hint} has no type: annotate it with relay.var(name, shape=…)")
 
 
 def _reference(expr: RelayExpr, node: RelayExpr) -> RefType:
@@ -263,9 +243,15 @@ def _reference(expr: RelayExpr, node: RelayExpr) -> RefType:
     return ty
 
 
+def _needs_solving(node: RelayExpr, mod: IRModule | None) -> Type:
+    raise NeedsSolvingError(f"a {type(node).__name__} is typed by unification{located(node)}")
+
+
 _RULES: dict[type, Callable[..., Type]] = {
     Op: lambda op, mod: UNIT,
     GlobalVar: _infer_global,
+    Constructor: _needs_solving,
+    Match: _needs_solving,
     Var: _infer_var,
     Constant: lambda c, mod: TensorType(c.data.shape, c.data.dtype),
     Call: _infer_call,
@@ -280,39 +266,3 @@ _RULES: dict[type, Callable[..., Type]] = {
 }
 
 
-def infer_function(func: Function, mod: IRModule | None = None) -> Function:
-    """*func* with every node typed, in place."""
-    infer_expr(func, mod)
-    return func
-
-
-def infer_module(mod: IRModule) -> IRModule:
-    """*mod* with every function typed, callees before callers."""
-    # a function whose parameters have no types gets them from its callers, so it waits for them
-    known = [v for v in mod if not _waits_for_caller(mod[v])]
-    waiting = [v for v in mod if _waits_for_caller(mod[v])]
-    pending = [(var, False) for var in (*reversed(waiting), *reversed(known))]
-    done: set[GlobalVar] = set()
-    while pending:
-        var, expanded = pending.pop()
-        func = mod[var]
-        if expanded:
-            if func._checked_type is None or func.body._checked_type is None:
-                infer_expr(func, mod)
-            continue
-        if var in done:
-            continue
-        done.add(var)
-        pending.append((var, True))
-        for callee in _callees(func):
-            if callee in mod and callee not in done and not _waits_for_caller(mod[callee]):
-                pending.append((callee, False))
-    return mod
-
-
-def _waits_for_caller(func: RelayExpr) -> bool:
-    return isinstance(func, Function) and any(p._checked_type is None for p in func.params)
-
-
-def _callees(func: RelayExpr) -> list[GlobalVar]:
-    return [node for node in post_order(func) if isinstance(node, GlobalVar)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import Function, Let, Var
-from byoc.relay.traverse import post_order
+from byoc.relay.expr import Var
+from byoc.relay.traverse import binders, post_order
 
 
 def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], None]) -> None:
@@ -21,13 +21,10 @@ def all_vars(expr: RelayExpr) -> list[Var]:
 
 
 def bound_vars(expr: RelayExpr) -> list[Var]:
-    """The variables that a function or a let under *expr* binds."""
+    """The variables that a function, a let or a match under *expr* binds."""
     bound: dict[Var, None] = {}
     for node in post_order(expr):
-        if isinstance(node, Function):
-            bound.update(dict.fromkeys(node.params))
-        elif isinstance(node, Let):
-            bound[node.variable] = None
+        bound.update(dict.fromkeys(binders(node)))
     return list(bound)
 
 

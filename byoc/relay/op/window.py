@@ -94,4 +94,4 @@ def transposed_extent(
 
 def differ(a: Dim, b: Dim) -> bool:
     """True when two sizes are known and not the same."""
-    return type(a) is int and type(b) is int and a != b
+    return isinstance(a, int) and isinstance(b, int) and a != b

@@ -12,7 +12,7 @@ from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
-from byoc.relay.analysis.type_infer import infer_module
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import rewrite, substitute
@@ -70,7 +70,7 @@ def InlineCompilerFunctionsBoundTo(  # noqa: N802 - Relay's name
 
         kept = {var: f for var, f in mod.functions.items() if var.name_hint not in taken}
         new = {var: rewrite(f, locally) if isinstance(f, Function) else f for var, f in kept.items()}
-        return infer_module(IRModule(new, mod.attrs))  # type: ignore[arg-type]
+        return infer_module(IRModule(new, mod.type_definitions, mod.attrs))  # type: ignore[arg-type]
 
     return ModulePass(inline, PassInfo("InlineCompilerFunctionsBoundTo"))
 
@@ -82,7 +82,7 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> ModulePass:  # n
         result = mod.shallow_copy()
         for var, function in mod.functions.items():
             if isinstance(function, Function) and _is_of(function, compiler_filter):
-                parts = (function.params, function.body, function.ret_type, function.type_params)
+                parts = (function.params, function.body, function.declared_ret_type, function.type_params)
                 result[var] = Function(*parts, {"Extern": 1}, function.span)
         return infer_module(result)
 

@@ -135,7 +135,7 @@ def fuse_function(func: Function, mod: IRModule | None = None, level: int = 2, m
     bound = max_depth or int(PassContext.current().config.get("relay.FuseOps.max_depth") or DEFAULT_MAX_DEPTH)
     nodes = build_graph(func.body)
     body = _Fuser(fusion_groups(nodes, level, bound)).run(func.body)
-    return Function(func.params, body, func.ret_type, func.type_params, func.attrs, func.span)
+    return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
 
 
 def FuseOps(fuse_opt_level: int = -1) -> FunctionPass:  # noqa: N802 - Relay's name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.transform import ModulePass, Pass, PassContext, PassInfo
-from byoc.relay.analysis.type_infer import infer_module
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 
 FunctionTransform = Callable[[Function, IRModule, PassContext], Function]

@@ -17,7 +17,7 @@ from byoc.ir.types import TupleType
 from byoc.relay.analysis.annotated_regions import AnnotatedRegion
 from byoc.relay.analysis.region_checks import check_regions
 from byoc.relay.analysis.region_graph import open_children
-from byoc.relay.analysis.type_infer import infer_module
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.op.annotation import is_begin, is_end, strip_annotations
 from byoc.relay.transform.flatten_annotations import flatten_tuples, remove_default_annotations

@@ -34,6 +34,6 @@ def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> Modul
     entries = tuple(entry_functions or ("main",))
 
     def remove(mod: IRModule, ctx: object) -> IRModule:
-        return IRModule({var: mod[var] for var in reachable_functions(mod, entries)}, mod.attrs)
+        return IRModule({var: mod[var] for var in reachable_functions(mod, entries)}, mod.type_definitions, mod.attrs)
 
     return ModulePass(remove, PassInfo("RemoveUnusedFunctions", 1, ("InferType",)))

@@ -22,7 +22,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext
 from byoc.ir.types import Type, tensor_types
 from byoc.partition.plan import Plan
-from byoc.relay.analysis.type_infer import infer_expr, infer_module
+from byoc.relay.analysis.module_types import infer_module, infer_type_local
 from byoc.relay.bind import bind
 from byoc.relay.expr import Function, Var
 from byoc.runtime.graph_executor import GraphExecutor
@@ -181,7 +181,7 @@ def build_config(
 
 def InferTypeLocal(expr: RelayExpr) -> Type:  # noqa: N802 - Relay's name
     """The type of *expr*, inferred from what it is made of. Source: ``relay.transform.InferTypeLocal``."""
-    return infer_expr(expr)
+    return infer_type_local(expr)
 
 
 BuildModule = Missing("tvm.relay.build_module.BuildModule")

@@ -15,7 +15,7 @@ from byoc.compat.tvm_modules.runtime.vm import VirtualMachine, as_value
 from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.relay.analysis.type_infer import infer_module
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Function
 from byoc.relay.interpreter import evaluate

@@ -9,7 +9,7 @@ from byoc.compat.tvm_modules.runtime.vm import Executable
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.relay.analysis.type_infer import infer_module
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import post_order
 
