@@ -38,7 +38,7 @@ class RPCSessionTimeoutError(RPCError, TimeoutError):
 
 
 def register_error(func_name: str | type | None = None, cls: type | None = None) -> type | Callable[[type], type]:
-    """Leaves a class of errors as it is: byoc's errors are Python's, no name is looked up. Source: ``register_error``."""
+    """Leaves a class of errors as it is: byoc looks up no class by name. Source: ``tvm.error.register_error``."""
     given = func_name if isinstance(func_name, type) else cls
     return given if given is not None else lambda error: error
 

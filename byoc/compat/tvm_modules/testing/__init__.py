@@ -6,6 +6,7 @@ import importlib
 import sys
 
 from byoc.compat.tvm_modules.testing.comparison import assert_allclose, check_numerical_grads, get_dtype_range
+
 # what needs pytest is loaded when it is first asked for, so that scripts can compare numbers without it
 _BY_MODULE = {
     "features": (

@@ -1,4 +1,4 @@
-"""What tests need of a machine: decorators that skip a test where it is missing. Source: ``tvm.testing.utils.Feature``."""
+"""What tests need of a machine: decorators that skip a test without it. Source: ``tvm.testing.utils.Feature``."""
 
 from __future__ import annotations
 
