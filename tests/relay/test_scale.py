@@ -109,7 +109,7 @@ def test_a_large_graph_is_copied_by_a_mutator_that_visits_each_node_once(graph: 
     new = copy.visit(graph)
     assert copy.calls == sum(isinstance(e, relay.Call) for e in traverse.post_order(graph)) >= SIZE // 5
     assert new.body is not graph.body
-    relay.assert_structural_equal(new, graph)
+    relay.assert_structural_equal(relay.analysis.infer_function(new), relay.analysis.infer_function(graph))
 
 
 def test_tokens_are_read_in_one_pass_over_the_text() -> None:

@@ -26,9 +26,11 @@ from byoc.relay.op.type_relations import (
     is_integer,
     tensor_arg,
 )
+from byoc.relay.op.untyped_inputs import same_as_result
 
 Scalar = Callable[[te.PrimExpr], te.PrimExpr]
 UnaryBuilder = Callable[[Operand], Call]
+_TO_BOOL = identity_as("bool")
 NUMBERS = "numbers, not bool or string"
 
 
@@ -68,6 +70,7 @@ def each_element(function: Scalar, name: str) -> TensorCompute:
 def _unary(name: str, function: Scalar, doc: str, rel: TypeRelation, samples: Sequence[Sample]) -> UnaryBuilder:
     register_op(
         name, inputs=("data",), rel=rel, doc=doc, pattern=OpPattern.ELEMWISE,
+        infer_inputs=None if rel is _TO_BOOL else same_as_result,
         compute=each_element(function, name), samples=samples,
     )
 
@@ -142,9 +145,9 @@ sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers
 negative = _unary("negative", lambda x: -x, "Each element with its sign turned.", _numbers, _MIXED)
 _COPIED = (*_MIXED, Sample([(3,)], dtype="bool"))
 copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", identity, _COPIED)
-isnan = _unary("isnan", te.isnan, "True where an element is not a number.", identity_as("bool"), _SPECIAL)
-isinf = _unary("isinf", te.isinf, "True where an element is infinite.", identity_as("bool"), _SPECIAL)
-isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", identity_as("bool"), _SPECIAL)
+isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _TO_BOOL, _SPECIAL)
+isinf = _unary("isinf", te.isinf, "True where an element is infinite.", _TO_BOOL, _SPECIAL)
+isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", _TO_BOOL, _SPECIAL)
 logical_not = _unary(
     "logical_not", te.logical_not, "The negation of each truth value.",
     identity_of(lambda dtype: dtype == "bool", "bool"), (Sample([(2, 3)], dtype="bool"),),

@@ -17,6 +17,7 @@ from byoc.relay.op.builder import make_call
 from byoc.relay.op.indexing import ZERO, split_index
 from byoc.relay.op.nn.pool_compute import sum_dtype
 from byoc.relay.op.type_relations import identity, is_float, normalize_axis, tensor_arg
+from byoc.relay.op.untyped_inputs import same_as_result, vectors_of_axis
 from byoc.relay.op.window import differ
 from byoc.relay.tuple_wrapper import TupleWrapper
 from byoc.te import Index, PrimExpr, Tensor
@@ -226,7 +227,8 @@ def batch_flatten(data: RelayExpr) -> Call:
 
 
 register_op(
-    "nn.relu", inputs=("data",), rel=identity, doc="max(x, 0).", pattern=OpPattern.ELEMWISE,
+    "nn.relu", inputs=("data",), rel=identity, infer_inputs=same_as_result, doc="max(x, 0).",
+    pattern=OpPattern.ELEMWISE,
     compute=_elementwise("relu", _relu), samples=[Sample([(2, 3, 4)]), Sample([(5,)], dtype="int32", low=-9, high=9)],
 )
 register_op(
@@ -235,12 +237,14 @@ register_op(
     samples=[Sample([(2, 3, 4)], {"alpha": 0.2})],
 )
 register_op(
-    "nn.prelu", inputs=("data", "alpha"), rel=_vector_relation("alpha"), doc="x or x times its channel's slope.",
+    "nn.prelu", inputs=("data", "alpha"), rel=_vector_relation("alpha"), infer_inputs=vectors_of_axis(1),
+    doc="x or x times its channel's slope.",
     attrs=PReluAttrs, pattern=OpPattern.BROADCAST, compute=_elementwise("prelu", _prelu),
     samples=[Sample([(2, 3, 4), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
 )
 register_op(
-    "nn.bias_add", inputs=("data", "bias"), rel=_vector_relation("bias"), doc="Addition of a vector along an axis.",
+    "nn.bias_add", inputs=("data", "bias"), rel=_vector_relation("bias"), infer_inputs=vectors_of_axis(1),
+    doc="Addition of a vector along an axis.",
     attrs=BiasAddAttrs, pattern=OpPattern.BROADCAST, compute=_elementwise("bias_add", _bias_add),
     samples=[Sample([(2, 3, 4, 5), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
 )

@@ -16,6 +16,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.conv_compute import conv_stages
 from byoc.relay.op.nn.conv_geometry import conv_geometry, conv_operations, types_of
+from byoc.relay.op.untyped_inputs import conv_weight
 from byoc.relay.op.window import pad_tuple, per_axis
 from byoc.te import Tensor
 
@@ -161,5 +162,6 @@ for _n, _attrs in _ATTRS.items():
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         compute=_compute(_n),
         operations=_operations(_n),
+        infer_inputs=conv_weight(_n),
         samples=_SAMPLES[_n],
     )

@@ -18,6 +18,7 @@ from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.conv import attr_or_none
 from byoc.relay.op.nn.conv_compute import transposed_stages
 from byoc.relay.op.nn.conv_geometry import transposed_geometry, transposed_operations, types_of
+from byoc.relay.op.untyped_inputs import conv_weight
 from byoc.relay.op.window import pad_tuple, per_axis
 from byoc.te import Tensor
 
@@ -158,5 +159,6 @@ for _n, _attrs in _ATTRS.items():
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         compute=_compute(_n),
         operations=_operations(_n),
+        infer_inputs=conv_weight(_n, transposed=True),
         samples=_SAMPLES[_n],
     )

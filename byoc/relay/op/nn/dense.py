@@ -17,6 +17,7 @@ from byoc.relay.op.builder import make_call
 from byoc.relay.op.indexing import broadcast_index
 from byoc.relay.op.layout import tensor_of
 from byoc.relay.op.type_relations import tensor_arg, unify_dim
+from byoc.relay.op.untyped_inputs import dense_weight, matmul_weight
 from byoc.relay.op.window import differ
 from byoc.te import Index, PrimExpr, Tensor
 
@@ -157,7 +158,8 @@ def batch_matmul(
 
 
 register_op(
-    "nn.dense", inputs=("data", "weight"), rel=_dense_relation, doc="Product with a transposed matrix.",
+    "nn.dense", inputs=("data", "weight"), rel=_dense_relation, infer_inputs=dense_weight,
+    doc="Product with a transposed matrix.",
     attrs=DenseAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_dense_compute, operations=_operations,
     samples=[
         Sample([(3, 7), (5, 7)], {"units": 5}),
@@ -166,7 +168,8 @@ register_op(
     ],
 )
 register_op(
-    "nn.matmul", inputs=("tensor_a", "tensor_b"), rel=_matmul_relation, doc="Product of two matrices.",
+    "nn.matmul", inputs=("tensor_a", "tensor_b"), rel=_matmul_relation, infer_inputs=matmul_weight,
+    doc="Product of two matrices.",
     attrs=MatmulAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_matmul_compute, operations=_operations,
     samples=[
         Sample([(3, 7), (7, 5)]),

@@ -23,6 +23,7 @@ from byoc.relay.op.nn.norm_compute import (
     lrn_compute,
 )
 from byoc.relay.op.type_relations import is_float, normalize_axes, normalize_axis, tensor_arg
+from byoc.relay.op.untyped_inputs import vectors_of_axis
 from byoc.relay.op.window import differ
 from byoc.relay.tuple_wrapper import TupleWrapper
 
@@ -202,7 +203,8 @@ _AFFINE = ("data", "gamma", "beta")
 
 register_op(
     "nn.batch_norm", inputs=(*_AFFINE, "moving_mean", "moving_var"), rel=_batch_norm_relation,
-    doc="Normalisation by given moments.", attrs=BatchNormAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    doc="Normalisation by given moments.", attrs=BatchNormAttrs, infer_inputs=vectors_of_axis(4),
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     compute=batch_norm_stages,
     samples=[
         Sample([(2, 3, 4, 5), (3,), (3,), (3,), _VARIANCES]),
@@ -211,17 +213,17 @@ register_op(
 )
 register_op(
     "nn.instance_norm", inputs=_AFFINE, rel=_inner_relation, doc="Normalisation of each channel of each batch item.",
-    attrs=InstanceNormAttrs, pattern=OpPattern.OPAQUE, compute=instance_norm_compute,
+    attrs=InstanceNormAttrs, infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=instance_norm_compute,
     samples=[Sample([(2, 3, 4, 5), (3,), (3,)]), Sample([(2, 7, 3), (3,), (3,)], {"axis": 2, "scale": False})],
 )
 register_op(
     "nn.layer_norm", inputs=_AFFINE, rel=_affine, doc="Normalisation along one axis.", attrs=LayerNormAttrs,
-    pattern=OpPattern.OPAQUE, compute=layer_norm_compute,
+    infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=layer_norm_compute,
     samples=[Sample([(2, 3, 8), (8,), (8,)]), Sample([(2, 5, 3), (5,), (5,)], {"axis": 1, "center": False})],
 )
 register_op(
     "nn.group_norm", inputs=_AFFINE, rel=_group_relation, doc="Normalisation of each group of channels.",
-    attrs=GroupNormAttrs, pattern=OpPattern.OPAQUE, compute=group_norm_compute,
+    attrs=GroupNormAttrs, infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=group_norm_compute,
     samples=[
         Sample([(2, 6, 4, 3), (6,), (6,)], {"num_groups": 2}),
         Sample([(2, 5, 4), (4,), (4,)], {"num_groups": 4, "axis": -1}),
