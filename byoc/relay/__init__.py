@@ -30,7 +30,7 @@ from byoc.ir.types import (
     TypeRelation,
     TypeVar,
 )
-from byoc.relay import op
+from byoc.relay import op, qnn
 from byoc.relay.adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from byoc.relay.bind import bind
 from byoc.relay.expr import (
@@ -67,7 +67,7 @@ __all__ = [
     "RefRead", "RefType", "RefWrite", "RelayRefType", "SequentialSpan", "SourceName", "Span", "TensorType", "Tuple",
     "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeConstraint", "TypeData", "TypeKind",
     "TypeRelation", "TypeVar", "Var", "assert_structural_equal", "astext", "bind", "const", "fromtext", "op",
-    "parse", "parse_expr", "scalar_type", "structural_equal", "structural_hash", "var",
+    "parse", "parse_expr", "qnn", "scalar_type", "structural_equal", "structural_hash", "var",
 ]
 
 

@@ -19,6 +19,7 @@ from byoc.runtime.kernels import (
     ordering,
     pad,
     pool,
+    qnn,
     reduce,
     scatter,
     slicing,

@@ -24,7 +24,7 @@ KernelFunction = Callable[..., Arrays]
 class Kernel:
     """A kernel by its name, the attributes that it takes (name to annotation) and those without a default.
 
-    ``tuple_argument`` is the position of the one argument that is a list of arrays, or None.
+    ``tuple_arguments`` are the positions of the arguments that are lists of arrays; several are equally long.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Kernel:
     attributes: Mapping[str, str]
     required: frozenset[str]
     positional: int = 0
-    tuple_argument: int | None = None
+    tuple_arguments: tuple[int, ...] = ()
 
     @staticmethod
     def of(name: str, function: KernelFunction) -> Kernel:
@@ -47,17 +47,21 @@ class Kernel:
             {p.name: str(p.annotation) for p in keywords},
             frozenset(p.name for p in keywords if p.default is inspect.Parameter.empty),
             len(arrays),
-            lists[0] if lists else None,
+            tuple(lists),
         )
 
     def regroup(self, arrays: list[np.ndarray]) -> list[object]:
-        """A flat list of inputs as this kernel takes them: those of its tuple argument as one list."""
-        at = self.tuple_argument
-        if at is None:
+        """A flat list of inputs as this kernel takes them: those of its tuple arguments as lists."""
+        if not self.tuple_arguments:
             return list(arrays)
-        after = self.positional - at - 1
-        stop = len(arrays) - after
-        return [*arrays[:at], arrays[at:stop], *arrays[stop:]]
+        each = (len(arrays) - self.positional + len(self.tuple_arguments)) // len(self.tuple_arguments)
+        grouped: list[object] = []
+        start = 0
+        for position in range(self.positional):
+            is_list = position in self.tuple_arguments
+            grouped.append(arrays[start : start + each] if is_list else arrays[start])
+            start += each if is_list else 1
+        return grouped
 
     def __call__(self, *arrays: object, **attrs: object) -> Arrays:
         """Run on arrays; attributes that the kernel does not name are ignored, a missing one is a KernelError."""

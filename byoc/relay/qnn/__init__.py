@@ -1,0 +1,5 @@
+"""Quantized operators and their passes. Source: ``relay.qnn``."""
+
+from byoc.relay.qnn import op
+
+__all__ = ["op"]
