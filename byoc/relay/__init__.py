@@ -56,7 +56,10 @@ from byoc.relay.tuple_wrapper import TupleWrapper
 
 # name -> the module, loaded on first use
 _SUBMODULES = {
-    **{name: f"byoc.relay.{name}" for name in ("analysis", "dataflow_pattern", "frontend", "interpreter", "transform")},
+    **{
+        name: f"byoc.relay.{name}"
+        for name in ("analysis", "collage", "dataflow_pattern", "frontend", "interpreter", "testing", "transform")
+    },
     **{name: f"byoc.relay.op.{name}" for name in ("annotation", "image", "nn")},
 }
 

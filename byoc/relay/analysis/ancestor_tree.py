@@ -25,6 +25,10 @@ class AncestorTree:
         jump.append(jump[up] if far else parent)
         return len(depth) - 1
 
+    def parent(self, node: int) -> int:
+        """The node above *node*; the root's is the root."""
+        return self._parent[node]
+
     def _at_level(self, node: int, level: int) -> int:
         depth, jump, parent = self.depth, self._jump, self._parent
         while depth[node] > level:

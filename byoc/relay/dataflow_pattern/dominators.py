@@ -28,3 +28,16 @@ class PostDominators:
     def dominates(self, above: int, node: int) -> bool:
         """True when every way from *node* to the end of the graph passes *above*, another node."""
         return self._tree.is_above(self._place[above], self._place[node])
+
+    def parents(self) -> list[int]:
+        """For each node its closest post-dominator; -1 for a node that nothing uses, or whose uses never meet."""
+        count = len(self._place)
+        above = (self._tree.parent(place) for place in self._place)  # places are given from the last node downwards
+        return [count - place if place else -1 for place in above]
+
+    def common(self, nodes: Sequence[int]) -> int:
+        """The closest node, one of *nodes* or another, that all of them pass; -1 where there is none."""
+        place = self._place[nodes[0]]
+        for node in nodes[1:]:
+            place = self._tree.common_ancestor(place, self._place[node])
+        return len(self._place) - place if place else -1

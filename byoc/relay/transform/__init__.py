@@ -13,6 +13,7 @@ from byoc.ir.transform import (
 )
 from byoc.relay.transform.annotate_target import AnnotateTarget
 from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
+from byoc.relay.transform.collage_partition import CapturePostDfsIndexInSpans, CollagePartition
 from byoc.relay.transform.combine_parallel_batch_matmul import CombineParallelBatchMatmul
 from byoc.relay.transform.combine_parallel_conv2d import CombineParallelConv2D
 from byoc.relay.transform.combine_parallel_dense import CombineParallelDense
@@ -49,6 +50,8 @@ __all__ = [
     "PassInstrument", "PassTimingInstrument", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
     "SimplifyInference", "SpecializeShapes", "ToGraphNormalForm", "function_pass", "fuse_function", "module_pass",
     "register_config_option",
+    # collage
+    "CapturePostDfsIndexInSpans", "CollagePartition",
     # rewriting passes over operators
     "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "DivToMul", "FastMath",
     "FlattenAtrousConv",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import PartitionError
 from byoc.ir.registry import Registry, caller_location
+from byoc.ir.target import KNOWS_COMPILER
 from byoc.relay.expr import Call
 
 # rows of (composite name, pattern) or (composite name, pattern, check)
@@ -17,6 +18,7 @@ PatternTable = Sequence[tuple[object, ...]]
 PATTERN_TABLES: Registry[Callable[[], PatternTable]] = Registry("pattern table")
 # target -> what it says of a call (anything with a truth value, such as a Verdict); beside the ``target.X`` attributes
 TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predicate")
+KNOWS_COMPILER.append(PATTERN_TABLES.__contains__)
 ENTRY_POINT_GROUP = "byoc.backends"
 # what registers an installed target; the vendor's contract puts itself here when it is imported
 TARGET_LOADERS: Registry[Callable[[str], None]] = Registry("target loader")
