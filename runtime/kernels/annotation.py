@@ -11,3 +11,16 @@ from byoc.runtime.kernels.registry import kernel
 def annotated(data: np.ndarray, *, compiler: str = "") -> np.ndarray:
     """*data* itself, whatever *compiler* it is annotated for."""
     return data
+
+
+@kernel("annotation.stop_fusion")
+def stop_fusion(data: np.ndarray) -> np.ndarray:
+    """*data* itself."""
+    return data
+
+
+@kernel("annotation.checkpoint")
+def checkpoint(*data: np.ndarray | list[np.ndarray]) -> np.ndarray | tuple[np.ndarray, ...]:
+    """The tensor or the tensors of the tuple themselves."""
+    flat = [array for item in data for array in (item if isinstance(item, (list, tuple)) else [item])]
+    return flat[0] if len(flat) == 1 else tuple(flat)

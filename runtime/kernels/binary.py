@@ -20,6 +20,10 @@ def truncated_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return quotient + inexact.astype(a.dtype)
 
 
+def _trunc_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return truncated_divide(a, b) if a.dtype.kind in "iu" else np.trunc(np.divide(a, b))
+
+
 def _floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.floor_divide(a, b) if a.dtype.kind in "iu" else np.floor(np.divide(a, b))
 
@@ -30,10 +34,11 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 BINARY: dict[str, BinaryFunction] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": truncated_divide,
-    "floor_divide": _floor_divide, "mod": np.fmod, "floor_mod": np.mod, "power": _power, "maximum": np.maximum,
-    "minimum": np.minimum, "left_shift": np.left_shift, "right_shift": np.right_shift, "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "logical_and": np.logical_and,
-    "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+    "trunc_divide": _trunc_divide, "trunc_mod": np.fmod, "floor_divide": _floor_divide, "mod": np.fmod,
+    "floor_mod": np.mod, "power": _power, "maximum": np.maximum, "minimum": np.minimum, "left_shift": np.left_shift,
+    "right_shift": np.right_shift, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor, "logical_and": np.logical_and, "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
 }
 
 

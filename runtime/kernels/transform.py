@@ -15,6 +15,12 @@ def reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: bool = Fa
     return np.reshape(data, resolve_newshape(data.shape, newshape, allowzero))
 
 
+
+@kernel("contrib_reverse_reshape")
+def reverse_reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: bool = False) -> np.ndarray:
+    """The elements in another shape, whose special numbers are read from the right."""
+    return np.reshape(data, resolve_newshape(data.shape[::-1], newshape[::-1], allowzero)[::-1])
+
 @kernel("dyn.reshape")
 def dyn_reshape(data: np.ndarray, newshape: np.ndarray, *, allowzero: bool = False) -> np.ndarray:
     """The elements in a shape that an input holds."""

@@ -1,7 +1,14 @@
 """Relay's operators: importing this package registers them, and its names are their builder functions."""
 
 from byoc.ir.op import Op, OpPattern, register_op_attr
-from byoc.relay.op import annotation, dynamic, image, nn, op
+from byoc.relay.op import (
+    annotation,
+    dynamic,
+    image,
+    nn,
+    op,
+)
+from byoc.relay.op.assign import matrix_set_diag, sequence_mask, strided_set
 from byoc.relay.op.binary import (
     add,
     bitwise_and,
@@ -21,6 +28,8 @@ from byoc.relay.op.binary import (
     power,
     right_shift,
     subtract,
+    trunc_divide,
+    trunc_mod,
 )
 from byoc.relay.op.compare import (
     equal,
@@ -82,6 +91,7 @@ from byoc.relay.op.fixed_point import (
     fixed_point_multiply,
     fixed_point_multiply_per_axis,
 )
+from byoc.relay.op.fourier import dft, stft
 from byoc.relay.op.match_shape import match_shape
 from byoc.relay.op.op import (
     debug,
@@ -116,6 +126,13 @@ from byoc.relay.op.ordering import (
     trilu,
     unique,
 )
+from byoc.relay.op.positions import (
+    adv_index,
+    invert_permutation,
+    searchsorted,
+    sliding_window,
+    unravel_index,
+)
 from byoc.relay.op.rearrange import (
     layout_transform,
     meshgrid,
@@ -136,10 +153,12 @@ from byoc.relay.op.reduce import (
     sum,
     variance,
 )
+from byoc.relay.op.reverse_reshape import reverse_reshape
 from byoc.relay.op.scatter import (
     scatter_elements,
     scatter_nd,
 )
+from byoc.relay.op.sparse import segment_sum, sparse_fill_empty_rows, sparse_reshape, sparse_to_dense
 from byoc.relay.op.support_levels import set_support_levels
 from byoc.relay.op.transform_broadcast import (
     broadcast_to,
@@ -186,24 +205,5 @@ from byoc.relay.op.transform_slice import (
 set_support_levels()
 
 __all__ = [
-    "Op", "OpPattern", "abs", "acos", "acosh", "add", "all", "annotation", "any", "arange", "argmax", "argmin",
-    "argsort", "argwhere", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "broadcast_to", "broadcast_to_like", "cast", "cast_like", "ceil", "clip", "collapse_sum_like",
-    "collapse_sum_to", "concatenate", "copy", "cos", "cosh", "cumprod", "cumsum", "debug", "device_copy", "divide",
-    "dynamic", "einsum", "equal", "erf", "exp", "exp2", "expand_dims", "expm1", "fast_erf", "fast_exp", "fast_tanh",
-    "fixed_point_multiply", "fixed_point_multiply_per_axis", "floor", "floor_divide", "floor_mod", "full",
-    "full_like", "gather", "gather_nd", "get", "greater", "greater_equal", "image", "isfinite", "isinf", "isnan",
-    "layout_transform", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logsumexp", "match_shape", "max", "maximum", "mean", "mean_std",
-    "mean_variance", "meshgrid", "min", "minimum", "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal",
-    "one_hot", "ones", "ones_like", "op", "power", "prod", "register", "register_alter_op_layout",
-    "register_broadcast_schedule", "register_compute", "register_convert_op_layout", "register_external_compiler",
-    "register_fake_quantization_to_integer", "register_gradient", "register_infer_correct_layout",
-    "register_injective_schedule", "register_legalize", "register_mixed_precision_conversion", "register_op_attr",
-    "register_optional_fake_quantization_to_integer", "register_pattern", "register_reduce_schedule",
-    "register_schedule", "register_shape_func", "register_stateful", "register_strategy", "reinterpret", "repeat",
-    "reshape", "reshape_like", "reverse", "reverse_sequence", "right_shift", "round", "rsqrt", "scatter_elements",
-    "scatter_nd", "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "sort", "split", "sqrt", "squeeze",
-    "stack", "std", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile", "topk", "transpose", "trilu",
-    "trunc", "unique", "variance", "where", "zeros", "zeros_like",
+    "Op", "OpPattern", "abs", "acos", "acosh", "add", "adv_index", "all", "annotation", "any", "arange", "argmax", "argmin", "argsort", "argwhere", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "broadcast_to_like", "cast", "cast_like", "ceil", "clip", "collapse_sum_like", "collapse_sum_to", "concatenate", "copy", "cos", "cosh", "cumprod", "cumsum", "debug", "device_copy", "dft", "divide", "dynamic", "einsum", "equal", "erf", "exp", "exp2", "expand_dims", "expm1", "fast_erf", "fast_exp", "fast_tanh", "fixed_point_multiply", "fixed_point_multiply_per_axis", "floor", "floor_divide", "floor_mod", "full", "full_like", "gather", "gather_nd", "get", "greater", "greater_equal", "image", "invert_permutation", "isfinite", "isinf", "isnan", "layout_transform", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "match_shape", "matrix_set_diag", "max", "maximum", "mean", "mean_std", "mean_variance", "meshgrid", "min", "minimum", "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot", "ones", "ones_like", "op", "power", "prod", "register", "register_alter_op_layout", "register_broadcast_schedule", "register_compute", "register_convert_op_layout", "register_external_compiler", "register_fake_quantization_to_integer", "register_gradient", "register_infer_correct_layout", "register_injective_schedule", "register_legalize", "register_mixed_precision_conversion", "register_op_attr", "register_optional_fake_quantization_to_integer", "register_pattern", "register_reduce_schedule", "register_schedule", "register_shape_func", "register_stateful", "register_strategy", "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "reverse_reshape", "reverse_sequence", "right_shift", "round", "rsqrt", "scatter_elements", "scatter_nd", "searchsorted", "segment_sum", "sequence_mask", "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "sliding_window", "sort", "sparse_fill_empty_rows", "sparse_reshape", "sparse_to_dense", "split", "sqrt", "squeeze", "stack", "std", "stft", "strided_set", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile", "topk", "transpose", "trilu", "trunc", "trunc_divide", "trunc_mod", "unique", "unravel_index", "variance", "where", "zeros", "zeros_like",
 ]

@@ -15,6 +15,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, Sample, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
+from byoc.relay.op.builder import make_call
+from byoc.relay.tuple_wrapper import TupleWrapper
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,24 @@ def _annotation(op: Op, data: RelayExpr, compiler: str) -> Call:
 @functools.cache
 def _attrs_of(compiler: str) -> CompilerAttrs:
     return CompilerAttrs(compiler)
+
+
+def _register_marker(name: str, doc: str) -> None:
+    register_op(name, inputs=("data",), rel=_same_type, doc=doc, samples=(Sample([(2, 3)]),))
+
+
+_register_marker("annotation.stop_fusion", "The value unchanged, which is not fused with what comes after.")
+_register_marker("annotation.checkpoint", "The value (or tuple) unchanged; a gradient computes it again.")
+
+
+def stop_fusion(data: RelayExpr) -> Call:
+    """*data*, which is not fused with what comes after it. Source: ``relay.annotation.stop_fusion``."""
+    return make_call("annotation.stop_fusion", [data])
+
+
+def checkpoint(data: RelayExpr | TupleWrapper) -> Call:
+    """*data*, which a gradient computes again instead of keeping it. Source: ``relay.annotation.checkpoint``."""
+    return make_call("annotation.checkpoint", [data.astuple() if isinstance(data, TupleWrapper) else data])
 
 
 def is_begin(expr: RelayExpr) -> bool:

@@ -80,6 +80,10 @@ def _truncated_mod(a: te.PrimExpr, b: te.PrimExpr) -> te.PrimExpr:
     return te.if_then_else(inexact, a % b - b, a % b)
 
 
+def _trunc_divide(a: te.PrimExpr, b: te.PrimExpr) -> te.PrimExpr:
+    return te.trunc(a / b) if is_float(a.dtype) else truncated_divide(a, b)
+
+
 def _floor_divide(a: te.PrimExpr, b: te.PrimExpr) -> te.PrimExpr:
     return te.floor(a / b) if is_float(a.dtype) else a // b
 
@@ -115,6 +119,12 @@ subtract = binary_operator("subtract", _is("sub"), "The difference of two tensor
 multiply = binary_operator("multiply", _is("mul"), "The product element by element.", _numbers, (*_FLOATS, *_INTS))
 divide = binary_operator(
     "divide", truncated_divide, "The quotient; integers round toward zero.", _numbers, (*_FLOATS, *_INTS, *_UINTS)
+)
+trunc_divide = binary_operator(
+    "trunc_divide", _trunc_divide, "The quotient rounded toward zero, of floats too.", _numbers, _MODS
+)
+trunc_mod = binary_operator(
+    "trunc_mod", _truncated_mod, "What a quotient rounded toward zero leaves.", _numbers, _MODS
 )
 floor_divide = binary_operator(
     "floor_divide", _floor_divide, "The quotient rounded toward minus infinity.", _numbers, _MODS
