@@ -267,42 +267,6 @@ def test_an_expression_is_evaluated_to_its_value(tvm):
         relay.create_executor("nonsense")
 
 
-def test_passes_are_run_over_an_expression(tvm):
-    from tvm import relay
-    from tvm.relay.testing import run_infer_type, run_opt_pass
-
-    x = relay.var("x", shape=(2,))
-    assert run_infer_type(relay.exp(x)).checked_type == relay.TensorType((2,))
-    folded = run_opt_pass(relay.add(relay.const(1.0), relay.const(2.0)), relay.transform.FoldConstant())
-    assert isinstance(folded, relay.Constant) and float(folded.data.numpy()) == 3
-    function = run_opt_pass(relay.Function([x], x), [relay.transform.InferType()])
-    assert isinstance(function, relay.Function)
-
-
-def test_a_workload_has_parameters_for_all_but_the_data(tvm):
-    from tvm import relay
-
-    data, gamma = relay.var("data", shape=(1, 3)), relay.var("bn_gamma", shape=(3,))
-    weight = relay.var("fc_weight", shape=(4, 3))
-    net = relay.Function([data, gamma, weight], relay.nn.dense(relay.multiply(data, gamma), weight))
-    mod, params = relay.testing.create_workload(net)
-    assert sorted(params) == ["bn_gamma", "fc_weight"]
-    assert (params["bn_gamma"].numpy() == 1).all() and 0 < np.abs(params["fc_weight"].numpy()).max() <= 1
-    again = relay.testing.create_workload(net)[1]
-    np.testing.assert_array_equal(again["fc_weight"].numpy(), params["fc_weight"].numpy())
-
-
-def test_an_attribute_of_an_operator_is_put_back(tvm):
-    from tvm import relay
-    from tvm.relay.testing.temp_op_attr import TempOpAttr
-
-    op = relay.op.get("nn.relu")
-    before = op.get_attr("TOpPattern")
-    with TempOpAttr("nn.relu", "TOpPattern", 8), TempOpAttr("nn.relu", "FCompat", len):
-        assert op.get_attr("TOpPattern") == 8 and op.get_attr("FCompat") is len
-    assert op.get_attr("TOpPattern") == before and not op.has_attr("FCompat")
-
-
 @pytest.mark.parametrize(
     ("shapes", "layouts", "groups", "expected"),
     [
