@@ -1,5 +1,16 @@
-"""Quantized operators and their passes. Source: ``relay.qnn``."""
+"""Quantized operators, how they are lowered, and their passes. Source: ``relay.qnn``."""
 
-from byoc.relay.qnn import op
+from __future__ import annotations
 
-__all__ = ["op"]
+import importlib
+import types
+
+from byoc.relay.qnn import lowering, op
+
+__all__ = ["lowering", "op"]
+
+
+def __getattr__(name: str) -> types.ModuleType:
+    if name == "transform":  # passes are loaded on first use
+        return importlib.import_module("byoc.relay.qnn.transform")
+    raise AttributeError(f"byoc.relay.qnn has no name {name!r}; it has {', '.join(__all__)} and transform")

@@ -49,7 +49,12 @@ def conv2d_transpose(
 ) -> np.ndarray:
     """The transposed convolution of the numbers that are meant, in units of both scales."""
     x = _shifted(to_letters(data, data_layout, LETTERS), input_zero_point)
-    w = _shifted(to_letters(weight, kernel_layout, "IOHW"), kernel_zero_point, axis=1)
+    w = to_letters(weight, kernel_layout, "IOHW").astype(WORK)
+    if kernel_zero_point.size > 1:  # one for each output channel, group by group
+        zeros = kernel_zero_point.reshape(groups, w.shape[1]).astype(WORK)
+        w = w - np.repeat(zeros, w.shape[0] // groups, axis=0)[:, :, None, None]
+    else:
+        w = w - WORK.type(scalar(kernel_zero_point))
     value = convolve_transposed(
         x, w, per_axis(strides, 2), pad_pairs(padding, 2), per_axis(dilation, 2), per_axis(output_padding, 2), groups
     )
