@@ -10,6 +10,7 @@ import importlib
 
 from byoc.compat.tvm.below import Missing, NotHereError
 from byoc.ir.dims import Any, IntImm
+from byoc.ir.layout import BijectiveLayout, Layout, bijective_layout, layout
 from byoc.ir.op import Op
 
 
@@ -93,4 +94,7 @@ def __getattr__(name: str) -> object:
     return Missing(f"tvm.tir.{name}")
 
 
-__all__ = ["Any", "FloatImm", "IntImm", "Op", "SizeVar", "StringImm", "Var", "const"]
+__all__ = [
+    "Any", "BijectiveLayout", "FloatImm", "IntImm", "Layout", "Op", "SizeVar", "StringImm", "Var", "bijective_layout",
+    "const", "layout",
+]

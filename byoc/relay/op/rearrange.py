@@ -6,6 +6,7 @@ that is split in blocks, so that ``NCHW8c`` holds channel ``c`` at ``C = c / 8``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from byoc.relay.op.builder import Operand, as_expr, as_tuple_expr, make_call
 from byoc.relay.op.products import Product, dim_product
 from byoc.relay.op.type_relations import same_dtype, tensor_arg, tuple_arg
 from byoc.relay.tuple_wrapper import TupleWrapper
-from byoc.runtime.kernels.layouts import Axis, parse_layout
+from byoc.runtime.kernels.layouts import Axis, block_of, parse_layout, places_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _layout_rel(types: Sequence[Type], attrs: LayoutTransformAttrs) -> Type:
 def _axis_size(axis: Axis, dst: Sequence[Axis], whole: dict[str, Product], attrs: LayoutTransformAttrs) -> Dim:
     if axis.block:
         return axis.block
-    block = _block(axis.letter, dst)
+    block = block_of(dst, axis.letter)
     part = whole[axis.letter].divided_by(Product(block))
     if part is None:
         if not whole[axis.letter].keys:
@@ -71,31 +72,34 @@ def _axis_size(axis: Axis, dst: Sequence[Axis], whole: dict[str, Product], attrs
     return part.as_dim()
 
 
-def _block(letter: str, layout: Sequence[Axis]) -> int:
-    return next((a.block for a in layout if a.letter == letter and a.block), 1)
-
-
 def _layout_compute(attrs: LayoutTransformAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
-    data = inputs[0]
-    src, dst = _layouts(attrs, data.ndim)
+    src, dst = _layouts(attrs, inputs[0].ndim)
+    return [transform_stage(inputs[0], src, dst, te.shape_of(out_type))]
+
+
+def transform_stage(
+    data: te.Tensor, src: Sequence[Axis], dst: Sequence[Axis], shape: Sequence[te.Dimension]
+) -> te.Tensor:
+    """*data*, whose axes are *src*, with the axes *dst* and their sizes *shape*."""
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
-        position: dict[str, te.PrimExpr] = {}
-        for axis, index in zip(dst, i, strict=True):
-            scaled = index if axis.block else index * _block(axis.letter, dst)
-            position[axis.letter] = position[axis.letter] + scaled if axis.letter in position else scaled
-        return data[tuple(_source_index(axis, position[axis.letter], src, dst, i) for axis in src)]
+        return data[tuple(_source_index(k, src, dst, i) for k in range(len(src)))]
 
-    return [te.compute(te.shape_of(out_type), element, "layout_transform")]
+    return te.compute(tuple(shape), element, "layout_transform")
 
 
-def _source_index(
-    axis: Axis, position: te.PrimExpr, src: Sequence[Axis], dst: Sequence[Axis], index: Sequence[te.PrimExpr]
-) -> te.PrimExpr:
-    block = _block(axis.letter, src)
-    if block == _block(axis.letter, dst):
-        return index[dst.index(axis)]
-    return position % block if axis.block else position // block
+def _source_index(k: int, src: Sequence[Axis], dst: Sequence[Axis], index: Sequence[te.PrimExpr]) -> te.PrimExpr:
+    """The index along axis *k* of the source, for *index* in the destination."""
+    letter = src[k].letter
+    places, sources = places_of(dst, letter), places_of(src, letter)
+    if [dst[p].block for p in places] == [src[p].block for p in sources]:
+        return index[places[sources.index(k)]]
+    position: te.PrimExpr = index[places[0]]
+    for p in places[1:]:
+        position = position * dst[p].block + index[p]
+    step = math.prod(src[p].block for p in sources[sources.index(k) + 1:])
+    scaled = position // step if step > 1 else position
+    return scaled % src[k].block if src[k].block else scaled
 
 
 register_op(
@@ -108,6 +112,8 @@ register_op(
         Sample([(2, 2, 2, 3, 4)], {"src_layout": "NCHW4c", "dst_layout": "NHWC"}),
         Sample([(1, 2, 2, 2, 4)], {"src_layout": "NCHW4c", "dst_layout": "NCHW8c"}),
         Sample([(4, 6, 1, 1)], {"src_layout": "OIHW", "dst_layout": "OIHW2i4o"}),
+        Sample([(8, 8, 1, 2)], {"src_layout": "OIHW", "dst_layout": "OIHW2i4o4i"}),
+        Sample([(2, 1, 1, 2, 2, 4, 4)], {"src_layout": "OIHW2i4o4i", "dst_layout": "HWIO4i"}),
     ),
 )
 

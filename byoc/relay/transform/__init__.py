@@ -11,6 +11,7 @@ from byoc.ir.transform import (
     module_pass,
     register_config_option,
 )
+from byoc.relay.transform.alter_op_layout import AlterOpLayout
 from byoc.relay.transform.annotate_target import AnnotateTarget
 from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
 from byoc.relay.transform.collage_partition import CapturePostDfsIndexInSpans, CollagePartition
@@ -23,6 +24,7 @@ from byoc.relay.transform.compiler_functions import (
     MarkCompilerFunctionsAsExtern,
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
 )
+from byoc.relay.transform.convert_layout import ConvertLayout
 from byoc.relay.transform.dead_code import DeadCodeElimination
 from byoc.relay.transform.div_to_mul import DivToMul
 from byoc.relay.transform.fast_math import FastMath
@@ -32,6 +34,8 @@ from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScal
 from byoc.relay.transform.fuse_ops import DefuseOps, FuseOps, fuse_function
 from byoc.relay.transform.infer_type import FunctionPass, InferType, function_pass
 from byoc.relay.transform.inline_calls import InlineCalls
+from byoc.relay.transform.layout_config import LayoutConfig
+from byoc.relay.transform.legalize import Legalize
 from byoc.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from byoc.relay.transform.merge_composite import CompositeRecord, FailedCheck, MergeComposite
 from byoc.relay.transform.partition_graph import PartitionGraph
@@ -53,6 +57,7 @@ __all__ = [
     # collage
     "CapturePostDfsIndexInSpans", "CollagePartition",
     # rewriting passes over operators
+    "AlterOpLayout", "ConvertLayout", "LayoutConfig", "Legalize",
     "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "DivToMul", "FastMath",
     "FlattenAtrousConv",
 ]

@@ -13,7 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op, get_op
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo
-from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
@@ -35,7 +35,7 @@ def call_op(name: str, args: Sequence[RelayExpr], span: AnySpan | None = None, *
 
 def rewrite_calls(root: RelayExpr, rules: Mapping[str, CallRule], mod: IRModule | None = None) -> RelayExpr:
     """*root* with each operator call that has a rule replaced by what the rule gives, bottom up."""
-    infer_expr(root, mod)
+    root = typed_expr(root, mod)
 
     def replaced(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         rule = rules.get(op_name(before) or "")

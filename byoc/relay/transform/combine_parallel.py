@@ -16,7 +16,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
-from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.call_rules import op_name
 from byoc.relay.transform.fusion_graph import fusion_children
@@ -192,7 +192,7 @@ def combiner_pass(name: str, combiner: type[ParallelCombiner], min_num_branches:
     """The function pass *name*, of level 4, that combines by *combiner*."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        infer_expr(func, mod)
-        return combine_parallel(func, combiner(), min_num_branches)  # type: ignore[return-value]
+        typed = infer_function(func, mod)
+        return combine_parallel(typed, combiner(), min_num_branches)  # type: ignore[return-value]
 
     return FunctionPass(run, PassInfo(name, 4, ("InferType",)))
