@@ -8,6 +8,7 @@ from __future__ import annotations
 from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext, Sequential
 from byoc.relay import transform
+from byoc.relay.qnn import transform as qnn_transform
 
 PIPELINE_LEVEL = 3
 
@@ -34,9 +35,19 @@ def simplify() -> Sequential:
 
 
 def prepare_host() -> Sequential:
-    """The host's share after the cut: fused into groups. Requires regions to be functions of the module."""
+    """The host's share after the cut: quantized operators lowered, the rest fused into groups.
+
+    Requires regions to be functions of the module.
+    """
     return Sequential(
-        [transform.FoldConstant(), transform.DeadCodeElimination(), transform.FuseOps(), transform.InferType()],
+        [
+            qnn_transform.Legalize(),
+            qnn_transform.CanonicalizeOps(),
+            transform.FoldConstant(fold_qnn=True),
+            transform.DeadCodeElimination(),
+            transform.FuseOps(),
+            transform.InferType(),
+        ],
         name="prepare_host",
     )
 

@@ -60,6 +60,8 @@ ALIASES = {
     "tvm.relay.op.image.image": "byoc.relay.op.image",
     "tvm.relay.qnn.op._make": "byoc.relay.qnn.op.qnn",
     "tvm.topi.nn.qnn": "byoc.relay.qnn.op.quantize",
+    "tvm.relay.qnn.op._make": "byoc.relay.qnn.op.qnn",
+    "tvm.topi.nn.qnn": "byoc.relay.qnn.op.quantize",
     "tvm.relay.nn": "byoc.relay.op.nn",
     "tvm.relay.image": "byoc.relay.op.image",
     "tvm.relay.random": "byoc.relay.op.random",

@@ -29,7 +29,7 @@ from byoc.relay.transform.dead_code import DeadCodeElimination
 from byoc.relay.transform.div_to_mul import DivToMul
 from byoc.relay.transform.fast_math import FastMath
 from byoc.relay.transform.flatten_atrous_conv import FlattenAtrousConv
-from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant
+from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant, FoldConstantExpr
 from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from byoc.relay.transform.fuse_ops import DefuseOps, FuseOps, fuse_function
 from byoc.relay.transform.infer_type import FunctionPass, InferType, function_pass
@@ -47,8 +47,8 @@ from byoc.relay.transform.to_graph_normal_form import ToGraphNormalForm
 
 __all__ = [
     "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CompositeRecord", "DeadCodeElimination", "DefuseOps",
-    "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck", "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis",
-    "FunctionPass", "FuseOps", "InferType", "InlineCalls", "InlineCompilerFunctionsBoundTo",
+    "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck", "FoldConstant", "FoldConstantExpr", "FoldScaleAxis",
+    "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "InlineCalls", "InlineCompilerFunctionsBoundTo",
     "MarkCompilerFunctionsAsExtern", "MergeCompilerRegions", "MergeComposite", "ModulePass",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
     "PassInstrument", "PassTimingInstrument", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",

@@ -3,7 +3,8 @@
 Folded are operator calls whose arguments are constants (or tuples of them), what is known of shapes (``shape_values``),
 projections of constant tuples, and the choice of an ``if`` with a constant condition; operators whose shapes, axes or
 bounds became known turn static (``dynamic_to_static``). Not folded: operators with the attribute ``TOpIsStateful``
-(random numbers), operators without a kernel, other compilers' functions, and results that break the *blow-up rule*:
+(random numbers), operators without a kernel, quantized operators unless asked for (what is to be cut finds
+``qnn.dequantize(weight)`` as it was written), other compilers' functions, and results that break the *blow-up rule*:
 larger than :data:`MAX_GROWTH_BYTES` and larger than all arguments together (``zeros``, ``full``, ``arange``, ``repeat``
 of huge sizes), since they would only swell the artefact. A folded constant is the value of one
 node and carries the span of that node. Source: ``relay.transform.FoldConstant``.
@@ -33,6 +34,7 @@ from byoc.runtime.kernels.registry import KERNELS
 from byoc.runtime.ndarray import NDArray
 
 MAX_GROWTH_BYTES = 1 << 20
+QUANTIZED = "FTVMQnnCanonicalize"  # what marks an operator of relay.qnn
 
 
 def is_constant(expr: RelayExpr) -> bool:
@@ -75,12 +77,13 @@ def grows_too_much(result: Type, args: Sequence[RelayExpr]) -> bool:
     return size > MAX_GROWTH_BYTES and size > sum(_bytes(a.checked_type) for a in args)
 
 
-def can_fold(call: Call) -> bool:
+def can_fold(call: Call, fold_qnn: bool = False) -> bool:
     """True when *call* is of an operator that may be computed while compiling, on constants alone."""
     op = call.op
     return (
         isinstance(op, Op)
         and not op.get_attr("TOpIsStateful")
+        and (fold_qnn or not op.has_attr(QUANTIZED))
         and op.kernel in KERNELS
         and all(is_constant(a) for a in call.args)
     )
@@ -100,8 +103,8 @@ def fold_call(call: Call) -> RelayExpr:
 class _Folder:
     """Rewrites a typed expression bottom up; types of new nodes are inferred as they are made."""
 
-    def __init__(self, mod: IRModule | None):
-        self.mod = mod
+    def __init__(self, mod: IRModule | None, fold_qnn: bool = False):
+        self.mod, self.fold_qnn = mod, fold_qnn
         self.memo: dict[RelayExpr, RelayExpr] = {}
         self.bound: dict[RelayExpr, list[Var]] = {}
         self.shapes = ShapeValues()
@@ -139,7 +142,7 @@ class _Folder:
             return self._typed(known)
         call = make_static(call, self.shapes)
         self._typed(call)
-        return self._typed(fold_call(call)) if can_fold(call) else call
+        return self._typed(fold_call(call)) if can_fold(call, self.fold_qnn) else call
 
     def fold_if(self, node: If) -> RelayExpr:
         """The branch that a constant condition takes."""
@@ -159,23 +162,30 @@ _RULES: dict[type, Callable[..., RelayExpr]] = {
 }
 
 
-def fold_constants(expr: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
-    """*expr* with everything that depends on constants alone computed.
+def fold_constants(expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False) -> RelayExpr:
+    """*expr* with everything that depends on constants alone computed, quantized operators with *fold_qnn* only.
 
     Raises TypeInferenceError for an ill-typed expression, KernelError where a kernel refuses its arguments.
     """
     infer_expr(expr, mod)
-    return _Folder(mod).run(expr)
+    return _Folder(mod, fold_qnn).run(expr)
 
 
-def FoldConstant() -> FunctionPass:  # noqa: N802 - Relay's name
-    """The pass that folds constants.
+def FoldConstantExpr(  # noqa: N802 - Relay's name
+    expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False
+) -> RelayExpr:
+    """*expr* with constants folded, quantized operators with *fold_qnn* only. Source: ``relay.transform``."""
+    return fold_constants(expr, mod, fold_qnn)
+
+
+def FoldConstant(fold_qnn: bool = False) -> FunctionPass:  # noqa: N802 - Relay's name
+    """The pass that folds constants, calls of quantized operators with *fold_qnn* only.
 
     Ensures: no operator call on constants alone is left but those that the blow-up rule or the operator forbids.
     """
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return fold_constants(func, mod)  # type: ignore[return-value]
+        return fold_constants(func, mod, fold_qnn)  # type: ignore[return-value]
 
     return FunctionPass(fold, PassInfo("FoldConstant", 2, ("InferType",)))
 

@@ -64,5 +64,6 @@ def create_integer_lookup_op(
         floating_point_func, *scalars, in_axis=in_axis, out_axis=out_axis, in_dtype=in_dtype, out_dtype=out_dtype
     )
     unsigned = f"uint{np.iinfo(in_dtype).bits}"
-    index = input_arg if in_dtype == unsigned else relay.reinterpret(input_arg, unsigned)
+    # a cast between integers of one size keeps the bits, and has generated code, which reinterpret has not
+    index = input_arg if in_dtype == unsigned else relay.cast(input_arg, unsigned)
     return relay.take(const(table), index, axis=0, mode="fast")
