@@ -6,9 +6,26 @@ import numpy as np
 from random_graphs import flat
 
 from byoc import relay
+from byoc.ir.op import get_op
 from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay.interpreter import evaluate
 from byoc.relay.structural import assert_structural_equal
+
+
+class TempOpAttr:
+    """An attribute of an operator for the time of a ``with`` block."""
+
+    def __init__(self, op_name, key, value):
+        self.op, self.key, self.value = get_op(op_name), key, value
+
+    def __enter__(self):
+        self.before = self.op.get_attr(self.key)
+        self.op.set_attr(self.key, self.value)
+
+    def __exit__(self, *exc):
+        self.op.reset_attr(self.key)
+        if self.before is not None:
+            self.op.set_attr(self.key, self.before)
 
 
 def typed(func):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from byoc.ir.layout import Layout
 from byoc.ir.op import Op
 from byoc.relay.transform import layout_inference as base
 from byoc.relay.transform import layout_inference_axes as axes
 from byoc.relay.transform import layout_inference_windows as windows
-from byoc.relay.transform.layout_inference import LayoutRule
+from byoc.relay.transform.layout_inference import CorrectLayouts, LayoutCase, LayoutRule
 
 ELEMENTWISE = (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "cast", "ceil", "clip", "copy", "cos",
@@ -66,7 +69,23 @@ LAYOUT_RULES: dict[str, LayoutRule] = {
 }
 
 
+def _registered(infer: Callable[..., object]) -> LayoutRule:
+    """A function ``(attrs, new_layouts, old_layouts, types)`` as Relay's, with its output object, as a rule."""
+
+    def rule(case: LayoutCase) -> CorrectLayouts | None:
+        found = infer(case.attrs, case.new and list(case.new), list(case.old), list(case.types))
+        if found is None or isinstance(found, CorrectLayouts):
+            return found
+        inputs, outputs = (
+            tuple(x if isinstance(x, Layout) else Layout(str(x)) for x in layouts)
+            for layouts in (found.input_layouts, found.output_layouts)  # type: ignore[attr-defined]
+        )
+        return CorrectLayouts(inputs, outputs, found.new_attrs)  # type: ignore[attr-defined]
+
+    return rule
+
+
 def layout_rule(op: Op) -> LayoutRule | None:
     """The rule of *op*; None for an operator whose inputs must be brought back to what they were."""
     own = op.get_attr("FInferCorrectLayout")
-    return own if own is not None else LAYOUT_RULES.get(op.name)  # type: ignore[return-value]
+    return _registered(own) if callable(own) else LAYOUT_RULES.get(op.name)
