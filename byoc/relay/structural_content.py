@@ -36,10 +36,16 @@ from byoc.runtime.ndarray import NDArray
 # values that are no expressions ------------------------------------------------------------------------------------
 
 
+# numbers closer than 1e-9 are the same to Relay, so that an attribute that went through a float32 is still itself
+_FLOAT_DIGITS = 9
+
+
 def value_key(value: object) -> object:
     """What makes *value* equal to another: hashable, the same in every process; a bool counts as an int."""
     if isinstance(value, bool):
         return str(int(value))
+    if isinstance(value, float):
+        return value_text(round(value, _FLOAT_DIGITS))
     if isinstance(value, NDArray):
         return array_key(value)
     if isinstance(value, Attrs):

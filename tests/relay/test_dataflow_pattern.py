@@ -6,6 +6,7 @@ from byoc import relay
 from byoc.errors import UserError
 from byoc.ir.op import get_op
 from byoc.relay import op
+from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.dataflow_pattern import (
     DFPatternCallback,
     FunctionPattern,
@@ -157,6 +158,15 @@ def test_a_parent_dominates_through_elementwise_paths_only():
     assert not pattern.match(op.add(op.abs(x), op.tanh(x)))
 
 
+def test_a_way_up_that_ends_at_a_variable_leaves_the_dominated_path():
+    x, w = var("x"), var("w")
+    unary = (wildcard().has_attr({"TOpPattern": K_ELEMWISE}))(wildcard())
+    pattern = is_op("add")(wildcard(), wildcard()).dominates(is_op("multiply")(wildcard(), wildcard()), unary)
+    assert not pattern.match(op.add(op.tanh(op.multiply(x, w)), op.abs(op.exp(x))))
+    assert pattern.match(op.add(op.tanh(op.multiply(x, w)), x))
+
+
+
 def test_a_parent_that_is_used_elsewhere_does_not_dominate():
     x, w = var("x"), var("w")
     top = op.multiply(x, w)
@@ -184,6 +194,24 @@ def test_partition_makes_functions_with_names_parameters_and_attributes():
     assert made.op.attrs["PartitionedFromPattern"] == "nn.dense_nn.bias_add_nn.relu_"
     assert made.op.attrs["Composite"] == "acme.dense"
     assert [p.name_hint for p in made.op.params] == [f"FunctionVar_0_{k}" for k in range(3)]
+
+
+def test_partition_leaves_the_parameters_untyped_and_typing_fills_them():
+    x, w = var("x", (1, 4)), var("w", (5, 4))
+    pattern = is_op("nn.relu")(is_op("nn.dense")(wildcard(), wildcard()))
+    dense = op.nn.relu(op.nn.dense(x, w))
+    infer_expr(dense)
+    made = pattern.partition(dense)
+    assert [p.type_annotation for p in made.op.params] == [None, None]
+    a, b = relay.var("a"), relay.var("b")
+    expected = Function([a, b], op.nn.relu(op.nn.dense(a, b)), attrs={"PartitionedFromPattern": "nn.dense_nn.relu_"})
+    relay.assert_structural_equal(made, expected(x, w))
+
+
+def test_an_attribute_that_went_through_a_float32_is_still_the_same():
+    x = var("x")
+    assert relay.structural_equal(op.nn.leaky_relu(x, alpha=1e-3), op.nn.leaky_relu(x, alpha=0.0010000000474974513))
+    assert not relay.structural_equal(op.nn.leaky_relu(x, alpha=1e-3), op.nn.leaky_relu(x, alpha=0.00100001))
 
 
 def test_partition_does_not_enter_what_a_pattern_made():

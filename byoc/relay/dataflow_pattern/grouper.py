@@ -100,7 +100,10 @@ class Grouper:
                 return False
             if node is root:
                 continue
-            for number in graph.users[graph.index[node]]:
+            place = graph.index.get(node)
+            if place is None:  # inside of what another pattern made, where nothing else reaches
+                continue
+            for number in graph.users_of(place):
                 user = graph.nodes[number]
                 if user not in inside and not graph.dominates(root, user):
                     return False

@@ -46,6 +46,10 @@ class IndexedGraph:
                 users[index[child]].append(number)
         return users
 
+    def users_of(self, number: int) -> list[int]:
+        """The numbers of the nodes that use node *number*, ascending."""
+        return self.users[number]
+
     @cached_property
     def post_dominators(self) -> PostDominators:
         """The tree that says through which nodes the uses of a node must pass."""

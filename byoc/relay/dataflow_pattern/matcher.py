@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType
-from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.analysis.module_types import infer_type_local
 from byoc.relay.dataflow_pattern import patterns as p
 from byoc.relay.dataflow_pattern.attributes import attributes_match
 from byoc.relay.dataflow_pattern.equality import matches_expression
@@ -162,7 +162,7 @@ def _call(m: Matcher, pattern: p.CallPattern, expr: RelayExpr) -> Search:
         if (yield from _arguments(m, pattern.args, expr.args)):
             return True
         if operator_name(pattern) in _COMMUTATIVE:
-            return (yield from _arguments(m, pattern.args, expr.args[::-1]))
+            return (yield from _arguments(m, pattern.args and pattern.args[::-1], expr.args))
         return False
     for other in _reassociated(pattern, expr):
         if (yield other, expr):
@@ -232,16 +232,16 @@ def _attributes(m: Matcher, pattern: p.AttrPattern, expr: RelayExpr) -> Search:
 
 
 def _type(m: Matcher, pattern: p.TypePattern, expr: RelayExpr) -> Search:
-    return infer_expr(expr) == pattern.type and (yield pattern.pattern, expr)
+    return infer_type_local(expr) == pattern.type and (yield pattern.pattern, expr)
 
 
 def _shape(m: Matcher, pattern: p.ShapePattern, expr: RelayExpr) -> Search:
-    ty = infer_expr(expr)
+    ty = infer_type_local(expr)
     return isinstance(ty, TensorType) and ty.shape == pattern.shape and (yield pattern.pattern, expr)
 
 
 def _dtype(m: Matcher, pattern: p.DataTypePattern, expr: RelayExpr) -> Search:
-    ty = infer_expr(expr)
+    ty = infer_type_local(expr)
     return isinstance(ty, TensorType) and ty.dtype == pattern.dtype and (yield pattern.pattern, expr)
 
 
@@ -252,7 +252,10 @@ def _dominator(m: Matcher, pattern: p.DominatorPattern, expr: RelayExpr) -> Sear
     pending = [expr]
     while pending:
         node = pending.pop()
-        for source in _dataflow_inputs(node):
+        sources = _dataflow_inputs(node)
+        if not sources:
+            return False  # a way up that ends without reaching the parent
+        for source in sources:
             if source in seen:
                 continue
             seen.add(source)

@@ -9,9 +9,11 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.registry import register_func
 from byoc.ir.span import merge_spans
+from byoc.relay.adt import Match
 from byoc.relay.dataflow_pattern import patterns as p
 from byoc.relay.dataflow_pattern.grouper import Group, Grouper
 from byoc.relay.dataflow_pattern.indexed_graph import PARTITIONED, IndexedGraph
+from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children
 from byoc.relay.typed_rewrite import keep_type, typed_function, typed_rebuild
@@ -29,6 +31,7 @@ _NAMES: dict[type, Callable[..., str]] = {
     Function: lambda e: "Function",
     Let: lambda e: "Let_",
     If: lambda e: "If_",
+    Match: lambda e: "Match_",
 }
 
 
@@ -40,27 +43,31 @@ def partition_pattern(
 ) -> RelayExpr:
     """*expr* with each disjoint match of *pattern* that *check* accepts made a function, called in its place.
 
-    The function carries *attrs* and ``PartitionedFromPattern``. *expr* itself comes back where nothing matched.
+    The function carries *attrs* and ``PartitionedFromPattern``; its parameters have no types, as in Relay. *expr*
+    itself comes back where nothing matched.
     """
-    return partition_graph(pattern, IndexedGraph(expr), attrs, check or (lambda pre: True))
+    return partition_graph(pattern, IndexedGraph(expr), attrs, check or (lambda pre: True), keep_types=False)
 
 
 def partition_graph(
-    pattern: p.DFPattern, graph: IndexedGraph, attrs: Mapping[str, object] | None, check: p.Check
+    pattern: p.DFPattern,
+    graph: IndexedGraph,
+    attrs: Mapping[str, object] | None,
+    check: p.Check,
+    keep_types: bool = True,
 ) -> RelayExpr:
-    """:func:`partition_pattern` of a graph that is indexed already."""
+    """:func:`partition_pattern` of a graph that is indexed already; *keep_types*: what is made has types at once."""
     if isinstance(pattern, p.FunctionPattern):
         warnings.warn("a function pattern cannot be partitioned: match the call of the function", stacklevel=3)
         return graph.root
-    groups = Grouper(pattern, graph).groups
-    accepted = {n: groups[n] for n in sorted(groups, key=graph.index.__getitem__) if check(n)}
+    accepted = _accepted(pattern, graph, check)
     if not accepted:
         return graph.root
     changed: dict[RelayExpr, RelayExpr] = {}
     for node in graph.nodes:
         group = accepted.get(node)
         if group is not None:
-            changed[node] = _composite_call(group, attrs or {}, changed)
+            changed[node] = _composite_call(group, attrs or {}, changed, keep_types)
             continue
         inner = children(node)
         if not changed.keys().isdisjoint(inner):
@@ -68,11 +75,36 @@ def partition_graph(
     return changed.get(graph.root, graph.root)
 
 
-def _composite_call(group: Group, attrs: Mapping[str, object], changed: dict[RelayExpr, RelayExpr]) -> RelayExpr:
+def partition_in_place(
+    pattern: p.DFPattern, graph: MutableGraph, attrs: Mapping[str, object], check: p.Check
+) -> bool:
+    """Replace each disjoint match of *pattern* that *check* accepts in *graph*; True where there was one."""
+    if isinstance(pattern, p.FunctionPattern):
+        warnings.warn("a function pattern cannot be partitioned: match the call of the function", stacklevel=3)
+        return False
+    changed: dict[RelayExpr, RelayExpr] = {}
+    for root, group in _accepted(pattern, graph, check).items():
+        call = _composite_call(group, attrs, changed, keep_types=True)
+        graph.replace(group.interior, call.args, call)
+        changed[root] = call
+    return bool(changed)
+
+
+def _accepted(pattern: p.DFPattern, graph: IndexedGraph, check: p.Check) -> dict[RelayExpr, Group]:
+    """The groups that *check* accepts, by root, in the order of the graph."""
+    groups = Grouper(pattern, graph).groups
+    return {n: groups[n] for n in sorted(groups, key=graph.index.__getitem__) if check(n)}
+
+
+def _composite_call(
+    group: Group, attrs: Mapping[str, object], changed: dict[RelayExpr, RelayExpr], keep_types: bool
+) -> Call:
+    """The call of a function that computes what *group* does; *changed* says what became of its inputs."""
     inside: dict[RelayExpr, RelayExpr] = {}
     for node, var in group.inputs.items():
-        var._checked_type = node._checked_type
-        inside[node] = var
+        if keep_types:
+            var._checked_type = node._checked_type
+        inside[node] = inside[changed.get(node, node)] = var
     for node in group.interior:
         inside[node] = typed_rebuild(node, [inside[c] for c in children(node)])
     name = "".join(_NAMES[type(n)](n) for n in group.interior if type(n) in _NAMES)
@@ -81,7 +113,8 @@ def _composite_call(group: Group, attrs: Mapping[str, object], changed: dict[Rel
         tuple(group.inputs.values()), inside[group.root], attrs={PARTITIONED: name, **attrs}, span=span
     )
     call = Call(typed_function(func), [changed.get(node, node) for node in group.inputs], span=span)
-    return keep_type(group.root, call)
+    keep_type(group.root, call)
+    return call
 
 
 register_func("relay.dataflow_pattern.partition", partition_pattern)
