@@ -83,7 +83,8 @@ def __getattr__(name: str) -> object:
     if name in _SUBMODULES:
         return importlib.import_module(_SUBMODULES[name])
     if not name.startswith("__") and hasattr(op, name):
-        return getattr(op, name)
+        globals()[name] = found = getattr(op, name)  # the next time it is there
+        return found
     raise AttributeError(f"byoc.relay has no name {name!r}: neither a class, a sub-module nor an operator")
 
 

@@ -120,13 +120,20 @@ def post_order(root: RelayExpr, children_of: Children = children) -> Iterator[Re
     """Each node under *root* once, its sub-expressions first; deterministic, and without recursion."""
     seen: set[RelayExpr] = set()
     stack: list[RelayExpr | None] = [root]
+    pop, see = stack.pop, seen.add
+    whole = children_of is children  # written out, since nearly every walk is one
     while stack:
-        node = stack.pop()
+        node = pop()
         if node is None:  # stands above a node whose sub-expressions are done
-            yield stack.pop()  # type: ignore[misc]
+            yield pop()  # type: ignore[misc]
         elif node not in seen:
-            seen.add(node)
-            inner = children_of(node)
+            see(node)
+            if not whole:
+                inner = children_of(node)
+            elif type(node) is Call and type(node.op) is Op:
+                inner = node.args
+            else:
+                inner = CHILDREN[type(node)](node)
             if inner:
                 stack += (node, None)
                 stack += inner[::-1]

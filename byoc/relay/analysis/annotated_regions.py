@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Function
 from byoc.relay.op.annotation import BEGIN, END, compiler_of, is_begin, is_end
@@ -144,6 +145,8 @@ class AnnotatedRegionSet:
 
 def open_children(expr: RelayExpr) -> Sequence[RelayExpr]:
     """The sub-expressions of *expr*, but none of a composite: it is one operator."""
+    if type(expr) is Call and type(expr.op) is Op:  # what nearly every node is
+        return expr.args
     return () if type(expr) is Function and "Composite" in expr.attrs else children(expr)
 
 

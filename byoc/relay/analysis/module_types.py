@@ -48,11 +48,10 @@ def infer_module(mod: IRModule) -> IRModule:
     unsolved: dict[GlobalVar, Function] = {}
     for var in _callees_first(mod):
         func = mod[var]
-        if func._checked_type is None or func.body._checked_type is None:  # type: ignore[union-attr]
-            try:
-                infer_expr(func, mod)  # type: ignore[arg-type]
-            except NeedsSolvingError:
-                unsolved[var] = func  # type: ignore[assignment]
+        try:
+            infer_expr(func, mod)  # type: ignore[arg-type]
+        except NeedsSolvingError:
+            unsolved[var] = func  # type: ignore[assignment]
     if not unsolved:
         return mod
     result = mod.shallow_copy()
@@ -63,12 +62,13 @@ def infer_module(mod: IRModule) -> IRModule:
 
 
 def _callees_first(mod: IRModule) -> list[GlobalVar]:
-    """The functions of *mod* in the order in which they are typed.
+    """The functions of *mod* that have no types yet, in the order in which they get them.
 
     A function whose parameters have no types gets them from its callers, so it waits for them.
     """
-    known = [v for v in mod if not _waits_for_caller(mod[v])]  # type: ignore[arg-type]
-    waiting = [v for v in mod if _waits_for_caller(mod[v])]  # type: ignore[arg-type]
+    untyped = [v for v in mod if not _is_typed(mod[v])]  # type: ignore[arg-type]
+    known = [v for v in untyped if not _waits_for_caller(mod[v])]  # type: ignore[arg-type]
+    waiting = [v for v in untyped if _waits_for_caller(mod[v])]  # type: ignore[arg-type]
     pending = [(var, False) for var in (*reversed(waiting), *reversed(known))]
     done: set[GlobalVar] = set()
     order: list[GlobalVar] = []
@@ -77,7 +77,7 @@ def _callees_first(mod: IRModule) -> list[GlobalVar]:
         if expanded:
             order.append(var)
             continue
-        if var in done:
+        if var in done or _is_typed(mod[var]):  # type: ignore[arg-type]
             continue
         done.add(var)
         pending.append((var, True))
@@ -85,6 +85,10 @@ def _callees_first(mod: IRModule) -> list[GlobalVar]:
             if callee in mod and callee not in done and not _waits_for_caller(mod[callee]):  # type: ignore[arg-type]
                 pending.append((callee, False))
     return order
+
+
+def _is_typed(func: Function) -> bool:
+    return func._checked_type is not None and func.body._checked_type is not None
 
 
 def _waits_for_caller(func: RelayExpr) -> bool:

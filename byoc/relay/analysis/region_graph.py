@@ -38,6 +38,7 @@ class RegionGraph:
             if region is not None:
                 self._of_region[region] = [node]
         self.parents = self._collect_parents()
+        self._order: tuple[list[int], list[int]] | None = None
 
     def region_nodes(self, region: AnnotatedRegion) -> list[RelayExpr]:
         """The nodes of *region*, its begins and ends among them, in post-order."""
@@ -58,6 +59,11 @@ class RegionGraph:
 
     def order(self) -> tuple[list[int], list[int]]:
         """The units, parents first, in the order of visiting; and the units of a cycle, or none."""
+        if self._order is None:
+            self._order = self._find_order()
+        return self._order
+
+    def _find_order(self) -> tuple[list[int], list[int]]:
         state = bytearray(len(self.region))  # 0 new, 1 open, 2 done
         done: list[int] = []
         for start in range(len(self.region)):

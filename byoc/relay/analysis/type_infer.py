@@ -49,6 +49,11 @@ def infer_expr(root: RelayExpr, mod: IRModule | None = None) -> Type:
 
     Raises TypeInferenceError naming the operator, the node and the types that do not fit.
     """
+    if type(root) is Call and type(root.op) is Op:  # one call on typed arguments: what builders and importers ask
+        if root._checked_type is None and all([arg._checked_type is not None for arg in root.args]):
+            root._checked_type = _infer_call(root, mod)
+        if root._checked_type is not None:
+            return root._checked_type
     if _is_typed(root, mod):
         return root.checked_type
     stack: list[tuple[RelayExpr, bool]] = [(root, False)]
@@ -133,6 +138,8 @@ def _declared_type(func: Function) -> FuncType | None:
 
 def _bind_params(call: Call, callee: Function) -> None:
     params = callee.params
+    if callee.type_params:
+        raise NeedsSolvingError(f"a generic function is called{located(call)}")
     if len(params) != len(call.args):
         raise TypeInferenceError(
             f"a function of {len(params)} parameters is called with {len(call.args)} arguments{located(call)}"

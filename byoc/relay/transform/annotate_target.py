@@ -57,8 +57,10 @@ def annotate_function(func: Function, choose: Choice, include_non_call_ops: bool
 
     Raises InternalError when regions wait for each other.
     """
-    annotated = _Annotator(choose, include_non_call_ops).run(func)
-    check_regions(annotated, "AnnotateTarget")
+    annotator = _Annotator(choose, include_non_call_ops)
+    annotated = annotator.run(func)
+    if annotator.met_annotations:  # else each region is one operator
+        check_regions(annotated, "AnnotateTarget")
     return annotated
 
 
@@ -87,6 +89,7 @@ class _Annotator:
         self._whole = include_non_call_ops
         self._target: dict[RelayExpr, str] = {}
         self._kept: dict[RelayExpr, str] = {}
+        self.met_annotations = False
 
     def run(self, func: Function) -> Function:
         memo: dict[RelayExpr, RelayExpr] = {}
@@ -118,6 +121,7 @@ class _Annotator:
 
     def call(self, node: Call, new: Sequence[RelayExpr]) -> RelayExpr:
         if is_begin(node):
+            self.met_annotations = True
             return self._begin(node, new[0])
         if is_end(node):
             self._target.setdefault(new[0], compiler_of(node))

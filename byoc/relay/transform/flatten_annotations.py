@@ -16,17 +16,26 @@ from byoc.relay.typed_rewrite import keep_type, typed_rewrite
 DEFAULT = "default"
 
 
-def flatten_tuples(func: Function) -> Function:
-    """*func* where a tuple that leaves a region is made outside of it, of fields that leave it."""
+def without_defaults_and_tuples(func: Function) -> Function:
+    """*func* where a tuple that leaves a region is made outside of it, and without the annotations of the default."""
+    marks = [node for node in post_order(func) if is_end(node) or is_begin(node)]
+    if any(is_end(mark) and isinstance(mark.args[0], Tuple) for mark in marks):  # type: ignore[attr-defined]
+        func = typed_rewrite(func, _flattened)  # type: ignore[assignment]
+        marks = [node for node in post_order(func) if is_end(node) or is_begin(node)]
+    if any(compiler_of(mark) == DEFAULT for mark in marks):  # type: ignore[arg-type]
+        func = typed_rewrite(func, _without_default)  # type: ignore[assignment]
+    return func
 
-    def flatten(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-        if is_end(after) and isinstance(after.args[0], Tuple):  # type: ignore[attr-defined]
-            return _end_fields(after.args[0], compiler_of(after))  # type: ignore[attr-defined, arg-type]
-        return after
 
-    if not any(is_end(n) and isinstance(n.args[0], Tuple) for n in post_order(func)):  # type: ignore[attr-defined]
-        return func
-    return typed_rewrite(func, flatten)  # type: ignore[return-value]
+def _flattened(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+    if is_end(after) and isinstance(after.args[0], Tuple):  # type: ignore[attr-defined]
+        return _end_fields(after.args[0], compiler_of(after))  # type: ignore[attr-defined, arg-type]
+    return after
+
+
+def _without_default(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+    is_mark = is_begin(after) or is_end(after)
+    return after.args[0] if is_mark and compiler_of(after) == DEFAULT else after  # type: ignore[attr-defined, arg-type]
 
 
 def _fields(expr: RelayExpr) -> Sequence[RelayExpr]:
@@ -43,17 +52,3 @@ def _end_fields(root: Tuple, compiler: str) -> RelayExpr:
         else:
             memo[node] = compiler_end(node, compiler)
     return memo[root]
-
-
-def remove_default_annotations(func: Function) -> Function:
-    """*func* without the annotations of the default."""
-
-    def is_default(expr: RelayExpr) -> bool:
-        return (is_begin(expr) or is_end(expr)) and compiler_of(expr) == DEFAULT  # type: ignore[arg-type]
-
-    def remove(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-        return after.args[0] if is_default(after) else after  # type: ignore[attr-defined]
-
-    if not any(map(is_default, post_order(func))):
-        return func
-    return typed_rewrite(func, remove)  # type: ignore[return-value]

@@ -11,6 +11,7 @@ from collections.abc import Container, Mapping
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
+from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import typed_rewrite
 
 _PREFIX = "tvmgen"
@@ -45,7 +46,7 @@ def mangle_compiler_functions(mod: IRModule, mod_name: str | None) -> IRModule:
             taken.add(new.name_hint)
     if not names:
         return mod
-    renamed = IRModule(attrs=mod.attrs)
+    renamed = IRModule(None, mod.type_definitions, mod.attrs)
     for var, func in mod.functions.items():
         new_var = names.get(var, var)
         new = rename_globals(func, names)
@@ -67,5 +68,7 @@ def unique_name(name: str, taken: Container[str]) -> str:
 
 
 def rename_globals(root: RelayExpr, names: Mapping[GlobalVar, GlobalVar]) -> RelayExpr:
-    """*root* with global names replaced."""
+    """*root* with global names replaced; itself where it has none of them."""
+    if not any(type(node) is GlobalVar and node in names for node in post_order(root)):
+        return root
     return typed_rewrite(root, lambda before, after: names.get(before, after) if type(before) is GlobalVar else after)

@@ -29,16 +29,17 @@ def MergeCompilerRegions() -> FunctionPass:  # noqa: N802 - Relay's name
     """
 
     def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        merged = merge_regions(func)
-        check_regions(merged, "MergeCompilerRegions")
-        return merged
+        return merge_regions(func)
 
     return FunctionPass(merge, PassInfo("MergeCompilerRegions"))
 
 
 @paused_collector()
 def merge_regions(func: Function) -> Function:
-    """*func* without the annotations between regions that become one."""
+    """*func* without the annotations between regions that become one.
+
+    Raises InternalError naming the regions if any were to wait for each other.
+    """
     graph = check_regions(func, "MergeCompilerRegions")
     merger = _Merger(graph)
     unit_of = graph.unit_of
@@ -51,7 +52,10 @@ def merge_regions(func: Function) -> Function:
             after[node] = after[end.args[0]]  # type: ignore[attr-defined]
         else:
             after[node] = typed_rebuild(node, [after[c] for c in inner]) if inner else node
-    return after[func]  # type: ignore[return-value]
+    merged = after[func]
+    if not merger.is_ordered():
+        check_regions(merged, "MergeCompilerRegions")  # type: ignore[arg-type]
+    return merged  # type: ignore[return-value]
 
 
 class _Merger:
@@ -76,6 +80,12 @@ class _Merger:
             union[unit] = union[union[unit]]
             unit = union[unit]
         return unit
+
+    def is_ordered(self) -> bool:
+        """True when every unit lies above all that it depends on, so that none waits for another."""
+        level = self._level
+        units = (unit for unit, top in enumerate(self._union) if unit == top)
+        return all(level[parent] < level[unit] for unit in units for parent in self._parents(unit))
 
     def _visit(self, unit: int) -> None:
         direct = self._above[unit]

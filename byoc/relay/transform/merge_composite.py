@@ -15,8 +15,8 @@ from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
-from byoc.relay.dataflow_pattern.partitioning import partition_graph
+from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
+from byoc.relay.dataflow_pattern.partitioning import partition_in_place
 from byoc.relay.dataflow_pattern.patterns import DFPattern
 from byoc.relay.expr import Function
 from byoc.relay.transform.infer_type import FunctionPass
@@ -74,13 +74,12 @@ def MergeComposite(  # noqa: N802 - Relay's name
 
     def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         infer_expr(func, mod)
-        graph = IndexedGraph(func)
-        for name, pattern, check in rows:
-            merged = partition_graph(pattern, graph, {"Composite": name}, _guarded(name, check, notes))
-            if merged is not graph.root:
-                infer_expr(merged, mod)
-                graph = IndexedGraph(merged)
-        return graph.root  # type: ignore[return-value]
+        graph = MutableGraph(func)
+        changes = [
+            partition_in_place(pattern, graph, {"Composite": name}, _guarded(name, check, notes))
+            for name, pattern, check in rows
+        ]
+        return graph.root if any(changes) else func  # type: ignore[return-value]
 
     return FunctionPass(merge, PassInfo("MergeComposite"))
 

@@ -15,12 +15,12 @@ from byoc.ir.span import merge_spans
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.types import TupleType
 from byoc.relay.analysis.annotated_regions import AnnotatedRegion
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.region_checks import check_regions
 from byoc.relay.analysis.region_graph import open_children
-from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.op.annotation import is_begin, is_end, strip_annotations
-from byoc.relay.transform.flatten_annotations import flatten_tuples, remove_default_annotations
+from byoc.relay.transform.flatten_annotations import without_defaults_and_tuples
 from byoc.relay.transform.infer_type import is_optimizable
 from byoc.relay.transform.mangle_names import mangle_compiler_functions, unique_name
 from byoc.relay.traverse import post_order
@@ -40,7 +40,7 @@ def PartitionGraph(  # noqa: N802 - Relay's name
         result = infer_module(mod.shallow_copy())
         for var, func in mod.functions.items():
             if is_optimizable(func):
-                plain = remove_default_annotations(flatten_tuples(func))  # type: ignore[arg-type]
+                plain = without_defaults_and_tuples(func)  # type: ignore[arg-type]
                 result[var] = _Outliner(result, var.name_hint, plain, bind_constants).run()
         return infer_module(mangle_compiler_functions(result, mod_name))
 
@@ -135,6 +135,8 @@ def _optimized(func: Function, target: str) -> Function:
 
 def _is_constant(expr: RelayExpr) -> bool:
     """True for a constant and for a tuple that holds nothing else."""
+    if type(expr) is not Tuple:
+        return type(expr) is Constant
     leaves = [n for n in post_order(expr, lambda e: e.fields if isinstance(e, Tuple) else ()) if type(n) is not Tuple]
     return bool(leaves) and all(isinstance(leaf, Constant) for leaf in leaves)
 

@@ -45,9 +45,23 @@ class ConstantFolder:
 
     def __init__(self) -> None:
         self._constant: dict[RelayExpr, bool] = {}
+        self._folded: dict[tuple[object, ...], RelayExpr] = {}
 
     def fold(self, expr: RelayExpr) -> RelayExpr:
-        """*expr* as a constant where it depends on constants alone and is small, else as it is."""
+        """*expr* as a constant where it depends on constants alone and is small, else as it is.
+
+        The same operator on the same constants (a weight that many nodes transpose) is folded once.
+        """
+        if not isinstance(expr, Call):
+            return self._fold(expr)
+        if not any(isinstance(arg, Constant) for arg in expr.args):
+            return self._fold(expr)
+        key = (expr.op, expr.attrs, expr.args)
+        if key not in self._folded:
+            self._folded[key] = self._fold(expr)
+        return self._folded[key]
+
+    def _fold(self, expr: RelayExpr) -> RelayExpr:
         known = self._constant
         for node in post_order(expr, lambda e: () if e in known or type(e) not in _FOLDABLE else children(e)):
             if node not in known:

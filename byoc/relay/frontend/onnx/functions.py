@@ -35,6 +35,8 @@ class FunctionTable:
 
     def own(self, node: NodeProto) -> FunctionProto | None:
         """The model's own function that *node* calls, or None."""
+        if not self.functions:
+            return None
         return self.functions.get((domain_name(node.domain), node.op_type, node.overload))
 
     def opset(self, domain: str) -> int:
