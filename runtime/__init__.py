@@ -15,7 +15,7 @@ from byoc.runtime.errors import (
     UserError,
 )
 from byoc.runtime.graph_executor import Graph, GraphExecutor
-from byoc.runtime.library import Library, load
+from byoc.runtime.library import Library, load, load_module_tree
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Module, register_module_loader
 from byoc.runtime.ndarray import NDArray, array, empty
@@ -24,5 +24,5 @@ from byoc.runtime.signature import Signature, TensorSpec
 __all__ = [
     "ArtifactError", "ByocError", "Device", "DeviceError", "Graph", "GraphExecutor", "InputError", "InternalError",
     "KernelError", "Library", "MetadataModule", "Module", "NDArray", "Signature", "TensorSpec", "UnavailableError",
-    "UserError", "array", "cpu", "device", "empty", "load", "register_module_loader",
+    "UserError", "array", "cpu", "device", "empty", "load", "load_module_tree", "register_module_loader",
 ]

@@ -19,7 +19,7 @@ from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
 from byoc.runtime.graph_executor import Graph, GraphExecutor
 from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import Module, module_class
+from byoc.runtime.module import ARRAYS_MEMBER, Module, module_class, saved_members
 from byoc.runtime.signature import TensorSpec
 from byoc.runtime.weights import read_weights, write_weights
 
@@ -113,7 +113,7 @@ class Library:
         for name, data in self.module.save().items():
             members[f"metadata/{name}"] = data
         for entry, module in zip(modules, self.module.imports, strict=True):
-            for name, data in _saved(module).items():
+            for name, data in saved_members(module).items():
                 members[f"{entry['path']}/{name}"] = data
         manifest = {
             "modules": modules,
@@ -123,16 +123,6 @@ class Library:
             "requires": sorted({m.type_key for m in self.module.imports}),
         }
         return write_artifact(Path(path), manifest, members)
-
-
-def _saved(module: Module) -> Mapping[str, bytes]:
-    where = f"the module {type(module).__name__} of {', '.join(module.symbols)}"
-    if not module.type_key:
-        raise UserError(f"{where} cannot be saved: its class has no type_key, by which it would be loaded")
-    try:
-        return module.save()
-    except NotImplementedError as error:
-        raise UserError(f"{where} cannot be saved: its class has no method save") from error
 
 
 def load(path: str | os.PathLike[str]) -> Library:
@@ -170,6 +160,40 @@ def _assemble(artifact: Artifact, where: str) -> Library:
         root.import_module(module_class(entry["type_key"]).load(_below(members, entry["path"])))
     outputs = [str(o["name"]) for o in manifest["outputs"]]  # type: ignore[attr-defined]
     return Library(json.loads(bytes(members[GRAPH_MEMBER])), root, outputs, json.loads(bytes(members[REPORT_MEMBER])))
+
+
+def load_module_tree(path: str | os.PathLike[str]) -> Module:
+    """The modules that ``Module.export_library`` wrote.
+
+    Raises ArtifactError for a damaged file or one of another kind, UnavailableError for what this machine lacks.
+    """
+    artifact = read_artifact(Path(path))
+    entries = artifact.manifest.get("tree")
+    if not isinstance(entries, list) or not entries:
+        raise ArtifactError(f"{path}: the file holds no tree of modules; load it with byoc.runtime.load")
+    try:
+        root = _tree(artifact, entries, str(path))
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise ArtifactError(f"{path}: its members do not fit together ({error!r}); save the modules again") from error
+    for module in root.walk():
+        problem = module.unavailable()
+        if problem:
+            raise UnavailableError(f"{path}: the module {module.type_key} cannot run here: {problem}")
+    return root
+
+
+def _tree(artifact: Artifact, entries: Sequence[Mapping[str, object]], where: str) -> Module:
+    below: list[list[Module]] = [[] for _ in entries]
+    for index in range(len(entries) - 1, -1, -1):  # children stand behind their parents
+        members = _below(artifact.members, str(entries[index]["path"]))
+        arrays = read_weights(members[ARRAYS_MEMBER], where) if ARRAYS_MEMBER in members else {}
+        module = module_class(str(entries[index]["type_key"])).restore(members, arrays, below[index][::-1])
+        if index == 0:
+            return module
+        below[int(entries[index]["parent"])].append(module)  # type: ignore[call-overload]
+    raise ArtifactError(f"{where}: the tree of modules is empty")
 
 
 def _below(members: Mapping[str, memoryview], folder: str) -> dict[str, memoryview]:

@@ -79,6 +79,17 @@ class MetadataModule(Module):
         """The table of needs; the constants themselves are the artefact's ``weights.safetensors``."""
         return {"constants.json": json.dumps({s: list(k) for s, k in self.needs.items()}, indent=1).encode()}
 
+    def arrays(self) -> Mapping[str, NDArray]:
+        return self.constant_arrays
+
+    @classmethod
+    def restore(cls, members: Members, arrays: Mapping[str, NDArray], below: Sequence[Module]) -> MetadataModule:
+        """The module from its saved table, the constants and its modules. Raises ArtifactError when one is missing."""
+        module = cls.with_constants(members, arrays)
+        for child in below:
+            module.import_module(child)
+        return module
+
     @classmethod
     def load(cls, members: Members) -> Module:
         raise ArtifactError("a metadata module is loaded together with its constants: use byoc.runtime.load")

@@ -7,10 +7,15 @@ saves itself as named members (bytes) and is loaded from them by its type key; n
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+from byoc.runtime.artifact import write_artifact
+from byoc.runtime.benchmark import BenchmarkResult, benchmark
 from byoc.runtime.errors import ArtifactError, UnavailableError, UserError
 from byoc.runtime.ndarray import NDArray
+from byoc.runtime.weights import write_weights
 
 PackedFunction = Callable[..., object]
 Members = Mapping[str, bytes | memoryview]
@@ -32,6 +37,11 @@ class Module:
     def imports(self) -> Sequence[Module]:
         """The modules below this one."""
         return tuple(self._imports)
+
+    @property
+    def imported_modules(self) -> list[Module]:
+        """The modules below this one. Source: ``Module.imported_modules``."""
+        return list(self.imports)
 
     def import_module(self, module: Module) -> None:
         """Hang *module* below this one."""
@@ -77,6 +87,42 @@ class Module:
         """The module from what :meth:`save` gave. Raises ArtifactError when a member is missing or wrong."""
         raise NotImplementedError
 
+    def arrays(self) -> Mapping[str, NDArray]:
+        """The arrays that are saved beside the members: the constants of a module that owns them."""
+        return {}
+
+    @classmethod
+    def restore(cls, members: Members, arrays: Mapping[str, NDArray], below: Sequence[Module]) -> Module:
+        """The module from its members, its arrays and the modules below it. Raises ArtifactError for damaged ones."""
+        module = cls.load(members)
+        for child in below:
+            module.import_module(child)
+        return module
+
+    def export_library(self, file_name: str | os.PathLike[str], *args: object, **options: object) -> None:
+        """Write this module and all below it to *file_name*, from which ``load_module_tree`` reads them.
+
+        A C compiler's options have no meaning here and are not used. Raises UserError when the file cannot be written
+        or a module cannot be saved. Source: ``Module.export_library``.
+        """
+        manifest, members = tree_members(self)
+        write_artifact(Path(file_name), manifest, members)
+
+    def time_evaluator(
+        self, func_name: str, dev: object = None, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100, cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0, f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times ``self[func_name]`` on its arguments. Source: ``Module.time_evaluator``."""
+        function = self[func_name]
+
+        def evaluate(*args: object) -> BenchmarkResult:
+            return benchmark(
+                lambda: function(*args), repeat, number, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown
+            )
+
+        return evaluate
+
     def walk(self) -> Iterator[Module]:
         """This module and all below it, parents first."""
         yield self
@@ -94,9 +140,48 @@ class Module:
         return "\n".join(lines)
 
 
+def tree_members(root: Module) -> tuple[dict[str, object], dict[str, bytes]]:
+    """A tree of modules as a manifest, which lists them parents first, and members.
+
+    Raises UserError for a module that cannot be saved, or whose constants nothing in the tree owns.
+    """
+    entries: list[dict[str, object]] = []
+    members: dict[str, bytes] = {}
+    pending: list[tuple[Module, int | None]] = [(root, None)]
+    while pending:
+        module, parent = pending.pop()
+        place = f"tree/{len(entries)}_{module.type_key}"
+        for name, data in saved_members(module).items():
+            members[f"{place}/{name}"] = data
+        arrays = module.arrays()
+        if arrays:
+            members[f"{place}/{ARRAYS_MEMBER}"] = write_weights(arrays)
+        pending.extend((child, len(entries)) for child in reversed(module.imports))
+        entries.append({"type_key": module.type_key, "path": place, "parent": parent})
+    needed = [symbol for module in root.walk() for symbol, names in module.constants().items() if names]
+    if needed and not any(module.arrays() for module in root.walk()):
+        raise UserError(f"the constants of {needed[0]} are not in the module: export the library that holds it")
+    return {"kind": "modules", "tree": entries, "requires": sorted({str(e["type_key"]) for e in entries})}, members
+
+
+def saved_members(module: Module) -> Mapping[str, bytes]:
+    """What *module* saves. Raises UserError for one whose class says no type key, or no way to save it."""
+    where = f"the module {type(module).__name__} of {', '.join(module.symbols)}"
+    if not module.type_key:
+        raise UserError(f"{where} cannot be saved: its class has no type_key, by which it would be loaded")
+    try:
+        return module.save()
+    except NotImplementedError as error:
+        raise UserError(f"{where} cannot be saved: its class has no method save") from error
+
+
+ARRAYS_MEMBER = "arrays.safetensors"
+
 LOADERS: dict[str, str] = {
+    "VMExecutable": "byoc.runtime.vm.executable:ExecutableModule",
     "c": "byoc.runtime.dso.module:DsoModule",
     "json": "byoc.runtime.json.module:JsonModule",
+    "metadata": "byoc.runtime.metadata:MetadataModule",
     "opencl": "byoc.runtime.opencl.module:OpenCLModule",
 }
 

@@ -1,0 +1,62 @@
+"""A program as bytes: a mark, a JSON head with functions and symbols, and the constants as safetensors.
+
+The same program gives the same bytes; nothing in them is executed to read them.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+
+from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.ndarray import NDArray
+from byoc.runtime.vm.program import PackedSymbol, VMFunction, check_program
+from byoc.runtime.weights import read_weights, write_weights
+
+MARK = b"byoc-vm\x00"
+VERSION = 1
+_LENGTH = struct.Struct("<Q")
+
+
+def write_code(
+    functions: Sequence[VMFunction], symbols: Sequence[PackedSymbol], constants: Sequence[NDArray | None]
+) -> bytearray:
+    """The bytes of a program; a constant that is None was moved out of it.
+
+    Raises UserError for a constant of strings, which cannot be saved.
+    """
+    head = {
+        "version": VERSION,
+        "functions": [f.to_json() for f in functions],
+        "symbols": [s.to_json() for s in symbols],
+        "constants": len(constants),
+    }
+    text = json.dumps(head, separators=(",", ":")).encode()
+    arrays = write_weights({str(k): c for k, c in enumerate(constants) if c is not None})
+    return bytearray(MARK + _LENGTH.pack(len(text)) + text + arrays)
+
+
+def read_code(
+    code: bytes | bytearray | memoryview,
+) -> tuple[list[VMFunction], list[PackedSymbol], list[NDArray | None]]:
+    """The program that :func:`write_code` wrote. Raises ArtifactError for bytes of another kind, or damaged ones."""
+    data = memoryview(bytes(code))
+    if bytes(data[: len(MARK)]) != MARK:
+        raise ArtifactError("these bytes are no bytecode of the virtual machine: give what Executable.save wrote")
+    start = len(MARK) + _LENGTH.size
+    try:
+        (length,) = _LENGTH.unpack(data[len(MARK) : start])
+        head = json.loads(bytes(data[start : start + length]))
+        if head["version"] > VERSION:
+            raise ArtifactError(f"the bytecode has version {head['version']}, this byoc reads up to {VERSION}: upgrade")
+        functions = [VMFunction.from_json(f) for f in head["functions"]]
+        symbols = [PackedSymbol.from_json(s) for s in head["symbols"]]
+        count = int(head["constants"])
+    except (struct.error, ValueError, KeyError, TypeError, IndexError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise ArtifactError(f"the bytecode is damaged ({error!r}); compile the program again") from error
+    arrays = read_weights(data[start + length :], "the bytecode")
+    check_program(functions, symbols, count)
+    return functions, symbols, [arrays.get(str(k)) for k in range(count)]
