@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from byoc.compat.tvm_modules.relay.build_module import ExecutorFactory, GraphFunctions
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
-from byoc.compat.tvm_modules.runtime.params import load_param_dict
 from byoc.errors import UserError
 from byoc.runtime.device import Device
 from byoc.runtime.graph_executor import Graph, GraphExecutor
 from byoc.runtime.library import Library
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray
+from byoc.runtime.params import load_param_dict
 
 
 class GraphModule:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 from byoc.compat.tvm_modules.relay.build_module import compile_module, with_params
 from byoc.compat.tvm_modules.relay.vm import compile as compile_vm
-from byoc.compat.tvm_modules.runtime.container import ADT
 from byoc.compat.tvm_modules.runtime.vm import VirtualMachine, as_value
 from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
@@ -19,6 +18,7 @@ from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Function
 from byoc.relay.interpreter import evaluate
+from byoc.runtime.container import ADT
 from byoc.runtime.device import Device, cpu
 from byoc.runtime.ndarray import NDArray
 

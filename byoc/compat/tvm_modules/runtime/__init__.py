@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from byoc.compat.tvm_modules.runtime.container import ADT, String
+from byoc.compat.tvm_modules.ir.container import Array, Map
+from byoc.compat.tvm_modules.tir import const
+from byoc.ir.attrs import Attrs, DictAttrs
+from byoc.ir.dims import Any
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.transform import Pass, PassContext
+from byoc.ir.types import Type
+from byoc.runtime.container import ADT, String
 from byoc.runtime.library import Library, load
 from byoc.runtime.module import Module, PackedFunction
 from byoc.runtime.ndarray import NDArray
@@ -63,17 +71,36 @@ def enabled(target: str) -> bool:
     return target.split()[0] in ("llvm", "c", "cpu", "graph_executor")
 
 
-def convert(value: object) -> object:
-    """*value* as TVM's runtime would hold it: texts, tuples and numbers stay Python's own. Source: ``tvm.runtime``."""
+def convert(value: object, span: object | None = None) -> object:
+    """*value* as TVM's runtime would hold it: numbers with a dtype, containers, arrays. Source: ``runtime.convert``.
+
+    Whatever is an object of the compiler already, or a function, is given back as it is.
+    """
     if isinstance(value, str):
         return String(value)
+    if type(value) in (bool, int, float):
+        return const(value)
     if isinstance(value, np.ndarray):
         return NDArray(value)
     if isinstance(value, (list, tuple)):
-        return [convert(v) for v in value]
-    if isinstance(value, Mapping):
-        return {k: convert(v) for k, v in value.items()}
+        return Array(convert(v) for v in value)
+    if isinstance(value, Mapping) and not isinstance(value, DictAttrs):
+        return Map({k: convert(v) for k, v in value.items()})
     return value
 
 
-__all__ = ["ADT", "LoadedLibrary", "String", "convert", "enabled", "load_module"]
+class _Objects(type):
+    """A class that every object of the compiler and of the runtime counts as."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _OBJECTS)
+
+
+class Object(metaclass=_Objects):
+    """The root of TVM's objects: expressions, types, attributes, modules, arrays. Source: ``tvm.runtime.Object``."""
+
+
+_OBJECTS = (RelayExpr, Type, Attrs, DictAttrs, IRModule, Any, Pass, PassContext, NDArray, ADT, String)
+
+
+__all__ = ["ADT", "LoadedLibrary", "Object", "String", "const", "convert", "enabled", "load_module"]

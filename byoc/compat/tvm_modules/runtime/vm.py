@@ -10,10 +10,10 @@ import os
 from collections.abc import Mapping, Sequence
 
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
-from byoc.compat.tvm_modules.runtime.container import ADT
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.relay.interpreter import evaluate
+from byoc.runtime.container import ADT
 from byoc.runtime.device import Device
 from byoc.runtime.library import Library
 from byoc.runtime.ndarray import NDArray, from_any
