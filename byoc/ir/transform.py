@@ -184,15 +184,40 @@ class Sequential(Pass):
         return mod
 
 
+def class_pass(pass_class: type, base: type[Pass], method: str, info: PassInfo) -> type[Pass]:
+    """*pass_class*, a class with *method*, as a class of passes: its instances run that method.
+
+    What an instance has otherwise can be asked of the pass. Source: TVM's ``_wrap_class_function_pass``.
+    """
+
+    def __init__(self: Pass, *args: object, **options: object) -> None:  # noqa: N807 - the method of the class below
+        self._instance = pass_class(*args, **options)  # type: ignore[attr-defined]
+        base.__init__(self, getattr(self._instance, method), info)  # type: ignore[attr-defined, call-arg]
+
+    def __getattr__(self: Pass, name: str) -> object:  # noqa: N807
+        if name == "_instance":
+            raise AttributeError(name)
+        return getattr(self._instance, name)  # type: ignore[attr-defined]
+
+    body = {"__init__": __init__, "__getattr__": __getattr__, "__doc__": pass_class.__doc__}
+    return type(pass_class.__name__, (base,), {**body, "__module__": pass_class.__module__})
+
+
 def module_pass(
-    pass_func: Callable[[IRModule, PassContext], IRModule] | None = None,
+    pass_func: Callable[[IRModule, PassContext], IRModule] | type | None = None,
     opt_level: int = 0,
     name: str | None = None,
     required: Sequence[str] = (),
-) -> ModulePass | Callable[[Callable[[IRModule, PassContext], IRModule]], ModulePass]:
-    """Make a pass from ``f(mod, ctx) -> mod``, as a call or as a decorator. Source: ``tvm.transform.module_pass``."""
+) -> ModulePass | type[Pass] | Callable[..., ModulePass | type[Pass]]:
+    """Make a pass from ``f(mod, ctx) -> mod``, or a class of passes from a class with ``transform_module``.
 
-    def make(function: Callable[[IRModule, PassContext], IRModule]) -> ModulePass:
-        return ModulePass(function, PassInfo(name or function.__name__, opt_level, tuple(required)))
+    As a call or as a decorator. Source: ``tvm.transform.module_pass``.
+    """
+
+    def make(function: Callable[[IRModule, PassContext], IRModule] | type) -> ModulePass | type[Pass]:
+        info = PassInfo(name or function.__name__, opt_level, tuple(required))
+        if isinstance(function, type):
+            return class_pass(function, ModulePass, "transform_module", info)
+        return ModulePass(function, info)
 
     return make(pass_func) if pass_func is not None else make

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.ir.transform import ModulePass, Pass, PassContext, PassInfo
+from byoc.ir.transform import ModulePass, Pass, PassContext, PassInfo, class_pass
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 
@@ -44,14 +44,20 @@ class FunctionPass(Pass):
 
 
 def function_pass(
-    pass_func: FunctionTransform | None = None,
+    pass_func: FunctionTransform | type | None = None,
     opt_level: int = 0,
     name: str | None = None,
     required: Sequence[str] = (),
-) -> FunctionPass | Callable[[FunctionTransform], FunctionPass]:
-    """Make a pass from ``f(func, mod, ctx) -> func``, as a call or a decorator. Source: ``relay.transform``."""
+) -> FunctionPass | type[Pass] | Callable[..., FunctionPass | type[Pass]]:
+    """Make a pass from ``f(func, mod, ctx) -> func``, or a class of passes from a class with ``transform_function``.
 
-    def make(function: FunctionTransform) -> FunctionPass:
-        return FunctionPass(function, PassInfo(name or function.__name__, opt_level, tuple(required)))
+    As a call or as a decorator. Source: ``relay.transform.function_pass``.
+    """
+
+    def make(function: FunctionTransform | type) -> FunctionPass | type[Pass]:
+        info = PassInfo(name or function.__name__, opt_level, tuple(required))
+        if isinstance(function, type):
+            return class_pass(function, FunctionPass, "transform_function", info)
+        return FunctionPass(function, info)
 
     return make(pass_func) if pass_func is not None else make
