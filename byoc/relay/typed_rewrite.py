@@ -7,8 +7,10 @@ and type inference can stop there. A pass that rebuilds 100,000 nodes need not i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
 from byoc.ir.types import FuncType
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import Children, children, post_order, rebuild
@@ -24,7 +26,12 @@ def keep_type(before: RelayExpr, after: RelayExpr) -> RelayExpr:
 
 def typed_rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayExpr:
     """*expr* over *new_children* that mean the same, with its span and its type."""
-    after = rebuild(expr, new_children)
+    if type(expr) is Call and type(expr.op) is Op:  # what nearly every node is
+        if all(map(is_, expr.args, new_children)):
+            return expr
+        after: RelayExpr = Call(expr.op, new_children, expr.attrs, expr._type_args, expr.span)
+    else:
+        after = rebuild(expr, new_children)
     if after is not expr and expr._checked_type is not None:
         for child in new_children:
             if child._checked_type is None:

@@ -80,13 +80,12 @@ class AnnotatedRegionSet:
         self._merged: dict[AnnotatedRegion, AnnotatedRegion] = {}
         self._count = 0
         self.nodes: list[RelayExpr] = list(post_order(expr, open_children))  # in the order of visiting
-        for node in self.nodes:
-            self._visit(node)
+        self._visit_all()
 
     def get_region(self, expr: RelayExpr) -> AnnotatedRegion | None:
         """The region that *expr* is a node of, or None."""
         region = self._of.get(expr)
-        return None if region is None else self._find(region)
+        return self._find(region) if region in self._merged else region  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[AnnotatedRegion]:
         return iter(self._regions.values())
@@ -102,23 +101,25 @@ class AnnotatedRegionSet:
             self._merged[region], region = top, self._merged[region]
         return top
 
-    def _visit(self, node: RelayExpr) -> None:
-        if type(node) is not Call:
-            inner = () if isinstance(node, Function) else children(node)
-            if inner:
-                self._join_arguments(node, inner)
-        elif node.op is BEGIN:
-            region = AnnotatedRegion(self._count, compiler_of(node))
-            self._count += 1
-            self._regions[region.id] = region
-            self._put(node, region)
-        elif node.op is END:
-            inside = self.get_region(node.args[0])
-            if inside is None:
-                raise PartitionError(f"Cannot find the corresponding region for end annotation{_where(node)}")
-            self._put(node, inside)
-        elif node.args:
-            self._join_arguments(node, node.args)
+    def _visit_all(self) -> None:
+        of, regions, merged = self._of, self._regions, self._merged
+        for node in self.nodes:
+            if type(node) is not Call:
+                inner = () if isinstance(node, Function) else children(node)
+                if inner:
+                    self._join_arguments(node, inner)
+            elif node.op is BEGIN:
+                number = self._count
+                self._count = number + 1
+                of[node] = regions[number] = region = AnnotatedRegion(number, compiler_of(node))
+                region._content.append(node)
+            elif node.op is END:
+                inside = of.get(node.args[0])
+                if inside is None:
+                    raise PartitionError(f"Cannot find the corresponding region for end annotation{_where(node)}")
+                self._put(node, self._find(inside) if inside in merged else inside)
+            elif node.args:
+                self._join_arguments(node, node.args)
 
     def _put(self, node: RelayExpr, region: AnnotatedRegion) -> None:
         region.add(node)

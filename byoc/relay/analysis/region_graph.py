@@ -8,10 +8,14 @@ no part of the graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.relay.adt import Match
 from byoc.relay.analysis.ancestor_tree import AncestorTree
 from byoc.relay.analysis.annotated_regions import AnnotatedRegion, AnnotatedRegionSet, open_children
-from byoc.relay.expr import Function, If, Let, Var
+from byoc.relay.expr import Call, Function, If, Let, Var
 from byoc.relay.traverse import children
 
 
@@ -25,18 +29,19 @@ class RegionGraph:
         self.region: list[AnnotatedRegion | None] = []
         self.first: list[RelayExpr] = []
         self._of_region: dict[AnnotatedRegion, list[RelayExpr]] = {}
+        get_region, unit_of, of_region = self.regions.get_region, self.unit_of, self._of_region
         for node in self.nodes:
-            region = self.regions.get_region(node)
-            members = self._of_region.get(region) if region is not None else None
+            region = get_region(node)
+            members = of_region.get(region) if region is not None else None
             if members is not None:
-                self.unit_of[node] = self.unit_of[members[0]]
+                unit_of[node] = unit_of[members[0]]
                 members.append(node)
                 continue
-            self.unit_of[node] = len(self.region)
+            unit_of[node] = len(self.region)
             self.region.append(region)
             self.first.append(node)
             if region is not None:
-                self._of_region[region] = [node]
+                of_region[region] = [node]
         self.parents = self._collect_parents()
         self._order: tuple[list[int], list[int]] | None = None
 
@@ -49,8 +54,11 @@ class RegionGraph:
         bound = {n.variable: n.value for n in self.nodes if isinstance(n, Let) and not isinstance(n.value, Function)}
         unit_of = self.unit_of
         for node in self.nodes:
+            if type(node) is Call and type(node.op) is Op:
+                needed: Sequence[RelayExpr] = node.args
+            else:
+                needed = (bound[node],) if type(node) is Var and node in bound else open_children(node)
             unit = unit_of[node]
-            needed = (bound[node],) if type(node) is Var and node in bound else open_children(node)
             for child in needed:
                 other = unit_of[child]
                 if other != unit:
@@ -95,9 +103,10 @@ class RegionGraph:
         scope: dict[RelayExpr, int] = {}
         for node in reversed(self.nodes):
             here = scope.setdefault(node, 0)
-            inner = _SCOPED.get(type(node), ())
+            apart = _SCOPED.get(type(node))
+            inner = apart(node) if apart is not None else ()
             for child in open_children(node):
-                opened = inner and any(child is getattr(node, name) for name in inner)
+                opened = any(child is part for part in inner)
                 seen_from = tree.add(here) if opened else here
                 known = scope.get(child)
                 if known is None:
@@ -107,9 +116,10 @@ class RegionGraph:
         return [scope[node] for node in self.first]
 
 
-# node class -> the fields that are evaluated apart from the rest of the graph
-_SCOPED: dict[type, tuple[str, ...]] = {
-    Function: ("body",),
-    If: ("true_branch", "false_branch"),
-    Let: ("body",),
+# node class -> the sub-expressions that are evaluated apart from the rest of the graph
+_SCOPED: dict[type, Callable[..., Sequence[RelayExpr]]] = {
+    Function: lambda e: (e.body,),
+    If: lambda e: (e.true_branch, e.false_branch),
+    Let: lambda e: (e.body,),
+    Match: lambda e: tuple(clause.rhs for clause in e.clauses),
 }
