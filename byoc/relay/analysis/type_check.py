@@ -139,7 +139,7 @@ class TypeCheck:
                 f"a value of type {self._solver.resolve(callee)} is called{located(call)}: only functions can be"
             )
         if callee.type_params:
-            callee = self._instance(call, callee)
+            callee = self._instance(call, self._solver.resolve(callee))  # type: ignore[arg-type]
         if len(args) != len(callee.arg_types):
             raise TypeInferenceError(
                 f"a function of {len(callee.arg_types)} parameters is called with {len(args)} arguments{located(call)}"

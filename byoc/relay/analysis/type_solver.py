@@ -19,6 +19,7 @@ from byoc.ir.types import (
     Type,
     TypeCall,
     TypeRelation,
+    TypeVar,
     contains_type,
     rebuild_type,
     substitute_types,
@@ -103,13 +104,11 @@ class TypeSolver:
             dims = [self._merge_dims(x, y) for x, y in zip(a.shape, b.shape, strict=True)]
             if all(dim is not None for dim in dims):
                 return TensorType(dims, a.dtype)  # type: ignore[arg-type]
-        if isinstance(a, FuncType) and isinstance(b, FuncType) and len(a.type_params) == len(b.type_params):
-            if a.type_params:
-                names = dict(zip(b.type_params, a.type_params, strict=True))
-                renamed = [substitute_types(t, names) for t in (*b.arg_types, b.ret_type)]  # type: ignore[arg-type]
-                b = FuncType(renamed[:-1], renamed[-1], a.type_params)
-            if len(a.arg_types) == len(b.arg_types):
-                return self._merge_inner(a, b)
+        if isinstance(a, FuncType) and isinstance(b, FuncType) and len(a.arg_types) == len(b.arg_types):
+            generic, other = (a, b) if len(a.type_params) >= len(b.type_params) else (b, a)
+            if generic.type_params:
+                generic = _instance(self.resolve(generic), other.type_params)  # type: ignore[arg-type]
+            return self._merge_inner(generic, other)
         if isinstance(a, (TupleType, RefType, TypeCall)) and type(a) is type(b):
             if len(type_children(a)) == len(type_children(b)):
                 return self._merge_inner(a, b)
@@ -172,3 +171,11 @@ class TypeSolver:
         for before, variable, after in zip(inputs, variables, found, strict=False):
             if before is None and after is not None:
                 self.unify(variable, after)
+
+
+def _instance(generic: FuncType, params: Sequence[TypeVar]) -> FuncType:
+    """*generic* over *params*, and over unknown types where it has more parameters than these."""
+    extra = [IncompleteType(var.kind) for var in generic.type_params[len(params) :]]
+    names = dict(zip(generic.type_params, (*params, *extra), strict=True))
+    parts = [substitute_types(t, names) for t in (*generic.arg_types, generic.ret_type)]  # type: ignore[arg-type]
+    return FuncType(parts[:-1], parts[-1], params)
