@@ -11,13 +11,15 @@ import importlib
 import os
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from byoc.compat.tvm.below import BelowModule, Missing, NotHereError
 from byoc.compat.tvm.finder import ReverseFinder, TvmFinder
-from byoc.compat.tvm.homes import ADDED_NAMES
+from byoc.compat.tvm.homes import ADDED_FUNCTIONS, ADDED_NAMES
 from byoc.errors import UserError
+from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 
 CONTRIB = "tvm.relay.op.contrib"
 
@@ -28,6 +30,7 @@ class _State:
     reverse: ReverseFinder | None = None
     mounts: dict[str, list[str]] = field(default_factory=dict)
     added: list[tuple[types.ModuleType, str]] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
 
 
 _STATE = _State()
@@ -47,6 +50,15 @@ def install() -> None:
         for name, place in names.items():
             if not hasattr(module, name):
                 _add(module, name, place)
+    for name, place in ADDED_FUNCTIONS.items():
+        if name not in GLOBAL_FUNCTIONS:
+            register_func(name, _loaded_when_called(place))
+            _STATE.functions.append(name)
+
+
+def _loaded_when_called(place: str) -> Callable[..., object]:
+    source, _, attribute = place.partition(":")
+    return lambda *args: getattr(importlib.import_module(source), attribute)(*args)
 
 
 def _add(module: types.ModuleType, name: str, place: str) -> None:
@@ -76,6 +88,10 @@ def uninstall() -> None:
     for module, name in _STATE.added:
         if name in vars(module):
             delattr(module, name)
+    for name in _STATE.functions:
+        if name in GLOBAL_FUNCTIONS:
+            GLOBAL_FUNCTIONS.unregister(name)
+    _STATE.functions.clear()
     _STATE.added.clear()
     _STATE.mounts.clear()
     _STATE.finder = _STATE.reverse = None

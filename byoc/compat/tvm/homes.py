@@ -88,6 +88,12 @@ BELOW = (
     "tvm.testing.aot", "tvm.tir", "tvm.topi",
 )
 
+# global function of TVM's -> where it is; loaded when it is first called
+ADDED_FUNCTIONS = {
+    "relay.ext.ccompiler": f"{THIN}.ccompiler:compile_region",
+    "tvm.relay.collage.estimate_seconds": "byoc.driver.estimate:estimate_seconds",
+}
+
 # module of ours -> TVM's name -> where it is
 ADDED_NAMES: dict[str, dict[str, str]] = {
     "byoc.ir": {
