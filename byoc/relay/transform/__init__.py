@@ -27,13 +27,16 @@ from byoc.relay.transform.compiler_functions import (
 from byoc.relay.transform.convert_layout import ConvertLayout
 from byoc.relay.transform.dead_code import DeadCodeElimination
 from byoc.relay.transform.div_to_mul import DivToMul
+from byoc.relay.transform.eta_expand import EtaExpand
 from byoc.relay.transform.fast_math import FastMath
 from byoc.relay.transform.flatten_atrous_conv import FlattenAtrousConv
 from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant, FoldConstantExpr
 from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from byoc.relay.transform.fuse_ops import DefuseOps, FuseOps, fuse_function
 from byoc.relay.transform.infer_type import FunctionPass, InferType, function_pass
+from byoc.relay.transform.inline import Inline
 from byoc.relay.transform.inline_calls import InlineCalls
+from byoc.relay.transform.lambda_lift import LambdaLift
 from byoc.relay.transform.layout_config import LayoutConfig
 from byoc.relay.transform.legalize import Legalize
 from byoc.relay.transform.merge_compiler_regions import MergeCompilerRegions
@@ -43,6 +46,8 @@ from byoc.relay.transform.remove_unused_functions import RemoveUnusedFunctions
 from byoc.relay.transform.simplify_expr import SimplifyExpr
 from byoc.relay.transform.simplify_inference import SimplifyInference
 from byoc.relay.transform.specialize_shapes import SpecializeShapes
+from byoc.relay.transform.to_a_normal_form import ToANormalForm, ToANormalFormExpr
+from byoc.relay.transform.to_basic_block_normal_form import ToBasicBlockNormalForm
 from byoc.relay.transform.to_graph_normal_form import ToGraphNormalForm
 
 __all__ = [
@@ -60,4 +65,6 @@ __all__ = [
     "AlterOpLayout", "ConvertLayout", "LayoutConfig", "Legalize",
     "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "DivToMul", "FastMath",
     "FlattenAtrousConv",
+    # passes over the functional language
+    "EtaExpand", "Inline", "LambdaLift", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
 ]
