@@ -6,6 +6,8 @@ Expressions compare by identity: sharing a node is part of a graph's meaning. Th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from byoc.ir.registry import get_global_func
 from byoc.ir.span import AnySpan
 from byoc.ir.types import Type
@@ -31,6 +33,16 @@ class RelayExpr:
     def checked_type_(self) -> Type | None:
         """The inferred type, or None where inference has not been here."""
         return self._checked_type
+
+    def same_as(self, other: object) -> bool:
+        """True when *other* is this very node. Source: ``Object.same_as``."""
+        return self is other
+
+    def astext(
+        self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None
+    ) -> str:
+        """The expression in Relay's text format; *annotate* gives the text behind each node. Source: ``astext``."""
+        return str(get_global_func("relay.ir.astext")(self, show_meta_data, annotate))  # type: ignore[misc]
 
 
 class GlobalVar(RelayExpr):

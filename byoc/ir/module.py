@@ -159,6 +159,18 @@ class IRModule:
         """Another module with the same functions and attributes."""
         return IRModule(dict(self._functions), self._types, self.attrs)
 
+    def get_attr(self, attr_key: str) -> object | None:
+        """The attribute *attr_key*, or None. Source: ``IRModule.get_attr``."""
+        return self.attrs.get(attr_key)
+
+    def without_attr(self, attr_key: str) -> IRModule:
+        """A copy without one attribute. Source: ``IRModule.without_attr``."""
+        return IRModule(dict(self._functions), self._types, {k: v for k, v in self.attrs.items() if k != attr_key})
+
+    def same_as(self, other: object) -> bool:
+        """True when *other* is this very module. Source: ``Object.same_as``."""
+        return self is other
+
     def with_attr(self, key: str, value: object) -> IRModule:
         """A copy with one attribute set."""
         return IRModule(dict(self._functions), self._types, {**self.attrs, key: value})

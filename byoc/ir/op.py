@@ -116,6 +116,16 @@ class Op(RelayExpr):
         self.declared: tuple[OpArgument, ...] = ()
         self._attr_map: dict[str, object] = {}
 
+    @staticmethod
+    def get(op_name: str) -> Op:
+        """The operator *op_name*. Raises RegistryError with the nearest names. Source: ``tvm.ir.Op.get``."""
+        return get_op(op_name)
+
+    @staticmethod
+    def list_op_names() -> list[str]:
+        """The names of all operators. Source: ``tvm.ir.Op.list_op_names``."""
+        return sorted(OPS)
+
     @property
     def num_inputs(self) -> int:
         return len(self.input_names)

@@ -8,6 +8,7 @@ of algebraic data stand in :mod:`byoc.ir.adt`. Source: ``tvm.ir.type``, ``tvm.re
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from byoc.errors import UserError
@@ -17,6 +18,12 @@ DTYPES = frozenset(
     ["bool", "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64"]
     + ["uint8", "uint16", "uint32", "uint64", "string"]
 )
+_VECTOR = re.compile(r"(?:bool|(?:int|uint|float)[0-9]+)x[0-9]+|uint1|int[24]|uint[24]")
+
+
+def is_dtype(name: str) -> bool:
+    """True for the name of a dtype; vectors (``int8x4``) and what is below a byte can only be named in types."""
+    return name in DTYPES or _VECTOR.fullmatch(name) is not None
 
 
 class Type:
@@ -26,6 +33,10 @@ class Type:
 
     def _key(self) -> tuple[object, ...]:
         raise NotImplementedError
+
+    def same_as(self, other: object) -> bool:
+        """True when *other* is this very type, not only an equal one. Source: ``Object.same_as``."""
+        return self is other
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -48,7 +59,7 @@ class TensorType(Type):
     def __init__(self, shape: Iterable[Dim], dtype: str = "float32"):
         self.shape = tuple([d if type(d) is IntImm or type(d) is Any else dimension(d) for d in shape])
         self.dtype = str(dtype)
-        if self.dtype not in DTYPES:
+        if not is_dtype(self.dtype):
             raise UserError(f"unknown dtype {dtype!r}; known: {', '.join(sorted(DTYPES))}")
         for d in self.shape:
             if type(d) is IntImm and d < 0:
