@@ -7,7 +7,6 @@ import pytest
 from byoc.driver.estimate import argument_for, estimate_seconds
 from byoc.errors import UserError
 from byoc.ir.compilation_config import make_compilation_config
-from byoc.ir.module import IRModule
 from byoc.ir.target import Target
 from byoc.ir.transform import PassContext
 from byoc.ir.types import TensorType, TupleType
