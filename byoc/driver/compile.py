@@ -110,7 +110,7 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
     modules: list[Module] = []
     for var, region in regions.items():
         tell(f"compiling {var.name_hint}")
-        modules.append(_compile_region(var, region, options))
+        modules.append(compile_region(var, region, options))
     tell("compiling the host's share")
     main = prepare_host()(mod)["main"]
     host = lower_host(main, regions)  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
     return Library(host.graph, assemble(modules), list(output_names), report(plan, host))  # type: ignore[call-overload]
 
 
-def _compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:
+def compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:
     """The module of a region. Raises CompileError naming backend and region for whatever goes wrong in a backend."""
     name = str(region.attrs["Compiler"])
     backend: Backend = get_backend(name)
