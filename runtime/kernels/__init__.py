@@ -6,9 +6,12 @@ from byoc.runtime.kernels import (
     assign,
     batch_blocks,
     binary,
+    bit_serial,
     blocked,
     compare,
     conv,
+    conv_contrib,
+    correlation,
     creation,
     debug,
     dense,
@@ -24,6 +27,7 @@ from byoc.runtime.kernels import (
     ordering,
     pad,
     pool,
+    pool_gradient,
     positions,
     qnn,
     random,
@@ -33,6 +37,7 @@ from byoc.runtime.kernels import (
     sparse,
     sparse_matrix,
     transform,
+    winograd,
 )
 from byoc.runtime.kernels.registry import KERNELS, Kernel, get_kernel, kernel
 

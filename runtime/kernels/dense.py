@@ -60,3 +60,10 @@ def batch_matmul(
     """a: [B, M, K], b: [B, N, K] by default -> [B, M, N]; a batch of 1 is repeated."""
     left = np.swapaxes(a, 1, 2) if transpose_a else a
     return product(left, np.swapaxes(b, 1, 2) if transpose_b else b, out_dtype)
+
+
+@kernel("nn.contrib_dense_pack")
+def dense_pack(data: np.ndarray, weight: np.ndarray, *, out_dtype: str = "") -> np.ndarray:
+    """data: [M, K], weight: [N, K], or [N / b, K, b] in blocks -> [M, N]."""
+    rows = weight.transpose(0, 2, 1).reshape(-1, weight.shape[1]) if weight.ndim == 3 else weight
+    return product(data, rows.T, out_dtype)
