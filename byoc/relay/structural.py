@@ -18,14 +18,14 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.types import FuncType, GlobalTypeVar, TensorType, Type, TypeVar, substitute_types, type_children
-from byoc.relay.analysis.variables import bound_vars
+from byoc.ir.types import Type
 from byoc.relay.expr import (
     Call,
     Function,
     Var,
 )
 from byoc.relay.structural_content import array_key, held, is_graph_node, same_value, steps, value_key
+from byoc.relay.structural_types import TypePairs, bound_names, free_types, type_key
 from byoc.relay.text.printer import astext
 from byoc.relay.traverse import binders, children, post_order
 from byoc.runtime.ndarray import NDArray
@@ -49,7 +49,7 @@ class _Comparison:
         self._right: dict[RelayExpr, RelayExpr] = {}
         self._left: dict[RelayExpr, RelayExpr] = {}
         self._by_value: set[tuple[RelayExpr, RelayExpr]] = set()
-        self._types: dict[Type, Type] = {}
+        self._types = TypePairs(map_free_vars, same_value)
 
     def difference(self, a: RelayExpr, b: RelayExpr, root: str) -> str | None:
         """One sentence that says where *a* and *b* first differ, or None."""
@@ -86,8 +86,8 @@ class _Comparison:
     def _enter(self, a: RelayExpr, b: RelayExpr, place: Place, stack: list[tuple[RelayExpr, RelayExpr, Place]]) -> (
         str | None
     ):
-        if isinstance(a, Function) and isinstance(b, Function) and len(a.type_params) == len(b.type_params):
-            self._types.update(zip(a.type_params, b.type_params, strict=True))
+        if isinstance(a, Function) and isinstance(b, Function) and not self._types.bind(a.type_params, b.type_params):
+            return f"the type parameters are {_shown(a.type_params)} on the left, {_shown(b.type_params)} on the right"
         why = self._held_difference(a, b)
         left, right = children(a), children(b)
         if why is not None or len(left) != len(right):
@@ -113,46 +113,17 @@ class _Comparison:
         if [name for name, _ in held_a] != [name for name, _ in held_b]:
             return f"a call of {_title(a.op)} on the left, of {_title(b.op)} on the right"
         for (name, x), (_, y) in zip(held_a, held_b, strict=True):
-            if not self._sameheld(x, y):
+            if not self.same_held(x, y):
                 return f"{name} is {_shown(x)} on the left, {_shown(y)} on the right"
         return None
 
-    def _sameheld(self, x: object, y: object) -> bool:
+    def same_held(self, x: object, y: object) -> bool:
+        """Whether what two nodes hold is the same, where type parameters that were paired stand for each other."""
         if isinstance(x, tuple) and isinstance(y, tuple) and x and isinstance(x[0], Type):
-            return len(x) == len(y) and all(map(self._same_held, x, y))
+            return len(x) == len(y) and all(map(self.same_held, x, y))
         if isinstance(x, Type) and isinstance(y, Type):
-            return self.same_type(x, y)
+            return x is y or self._types.same(x, y)
         return same_value(x, y)
-
-    def same_type(self, x: Type, y: Type) -> bool:
-        """Whether two types are the same, where type parameters that were paired stand for each other."""
-        if x is y or (type(x) is TensorType and x == y):
-            return True
-        known = dict(self._types)
-        free_x, free_y = _type_vars(x), _type_vars(y)
-        known.update((a, b) for a in free_x for b in free_y if _same_name(a, b))
-        if self._map_free_vars and len(free_x) == len(free_y):
-            for a, b in zip(free_x, free_y, strict=True):
-                self._types[a] = known[a] = known.get(a, b)
-        return substitute_types(x, known) == y
-
-
-def _same_name(a: TypeVar, b: TypeVar) -> bool:
-    return isinstance(a, GlobalTypeVar) and isinstance(b, GlobalTypeVar) and a.name_hint == b.name_hint
-
-
-def _type_vars(ty: Type) -> list[TypeVar]:
-    """The type variables of *ty*, in order of their first use; those that a function type binds are not among them."""
-    found: dict[TypeVar, None] = {}
-    stack: list[tuple[Type, frozenset[Type]]] = [(ty, frozenset())]
-    while stack:
-        top, bound = stack.pop()
-        if isinstance(top, TypeVar) and top not in bound:
-            found[top] = None
-        if isinstance(top, FuncType):
-            bound = bound | set(top.type_params)
-        stack.extend((inner, bound) for inner in reversed(type_children(top)))
-    return list(found)
 
 
 def _title(node: RelayExpr) -> str:
@@ -189,10 +160,23 @@ def _module_difference(a: IRModule, b: IRModule, map_free_vars: bool) -> str | N
         return "; ".join(only)
     if not same_value(a.attrs, b.attrs):
         return f"attrs is {_shown(a.attrs)} on the left, {_shown(b.attrs)} on the right"
+    why = _types_difference(a, b)
+    if why is not None:
+        return why
     for name, func in left.items():
         why = _Comparison(map_free_vars).difference(func, right[name], f"@{name}")
         if why is not None:
             return why
+    return None
+
+
+def _types_difference(a: IRModule, b: IRModule) -> str | None:
+    left, right = ({h.name_hint: data for h, data in mod.type_definitions.items()} for mod in (a, b))
+    for name in (*left, *right):
+        if name not in left or name not in right:
+            return f"the type {name} is on the {'left' if name in left else 'right'} alone"
+        if not TypePairs(False, same_value).same(left[name], right[name]):
+            return f"the definitions of the type {name} differ"
     return None
 
 
@@ -203,7 +187,7 @@ def _difference(lhs: object, rhs: object, map_free_vars: bool) -> str | None:
     if isinstance(lhs, RelayExpr) and isinstance(rhs, RelayExpr):
         return _Comparison(map_free_vars).difference(lhs, rhs, "the root")
     if isinstance(lhs, Type) and isinstance(rhs, Type):
-        same = _Comparison(map_free_vars).same_type(lhs, rhs)
+        same = _Comparison(map_free_vars).same_held(lhs, rhs)
         return None if same else f"{_typed(lhs)} on the left, {_typed(rhs)} on the right"
     if any(isinstance(x, (IRModule, RelayExpr)) for x in (lhs, rhs)) or not same_value(lhs, rhs):
         return f"{_typed(lhs)} on the left, {_typed(rhs)} on the right"
@@ -245,10 +229,11 @@ class _Hasher:
         self._map_free_vars = map_free_vars
         self._digest = hashlib.blake2b(digest_size=8)
         self._arrays: dict[int, object] = {}
+        self._types: dict[Type, str] = {}
 
     def add(self, root: RelayExpr) -> None:
         """Add all nodes under *root*, in post-order."""
-        bound = set(bound_vars(root))
+        bound = self._bind(root)
         names: dict[RelayExpr, object] = {}
         count = 0
         for node in post_order(root):
@@ -264,7 +249,30 @@ class _Hasher:
                 names[node] = self._short(row)
         self._feed(names[root])
 
+    def _bind(self, root: RelayExpr) -> set[Var]:
+        """All bound variables; type parameters are numbered, and free type variables where they are mapped."""
+        bound: set[Var] = set()
+        for node in post_order(root):
+            bound.update(binders(node))
+            if isinstance(node, Function) and node.type_params:
+                self._types = bound_names(node.type_params, self._types)
+        if self._map_free_vars:
+            for node in post_order(root):
+                for _, value in held(node):
+                    self._bind_free_types(value)
+        return bound
+
+    def _bind_free_types(self, value: object) -> None:
+        types = value if isinstance(value, tuple) else (value,)
+        for ty in types:
+            if isinstance(ty, Type):
+                self._types = bound_names([v for v in free_types(ty) if v not in self._types], self._types)
+
     def _key(self, value: object) -> object:
+        if isinstance(value, Type):
+            return type_key(value, self._types, value_key)
+        if isinstance(value, tuple) and value and isinstance(value[0], Type):
+            return tuple(self._key(v) for v in value)
         if not isinstance(value, NDArray):
             return value_key(value)
         if id(value) not in self._arrays:
@@ -279,7 +287,9 @@ class _Hasher:
 
     def add_value(self, value: object) -> None:
         """Add what is no expression."""
-        self._feed(value_key(value))
+        if isinstance(value, Type) and self._map_free_vars:
+            self._bind_free_types(value)
+        self._feed(self._key(value))
 
     def result(self) -> int:
         return int.from_bytes(self._digest.digest(), "big")
@@ -296,6 +306,9 @@ def structural_hash(node: object, map_free_vars: bool = False) -> int:
         for name, func in sorted((var.name_hint, func) for var, func in node.functions.items()):
             hasher.add_value(name)
             hasher.add(func)
+        for name, data in sorted((header.name_hint, data) for header, data in node.type_definitions.items()):
+            hasher.add_value(name)
+            hasher.add_value(data)
         hasher.add_value(node.attrs)
     elif isinstance(node, RelayExpr):
         hasher.add(node)

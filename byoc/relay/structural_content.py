@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
-from byoc.ir.adt import Constructor, TypeData
+from byoc.ir.adt import Constructor
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.types import FuncType, GlobalTypeVar, TensorType, Type, TypeVar, substitute_types, type_children
+from byoc.ir.types import Type
 from byoc.relay.adt import Match, PatternConstructor, PatternTuple, pattern_children, patterns_of
 from byoc.relay.expr import (
     Call,
@@ -28,6 +28,7 @@ from byoc.relay.expr import (
     TupleGetItem,
     Var,
 )
+from byoc.relay.structural_types import type_key
 from byoc.relay.text.attributes import field_types, matched
 from byoc.relay.text.spelling import value_text
 from byoc.relay.traverse import binders
@@ -57,32 +58,8 @@ def value_key(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return ("list", tuple(map(value_key, value)))
     if isinstance(value, Type):
-        return repr(value if isinstance(value, TensorType) else _anonymous(value))
+        return type_key(value, {}, value_key)
     return value_text(value)
-
-
-_SOME = TypeVar("type variable")
-
-
-def _anonymous(ty: Type) -> Type:
-    """*ty* with all type variables as one, so that their names do not matter; names of data types stay."""
-    if isinstance(ty, TypeVar):
-        return ty if isinstance(ty, GlobalTypeVar) else _SOME
-    if isinstance(ty, TypeData):
-        return GlobalTypeVar(ty.header.name_hint)
-    found: dict[Type, Type] = {}
-    stack = [ty]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, TypeVar) and not isinstance(top, GlobalTypeVar):
-            found[top] = _SOME
-        stack.extend(type_children(top))
-        if isinstance(top, FuncType):
-            stack.extend(top.type_params)
-    anonymous = substitute_types(ty, found)
-    if isinstance(anonymous, FuncType) and anonymous.type_params:
-        return FuncType(anonymous.arg_types, anonymous.ret_type, [_SOME] * len(anonymous.type_params))
-    return anonymous
 
 
 def array_key(array: NDArray) -> object:

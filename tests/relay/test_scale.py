@@ -127,4 +127,4 @@ def test_deeply_nested_ifs_print_and_parse() -> None:
     mod = relay.IRModule({"main": relay.Function([], e)})
     text = mod.astext()
     assert len(text) < 400 * depth
-    relay.assert_structural_equal(relay.parse(text), mod)
+    relay.assert_structural_equal(relay.parse(text), relay.transform.InferType()(mod))

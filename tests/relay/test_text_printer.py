@@ -7,7 +7,8 @@ import pytest
 
 from byoc import relay
 from byoc.errors import UserError
-from byoc.relay.text.spelling import scalar_text, span_text, type_text, value_text
+from byoc.relay.text.spelling import scalar_text, span_text, value_text
+from byoc.relay.text.type_text import type_text
 
 
 def lines(node: object, **options: bool) -> list[str]:
@@ -122,7 +123,9 @@ def test_spans_are_comments_that_nothing_in_a_name_can_end() -> None:
 def test_without_metadata_neither_tensors_nor_spans_are_shown() -> None:
     e = relay.add(relay.var("x", shape=(2,)), relay.const([1.0, 2.0]))
     e.span = relay.Span.named("node")
-    assert lines(e, show_meta_data=False)[-1] == "add(%x, meta[relay.Constant][0])"
+    shown = lines(e, show_meta_data=False)
+    assert shown[-2] == "add(%x, meta[relay.Constant][0])"
+    assert shown[-1].startswith("/* meta data omitted.")
     assert "add(%x, meta[relay.Constant][0]) /* span=node */" in lines(e)
     assert '{"relay.Constant": [' in lines(e)
 
@@ -135,10 +138,19 @@ def test_one_array_is_stored_once_however_many_constants_hold_it() -> None:
     assert "add(meta[relay.Constant][0], meta[relay.Constant][1])" in text
 
 
-def test_inferred_types_are_shown_when_asked_for() -> None:
+def test_inferred_types_of_calls_and_constants_are_comments() -> None:
+    one = relay.const(1)
+    assert lines(relay.add(one, one)) == ["add(1, 1)"]
+    mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.add(one, one)))
+    assert lines(mod)[1] == "  add(1 /* ty=int32 */, 1 /* ty=int32 */) /* ty=int32 */"
+    assert str(mod).count("/* ty=int32 */") == 3
+
+
+def test_an_annotation_of_ones_own_stands_in_place_of_the_types() -> None:
     x = relay.var("x", shape=(2,))
-    mod = relay.transform.infer_type.InferType()(relay.IRModule.from_expr(relay.Function([x], relay.exp(x))))
-    assert "  exp(%x) /* ty=Tensor[(2), float32] */" in lines(mod, show_types=True)
+    mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.exp(x)))
+    shown = relay.astext(mod, annotate=lambda e: " /* here */" if isinstance(e, relay.Call) else "")
+    assert "  exp(%x) /* here */\n" in shown and "ty=" not in shown
 
 
 def test_what_is_neither_module_nor_expression_nor_type_has_no_text() -> None:

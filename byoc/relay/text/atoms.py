@@ -1,4 +1,4 @@
-"""The parser's lower half: a cursor over tokens, and the readers of types, attribute values, literals and spans.
+"""The parser's lowest part: a cursor over tokens, and the readers of attribute values, literals and spans.
 
 Types and attribute values nest at most 200 deep. Source: Relay's text format 0.0.5.
 """
@@ -14,12 +14,13 @@ import numpy as np
 
 from byoc.errors import UserError
 from byoc.ir.span import AnySpan, SequentialSpan, SourceName, Span
-from byoc.ir.types import DTYPES, Any, FuncType, RefType, TensorType, TupleType, Type
 from byoc.relay.text.lexer import END, TextError, Tokens
 from byoc.relay.text.spelling import LITERAL_SUFFIX
 from byoc.runtime.ndarray import NDArray
 
-_SUFFIX_DTYPE = {suffix: dtype for dtype, suffix in LITERAL_SUFFIX.items()} | {"f32": "float32", "i32": "int32"}
+_SUFFIX_DTYPE = {suffix: dtype for dtype, suffix in LITERAL_SUFFIX.items()} | {
+    "f32": "float32", "i32": "int32", "i": "int32", "u": "uint32",
+}
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(.*)")
 _PLACE = re.compile(r'("(?:[^"\\\n]|\\.)*"|[^:"+ ]+)((?::[0-9]+)*)')
 _MAX_NESTING = 200
@@ -38,7 +39,7 @@ def nearest(name: str, known: Collection[str]) -> str:
 class AtomReader:
     """A cursor over *tokens*; *meta* are the tables behind ``meta[name][i]``."""
 
-    def __init__(self, tokens: Tokens, meta: Mapping[str, Sequence[NDArray]]):
+    def __init__(self, tokens: Tokens, meta: Mapping[str, Sequence[object]]):
         self._tokens = tokens
         self._kinds, self._texts = tokens.kinds, tokens.texts
         self._at = 0
@@ -135,56 +136,6 @@ class AtomReader:
                 raise self.error(f"not a span: {content!r}; places are joined by ' + '", self._at - 1)
             position += 3
 
-    # types --------------------------------------------------------------------------------------------------------
-
-    def type(self) -> Type | None:
-        """A type; None for ``_``, which leaves it to inference."""
-        return self._nested(self._type)  # type: ignore[return-value]
-
-    def _type(self) -> Type | None:
-        if self.skip("("):
-            fields, trailing = self.listed(")", self.type)
-            return fields[0] if len(fields) == 1 and not trailing else TupleType(fields)  # type: ignore[arg-type]
-        at = self._at
-        name = self.take_kind("name", "a type such as Tensor[(1, 3), float32], int64, (A, B) or fn (A) -> B")
-        if name == "Tensor":
-            return self._tensor_type()
-        if name == "fn":
-            self.take("(")
-            arguments, _ = self.listed(")", self.type)
-            self.take("->")
-            return FuncType(arguments, self.type())  # type: ignore[arg-type]
-        if name == "ref":
-            self.take("(")
-            value = self.type()
-            self.take(")")
-            return RefType(value)  # type: ignore[arg-type]
-        return None if name == "_" else TensorType((), self._dtype(name, at))
-
-    def _dtype(self, name: str, at: int) -> str:
-        if name not in DTYPES:
-            raise self.error(f"unknown type {name!r}{nearest(name, [*DTYPES, 'Tensor'])}", at)
-        return name
-
-    def _tensor_type(self) -> TensorType:
-        self.take("[")
-        self.take("(")
-        dims, _ = self.listed(")", self._dim)
-        self.take(",")
-        at = self._at
-        dtype = self._dtype(self.take_kind("name", "a dtype such as float32"), at)
-        self.take("]")
-        return TensorType(dims, dtype)  # type: ignore[arg-type]
-
-    def _dim(self) -> int | Any:
-        if self._kinds[self._at] == "dim":
-            self._at += 1
-            return Any(self.unquoted(self._texts[self._at - 1][1:]))
-        text = self.take_kind("number", "a dimension: a number, ? or ?name")
-        if not text.isdigit():
-            raise self.error(f"a dimension is a whole number, got {text}", self._at - 1)
-        return int(text)
-
     # literals and attribute values --------------------------------------------------------------------------------
 
     def scalar(self) -> NDArray:
@@ -193,7 +144,9 @@ class AtomReader:
         if self.next_is("True") or self.next_is("False"):
             self._at += 1
             return NDArray(np.asarray(self._texts[at] == "True"))
-        sign = "-" if self.skip("-") else ""
+        sign = ""
+        while self.skip("-"):
+            sign = "" if sign else "-"
         digits, suffix = _NUMBER.fullmatch(self.take_kind("number", "a number")).groups()  # type: ignore[union-attr]
         if suffix not in _SUFFIX_DTYPE:
             known = ", ".join(s for s in _SUFFIX_DTYPE if s)
@@ -208,8 +161,8 @@ class AtomReader:
             raise self.error(f"{value} does not fit {dtype}", at)
         return NDArray(np.asarray(value, dtype))
 
-    def meta_array(self) -> NDArray:
-        """``meta[relay.Constant][0]``, after ``meta``. Raises TextError when no such tensor is given."""
+    def meta_entry(self) -> object:
+        """``meta[relay.Constant][0]``, after ``meta``. Raises TextError when no such thing is given."""
         at = self._at - 1
         self.take("[")
         key = self.take_kind("name", "a table of the metadata section, such as relay.Constant")
@@ -241,7 +194,12 @@ class AtomReader:
             return _NAMED_VALUES[text]
         if self.skip("["):
             return tuple(self.listed("]", self.value)[0])
+        if self.skip("meta"):
+            return self.meta_entry()
         if self.skip("("):
+            if self.skip("nullptr"):
+                self.take(")")
+                return None
             return tuple(self.listed(")", self.value)[0])
         if self.skip("{"):
             return dict(self.listed("}", self._entry)[0])  # type: ignore[arg-type]

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from byoc.ir.adt import Constructor
+from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.relay.adt import Clause, Match
 from byoc.relay.expr import (
     Call,
     Constant,
@@ -24,30 +28,30 @@ from byoc.relay.expr import (
     Var,
     bind_span,
 )
-from byoc.relay.text.atoms import AtomReader, nearest
+from byoc.relay.text.atoms import nearest
 from byoc.relay.text.lexer import END, Tokens
-from byoc.relay.text.op_calls import attributes_of, op_named
+from byoc.relay.text.op_calls import attributes_of, keyed_attributes, op_named
+from byoc.relay.text.scope_reader import ScopeReader
 from byoc.relay.text.trampoline import Step
 from byoc.runtime.ndarray import NDArray
 
 # infix mark -> how tightly it binds, and its operator
 _INFIX: dict[str, tuple[int, str]] = {
-    "*": (3, "multiply"), "/": (3, "divide"), "+": (2, "add"), "-": (2, "subtract"),
-    "<": (1, "less"), "<=": (1, "less_equal"), ">": (1, "greater"), ">=": (1, "greater_equal"),
+    "*": (4, "multiply"), "/": (4, "divide"), "+": (3, "add"), "-": (3, "subtract"),
+    "<": (2, "less"), "<=": (2, "less_equal"), ">": (2, "greater"), ">=": (2, "greater_equal"),
     "==": (1, "equal"), "!=": (1, "not_equal"),
 }
 _REFERENCES: dict[str, tuple[type, int]] = {"ref": (RefCreate, 1), "ref_read": (RefRead, 1), "ref_write": (RefWrite, 2)}
 
 
-class ExpressionParser(AtomReader):
-    """Reads expressions from *tokens*; *known* are the global names that exist already."""
+class ExpressionParser(ScopeReader):
+    """Reads expressions from *tokens*; *module* has the functions and types that exist already."""
 
-    def __init__(self, tokens: Tokens, meta: Mapping[str, Sequence[NDArray]], known: Sequence[GlobalVar] = ()):
-        super().__init__(tokens, meta)
-        self._globals = {var.name_hint: var for var in known}
+    def __init__(self, tokens: Tokens, meta: Mapping[str, Sequence[object]], module: IRModule | None = None):
+        super().__init__(tokens, meta, module)
+        self._globals = {var.name_hint: var for var in self.module.get_global_vars()}
         self._mentions: dict[str, int] = {}
         self._graph: dict[str, RelayExpr] = {}
-        self._scope: dict[str, list[Var]] = {}
         self._constants: dict[tuple[object, object], Constant] = {}
 
     def _global(self, name: str, at: int) -> GlobalVar:
@@ -55,32 +59,6 @@ class ExpressionParser(AtomReader):
         if name not in self._globals:
             self._globals[name] = GlobalVar(name)
         return self._globals[name]
-
-    # variables ----------------------------------------------------------------------------------------------------
-
-    def _declared(self) -> tuple[str, Var]:
-        """A variable where it is bound: ``%x: type``, its span after it; it is in scope from here."""
-        key = self.take_kind("local", "a variable, such as %x")
-        hint = self.unquoted(key[1 : key.rindex("#")] if self._is_numbered(key) else key[1:])
-        annotation = self.type() if self.skip(":") else None
-        var = Var(hint, annotation, self.span())
-        self._scope.setdefault(key, []).append(var)
-        return key, var
-
-    @staticmethod
-    def _is_numbered(key: str) -> bool:
-        return "#" in key and not key.endswith('"')
-
-    def _close(self, keys: Sequence[str]) -> None:
-        for key in reversed(keys):
-            self._scope[key].pop()
-
-    def _variable(self, key: str, at: int) -> Var:
-        known = self._scope.get(key)
-        if not known:
-            names = [name for name, variables in self._scope.items() if variables]
-            raise self.error(f"the variable {key} is not defined here{nearest(key, names)}", at)
-        return known[-1]
 
     def _bound_node(self, key: str, at: int) -> RelayExpr:
         if key not in self._graph:
@@ -167,8 +145,10 @@ class ExpressionParser(AtomReader):
             elif kind == "projection":
                 self._at += 1
                 expr = TupleGetItem(expr, int(self._texts[self._at - 1][1:]))  # type: ignore[arg-type]
-            elif self.next_is("("):
+            elif self.next_is("(") or self.next_is("["):
                 expr = yield self._call(expr)  # type: ignore[arg-type]
+            elif isinstance(expr, Constructor) and not expr.inputs:
+                expr = Call(expr, [])  # a value without fields is its constructor's name
             else:
                 return expr  # type: ignore[return-value]
 
@@ -177,6 +157,9 @@ class ExpressionParser(AtomReader):
         reference = self._reference(kind, text, at)
         if reference is not None:
             return reference
+        if kind == "mark" and text == "-" and not self._is_negative_number():
+            self._at += 1
+            return self._op_call(self._op("negative", at), [(yield self._postfixed())], {}, at)  # type: ignore[list-item]
         if kind == "number" or (kind == "mark" and text == "-") or (kind == "name" and text in ("True", "False")):
             return Constant(self.scalar(), self.span())
         if kind == "mark" and text == "{":
@@ -187,14 +170,23 @@ class ExpressionParser(AtomReader):
             return (yield self._function())  # type: ignore[return-value]
         if self.skip("if"):
             return (yield self._if())  # type: ignore[return-value]
+        if self.skip("match"):
+            return (yield self._match())  # type: ignore[return-value]
         if self.skip("meta"):
-            return self._meta_constant()
+            return self._meta_expression()
         if kind == "name" and text in _REFERENCES:
             return (yield self._reference_node(text))  # type: ignore[return-value]
         if kind in ("name", "string"):
             self._at += 1
-            return self._op(self.unquoted(text), at)
+            name = self.unquoted(text)
+            return self._constructors.get(name) or self._op(name, at)
         raise self.expected("an expression")
+
+    def _is_negative_number(self) -> bool:
+        at = self._at
+        while self._texts[at] == "-" and self._kinds[at] == "mark":
+            at += 1
+        return self._kinds[at] == "number"
 
     def _reference(self, kind: str, text: str, at: int) -> RelayExpr | None:
         """The node that a binding, a variable or a global name stands for, stepped over; else None."""
@@ -209,10 +201,15 @@ class ExpressionParser(AtomReader):
         self._at = at + 1
         return found
 
-    def _meta_constant(self) -> Constant:
-        array = self.meta_array()
+    def _meta_expression(self) -> RelayExpr:
+        at = self._at - 1
+        entry = self.meta_entry()
         span = self.span()
-        return self._constants.setdefault((id(array), span), Constant(array, span))
+        if isinstance(entry, RelayExpr):
+            return entry
+        if not isinstance(entry, NDArray):
+            raise self.error(f"an expression is expected, the metadata has a {type(entry).__name__} there", at)
+        return self._constants.setdefault((id(entry), span), Constant(entry, span))
 
     def _fields(self) -> Step[tuple[list[RelayExpr], bool]]:
         """Expressions up to ``)``, and whether a comma ends them; a block may stand in place of the first."""
@@ -250,8 +247,29 @@ class ExpressionParser(AtomReader):
         otherwise = yield self._braces()
         return If(cond, then, otherwise, self.span())  # type: ignore[arg-type]
 
+    def _match(self) -> Step[Match]:
+        """What follows ``match``: ``?`` where it is not complete, the value, and the clauses."""
+        complete = self._kinds[self._at] != "dim"
+        if not complete:
+            self._at += 1
+        self.take("(")
+        fields, trailing = yield self._fields()  # type: ignore[misc]
+        data = fields[0] if len(fields) == 1 and not trailing else Tuple(fields)
+        self.take("{")
+        clauses: list[Clause] = []
+        while not self.skip("}"):
+            keys: list[str] = []
+            pattern = self.pattern(keys)
+            self.take("=>")
+            clauses.append(Clause(pattern, (yield self._expr())))  # type: ignore[arg-type]
+            self._close(keys)
+            if not self.skip(",") and not self.next_is("}"):
+                raise self.expected("',' or '}'")
+        return Match(data, clauses, complete, self.span())
+
     def _function(self) -> Step[Function]:
         """What follows ``fn`` or ``def @name``: parameters and attributes, the type of the result, the body."""
+        generic = self.type_params()
         self.take("(")
         params: list[Var] = []
         keys: list[str] = []
@@ -271,7 +289,8 @@ class ExpressionParser(AtomReader):
         ret_type = self.type() if self.skip("->") else None
         body = yield self._braces()
         self._close(keys)
-        return Function(params, body, ret_type, attrs=attrs, span=self.span())  # type: ignore[arg-type]
+        self.close_type_params(generic)
+        return Function(params, body, ret_type, generic, attrs, self.span())  # type: ignore[arg-type]
 
     def _attribute(self, attrs: dict[str, object], what: str) -> None:
         at = self._at
@@ -288,12 +307,15 @@ class ExpressionParser(AtomReader):
 
     def _call(self, callee: RelayExpr) -> Step[RelayExpr]:
         at = self._at - 1
+        types = self.type_args()
         self.take("(")
         args: list[RelayExpr] = []
         attrs: dict[str, object] = {}
         while not self.skip(")"):
             if self._texts[self._at + 1] == "=" and self._kinds[self._at] in ("name", "string"):
                 self._attribute(attrs, "an attribute")
+            elif self.next_is("meta") and self._meta_attributes(attrs):
+                pass
             else:
                 arg = self._quick_argument()
                 args.append((yield self._expr()) if arg is None else arg)  # type: ignore[arg-type]
@@ -301,9 +323,18 @@ class ExpressionParser(AtomReader):
                 raise self.expected("',' or ')'")
         if isinstance(callee, Op):
             return self._op_call(callee, args, attrs, at)
-        if attrs:
-            raise self.error(f"a call of a function takes no attributes, got {', '.join(attrs)}", at)
-        return Call(callee, args)
+        return Call(callee, args, self.checked(lambda: keyed_attributes(attrs), at), types)  # type: ignore[arg-type]
+
+    def _meta_attributes(self, attrs: dict[str, object]) -> bool:
+        """Step over ``meta[relay.attrs.X][0]`` and take its attributes over into *attrs*; False for anything else."""
+        start = self._at
+        self._at += 1
+        entry = self.meta_entry()
+        if isinstance(entry, (Attrs, DictAttrs)):
+            attrs.update(entry.items())
+            return True
+        self._at = start
+        return False
 
     def _quick_argument(self) -> RelayExpr | None:
         """The next argument if it is a name and nothing more, which most are."""

@@ -1,7 +1,7 @@
 """The tokens of the text format, and errors that show the place in the source.
 
 Tokens are kept as three parallel lists, because a model of 100,000 calls has a million of them. ``/* … */`` comments
-nest and are dropped, but for ``/* span=… */``, which is a token. Source: Relay's text format 0.0.5.
+nest and are dropped, but for ``/* span=… */`` and ``/* name=… */``, which are tokens. Source: Relay's text format.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ _NAME = rf"(?:{_IDENT}(?:\.{_IDENT})*|{_STRING})"
 _TOKEN = re.compile(
     rf"""(?P<space>[ \t\r\n]+|//[^\n]*)
     |(?P<span>/\*[ ]*span=(?:{_STRING}|[^"*])*\*/)
+    |(?P<hint>/\*[ ]*name={_STRING}[ ]*\*/)
     |(?P<comment>/\*)
     |(?P<pragma>\#\[)
     |(?P<string>{_STRING})
     |(?P<graph>%[0-9]+)
-    |(?P<local>%{_NAME}(?:\#[0-9]+)?)
+    |(?P<local>%{_NAME}(?:/{_IDENT}(?:\.{_IDENT})*)*(?:\#[0-9]+)?)
     |(?P<global>@{_NAME})
     |(?P<dim>\?(?:{_IDENT}|{_STRING})?)
     |(?P<projection>\.[0-9]+)
     |(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:[fiu][0-9]*)?)
     |(?P<name>{_IDENT}(?:\.[A-Za-z0-9_]+)*)
-    |(?P<mark>->|==|!=|<=|>=|[()\[\]{{}},;:=+\-*/<>])""",
+    |(?P<mark>->|=>|==|!=|<=|>=|[()\[\]{{}},;:=+\-*/<>])""",
     re.VERBOSE | re.ASCII,
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")

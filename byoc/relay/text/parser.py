@@ -1,7 +1,8 @@
 """The parser of Relay's text format, version 0.0.5: the inverse of ``byoc.relay.text.printer``.
 
 Also read: infix ``+ - * / < <= > >= == !=``, ``a; b`` for a let whose value is not used, nested comments, and a text
-that is one expression, which becomes ``main``. Types are not inferred here. Source: Relay's text format 0.0.5.
+that is one expression, which becomes ``main``. A module comes back with its types, an expression without. Source:
+Relay's text format 0.0.5.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Constant, Function
 from byoc.relay.text.atoms import nearest
@@ -27,10 +29,6 @@ VERSIONS = ("0.0.4", "0.0.5")
 
 class TextParser(ExpressionParser):
     """Parses one text; *module* gets its functions and may hold others already."""
-
-    def __init__(self, tokens: Tokens, meta: Mapping[str, Sequence[NDArray]], module: IRModule):
-        super().__init__(tokens, meta, module.get_global_vars())
-        self.module = module
 
     def pragmas(self) -> None:
         """``#[version = "0.0.5"]`` and ``#[attrs = {…}]``. Raises TextError for another version or pragma."""
@@ -49,10 +47,16 @@ class TextParser(ExpressionParser):
                 raise self.error(f"expected version or attrs, found {name!r}", at)
 
     def definitions(self) -> bool:
-        """All ``def @name(…) {…}``; False when the text has none."""
-        if not self.next_is("def"):
-            return False
-        while self.skip("def"):
+        """All ``type T {…}``, ``extern type T`` and ``def @name(…) {…}``; False when the text has none."""
+        start = self._at
+        while self._kinds[self._at] == "name":
+            if self._texts[self._at] in ("type", "extern"):
+                external = self.skip("extern")
+                self.take("type")
+                self.type_definition(external)
+                continue
+            if not self.skip("def"):
+                break
             at = self._at
             name = self.unquoted(self.take_kind("global", "the name of a function, such as @main")[1:])
             if name in self.module:
@@ -60,8 +64,10 @@ class TextParser(ExpressionParser):
             var = self._global(name, at)
             self._graph = {}
             self.module[var] = run(self._function())
+        if self._at == start:
+            return False
         if self._kinds[self._at] != END:
-            raise self.expected("'def' or the end of the text")
+            raise self.expected("'def', 'type' or the end of the text")
         return True
 
     def check_globals(self) -> None:
@@ -93,11 +99,11 @@ def _prepared(source: str, source_name: str, init_module: IRModule | None, init_
     return parser
 
 
-def _given_tables(tables: object) -> dict[str, list[NDArray]]:
-    def array(row: object) -> NDArray:
+def _given_tables(tables: object) -> dict[str, list[object]]:
+    def array(row: object) -> object:
         if isinstance(row, Constant):
             return row.data
-        return row if isinstance(row, NDArray) else NDArray(np.asarray(row))
+        return NDArray(np.asarray(row)) if isinstance(row, (np.ndarray, np.generic, int, float, list)) else row
 
     given = tables if isinstance(tables, Mapping) else {}
     return {str(key): [array(row) for row in rows] for key, rows in given.items()}
@@ -112,14 +118,27 @@ def parse(
 ) -> IRModule:
     """The module that *source* describes; a text that is one expression becomes ``main``.
 
-    *init_module* gives functions that the text may call; *init_meta_table* tensors for ``meta[name][i]``. Raises
-    ParseError with line, column, what was expected and found, and the line itself. Source: ``tvm.relay.parse``.
+    *init_module* gives functions and types that the text may name, *init_meta_table* what ``meta[name][i]`` stands for.
+    Types are inferred. Raises ParseError with line, column, what was expected and found, and the line itself, and
+    TypeInferenceError for types that do not fit. Source: ``tvm.relay.parse``.
     """
+    return infer_module(parse_untyped(source, source_name, init_module, init_meta_table))
+
+
+@paused_collector()
+def parse_untyped(
+    source: str,
+    source_name: str = "from_string",
+    init_module: IRModule | None = None,
+    init_meta_table: Mapping[str, Sequence[object]] | None = None,
+) -> IRModule:
+    """The same as :func:`parse`, before type inference."""
     parser = _prepared(source, source_name, init_module, init_meta_table)
     if not parser.definitions():
         expr = parser.single_expression()
         parser.module["main"] = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
     parser.check_globals()
+    parser.check_data_types()
     return parser.module
 
 
@@ -131,7 +150,9 @@ def parse_expr(source: str) -> RelayExpr:
     """
     parser = _prepared(source, "from_string", None, None)
     if not parser.definitions():
-        return parser.single_expression()
+        expr = parser.single_expression()
+        parser.check_data_types()
+        return expr
     functions = list(parser.module.functions.values())
     if len(functions) != 1:
         raise parser.error(f"one expression is expected, found {len(functions)} functions; use parse for a module", 0)

@@ -6,24 +6,25 @@ restart with each global function and are one flat space within it, as in Relay.
 
 Invariants, for well-formed modules: parsing the text gives a structurally equal module with the same variable and
 span names, and printing that gives the same bytes. Work is linear, without recursion. Where we go beyond Relay:
-``%"any name"`` quotes a name, ``%x#1`` is another variable called x, ``?N`` a named dimension, ``/* span=… */``
-belongs to what stands before it, ``#[attrs = {…}]`` holds a module's attributes. Attributes that have their default
-value are left out. Not written: spans of operators and global names, type parameters.
+``%"any name"`` quotes a name, ``%v1 /* name="1" */`` one that begins with a digit, ``%x#1`` is another variable called
+x, ``?N`` a named dimension, ``/* span=… */`` belongs to what stands before it, ``f[int32](…)`` gives type arguments
+that inference would not find, ``#[attrs = {…}]`` holds a module's attributes. Attributes that have their default value
+are left out. Types of constants and calls are comments, as in Relay. Not written: spans of operators and global names.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
 from byoc.errors import UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.adt import Constructor
 from byoc.ir.collector import paused_collector
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.registry import register_func
 from byoc.ir.types import Type
+from byoc.relay.adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import (
     Call,
@@ -38,7 +39,7 @@ from byoc.relay.expr import (
     TupleGetItem,
     Var,
 )
-from byoc.relay.text.attributes import field_types, matched
+from byoc.relay.text.call_text import call_attributes, needs_type_args, variable_text, variables_of
 from byoc.relay.text.metadata import CONSTANT_KEY, MetaTable
 from byoc.relay.text.spelling import (
     key_text,
@@ -47,14 +48,17 @@ from byoc.relay.text.spelling import (
     quoted,
     scalar_text,
     span_text,
-    type_text,
     value_text,
 )
 from byoc.relay.text.trampoline import Step, run
+from byoc.relay.text.type_text import TypeNames, constructor_text, type_definition_text, type_text
 from byoc.relay.traverse import children, post_order
 
 VERSION_LINE = '#[version = "0.0.5"]\n'
 _MAX_INDENT = 40
+OMITTED = "/* meta data omitted. you can use show_meta_data=True to include meta data */\n"
+# a text for a node, put behind it in place of its type
+Annotate = Callable[[RelayExpr], str]
 # nested lists of strings: joined once at the end, so that nothing is copied per level
 Rope = list["str | Rope"]
 
@@ -84,10 +88,14 @@ def _use_counts(root: RelayExpr) -> dict[RelayExpr, int]:
 
 
 class FunctionPrinter:
-    """Prints one global function or one expression; *meta* collects its tensors."""
+    """Prints one global function or one expression; *meta* collects its tensors, *taken* are names of data types."""
 
-    def __init__(self, root: RelayExpr, meta: MetaTable, show_spans: bool, show_types: bool):
-        self._meta, self._show_spans, self._show_types = meta, show_spans, show_types
+    def __init__(
+        self, root: RelayExpr, meta: MetaTable, show_meta: bool, annotate: Annotate | None, taken: Iterable[str] = ()
+    ):
+        self._meta, self._show_spans, self._annotate = meta, show_meta, annotate
+        self._types = TypeNames(taken)
+        self._is_typed = root.checked_type_ is not None  # constants know their types before inference
         self._uses = _use_counts(root)
         self._known: dict[RelayExpr, str] = {}
         self._open: dict[str, int] = {}
@@ -96,13 +104,14 @@ class FunctionPrinter:
         self._block: Rope = []
 
     def definition(self, name: str, func: Function) -> Rope:
-        """``def @name(…) {…}``."""
+        """``def @name[A](…) {…}``."""
         return ["def @", name_text(name), run(self._function(func)), "\n"]
 
     def expression(self, expr: RelayExpr) -> Rope:
         """The free variables of *expr*, its bindings, and the expression itself on the last line."""
         declared = [["free_var ", self._declare(v), ";\n"] for v in free_vars(expr)]
-        return [*declared, *run(self._statements(expr))]
+        block = run(self._statements(expr))
+        return [*declared, *block[:-1], block[-1][:-1]]
 
     # what stands inline -------------------------------------------------------------------------------------------
 
@@ -121,8 +130,11 @@ class FunctionPrinter:
         return text + self._notes(node)
 
     def _notes(self, node: RelayExpr) -> str:
-        ty = node.checked_type_ if self._show_types else None
-        note = f" /* ty={type_text(ty)} */" if ty is not None else ""
+        if self._annotate is not None:
+            note = self._annotate(node)
+        else:
+            ty = node.checked_type_ if self._is_typed and isinstance(node, (Call, Constant)) else None
+            note = f" /* ty={self._types.text(ty)} */" if ty is not None else ""
         return note + span_text(node.span) if self._show_spans else note
 
     # blocks and bindings ------------------------------------------------------------------------------------------
@@ -132,16 +144,17 @@ class FunctionPrinter:
 
     def _declare(self, var: Var) -> str:
         """Open the scope of *var*; its name, type and span as they stand where it is bound."""
-        index = self._open.get(var.name_hint, 0)
-        self._open[var.name_hint] = index + 1
-        name = f"%{name_text(var.name_hint)}" + (f"#{index}" if index else "")
+        base, hint = variable_text(var.name_hint)
+        index = self._open.get(base, 0)
+        self._open[base] = index + 1
+        name = f"%{base}" + (f"#{index}" if index else "")
         self._known[var] = name
-        declared = f": {type_text(var.type_annotation)}" if var.type_annotation is not None else ""
-        return name + declared + (span_text(var.span) if self._show_spans else "")
+        declared = f": {self._types.text(var.type_annotation)}" if var.type_annotation is not None else ""
+        return name + (hint if self._show_spans else "") + declared + (span_text(var.span) if self._show_spans else "")
 
     def _close(self, variables: Iterable[Var]) -> None:
         for var in variables:
-            self._open[var.name_hint] -= 1
+            self._open[variable_text(var.name_hint)[0]] -= 1
             self._known.pop(var, None)
 
     def _bound(self, node: RelayExpr) -> Step[str]:
@@ -192,24 +205,28 @@ class FunctionPrinter:
     # one form a class of node -------------------------------------------------------------------------------------
 
     def _function(self, func: Function) -> Step[Rope]:
+        generic = self._types.declared(func.type_params)
         parts = [self._declare(p) for p in func.params]
-        parts += [f"{key_text(k)}={value_text(v)}" for k, v in func.attrs.items()]
-        ret = f" -> {type_text(func.ret_type)}" if func.ret_type is not None else ""
+        parts += [f"{key_text(k)}={'(nullptr)' if v is None else value_text(v)}" for k, v in func.attrs.items()]
+        ret = f" -> {self._types.text(func.ret_type)}" if func.ret_type is not None else ""
         block = yield self._braces(func.body)
         self._close(func.params)
-        return ["(", ", ".join(parts), ")", ret, " ", block, self._notes(func)]
+        return [generic, "(", ", ".join(parts), ")", ret, " ", block, self._notes(func)]
 
     def _closure(self, func: Function) -> Step[Rope]:
         return ["fn ", (yield self._function(func))]
 
     def _call(self, call: Call) -> Step[Rope]:
-        callee = self._reference(call.op) or (yield self._bound(call.op))
         parts = []
         for arg in call.args:
             parts.append(self._reference(arg) or (yield self._bound(arg)))
-        if isinstance(call.attrs, Attrs):
-            parts += call_attributes(call.attrs)
-        return [callee, "(", ", ".join(parts), ")", self._notes(call)]
+        callee = self._reference(call.op) or (yield self._bound(call.op))
+        if call.attrs is not None:
+            parts += call_attributes(call.attrs, isinstance(call.op, Op))
+        types = f"[{self._types.texts(call.type_args)}]" if needs_type_args(call) else ""
+        if isinstance(call.op, Constructor) and not call.op.inputs and not parts and not types:
+            return [callee, self._notes(call)]  # a value without fields is its constructor's name
+        return [callee, types, "(", ", ".join(parts), ")", self._notes(call)]
 
     def _tuple(self, node: Tuple) -> Step[Rope]:
         parts = []
@@ -219,7 +236,7 @@ class FunctionPrinter:
 
     def _item(self, node: TupleGetItem) -> Step[Rope]:
         value = self._reference(node.tuple_value) or (yield self._bound(node.tuple_value))
-        if isinstance(node.tuple_value, (Constant, Op)):  # 1.0 and add.0 would be read as a number and a name
+        if isinstance(node.tuple_value, (Constant, Op, Constructor)):  # 1.0 and add.0 would be read otherwise
             value = f"({value})"
         return [value, f".{node.index}", self._notes(node)]
 
@@ -228,6 +245,28 @@ class FunctionPrinter:
         then = yield self._braces(node.true_branch)
         otherwise = yield self._braces(node.false_branch)
         return ["if (", cond, ") ", then, " else ", otherwise, self._notes(node)]
+
+    def _match(self, node: Match) -> Step[Rope]:
+        data = self._reference(node.data) or (yield self._bound(node.data))
+        clauses: Rope = []
+        self._level += 1
+        for clause in node.clauses:
+            pattern = self._pattern(clause.lhs)
+            body = yield self._braces(clause.rhs)
+            self._close(reversed(variables_of(clause.lhs)))
+            clauses.append([self._indent(), pattern, " => ", body, ",\n"])
+        self._level -= 1
+        keyword = "match" if node.complete else "match?"
+        return [keyword, " (", data, ") {\n", clauses, self._indent(), "}", self._notes(node)]
+
+    def _pattern(self, pattern: Pattern) -> str:
+        """A pattern; the variables that it binds are in scope from here."""
+        if isinstance(pattern, PatternVar):
+            return self._declare(pattern.var)
+        if isinstance(pattern, PatternConstructor):
+            name = constructor_text(pattern.constructor.name_hint)
+            return f"{name}({', '.join(map(self._pattern, pattern.patterns))})" if pattern.patterns else name
+        return f"({', '.join(map(self._pattern, pattern.patterns))})" if isinstance(pattern, PatternTuple) else "_"
 
     def _let(self, node: Let) -> Step[Rope]:
         self._uses[node] = 1  # its lines stand here alone; every use names the binding
@@ -243,7 +282,8 @@ class FunctionPrinter:
 _INLINE: dict[type, Callable[[FunctionPrinter, RelayExpr], str]] = {
     Op: lambda printer, op: op_text(op.name),
     GlobalVar: lambda printer, var: f"@{name_text(var.name_hint)}",
-    Var: lambda printer, var: f"%{name_text(var.name_hint)}",
+    Var: lambda printer, var: f"%{variable_text(var.name_hint)[0]}",
+    Constructor: lambda printer, constructor: constructor_text(constructor.name_hint),
     Constant: FunctionPrinter._constant,
 }
 
@@ -254,21 +294,11 @@ _FORMS: dict[type, Callable[[FunctionPrinter, RelayExpr], Step[Rope]]] = {
     Function: FunctionPrinter._closure,
     If: FunctionPrinter._if,
     Let: FunctionPrinter._let,
+    Match: FunctionPrinter._match,
     Tuple: FunctionPrinter._tuple,
     TupleGetItem: FunctionPrinter._item,
     **dict.fromkeys(_REF_NAMES, FunctionPrinter._ref),
 }
-
-
-def call_attributes(attrs: Attrs) -> list[str]:
-    """``name=value`` for each attribute of a call that differs from its default."""
-    types = field_types(type(attrs))
-    parts = []
-    for field in dataclasses.fields(attrs):
-        value = getattr(attrs, field.name)
-        if field.default is dataclasses.MISSING or value != field.default or type(value) is not type(field.default):
-            parts.append(f"{key_text(field.name)}={value_text(matched(value, types[field.name]))}")
-    return parts
 
 
 def _module_attrs(attrs: Mapping[str, object]) -> str:
@@ -276,33 +306,34 @@ def _module_attrs(attrs: Mapping[str, object]) -> str:
     return f"#[attrs = {{{inner}}}]\n" if attrs else ""
 
 
-def _definitions(mod: IRModule, meta: MetaTable, show_spans: bool, show_types: bool) -> Rope:
-    parts: Rope = []
+def _definitions(mod: IRModule, meta: MetaTable, show_meta: bool, annotate: Annotate | None) -> Rope:
+    taken = [header.name_hint for header in mod.get_global_type_vars()]
+    parts: Rope = [type_definition_text(data, taken) for data in mod.type_definitions.values()]
     for var, func in mod.functions.items():
         if not isinstance(func, Function):
             raise UserError(f"@{var.name_hint} is a {type(func).__name__}: only Relay functions have a text form")
-        if parts:
-            parts.append("\n")
-        parts.append(FunctionPrinter(func, meta, show_spans, show_types).definition(var.name_hint, func))
-    return parts
+        printer = FunctionPrinter(func, meta, show_meta, annotate, taken)
+        parts.append(printer.definition(var.name_hint, func))
+    return [piece for part in parts for piece in ("\n", part)][1:]
 
 
 @register_func("relay.ir.astext")
 @paused_collector()
-def astext(node: IRModule | RelayExpr | Type, show_meta_data: bool = True, show_types: bool = False) -> str:
+def astext(node: IRModule | RelayExpr | Type, show_meta_data: bool = True, annotate: Annotate | None = None) -> str:
     """*node* in Relay's text format; with *show_meta_data* its spans and tensors too, so that it can be read back.
 
-    Without it, constants are shown as ``meta[relay.Constant][0]`` and spans are left out. *show_types* adds each
-    inferred type as a comment. Raises UserError for what has no text form. Source: ``tvm.relay.astext``.
+    Without it, constants are shown as ``meta[relay.Constant][0]`` and spans are left out. *annotate* gives the text
+    behind each node, in place of the types of constants and calls. Raises UserError for what has no text form.
+    Source: ``tvm.relay.astext``.
     """
     meta = MetaTable()
     if isinstance(node, Type):
         return type_text(node)
     if isinstance(node, IRModule):
-        body = [_module_attrs(node.attrs), _definitions(node, meta, show_meta_data, show_types)]
+        body = [_module_attrs(node.attrs), _definitions(node, meta, show_meta_data, annotate)]
     elif isinstance(node, RelayExpr):
-        body = [FunctionPrinter(node, meta, show_meta_data, show_types).expression(node)]
+        body = [FunctionPrinter(node, meta, show_meta_data, annotate).expression(node)]
     else:
         raise UserError(f"only modules, expressions and types have a text form, got {type(node).__name__}")
-    section = ["\n", meta.text()] if show_meta_data and len(meta) else []
+    section = ["\n", meta.text() if show_meta_data else OMITTED] if len(meta) else []
     return joined([VERSION_LINE, *body, *section])

@@ -1,4 +1,4 @@
-"""How the atoms of the text format are written: names, strings, numbers, types, attribute values and spans.
+"""How the atoms of the text format are written: names, strings, numbers, attribute values and spans.
 
 Invariant: ``byoc.relay.text.parser`` reads each of them back to the same value. Names that are not plain identifiers
 are quoted as JSON strings. Source: Relay's text format 0.0.5; quoted names, named dimensions, ``#k`` and span
@@ -15,13 +15,14 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.ir.span import AnySpan, Span
-from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 OP_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SPAN_NAME = re.compile(r"[A-Za-z0-9_./@$-]+")
-KEYWORDS = frozenset(["fn", "def", "let", "if", "else", "free_var", "True", "False", "ref", "ref_read", "ref_write"])
+KEYWORDS = frozenset(
+    ["fn", "def", "let", "if", "else", "free_var", "True", "False", "ref", "ref_read", "ref_write", "match"]
+)
 # dtype -> what follows a literal of that dtype; the dtypes that have literals at all
 LITERAL_SUFFIX = {
     "int32": "", "int8": "i8", "int16": "i16", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
@@ -49,36 +50,6 @@ def key_text(name: str) -> str:
 def op_text(name: str) -> str:
     """The name of an operator; quoted where it could be read as something else."""
     return name if OP_NAME.fullmatch(name) and name not in KEYWORDS and name != "meta" else quoted(name)
-
-
-def dim_text(dim: int | Any) -> str:
-    """A dimension: a number, ``?`` or ``?N`` for the named one."""
-    if not isinstance(dim, Any):
-        return str(dim)
-    return "?" + (dim.name if not dim.name or SIMPLE.fullmatch(dim.name) else quoted(dim.name, in_comment=True))
-
-
-def _tuple_text(ty: TupleType) -> str:
-    return f"({', '.join(map(type_text, ty.fields))}{',' if len(ty.fields) == 1 else ''})"
-
-
-def _tensor_text(ty: TensorType) -> str:
-    return f"Tensor[({', '.join(map(dim_text, ty.shape))}), {ty.dtype}]" if ty.shape else ty.dtype
-
-
-# type class -> its text
-_TYPE_TEXT: dict[type, Callable[..., str]] = {
-    TensorType: _tensor_text,
-    TupleType: _tuple_text,
-    FuncType: lambda ty: f"fn ({', '.join(map(type_text, ty.arg_types))}) -> {type_text(ty.ret_type)}",
-    RefType: lambda ty: f"ref({type_text(ty.value)})",
-}
-
-
-def type_text(ty: Type) -> str:
-    """A type as Relay prints it: ``Tensor[(1, ?N), float32]``, ``int64``, ``(A, B)``, ``fn (A) -> B``, ``ref(A)``."""
-    write = _TYPE_TEXT.get(type(ty))
-    return write(ty) if write is not None else repr(ty)
 
 
 def number_text(value: float) -> str:

@@ -10,7 +10,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.registry import get_global_func
 from byoc.relay.expr import Function
-from byoc.relay.text import astext, parse
+from byoc.relay.text import astext, parse, parse_untyped
 
 
 def attrs_classes() -> dict[str, type[Attrs]]:
@@ -43,17 +43,18 @@ def save_json(node: IRModule | Function) -> str:
     if not isinstance(node, (IRModule, Function)):
         raise UserError(f"save_json takes a module or a function, got {type(node).__name__}")
     mod = node if isinstance(node, IRModule) else IRModule.from_expr(node)
-    return json.dumps({"kind": type(node).__name__, "text": astext(mod, True)}, indent=1)
+    typed = all(func.checked_type_ is not None for func in mod.functions.values())
+    return json.dumps({"kind": type(node).__name__, "typed": typed, "text": astext(mod, True)}, indent=1)
 
 
 def load_json(json_str: str) -> IRModule | RelayExpr:
     """What :func:`save_json` wrote. Raises ParseError for another text. Source: ``tvm.ir.load_json``."""
     try:
         data = json.loads(json_str)
-        kind, text = data["kind"], data["text"]
+        kind, typed, text = data["kind"], data["typed"], data["text"]
     except (ValueError, KeyError, TypeError) as error:
         raise ParseError(f"this is not what tvm.ir.save_json of byoc writes ({error})") from error
-    mod = parse(text)
+    mod = parse(text) if typed else parse_untyped(text)
     return mod if kind == "IRModule" else mod["main"]
 
 
