@@ -18,6 +18,7 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.registry import register_func
 from byoc.ir.types import Type
 from byoc.relay.expr import (
     Call,
@@ -194,6 +195,7 @@ def _difference(lhs: object, rhs: object, map_free_vars: bool) -> str | None:
     return None
 
 
+@register_func("relay.ir.structural_equal")
 def structural_equal(lhs: object, rhs: object, map_free_vars: bool = False) -> bool:
     """True when two expressions, modules, types, attributes or arrays are the same structure.
 
