@@ -103,7 +103,11 @@ class Attrs:
 
 
 class DictAttrs(Mapping[str, object]):
-    """The attributes of a function: an immutable mapping from names to values (``Composite``, ``Compiler``, …)."""
+    """The attributes of a function: an immutable mapping from names to values (``Composite``, ``Compiler``, …).
+
+    An attribute that is not there reads as None, so that ``func.attrs["Compiler"] == "acme"`` can be asked of every
+    function; ``in`` says whether it is there.
+    """
 
     __slots__ = ("_items",)
 
@@ -111,7 +115,14 @@ class DictAttrs(Mapping[str, object]):
         self._items = dict(items or {})
 
     def __getitem__(self, key: str) -> object:
-        return self._items[key]
+        return self._items.get(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def get(self, key: str, default: object = None) -> object:
+        """The attribute *key*, or *default* where it is not there."""
+        return self._items.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
