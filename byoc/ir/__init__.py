@@ -3,6 +3,7 @@
 Structural equality and hash speak of expressions and stand in ``byoc.relay.structural``.
 """
 
+from byoc.ir.affine_type import AffineType, TensorAffineType, TupleAffineType
 from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
@@ -23,9 +24,10 @@ from byoc.ir.transform import (
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 
 __all__ = [
-    "Any", "Attrs", "BaseFunc", "Cost", "DictAttrs", "FuncType", "GlobalVar", "IRModule", "ModulePass", "Op",
+    "AffineType", "Any", "Attrs", "BaseFunc", "Cost", "DictAttrs", "FuncType", "GlobalVar", "IRModule", "ModulePass", "Op",
     "OpPattern", "Pass", "PassContext", "PassInfo", "PassInstrument", "PassTimingInstrument", "RefType", "Registry",
-    "RelayExpr", "Sample", "SequentialSpan", "Sequential", "SourceName", "Span", "TensorType", "TupleType", "Type",
+    "RelayExpr", "Sample", "SequentialSpan", "Sequential", "SourceName", "Span", "TensorAffineType", "TensorType",
+    "TupleAffineType", "TupleType", "Type",
     "get_global_func", "get_op", "merge_spans", "module_pass", "register_config_option", "register_func",
     "register_op", "register_op_attr", "span_names",
 ]

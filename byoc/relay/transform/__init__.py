@@ -1,5 +1,6 @@
 """Passes over modules, under the names that Relay's users know. Source: ``relay.transform``."""
 
+from byoc.ir.registry import register_func
 from byoc.ir.transform import (
     ModulePass,
     Pass,
@@ -28,6 +29,7 @@ from byoc.relay.transform.convert_layout import ConvertLayout
 from byoc.relay.transform.dead_code import DeadCodeElimination
 from byoc.relay.transform.div_to_mul import DivToMul
 from byoc.relay.transform.eta_expand import EtaExpand
+from byoc.relay.transform.fake_quantization_to_integer import FakeQuantizationToInteger
 from byoc.relay.transform.fast_math import FastMath
 from byoc.relay.transform.flatten_atrous_conv import FlattenAtrousConv
 from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant, FoldConstantExpr
@@ -52,7 +54,8 @@ from byoc.relay.transform.to_graph_normal_form import ToGraphNormalForm
 
 __all__ = [
     "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CompositeRecord", "DeadCodeElimination", "DefuseOps",
-    "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck", "FoldConstant", "FoldConstantExpr", "FoldScaleAxis",
+    "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck",
+    "FakeQuantizationToInteger", "FoldConstant", "FoldConstantExpr", "FoldScaleAxis",
     "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "InlineCalls", "InlineCompilerFunctionsBoundTo",
     "MarkCompilerFunctionsAsExtern", "MergeCompilerRegions", "MergeComposite", "ModulePass",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
@@ -68,3 +71,6 @@ __all__ = [
     # passes over the functional language
     "EtaExpand", "Inline", "LambdaLift", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
 ]
+
+for _name in __all__:  # what a pass requires is found by its name, as in Relay
+    register_func(f"relay._transform.{_name}", globals()[_name], override=True)
