@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 
-from byoc.compat.tvm.below import Missing, NotHereError
+from byoc.compat.tvm.below import Missing
 from byoc.ir.dims import Any, IntImm
 from byoc.ir.layout import BijectiveLayout, Layout, bijective_layout, layout
 from byoc.ir.op import Op
@@ -55,7 +55,8 @@ _PLAIN: dict[type, type] = {FloatImm: float}
 class Var(Any):
     """A size with a name: one size wherever the name occurs. Source: ``tvm.tir.Var``.
 
-    Sizes are not computed with when compiling: arithmetic raises NotHereError.
+    Sizes are not computed with when compiling: what arithmetic gives is a size of which nothing is known, as the type
+    relations of operators give it.
     """
 
     __slots__ = ("dtype", "span")
@@ -64,13 +65,11 @@ class Var(Any):
         super().__init__(str(name))
         self.dtype, self.span = str(dtype), span
 
-    def _refuse(self, other: object = None) -> object:
-        raise NotHereError(
-            f"byoc does not compute with the size {self.name!r} when compiling: give the result a name of its own"
-        )
+    def _unknown(self, other: object = None) -> Any:
+        return Any()
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __truediv__ = __mod__ = _refuse
-    __neg__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _unknown
+    __floordiv__ = __rfloordiv__ = __truediv__ = __mod__ = __rmod__ = __neg__ = _unknown
 
 
 class SizeVar(Var):
@@ -86,6 +85,16 @@ def const(value: float | bool, dtype: str | None = None, span: object | None = N
     return FloatImm(dtype, float(value)) if "float" in dtype else IntImm(dtype, int(value))
 
 
+def indexdiv(a: Any | int, b: Any | int, span: object | None = None) -> Any | int:
+    """The quotient of two sizes, rounded down. Source: ``tvm.tir.indexdiv``."""
+    return Any() if isinstance(a, Any) or isinstance(b, Any) else a // b
+
+
+def indexmod(a: Any | int, b: Any | int, span: object | None = None) -> Any | int:
+    """The remainder of two sizes. Source: ``tvm.tir.indexmod``."""
+    return Any() if isinstance(a, Any) or isinstance(b, Any) else a % b
+
+
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
@@ -96,5 +105,5 @@ def __getattr__(name: str) -> object:
 
 __all__ = [
     "Any", "BijectiveLayout", "FloatImm", "IntImm", "Layout", "Op", "SizeVar", "StringImm", "Var", "bijective_layout",
-    "const", "layout",
+    "const", "indexdiv", "indexmod", "layout",
 ]
