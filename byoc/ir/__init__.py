@@ -24,10 +24,9 @@ from byoc.ir.transform import (
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 
 __all__ = [
-    "AffineType", "Any", "Attrs", "BaseFunc", "Cost", "DictAttrs", "FuncType", "GlobalVar", "IRModule", "ModulePass", "Op",
-    "OpPattern", "Pass", "PassContext", "PassInfo", "PassInstrument", "PassTimingInstrument", "RefType", "Registry",
-    "RelayExpr", "Sample", "SequentialSpan", "Sequential", "SourceName", "Span", "TensorAffineType", "TensorType",
-    "TupleAffineType", "TupleType", "Type",
-    "get_global_func", "get_op", "merge_spans", "module_pass", "register_config_option", "register_func",
-    "register_op", "register_op_attr", "span_names",
+    "AffineType", "Any", "Attrs", "BaseFunc", "Cost", "DictAttrs", "FuncType", "GlobalVar", "IRModule", "ModulePass",
+    "Op", "OpPattern", "Pass", "PassContext", "PassInfo", "PassInstrument", "PassTimingInstrument", "RefType",
+    "Registry", "RelayExpr", "Sample", "SequentialSpan", "Sequential", "SourceName", "Span", "TensorAffineType",
+    "TensorType", "TupleAffineType", "TupleType", "Type", "get_global_func", "get_op", "merge_spans", "module_pass",
+    "register_config_option", "register_func", "register_op", "register_op_attr", "span_names",
 ]
