@@ -16,7 +16,7 @@ ROOTS = {"tvm.relay": "byoc.relay", "tvm.ir": "byoc.ir", "tvm.runtime": "byoc.ru
 ALIASES = {
     "tvm": f"{THIN}.root",
     "tvm.transform": "byoc.ir.transform",
-    "tvm.instrument": f"{THIN}.ir.instrument",
+    "tvm.instrument": "byoc.ir.instrument",
     "tvm.ir.attrs": "byoc.ir.attrs",
     "tvm.ir.base": "byoc.ir",
     "tvm.ir.function": "byoc.ir.expr",
@@ -109,7 +109,7 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "save_json": f"{THIN}.ir:save_json",
         "container": f"{THIN}.ir.container:",
         "supply": f"{THIN}.ir.supply:",
-        "instrument": f"{THIN}.ir.instrument:",
+        "instrument": "byoc.ir.instrument:",
     },
     "byoc.ir.transform": {"function_pass": "byoc.relay.transform:function_pass"},
     "byoc.ir.types": {"scalar_type": "byoc.relay:scalar_type", "TypeRelation": "byoc.ir.op:TypeRelation"},

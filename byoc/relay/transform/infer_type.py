@@ -6,9 +6,13 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.ir.transform import ModulePass, Pass, PassContext, PassInfo, class_pass
+from byoc.ir.registry import register_func
+from byoc.ir.transform import ModulePass, Pass, PassContext, PassInfo, pass_maker
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
+from byoc.relay.structural import structural_hash
+
+register_func("relay.ir.structural_hash", structural_hash)
 
 FunctionTransform = Callable[[Function, IRModule, PassContext], Function]
 
@@ -40,24 +44,18 @@ class FunctionPass(Pass):
                         f"the function pass {self.info.name} must return a Function, got {type(new).__name__}"
                     )
                 result[var] = new
-        return infer_module(result)
+        return InferType()(result)
 
 
 def function_pass(
-    pass_func: FunctionTransform | type | None = None,
-    opt_level: int = 0,
+    pass_func: object = None,
+    opt_level: int | None = None,
     name: str | None = None,
-    required: Sequence[str] = (),
-) -> FunctionPass | type[Pass] | Callable[..., FunctionPass | type[Pass]]:
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> object:
     """Make a pass from ``f(func, mod, ctx) -> func``, or a class of passes from a class with ``transform_function``.
 
     As a call or as a decorator. Source: ``relay.transform.function_pass``.
     """
-
-    def make(function: FunctionTransform | type) -> FunctionPass | type[Pass]:
-        info = PassInfo(name or function.__name__, opt_level, tuple(required))
-        if isinstance(function, type):
-            return class_pass(function, FunctionPass, "transform_function", info)
-        return FunctionPass(function, info)
-
-    return make(pass_func) if pass_func is not None else make
+    return pass_maker(FunctionPass, "transform_function", pass_func, opt_level, name, required, traceable)
