@@ -108,6 +108,8 @@ def test_transposes_in_a_row_are_one():
 def test_constants_of_a_row_of_sums_are_added():
     body = relay.add(relay.add(X, relay.const(np.ones((4,), "float32"))), relay.const(2.0))
     func = simplified(body)
+    assert calls_of(func) == ["add", "add"] and isinstance(func.body.args[1].args[0], relay.Constant)
+    func = transform.FoldConstant()(relay.IRModule({"main": func}))["main"]
     assert calls_of(func) == ["add"] and func.body.args[1].data.numpy().tolist() == [3, 3, 3, 3]
 
 

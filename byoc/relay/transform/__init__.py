@@ -14,6 +14,7 @@ from byoc.ir.transform import (
 )
 from byoc.relay.transform.alter_op_layout import AlterOpLayout
 from byoc.relay.transform.annotate_target import AnnotateTarget
+from byoc.relay.transform.canonicalize_cast import CanonicalizeCast
 from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
 from byoc.relay.transform.collage_partition import CapturePostDfsIndexInSpans, CollagePartition
 from byoc.relay.transform.combine_parallel_batch_matmul import CombineParallelBatchMatmul
@@ -33,6 +34,7 @@ from byoc.relay.transform.fake_quantization_to_integer import FakeQuantizationTo
 from byoc.relay.transform.fast_math import FastMath
 from byoc.relay.transform.flatten_atrous_conv import FlattenAtrousConv
 from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant, FoldConstantExpr
+from byoc.relay.transform.fold_explicit_padding import FoldExplicitPadding
 from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from byoc.relay.transform.fuse_ops import DefuseOps, FuseOps, fuse_function
 from byoc.relay.transform.infer_type import FunctionPass, InferType, function_pass
@@ -45,7 +47,7 @@ from byoc.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from byoc.relay.transform.merge_composite import CompositeRecord, FailedCheck, MergeComposite
 from byoc.relay.transform.partition_graph import PartitionGraph
 from byoc.relay.transform.remove_unused_functions import RemoveUnusedFunctions
-from byoc.relay.transform.simplify_expr import SimplifyExpr
+from byoc.relay.transform.simplify_expr import SimplifyExpr, SimplifyExprPostAlterOp
 from byoc.relay.transform.simplify_inference import SimplifyInference
 from byoc.relay.transform.specialize_shapes import SpecializeShapes
 from byoc.relay.transform.to_a_normal_form import ToANormalForm, ToANormalFormExpr
@@ -62,12 +64,12 @@ __all__ = [
     "PassInstrument", "PassTimingInstrument", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
     "SimplifyInference", "SpecializeShapes", "ToGraphNormalForm", "function_pass", "fuse_function", "module_pass",
     "register_config_option",
-    # collage
+    # several devices and compilers
     "CapturePostDfsIndexInSpans", "CollagePartition",
     # rewriting passes over operators
     "AlterOpLayout", "ConvertLayout", "LayoutConfig", "Legalize",
     "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "DivToMul", "FastMath",
-    "FlattenAtrousConv",
+    "CanonicalizeCast", "FlattenAtrousConv", "FoldExplicitPadding", "SimplifyExprPostAlterOp",
     # passes over the functional language
     "EtaExpand", "Inline", "LambdaLift", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
 ]

@@ -2,8 +2,8 @@
 
 Asked are ``{"nn.conv2d": ["NCHW", "OIHW"]}``: for each operator one layout an input, ``default`` leaving the choice of
 the others to the first. The hook ``FTVMConvertOpLayout`` of an operator, ``f(attrs, inputs, tinfos, desired_layouts)``,
-is asked before the rules of ``convert_layout_rules``. As in Relay, where CanonicalizeOps is required, biases become
-additions. Source: ``relay.transform.ConvertLayout``.
+is asked before the rules of ``convert_layout_rules``. Requires CanonicalizeOps, as in Relay: in a Sequential, biases
+become additions before it. Source: ``relay.transform.ConvertLayout``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
-from byoc.relay.transform.canonicalize_ops import canonicalize
 from byoc.relay.transform.convert_layout_rules import CONVERT_RULES
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.transform.layout_rewrite import LayoutRewriter, Replace
@@ -52,7 +51,6 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> FunctionPass:
     wanted = {str(name): [str(x) for x in layouts] for name, layouts in desired_layouts.items()}
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        typed = infer_function(canonicalize(infer_function(func, mod), mod), mod)  # type: ignore[arg-type]
-        return LayoutRewriter(_by_desire(wanted), mod).run(typed)  # type: ignore[return-value]
+        return LayoutRewriter(_by_desire(wanted), mod).run(infer_function(func, mod))  # type: ignore[return-value]
 
     return FunctionPass(run, PassInfo("ConvertLayout", 3, ("InferType", "CanonicalizeOps")))

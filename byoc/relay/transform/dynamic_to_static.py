@@ -42,6 +42,7 @@ STATIC_FORMS: dict[str, StaticForm] = {
     "dyn.one_hot": StaticForm("one_hot", {3: "depth"}, frozenset({"depth"})),
     "dyn.nn.pad": StaticForm("nn.pad", {1: "pad_width"}),
     "dyn.nn.upsampling": StaticForm("nn.upsampling", {1: "scale_h", 2: "scale_w"}, frozenset({"scale_h", "scale_w"})),
+    "dyn.sparse_to_dense": StaticForm("sparse_to_dense", {3: "output_shape"}),
     "dyn.image.resize2d": StaticForm("image.resize2d", {1: "size", 2: "roi"}),
 }
 
