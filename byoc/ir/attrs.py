@@ -13,12 +13,17 @@ from dataclasses import MISSING, Field, dataclass, fields
 from byoc.errors import RegistryError, UserError
 from byoc.ir.dims import dimension
 
-AttrValue = bool | int | float | str | None | tuple["AttrValue", ...]
+
+class AttrObject:
+    """The root of other immutable, hashable objects that may be values of attributes, such as virtual devices."""
+
+
+AttrValue = bool | int | float | str | AttrObject | None | tuple["AttrValue", ...]
 
 
 def freeze(value: object) -> AttrValue:
-    """*value* with lists as tuples, their ints as IntImm, and numpy scalars as Python's. Raises UserError for anything else."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+    """*value* with lists as tuples, their ints as IntImm, numpy scalars as Python's. Raises UserError for others."""
+    if value is None or isinstance(value, (bool, int, float, str, AttrObject)):
         return value
     if isinstance(value, (list, tuple)):
         return tuple([dimension(v) if type(v) is int else freeze(v) for v in value])  # type: ignore[misc]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from byoc.errors import UserError
+from byoc.ir.attrs import AttrObject
 from byoc.ir.target import Target
 from byoc.runtime.device import Device
 
@@ -16,7 +17,7 @@ INVALID_DEVICE_TYPE = -1
 
 
 @dataclass(frozen=True, init=False)
-class VirtualDevice:
+class VirtualDevice(AttrObject):
     """*device* (None leaves it open), *target* and *memory_scope*.
 
     Raises UserError where the target is for other devices.
@@ -80,6 +81,10 @@ class VirtualDevice:
 
     def joined(self, other: VirtualDevice) -> VirtualDevice | None:
         """What either says, or None where they contradict each other. Source: ``VirtualDevice::Join``."""
+        if other is self or other is UNCONSTRAINED:
+            return self
+        if self is UNCONSTRAINED:
+            return other
         for mine, theirs, open_value in zip(_parts(self), _parts(other), _parts(UNCONSTRAINED), strict=True):
             if open_value not in (mine, theirs) and mine != theirs:
                 return None
@@ -90,6 +95,8 @@ class VirtualDevice:
 
         Source: ``VirtualDevice::Default``.
         """
+        if self is UNCONSTRAINED or self is default:
+            return default
         device_type, device_id, target = self.device_type_int, self.virtual_device_id, self.target
         if device_type == INVALID_DEVICE_TYPE:
             device_type = default.device_type_int

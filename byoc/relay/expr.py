@@ -16,10 +16,12 @@ from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
 from byoc.ir.types import FuncType, IncompleteType, TensorType, Type, contains_type
+from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.operator_overloads import ExprWithOp
 from byoc.runtime.ndarray import NDArray
 
 Expr = RelayExpr
+VIRTUAL_DEVICE = "virtual_device"
 
 
 def check_expr(value: object, what: str) -> RelayExpr:
@@ -68,11 +70,12 @@ class VarId:
 class Var(ExprWithOp):
     """A local variable: a parameter of a function or a name bound by ``let``. Identity makes it, not its name."""
 
-    __slots__ = ("_annotation", "name_hint")
+    __slots__ = ("_annotation", "name_hint", "virtual_device_")
 
     def __init__(self, name_hint: str, type_annotation: Type | None = None, span: AnySpan | None = None):
         super().__init__(span)
         self.name_hint = str(name_hint)
+        self.virtual_device_ = UNCONSTRAINED  # where its value is, after PlanDevices
         self._annotation = type_annotation
         if type_annotation is not None and is_complete(type_annotation):
             self._checked_type = type_annotation
@@ -179,6 +182,13 @@ class Function(BaseFunc):
         if self.declared_ret_type is None and isinstance(self._checked_type, FuncType):
             return self._checked_type.ret_type
         return self.declared_ret_type
+
+    @property
+    def virtual_device_(self) -> VirtualDevice:
+        """Where the result is, after PlanDevices: the attribute ``virtual_device``."""
+        device = self.attrs.get(VIRTUAL_DEVICE, UNCONSTRAINED)
+        assert isinstance(device, VirtualDevice)
+        return device
 
     def with_attr(self, key_or_attrs: str | Mapping[str, object], value: object = None) -> Function:
         """A copy with one attribute, or a mapping of attributes, set. Source: ``BaseFunc.with_attr``."""

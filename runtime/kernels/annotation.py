@@ -24,3 +24,17 @@ def checkpoint(*data: np.ndarray | list[np.ndarray]) -> np.ndarray | tuple[np.nd
     """The tensor or the tensors of the tuple themselves."""
     flat = [array for item in data for array in (item if isinstance(item, (list, tuple)) else [item])]
     return flat[0] if len(flat) == 1 else tuple(flat)
+
+
+@kernel("on_device")
+def on_device(
+    data: np.ndarray, *, virtual_device: str = "", constrain_result: bool = False, constrain_body: bool = True
+) -> np.ndarray:
+    """*data* itself: the numpy kernels are on one device."""
+    return data
+
+
+@kernel("device_copy")
+def device_copy(data: np.ndarray, *, src_virtual_device: str = "", dst_virtual_device: str = "") -> np.ndarray:
+    """*data* itself: the numpy kernels are on one device."""
+    return data

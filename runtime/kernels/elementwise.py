@@ -28,7 +28,7 @@ SAME_DTYPE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": _sigmoid, "erf": erf,
     "floor": _rounding(np.floor), "ceil": _rounding(np.ceil), "round": _rounding(np.rint),
     "trunc": _rounding(np.trunc), "abs": np.abs, "sign": np.sign, "negative": np.negative, "copy": np.array,
-    "device_copy": np.array, "logical_not": np.logical_not, "bitwise_not": np.bitwise_not,
+    "logical_not": np.logical_not, "bitwise_not": np.bitwise_not,
 }
 PREDICATES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,

@@ -16,6 +16,7 @@ from byoc.ir.op import Op, Sample, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
+from byoc.relay.op.device_placement import function_on_device, on_device
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 
@@ -100,3 +101,9 @@ def strip_annotations(expr: RelayExpr) -> RelayExpr:
     while type(expr) is Call and (expr.op is BEGIN or expr.op is END):
         expr = expr.args[0]
     return expr
+
+
+__all__ = [
+    "BEGIN", "END", "CompilerAttrs", "checkpoint", "compiler_begin", "compiler_end", "compiler_of",
+    "function_on_device", "is_begin", "is_end", "on_device", "stop_fusion", "strip_annotations",
+]

@@ -13,7 +13,6 @@ import numpy as np
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType, Type, dtype_bytes
 from byoc.relay.expr import Call
@@ -47,14 +46,6 @@ class ClipAttrs(Attrs):
 
     a_min: float = float("-inf")
     a_max: float = float("inf")
-
-
-@dataclass(frozen=True)
-class DeviceCopyAttrs(Attrs):
-    """Attributes of ``device_copy``: where the tensor is and where it goes, by name."""
-
-    src_virtual_device: str = ""
-    dst_virtual_device: str = ""
 
 
 def each_element(function: Scalar, name: str) -> TensorCompute:
@@ -259,14 +250,3 @@ register_op(
 def clip(a: Operand, a_min: float, a_max: float) -> Call:
     """*a* moved into [a_min, a_max]. Source: ``relay.clip``."""
     return make_call("clip", [as_expr(a)], ClipAttrs(float(a_min), float(a_max)))
-
-
-register_op(
-    "device_copy", inputs=("data",), attrs=DeviceCopyAttrs, rel=identity, doc="The tensor copied to another device.",
-    compute=each_element(lambda x: x, "device_copy"), samples=(Sample([(2, 3)]),),
-)
-
-
-def device_copy(data: RelayExpr, src_device: object, dst_device: object) -> Call:
-    """*data* copied from one device to another. Source: ``relay.device_copy``."""
-    return make_call("device_copy", [data], DeviceCopyAttrs(str(src_device), str(dst_device)))
