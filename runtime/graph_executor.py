@@ -121,6 +121,15 @@ class GraphExecutor:
             raise UserError("there is no output yet: call run first")
         return NDArray(self._buffers[self.graph.heads[index]])
 
+    @property
+    def input_values(self) -> Mapping[str, np.ndarray]:
+        """The inputs that are set, by name."""
+        return self._values
+
+    def value_of(self, entry: Entry) -> np.ndarray | None:
+        """What stands in the place of *entry* after a run, or None; another entry may have taken the place since."""
+        return self._buffers.get(entry)
+
     def get_num_outputs(self) -> int:
         """How many outputs the graph has."""
         return len(self.graph.heads)

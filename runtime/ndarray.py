@@ -6,6 +6,7 @@ needs the ``ml_dtypes`` package, which registers that dtype with numpy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -80,11 +81,38 @@ class NDArray:
         np.copyto(self._data, array)
         return self
 
-    def copyto(self, target: NDArray | Device) -> NDArray:
-        """A copy on a device, or into another array, which is returned."""
+    def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
+        """A copy on a device, or into another array, which is returned. Source: ``NDArray.copyto``."""
         if isinstance(target, Device):
             return NDArray(self._data.copy(), target)
         return target.copyfrom(self._data)
+
+    def same_as(self, other: object) -> bool:
+        """Whether *other* is this very array. Source: ``NDArray.same_as``."""
+        return self is other
+
+    def __setitem__(self, key: object, value: object) -> None:
+        """``array[:] = value``: overwrite the data with an array, or with one number. Raises UserError for a part."""
+        whole = (slice(None),) * max(self.ndim, 1)
+        if key is not Ellipsis and key != slice(None) and key != whole:
+            raise UserError("a part of an array cannot be set, only the whole: array[:] = value")
+        if isinstance(value, (bool, int, float, np.generic)):
+            self._data[...] = value
+        else:
+            self.copyfrom(np.asarray(from_any(value), self._data.dtype))
+
+    def to_dlpack(self) -> object:
+        """The array as a DLPack capsule over the same memory. Source: ``NDArray.to_dlpack``."""
+        return self._data.__dlpack__()
+
+    def _create_view(self, shape: Sequence[int], dtype: str | None = None, relative_byte_offset: int = 0) -> NDArray:
+        """The same memory in another shape, of *dtype*. Raises UserError where it does not fit."""
+        wanted = numpy_dtype(dtype or self.dtype)
+        size = math.prod(shape) * wanted.itemsize
+        if relative_byte_offset + size > self.nbytes or not self._data.flags.c_contiguous:
+            raise UserError(f"{wanted}{list(shape)} is no view of {self.dtype}{list(self.shape)}")
+        flat = self._data.reshape(-1).view(np.uint8)[relative_byte_offset : relative_byte_offset + size]
+        return NDArray(flat.view(wanted).reshape(tuple(shape)), self.device)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._data, dtype=dtype, copy=copy if copy is not None else None)
@@ -121,11 +149,36 @@ def from_any(value: object) -> np.ndarray:
     return np.asarray(value)
 
 
-def array(value: object, device: Device | None = None) -> NDArray:
+class _Capsule:
+    """A DLPack capsule as numpy takes it: by an object that gives it, once."""
+
+    def __init__(self, capsule: object):
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def from_dlpack(dltensor: object) -> NDArray:
+    """An array over the memory of a DLPack capsule, or of an object that gives one. Source: ``tvm.nd.from_dlpack``."""
+    return NDArray(np.from_dlpack(dltensor if hasattr(dltensor, "__dlpack__") else _Capsule(dltensor)))
+
+
+def numpyasarray(np_data: np.ndarray) -> NDArray:
+    """An array over the memory of a numpy array. Source: ``tvm.nd.numpyasarray``."""
+    return NDArray(np_data)
+
+
+def array(value: object, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
     """An NDArray that owns a copy of *value*. Source: ``tvm.nd.array``."""
     return NDArray(np.array(from_any(value)), device)
 
 
-def empty(shape: Sequence[int], dtype: str = "float32", device: Device | None = None) -> NDArray:
+def empty(
+    shape: Sequence[int], dtype: str = "float32", device: Device | None = None, mem_scope: str | None = None
+) -> NDArray:
     """An NDArray with unset elements. Source: ``tvm.nd.empty``."""
-    return NDArray(np.empty(tuple(shape), numpy_dtype(dtype)), device)
+    return NDArray(np.empty(tuple(int(d) for d in shape), numpy_dtype(str(dtype))), device)

@@ -8,9 +8,10 @@ import numpy as np
 
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
 from byoc.relay.expr import Constant, Function, Var
 from byoc.relay.traverse import binders, post_order, substitute
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.ndarray import NDArray, from_any
 
 Value = RelayExpr | NDArray | np.ndarray | np.generic | int | float | bool
 
@@ -52,3 +53,28 @@ def _check_not_bound_inside(body: RelayExpr, values: Mapping[RelayExpr, RelayExp
         for variable in binders(node):
             if variable in values:
                 raise UserError(f"bind: %{variable.name_hint} is bound inside the expression; only free ones can be")
+
+
+def bind_params_by_name(func: Function, params: Mapping[str, object]) -> Function:
+    """*func* with the parameters that *params* names bound to constants; names that it lacks are passed over.
+
+    Raises UserError where two parameters share a name of *params*. Source: ``relay.build_module.bind_params_by_name``.
+    """
+    by_name: dict[str, Var] = {}
+    for param in func.params:
+        if param.name_hint in params:
+            if param.name_hint in by_name:
+                raise UserError(f"two parameters are called {param.name_hint!r}: rename one to bind it by name")
+            by_name[param.name_hint] = param
+    values = {var: NDArray(from_any(params[name])) for name, var in by_name.items()}
+    return bind(func, values) if values else func  # type: ignore[return-value]
+
+
+def module_with_params(mod: IRModule | RelayExpr, params: Mapping[str, object] | None = None) -> IRModule:
+    """*mod*, or a module whose main is that expression, with *params* bound in main. Raises UserError for neither."""
+    if not isinstance(mod, (IRModule, RelayExpr)):
+        raise UserError(f"a module or a function is compiled, got {type(mod).__name__}")
+    made = IRModule.from_expr(mod) if isinstance(mod, RelayExpr) else mod.shallow_copy()
+    if params:
+        made["main"] = bind_params_by_name(made["main"], params)  # type: ignore[arg-type]
+    return made

@@ -263,7 +263,7 @@ def test_an_expression_is_evaluated_to_its_value(tvm):
 
     value = relay.create_executor("debug").evaluate(relay.add(relay.const(1.0), relay.const(2.0)))
     assert float(value.numpy()) == 3
-    with pytest.raises(tvm.TVMError, match="unknown kind of executor"):
+    with pytest.raises(tvm.TVMError, match="unknown execution strategy"):
         relay.create_executor("nonsense")
 
 
@@ -321,7 +321,7 @@ def test_executors_and_runtimes_have_names_and_options(tvm):
     aot = Executor("aot", {"interface-api": "c", "unpacked-api": True})
     assert aot["interface-api"] == "c" and "unpacked-api" in aot and aot != Executor("aot")
     assert Runtime.list_registered() == ["cpp", "crt"]
-    assert Executor.list_registered_options("graph") == {"link-params": "bool"}
+    assert Executor.list_registered_options("graph") == {"link-params": "runtime.BoxBool"}
     for make in (lambda: Executor("nonsense"), lambda: Runtime("cpp", {"nonsense": 1})):
         with pytest.raises(tvm.TVMError, match="nonsense"):
             make()

@@ -7,6 +7,7 @@ import pytest
 
 from byoc import runtime
 from byoc.runtime.errors import DeviceError, UserError
+from byoc.runtime.ndarray import from_dlpack
 
 
 def test_numpy_is_wrapped_without_a_copy():
@@ -68,3 +69,28 @@ def test_an_unknown_dtype_and_an_unknown_device_are_refused():
 def test_devices_compare_by_kind_and_number():
     assert runtime.device("opencl", 1) == runtime.Device("opencl", 1) != runtime.device("opencl")
     assert (runtime.cpu().device_type, str(runtime.cpu())) == (1, "cpu(0)")
+
+
+def test_a_capsule_goes_there_and_back_over_the_same_memory():
+    array = runtime.array(np.arange(4, dtype="float32"))
+    again = from_dlpack(array.to_dlpack())
+    assert np.shares_memory(again.numpy(), array.numpy()) and from_dlpack(array).numpy()[3] == 3
+    assert array.same_as(array) and not array.same_as(again)
+
+
+def test_the_whole_of_an_array_is_set_by_a_slice():
+    array = runtime.empty((2, 2), "int32")
+    array[:] = np.array([[1, 2], [3, 4]])
+    assert array.numpy().tolist() == [[1, 2], [3, 4]] and array.dtype == "int32"
+    array[:] = 7
+    assert array.numpy().sum() == 28
+    with pytest.raises(UserError, match="a part of an array cannot be set"):
+        array[0] = 1
+
+
+def test_a_view_has_another_shape_and_the_same_memory():
+    array = runtime.array(np.arange(6, dtype="int32"))
+    view = array._create_view((2, 2), relative_byte_offset=8)
+    assert view.numpy().tolist() == [[2, 3], [4, 5]] and np.shares_memory(view.numpy(), array.numpy())
+    with pytest.raises(UserError, match="is no view of"):
+        array._create_view((7,))

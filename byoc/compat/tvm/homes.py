@@ -42,7 +42,6 @@ ALIASES = {
     "tvm.relay.collage.collage": "byoc.relay.collage",
     "tvm.testing.plugin": f"{THIN}.testing_plugin",
     "tvm.testing.utils": f"{THIN}.testing",
-    "tvm.runtime.vm": f"{THIN}.runtime.vm",
     "tvm.script.ir_builder": f"{THIN}.script",
     "tvm.script.ir_builder.tir": f"{THIN}.script.tir",
     "tvm.script.ir_builder.tir.ir": f"{THIN}.script.tir",
@@ -72,12 +71,11 @@ ALIASES = {
     "tvm.relay.analysis.analysis": "byoc.relay.analysis",
     "tvm.relay.param_dict": "byoc.runtime.params",
     "tvm.relay.backend.utils": f"{THIN}.relay.backend.name_transforms",
-    "tvm.relay.backend.interpreter": f"{THIN}.relay.executors",
     "tvm.relay.backend.vm": f"{THIN}.relay.vm",
     "tvm.relay.backend.executor": f"{THIN}.relay.backend",
     "tvm.relay.backend.runtime": f"{THIN}.relay.backend",
-    "tvm.relay.backend.executor_factory": f"{THIN}.relay.build_module",
-    "tvm.relay.backend.graph_executor_factory": f"{THIN}.relay.build_module",
+    "tvm.relay.backend.aot": f"{THIN}.relay.build_module",
+    "tvm.relay.backend.graph_executor_factory": f"{THIN}.relay.backend.executor_factory",
 }
 
 # what Relay had below the graph, or beside it: importing works, using raises (see byoc.compat.tvm.below)
@@ -114,8 +112,7 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
     "byoc.ir.transform": {"function_pass": "byoc.relay.transform:function_pass"},
     "byoc.ir.types": {"scalar_type": "byoc.relay:scalar_type", "TypeRelation": "byoc.ir.op:TypeRelation"},
     "byoc.runtime": {
-        **{name: f"byoc.runtime.{name}:" for name in ("container", "module", "ndarray", "params")},
-        "vm": f"{THIN}.runtime.vm:",
+        **{name: f"byoc.runtime.{name}:" for name in ("container", "module", "ndarray", "params", "vm")},
         "ADT": "byoc.runtime.container:ADT",
         "ShapeTuple": "byoc.runtime.container:ShapeTuple",
         "String": "byoc.runtime.container:String",
@@ -142,8 +139,8 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "build": f"{THIN}.relay.build_module:build",
         "build_config": f"{THIN}.relay.build_module:build_config",
         "build_module": f"{THIN}.relay.build_module:",
-        "create_executor": f"{THIN}.relay.executors:create_executor",
-        "GraphExecutor": f"{THIN}.relay.executors:GraphExecutor",
+        "create_executor": f"{THIN}.relay.build_module:create_executor",
+        "optimize": f"{THIN}.relay.build_module:optimize",
         "load_param_dict": "byoc.runtime.params:load_param_dict",
         "save_param_dict": "byoc.runtime.params:save_param_dict",
         "backend": f"{THIN}.relay.backend:",

@@ -1,9 +1,9 @@
 """From a function of the graph language to bytecode.
 
 Requires typed functions. Each expression is evaluated in the innermost scope that holds all its uses, in post-order:
-once for each activation, and within a branch only where that branch needs it. A nested function becomes a function of the
-program, with what it uses from outside as captured values. A call whose result is returned is followed by the return,
-which makes it a tail call. Source: ``src/relay/backend/vm/compiler.cc``; scopes as in ToBasicBlockNormalForm.
+once for each activation, and within a branch only where that branch needs it. A nested function becomes a function of
+the program, with what it uses from outside as captured values. A call whose result is returned is followed by the
+return, which makes it a tail call. Source: ``src/relay/backend/vm/compiler.cc``; scopes as in ToBasicBlockNormalForm.
 """
 
 from __future__ import annotations

@@ -6,109 +6,33 @@ Source: ``tvm.relay.build_module``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from byoc.codegen.backend import backend_names
-from byoc.compat.tvm.below import Missing
 from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
-from byoc.compat.tvm_modules.runtime import FACTORIES, LoadedLibrary
+from byoc.compat.tvm_modules.relay.backend.executor_factory import FACTORY_CLASSES, ExecutorFactoryModule
+from byoc.compat.tvm_modules.relay.backend.interpreter import Executor as Evaluator
+from byoc.compat.tvm_modules.relay.backend.interpreter import Interpreter
+from byoc.compat.tvm_modules.relay.vm import VMExecutor
+from byoc.compat.tvm_modules.runtime import LoadedLibrary
 from byoc.compat.tvm_modules.target import HOST_KINDS, Target
 from byoc.driver.compile import CompileOptions
 from byoc.driver.compile import build as build_library
-from byoc.driver.pipeline import optimize
+from byoc.driver.pipeline import optimize as optimize_module
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext
-from byoc.ir.types import Type, tensor_types
+from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.partition.plan import Plan
 from byoc.relay.analysis.module_types import infer_module, infer_type_local
-from byoc.relay.bind import bind
-from byoc.relay.expr import Function, Var
-from byoc.runtime.graph_executor import GraphExecutor
+from byoc.relay.bind import bind_params_by_name, module_with_params
+from byoc.relay.expr import Function
+from byoc.runtime.device import Device
 from byoc.runtime.library import Library
-from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.ndarray import NDArray
 
 TargetLike = str | Mapping[object, object] | Target
-
-
-def bind_params_by_name(func: Function, params: Mapping[str, object]) -> Function:
-    """*func* with the parameters that *params* names bound to constants; names that it lacks are passed over.
-
-    Raises UserError where two parameters share a name of *params*. Source: ``relay.build_module.bind_params_by_name``.
-    """
-    by_name: dict[str, Var] = {}
-    for param in func.params:
-        if param.name_hint in params:
-            if param.name_hint in by_name:
-                raise UserError(f"two parameters are called {param.name_hint!r}: rename one to bind it by name")
-            by_name[param.name_hint] = param
-    values = {var: NDArray(from_any(params[name])) for name, var in by_name.items()}
-    return bind(func, values) if values else func  # type: ignore[return-value]
-
-
-def with_params(mod: IRModule | Function, params: Mapping[str, object] | None) -> IRModule:
-    """*mod* as a module whose main has *params* bound."""
-    made = IRModule.from_expr(mod) if isinstance(mod, Function) else mod.shallow_copy()
-    if params:
-        made["main"] = bind_params_by_name(made["main"], params)  # type: ignore[arg-type]
-    return made
-
-
-class GraphFunctions:
-    """An executor as TVM's module: ``set_input``, ``run`` and ``get_output`` by name."""
-
-    def __init__(self, executor: GraphExecutor):
-        self.executor = executor
-
-    def __getitem__(self, name: str) -> object:
-        return getattr(self.executor, name)
-
-
-FACTORIES["default"] = lambda library: lambda *devices: GraphFunctions(library.executor())
-
-
-class ExecutorFactory(LoadedLibrary):
-    """What ``relay.build`` gives; it unpacks into graph, library and parameters. Source: ``executor_factory``."""
-
-    def __init__(self, library: Library, mod: IRModule, mod_name: str, executor: Executor, target: Target):
-        super().__init__(library)
-        self.ir_mod, self.libmod_name, self.executor, self.target = mod, mod_name, executor, target
-        self.params: dict[str, NDArray] = {}  # constants are in the library: none is left to set
-
-    @property
-    def graph_json(self) -> str:
-        return self.get_graph_json()
-
-    @property
-    def lib(self) -> LoadedLibrary:
-        return self.get_lib()
-
-    @property
-    def module(self) -> LoadedLibrary:
-        return self.get_lib()
-
-    def get_graph_json(self) -> str:
-        """The graph in the executor's JSON."""
-        return json.dumps(self.library.graph_json)
-
-    def get_executor_config(self) -> str:
-        """The graph in the executor's JSON."""
-        return self.get_graph_json()
-
-    def get_lib(self) -> LoadedLibrary:
-        """The library of the graph's functions."""
-        return LoadedLibrary(self.library)
-
-    def get_params(self) -> dict[str, NDArray]:
-        """The parameters that are left to set: none, for the library holds its constants."""
-        return self.params
-
-    def __getitem__(self, name: str) -> object:
-        return FACTORIES["default"](self.library) if name == self.libmod_name else super().__getitem__(name)
-
-    def __iter__(self) -> Iterator[object]:
-        return iter((self.get_graph_json(), self.get_lib(), self.get_params()))
 
 
 def build(
@@ -121,17 +45,26 @@ def build(
     constant_memory_pools: object = None,
     params: Mapping[str, object] | None = None,
     mod_name: str = "default",
-) -> ExecutorFactory:
+) -> ExecutorFactoryModule:
     """Compile a module (or function), with *params* bound by name; regions of PartitionGraph go to their codegens.
 
     Raises UserError for a target that byoc has no code for, CompileError for what a codegen refuses. Source:
     ``relay.build``.
     """
-    if not isinstance(ir_mod, (IRModule, Function)):
-        raise UserError(f"relay.build takes a module or a function, got {type(ir_mod).__name__}")
-    chosen = _host_target(target)
-    mod = with_params(ir_mod, params)
-    return ExecutorFactory(compile_module(mod), mod, mod_name, executor or Executor("graph"), chosen)
+    chosen, mod = _host_target(target), module_with_params(ir_mod, params)
+    kind = executor or Executor("graph")
+    return FACTORY_CLASSES[kind.name](compile_module(mod), mod, mod_name, kind, chosen)
+
+
+def optimize(
+    mod: IRModule | Function, target: TargetLike | None = None, params: Mapping[str, object] | None = None
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """The module after the passes that ``build`` runs first, and the parameters that are left to set.
+
+    Source: ``relay.optimize``.
+    """
+    _host_target(target)
+    return optimize_module(infer_module(module_with_params(mod, params))), {}
 
 
 def compile_module(mod: IRModule) -> Library:
@@ -146,7 +79,7 @@ def compile_module(mod: IRModule) -> Library:
             f"input {unknown[0]} has a dimension of unknown size, which a graph cannot plan for: give it a name "
             "(relay.Any('n')), or use the virtual machine"
         )
-    ready = optimize(typed)
+    ready = optimize_module(typed)
     plan = Plan("order", (), "default", ())
     return build_library(ready, plan, CompileOptions())
 
@@ -159,6 +92,8 @@ def unsized_inputs(main: Function) -> list[str]:
 def _host_target(target: TargetLike | None) -> Target:
     given = target if target is not None else Target.current() or "llvm"
     several = list(given.values()) if isinstance(given, Mapping) and "kind" not in given else [given]
+    if isinstance(given, (list, tuple)):
+        several = list(given)
     targets = [Target(t) for t in (several or ["llvm"])]  # type: ignore[arg-type]
     for one in targets:
         if one.kind.name not in HOST_KINDS and one.kind.name not in backend_names():
@@ -167,6 +102,110 @@ def _host_target(target: TargetLike | None) -> Target:
                 "accelerator its share by PartitionGraph and a codegen relay.ext.<name>"
             )
     return next((t for t in targets if t.kind.name in HOST_KINDS), targets[0])
+
+
+class BuildModule:
+    """The steps of a build as methods. Source: ``relay.build_module.BuildModule``."""
+
+    def __init__(self) -> None:
+        self._params: dict[str, object] = {}
+        self._built: ExecutorFactoryModule | None = None
+
+    def set_params(self, params: Mapping[str, object]) -> None:
+        """Give parameters of main their values, by name."""
+        self._params = dict(params)
+
+    def build(
+        self, mod: IRModule | Function, target: TargetLike | None = None, target_host: TargetLike | None = None,
+        executor: Executor | None = None, runtime: Runtime | None = None, workspace_memory_pools: object = None,
+        constant_memory_pools: object = None, params: Mapping[str, object] | None = None, mod_name: str = "default",
+    ) -> tuple[str | None, LoadedLibrary, dict[str, NDArray]]:
+        """Build; the executor's configuration, the library and the parameters."""
+        given = {**self._params, **(params or {})}
+        self._built = build(mod, target, target_host, executor, runtime, params=given, mod_name=mod_name)
+        return self._built.get_executor_config(), self._built.get_lib(), self._built.get_params()
+
+    def optimize(
+        self, mod: IRModule | Function, target: TargetLike | None = None, target_host: TargetLike | None = None,
+        params: Mapping[str, object] | None = None,
+    ) -> tuple[IRModule, dict[str, NDArray]]:
+        """As :func:`optimize`."""
+        return optimize(mod, target, {**self._params, **(params or {})})
+
+    def get_graph_json(self) -> str:
+        """The graph in the executor's JSON. Raises UserError before a build."""
+        return json.dumps(self._done().library.graph_json)
+
+    def get_module(self) -> LoadedLibrary:
+        """The library. Raises UserError before a build."""
+        return self._done().get_lib()
+
+    def get_params(self) -> dict[str, NDArray]:
+        """The parameters that are left to set. Raises UserError before a build."""
+        return self._done().get_params()
+
+    def _done(self) -> ExecutorFactoryModule:
+        if self._built is None:
+            raise UserError("nothing is built yet: call build(mod, target) first")
+        return self._built
+
+
+class GraphExecutor(Evaluator):
+    """Evaluates by a compiled graph; a tuple is a list. Source: ``relay.build_module.GraphExecutor``."""
+
+    def prepare(self, mod: IRModule, main: Function) -> Callable[[Sequence[object]], object]:
+        library = compile_module(mod)
+        result, names = main.checked_type.ret_type, [spec.name for spec in library.inputs]  # type: ignore[attr-defined]
+
+        def run(inputs: Sequence[object]) -> object:
+            given = [tensor for value in inputs for tensor in _flat(value)]
+            outputs = library.run(dict(zip(names, given, strict=True)))
+            return _unflatten((NDArray(array) for array in outputs), result)
+
+        return run
+
+
+class AotExecutor(GraphExecutor):
+    """Evaluates as the graph does: byoc's graph is planned ahead of time. Source: ``AotExecutor``."""
+
+
+def _flat(value: object) -> Iterator[object]:
+    """The tensors in an input: a tuple is one input for each."""
+    if isinstance(value, tuple):
+        for field in value:
+            yield from _flat(field)
+    else:
+        yield value
+
+
+def _unflatten(flat: Iterator[NDArray], ty: Type) -> object:
+    """Outputs in the nesting of their type, tuples as lists. Raises UserError for what a graph does not give."""
+    if isinstance(ty, TensorType):
+        return next(flat)
+    if isinstance(ty, TupleType):
+        return [_unflatten(flat, field) for field in ty.fields]
+    raise UserError(f"a graph gives tensors and tuples, not {ty!r}: use the virtual machine")
+
+
+_KINDS: dict[str, type[Evaluator]] = {
+    "graph": GraphExecutor, "aot": AotExecutor, "debug": Interpreter, "vm": VMExecutor,
+}
+
+
+def create_executor(
+    kind: str = "debug",
+    mod: IRModule | None = None,
+    device: Device | None = None,
+    target: TargetLike = "llvm",
+    params: Mapping[str, object] | None = None,
+) -> Evaluator:
+    """An executor of *kind* over *mod*, with *params* bound. Raises UserError for an unknown kind.
+
+    ``graph`` and ``aot`` compile a graph, ``vm`` bytecode, ``debug`` interprets. Source: ``relay.create_executor``.
+    """
+    if kind not in _KINDS:
+        raise UserError(f"unknown execution strategy: {kind}; known: {', '.join(_KINDS)}")
+    return _KINDS[kind](module_with_params(mod if mod is not None else IRModule(), params), device, target)
 
 
 def build_config(
@@ -184,4 +223,7 @@ def InferTypeLocal(expr: RelayExpr) -> Type:  # noqa: N802 - Relay's name
     return infer_type_local(expr)
 
 
-BuildModule = Missing("tvm.relay.build_module.BuildModule")
+__all__ = [
+    "AotExecutor", "BuildModule", "Executor", "GraphExecutor", "InferTypeLocal", "Runtime", "bind_params_by_name",
+    "build", "build_config", "create_executor", "optimize",
+]
