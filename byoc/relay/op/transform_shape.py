@@ -188,14 +188,20 @@ register_op(
 def reshape(data: Operand, newshape: object, allowzero: bool = False) -> Call:
     """*data* with its elements in *newshape*, which may be a tensor known at run time. Source: ``relay.reshape``.
 
-    A dimension ``Any`` stands for -1.
+    A dimension ``Any`` stands for 0 where the data has that very size at the same place, else for -1.
     """
     if isinstance(newshape, (list, tuple)):
-        newshape = [-1 if isinstance(d, Any) else d for d in newshape]
+        ty = data.checked_type_ if isinstance(data, RelayExpr) else None
+        old = ty.shape if isinstance(ty, TensorType) else ()
+        newshape = [_number_for(d, old[i : i + 1]) if isinstance(d, Any) else d for i, d in enumerate(newshape)]
     numbers = constant_ints(newshape)
     if numbers is None:
         return make_call("dyn.reshape", [as_expr(data), newshape], ReshapeAttrs((), allowzero))
     return make_call("reshape", [as_expr(data)], ReshapeAttrs(numbers, allowzero))
+
+
+def _number_for(dim: Any, old: Sequence[Dim]) -> int:
+    return 0 if dim.name and list(old) == [dim] else -1
 
 
 def _reshape_like_rel(types: Sequence[Type], attrs: ReshapeLikeAttrs) -> Type:
