@@ -5,6 +5,8 @@ import pathlib
 import pytest
 
 import byoc.compat.tvm as compat
+import byoc.relay.op.contrib.dnnl  # noqa: F401 - its registrations stay, as it is imported once
+import byoc.relay.transform  # noqa: F401 - as above
 from byoc.ir.op import OPS
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.op.contrib.register import PATTERN_TABLES

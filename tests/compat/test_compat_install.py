@@ -302,3 +302,34 @@ def test_a_missing_script_is_one_sentence(tmp_path):
     done = run(tmp_path / "gone.py")
     assert done.returncode == 2 and "is not a file" in done.stderr and "Traceback" not in done.stderr
     assert run().returncode == 2
+
+
+def test_a_mounted_module_is_before_ours_of_the_same_name_but_the_registry_is_ours(tmp_path):
+    folder = tmp_path / "vendors"
+    folder.mkdir()
+    (folder / "dnnl.py").write_text("from .register import register_pattern_table\nWHOSE = 'theirs'\n")
+    (folder / "tensorrt.py").write_text("def partition_for_tensorrt(mod):\n    return 'theirs'\n")
+    (folder / "register.py").write_text("raise AssertionError\n")
+    lines = [
+        "import importlib",
+        "from tvm.relay.op.contrib import dnnl, register, tensorrt",
+        "assert importlib.import_module('tvm.relay.op.contrib.dnnl') is dnnl",
+        "assert dnnl.register_pattern_table is register.register_pattern_table",
+        "print(dnnl.WHOSE, tensorrt.partition_for_tensorrt(1), register.__name__)",
+    ]
+    (tmp_path / "script.py").write_text("\n".join(lines))
+    done = run("--mount", folder, tmp_path / "script.py")
+    assert done.stdout == "theirs theirs byoc.relay.op.contrib.register\n", done.stderr
+
+
+def test_integrations_of_others_can_be_imported_and_say_what_to_do(installed):
+    import tvm
+    from tvm.relay.op.contrib import arm_compute_lib, partition_for_arm_compute_lib, partition_for_tensorrt, tensorrt
+
+    assert arm_compute_lib.is_arm_compute_runtime_enabled() is False
+    assert tensorrt.is_tensorrt_compiler_enabled() is False and tensorrt.is_tensorrt_runtime_enabled() is False
+    for use in (partition_for_tensorrt, partition_for_arm_compute_lib, tensorrt.get_tensorrt_target):
+        with pytest.raises(tvm.TVMError, match="mount the folder of that integration"):
+            use(None)
+    tvm.register_func("relay.op.is_arm_compute_runtime_enabled", lambda: True)
+    assert tvm.relay.op.contrib.is_arm_compute_runtime_enabled() is True

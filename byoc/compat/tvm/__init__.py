@@ -17,11 +17,12 @@ from pathlib import Path
 
 from byoc.compat.tvm.below import BelowModule, Missing, NotHereError
 from byoc.compat.tvm.finder import ReverseFinder, TvmFinder
-from byoc.compat.tvm.homes import ADDED_FUNCTIONS, ADDED_NAMES
+from byoc.compat.tvm.homes import ADDED_FUNCTIONS, ADDED_NAMES, ALIASES
 from byoc.errors import UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 
 CONTRIB = "tvm.relay.op.contrib"
+NEEDS_PYTEST = ("tvm.testing.plugin",)
 
 
 @dataclass
@@ -50,6 +51,12 @@ def install() -> None:
         for name, place in names.items():
             if not hasattr(module, name):
                 _add(module, name, place)
+    for name, home in ALIASES.items():
+        parent, _, child = name.rpartition(".")
+        if parent not in ("", CONTRIB) and name not in NEEDS_PYTEST:  # a mounted folder may bring what CONTRIB has
+            holder = importlib.import_module(parent)
+            if not isinstance(holder, BelowModule) and not hasattr(holder, child):
+                _add(holder, child, f"{home}:")
     for name, place in ADDED_FUNCTIONS.items():
         if name not in GLOBAL_FUNCTIONS:
             register_func(name, _loaded_when_called(place))

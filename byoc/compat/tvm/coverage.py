@@ -15,13 +15,17 @@ from pathlib import Path
 
 from byoc.compat.tvm import install
 from byoc.compat.tvm.below import BelowModule, Missing
+from byoc.compat.tvm.homes import VENDORS
 from byoc.errors import UserError
 
 # why a name is not here, by the name or by what it begins with
 REASONS = {
     "relay.op.contrib.te_target": "lowers composites by TE schedules, which are below the graph",
     "relay.op._make.torchop": "calls TorchScript from C++; no operator of byoc does",
-    "relay.op.contrib.dnnl": "TVM's own integration of oneDNN, which its users mount themselves",
+    **{
+        f"relay.op.contrib.partition_for_{vendor}": "a vendor's integration of TVM, which its users mount themselves"
+        for vendor in VENDORS
+    },
     "tvm.autotvm": "tunes schedules, which are below the graph",
     "tvm.build": "builds tensor-level functions, which are below the graph",
     "tvm.micro": "runs C on microcontroller simulators, which are below the graph",

@@ -17,7 +17,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
 from byoc.compat.tvm.below import BelowModule
-from byoc.compat.tvm.homes import ALIASES, BELOW, ROOTS, THIN
+from byoc.compat.tvm.homes import ALIASES, BELOW, OURS_FIRST, ROOTS, THIN
 
 
 def exists(name: str) -> bool:
@@ -85,21 +85,36 @@ class TvmFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
+        mounted = self._mounted(fullname)
+        if mounted is not None:
+            return mounted if mounted.name == fullname else ModuleSpec(fullname, AliasLoader(mounted.name))
         if fullname != "tvm" and not fullname.startswith("tvm."):
             return None
         home = home_of(fullname)
         if home is not None:
             return ModuleSpec(fullname, AliasLoader(home), is_package=True)
         parent = fullname.rpartition(".")[0]
-        mounted = importlib.machinery.PathFinder.find_spec(fullname, self.mounts.get(parent, []))
-        if mounted is not None:
-            return mounted
         vendor = sys.modules.get(parent)
         if vendor is not None and vendor.__name__ == parent and not isinstance(vendor, BelowModule):
             return None  # a vendor's own package, which Python's finder looks into
         if any(fullname == name or fullname.startswith(name + ".") for name in BELOW):
             return ModuleSpec(fullname, BelowLoader(), is_package=True)
         raise ModuleNotFoundError(f"byoc has no module for {fullname}", name=fullname)
+
+
+    def _mounted(self, fullname: str) -> ModuleSpec | None:
+        """The vendor's own module that *fullname*, a name of TVM or of our home of it, stands for; None without one.
+
+        A vendor's file is before a module of ours of the same name, so that it can be replaced.
+        """
+        parent, _, child = fullname.rpartition(".")
+        for package, places in self.mounts.items():
+            name = f"{package}.{child}"
+            if name not in OURS_FIRST and (parent == package or parent == home_of(package)):
+                found = importlib.machinery.PathFinder.find_spec(name, places)
+                if found is not None:
+                    return found
+        return None
 
 
 class ReverseFinder(MetaPathFinder):

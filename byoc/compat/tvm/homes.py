@@ -78,6 +78,12 @@ ALIASES = {
     "tvm.relay.backend.graph_executor_factory": f"{THIN}.relay.backend.executor_factory",
 }
 
+# TVM's own integrations, whose names are here and whose files are mounted by who uses them
+VENDORS = ("arm_compute_lib", "bnns", "clml", "coreml", "cutlass", "ethosn", "tensorrt")
+ALIASES.update({f"tvm.relay.op.contrib.{vendor}": f"{THIN}.relay.vendors" for vendor in VENDORS})
+# modules of ours that a mounted folder does not replace
+OURS_FIRST = ("tvm.relay.op.contrib.register",)
+
 # what Relay had below the graph, or beside it: importing works, using raises (see byoc.compat.tvm.below)
 BELOW = (
     "tvm.arith", "tvm.auto_scheduler", "tvm.autotvm", "tvm.contrib", "tvm.dlight", "tvm.driver", "tvm.exec",
@@ -166,5 +172,16 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "tensor": "byoc.relay.op:",
         "_make": f"{THIN}.relay.op_make:",
     },
-    "byoc.relay.op.contrib": {"register": "byoc.relay.op.contrib.register:"},
+    "byoc.relay.op.contrib": {
+        "register": "byoc.relay.op.contrib.register:",
+        **{
+            name: f"{THIN}.relay.vendors:{name}"
+            for name in (
+                "ethosn_available", "is_arm_compute_runtime_enabled", "is_clml_runtime_enabled",
+                "is_tensorrt_compiler_enabled", "is_tensorrt_runtime_enabled", "partition_for_arm_compute_lib",
+                "partition_for_bnns", "partition_for_clml", "partition_for_cutlass", "partition_for_ethosn",
+                "partition_for_tensorrt",
+            )
+        },
+    },
 }
