@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.backend import Backend, get_backend
-from byoc.codegen.c.backend import compile_libraries as compile_c
-from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.driver.host import HostProgram, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.errors import (
@@ -114,10 +112,7 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
     tell("compiling the host's share")
     main = prepare_host()(mod)["main"]
     host = lower_host(main, regions)  # type: ignore[arg-type]
-    if host.compiled:
-        modules.extend(compile_c(host.compiled, options.backend_options.get("c", {})))
-    if host.interpreted:
-        modules.append(compile_json(host.interpreted))
+    modules.extend(host.functions.modules(options.backend_options.get("c", {})))
     heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
     output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
     return Library(host.graph, assemble(modules), list(output_names), report(plan, host))  # type: ignore[call-overload]
@@ -189,7 +184,7 @@ def assemble(modules: Sequence[Module]) -> MetadataModule:
 
 def report(plan: Plan, host: HostProgram) -> dict[str, object]:
     """What the artefact tells about how it was made: the plan, and why host functions run on numpy kernels."""
-    return {"plan": plan.to_json(), "host_fallbacks": dict(host.fallback_reasons)}
+    return {"plan": plan.to_json(), "host_fallbacks": dict(host.functions.fallback_reasons)}
 
 
 __all__ = ["CompileOptions", "UserError", "accelerators", "assemble", "build", "compile", "plan_for"]

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.codegen.signature import spec_of
+from byoc.driver.host_functions import HostFunctions
 from byoc.errors import CompileError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, Type, tensor_types
-from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children, post_order, substitute
 from byoc.runtime.graph_executor import RESHAPE
@@ -28,12 +27,10 @@ Entry = tuple[int, int, int]
 
 @dataclass
 class HostProgram:
-    """The graph in the executor's JSON, the functions to compile by symbol, and why some run on numpy kernels."""
+    """The graph in the executor's JSON, and the functions that it calls."""
 
     graph: dict[str, object] = field(default_factory=dict)
-    compiled: dict[str, Function] = field(default_factory=dict)
-    interpreted: dict[str, Function] = field(default_factory=dict)
-    fallback_reasons: dict[str, str] = field(default_factory=dict)
+    functions: HostFunctions = field(default_factory=lambda: HostFunctions(PREFIX))
 
 
 def lower_host(main: Function, regions: Mapping[GlobalVar, Function]) -> HostProgram:
@@ -49,7 +46,6 @@ class _HostLowering:
         self._types: list[tuple[str, TensorType]] = []
         self._row_ptr = [0]
         self._entries: dict[RelayExpr, list[Entry]] = {}
-        self._taken: set[str] = set()
 
     def lower(self, main: Function) -> HostProgram:
         for param in main.params:
@@ -102,25 +98,10 @@ class _HostLowering:
         return self._call_host(function, inputs, call, operators_name(function))
 
     def _call_host(self, function: Function, inputs: list[Entry], call: RelayExpr, name: str) -> list[Entry]:
-        symbol = self._unique(f"{PREFIX}fused_{name}")
-        function = infer_function(function)
-        function = function.with_attr("global_symbol", symbol)
-        reason = unsupported_reason(function)
-        if reason is None:
-            self._program.compiled[symbol] = function
-        else:
-            self._program.interpreted[symbol] = function
-            self._program.fallback_reasons[symbol] = reason
-        module = "json" if reason else "c"
+        functions = self._program.functions
+        symbol = functions.new_symbol(function, name)
+        module = "c" if symbol in functions.compiled else "json"
         return self._add(symbol, call.checked_type, inputs, symbol, call, module)
-
-    def _unique(self, base: str) -> str:
-        name, count = base, 0
-        while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
-        self._taken.add(name)
-        return name
 
     def _add(
         self,

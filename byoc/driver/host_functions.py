@@ -33,8 +33,13 @@ class HostFunctions:
         for known, symbol in self._shared.get(key, ()):
             if structural_equal(known, function):
                 return symbol
-        symbol = self._unique(f"{self.prefix}fused_{name}")
+        symbol = self.new_symbol(function, name)
         self._shared.setdefault(key, []).append((function, symbol))
+        return symbol
+
+    def new_symbol(self, function: Function, name: str) -> str:
+        """A symbol of its own for *function*; *name* is what it computes, for people."""
+        symbol = self._unique(f"{self.prefix}fused_{name}")
         typed = infer_function(function).with_attr("global_symbol", symbol)
         reason = unsupported_reason(typed)
         if reason is None:
