@@ -6,8 +6,9 @@ import importlib
 import types
 
 from byoc.relay.qnn import lowering, op
+from byoc.relay.qnn.op import legalizations
 
-__all__ = ["lowering", "op"]
+__all__ = ["legalizations", "lowering", "op"]
 
 
 def __getattr__(name: str) -> types.ModuleType:

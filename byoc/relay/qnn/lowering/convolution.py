@@ -21,21 +21,11 @@ from byoc.relay.op.nn.conv import Conv2DAttrs
 from byoc.relay.op.nn.conv_geometry import Geometry, conv_geometry
 from byoc.relay.op.nn.conv_transpose import Conv2DTransposeAttrs
 from byoc.relay.qnn.lowering.matrix_products import combined
-from byoc.relay.qnn.lowering.parameters import cast, is_zero, less_zero, scalar, spread, value_of
+from byoc.relay.qnn.lowering.parameters import cast, difference_dtype, is_zero, less_zero, scalar, spread
 from byoc.relay.qnn.op.op import register_qnn_canonicalize
 from byoc.relay.qnn.op.type_relations import is_scalar
 
 INT32 = "int32"
-# zero points up to here leave a difference with an 8-bit number that int16 holds
-INT16_ZERO = 2**15 - 256
-
-
-def _difference_dtype(data: TensorType, zero_points: Sequence[RelayExpr]) -> str:
-    """int16 where it holds the data less any of *zero_points*, else int32."""
-    values = [value_of(z) for z in zero_points]
-    fits = all(v is not None and abs(v.astype("int64")).max(initial=0) < INT16_ZERO for v in values)
-    return "int16" if fits and data.dtype in ("int8", "uint8") else INT32
-
 
 class _Convolution:
     """One ``qnn.conv2d`` on its way to plain operators."""
@@ -58,7 +48,7 @@ class _Convolution:
 
     def shifted(self) -> RelayExpr:
         """The convolution of both factors less their zero points, as int16 where that holds them."""
-        wide = _difference_dtype(self.data, self.inputs[2:4])
+        wide = difference_dtype(self.data, self.inputs[2:4])
         data = less_zero(cast(self.inputs[0], self.data.dtype, wide), self.inputs[2], self.types[2], 0, 4, wide)
         weight = cast(self.inputs[1], self.weight.dtype, wide)
         if not self.free_kernel:
@@ -138,6 +128,11 @@ class _Convolution:
         return relay.reshape(zero, [sizes.get(letter, 1) for letter in layout])
 
 
+def shifted_conv2d(attrs: Conv2DAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr:
+    """``qnn.conv2d`` as ``nn.conv2d`` of both factors less their zero points, whatever these are."""
+    return _Convolution(attrs, inputs, types).shifted()
+
+
 @register_qnn_canonicalize("qnn.conv2d")
 def lower_conv2d(attrs: Conv2DAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr:
     """``qnn.conv2d`` as ``nn.conv2d`` and corrections."""
@@ -158,7 +153,7 @@ def lower_conv2d_transpose(
         return make_call("nn.conv2d_transpose", inputs[:2], attrs)
     if attrs.groups > 1 and not is_scalar(zero):
         return None
-    wide = _difference_dtype(data, inputs[2:4])
+    wide = difference_dtype(data, inputs[2:4])
     shifted = less_zero(cast(inputs[0], data.dtype, wide), inputs[2], types[2], 0, 4, wide)
     axis = attrs.kernel_layout.index("O")
     kernel = less_zero(cast(inputs[1], weight.dtype, wide), inputs[3], zero, axis, 4, wide)

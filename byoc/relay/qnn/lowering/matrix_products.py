@@ -15,7 +15,14 @@ from byoc.relay import op as relay
 from byoc.relay.expr import const
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.dense import BatchMatmulAttrs, DenseAttrs
-from byoc.relay.qnn.lowering.parameters import cast, is_zero, less_zero, scalar, spread
+from byoc.relay.qnn.lowering.parameters import (
+    cast,
+    difference_dtype,
+    is_zero,
+    less_zero,
+    scalar,
+    spread,
+)
 from byoc.relay.qnn.op.op import register_qnn_canonicalize
 from byoc.relay.qnn.op.products import DensePackAttrs
 
@@ -35,7 +42,7 @@ def _sum_last(data: RelayExpr, before: str, out: str, axis: int, keepdims: bool)
 
 
 def _shifted(inputs: Sequence[RelayExpr], types: Sequence[Type], out: str) -> list[RelayExpr]:
-    """Both factors as *out*, less their zero points: for a depth that is not known."""
+    """Both factors as *out*, less their zero points, of which the kernel's lie along its rows."""
     factors = []
     for k, axis in ((0, 0), (1, 0)):
         ty = types[k]
@@ -61,6 +68,13 @@ def _dense(
         if not free_kernel:
             terms[3] = relay.multiply(relay.multiply(input_zero, kernel_zero), const(depth, out))
     return combined(terms)
+
+
+def shifted_dense(attrs: DenseAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr:
+    """``qnn.dense`` as ``nn.dense`` of both factors less their zero points, as int16 where that holds them."""
+    data = types[0]
+    assert isinstance(data, TensorType)
+    return make_call("nn.dense", _shifted(inputs, types, difference_dtype(data, inputs[2:4])), attrs)
 
 
 @register_qnn_canonicalize("qnn.dense")

@@ -5,6 +5,8 @@ A parameter that is not constant gets the casts and reshapes that do the same wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
@@ -12,6 +14,9 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
 from byoc.relay.expr import Constant, const
 from byoc.runtime.kernels.qnn.parameters import spread as spread_array
+
+# zero points up to here leave a difference with an 8-bit number that int16 holds
+INT16_ZERO = 2**15 - 256
 
 
 def value_of(parameter: RelayExpr) -> np.ndarray | None:
@@ -23,6 +28,13 @@ def number_of(parameter: RelayExpr) -> np.generic | None:
     """The one number of a constant; None for several, or for what is not constant."""
     value = value_of(parameter)
     return value.reshape(())[()] if value is not None and value.size == 1 else None
+
+
+def difference_dtype(data: TensorType, zero_points: Sequence[RelayExpr]) -> str:
+    """int16 where it holds the data less any of *zero_points*, else int32."""
+    values = [value_of(z) for z in zero_points]
+    fits = all(v is not None and abs(v.astype("int64")).max(initial=0) < INT16_ZERO for v in values)
+    return "int16" if fits and data.dtype in ("int8", "uint8") else "int32"
 
 
 def is_zero(parameter: RelayExpr) -> bool:
