@@ -79,7 +79,20 @@ def test_halves_go_up_or_away_from_zero(compute: str) -> None:
             x, *parameters, rounding=rounding, compute_dtype=compute, out_dtype="int32"), data).tolist()
 
     assert halves("UPWARD") == [-2, -1, 0, 1, 2, 3]
-    assert halves("TONEAREST") == ([-3, -2, -1, 1, 2, 3] if compute == "int64" else [-2, -2, 0, 0, 2, 2])
+    assert halves("TONEAREST") == [-3, -2, -1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("compute", ["int64", "float32", "float64"])
+@pytest.mark.parametrize("zero", [0, 1])
+def test_a_smaller_scale_rounds_before_the_zero_point_is_added(compute: str, zero: int) -> None:
+    parameters = [relay.const(1.0), relay.const(0), relay.const(16.0), relay.const(zero)]
+    for rounding, below in (("UPWARD", [9, 16, 7]), ("TONEAREST", [8, 16, 8])):
+        def down(x, rounding=rounding):
+            return relay.qnn.op.requantize(x, *parameters, rounding=rounding, compute_dtype=compute)
+
+        up = run(down, np.arange(32, dtype="int32"))
+        np.testing.assert_array_equal(up, np.repeat([0, 1, 2], [8, 16, 8]) + zero)
+        np.testing.assert_array_equal(run(down, -np.arange(32, dtype="int32")), np.repeat([0, -1, -2], below) + zero)
 
 
 def test_the_configuration_decides_where_the_operator_does_not_say() -> None:

@@ -23,6 +23,12 @@ def _multipliers(data: np.ndarray, input_scale: np.ndarray, output_scale: np.nda
     return scale.astype(np.float64) / np.float64(scalar(output_scale))
 
 
+def round_away(x: np.ndarray) -> np.ndarray:
+    """The nearest whole number, halves away from zero; each step is exact."""
+    whole = np.trunc(x)
+    return whole + np.trunc((x - whole) * x.dtype.type(2))
+
+
 def _in_floats(
     data: np.ndarray, zero_in: np.ndarray, multipliers: np.ndarray | None, zero_out: np.ndarray, rounding: str,
     work: np.dtype, out: np.dtype,
@@ -30,8 +36,8 @@ def _in_floats(
     x = data.astype(work) - zero_in.astype(work)
     if multipliers is not None:
         x = multipliers.astype(work) * x
+    x = np.floor(x + work.type(0.5)) if rounding == UPWARD else round_away(x)
     x = x + zero_out.astype(work)
-    x = np.floor(x + work.type(0.5)) if rounding == UPWARD else np.rint(x)
     low, high = limits(out, work)
     return np.minimum(np.maximum(x, low), high).astype(out)
 

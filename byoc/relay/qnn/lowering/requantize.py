@@ -105,12 +105,13 @@ def _in_floats(
     multipliers = how.multipliers()
     if multipliers is not None:
         value = relay.multiply(const(np.array(spread_array(multipliers, how.axis, ty.ndim), work)), value)
-    if not is_zero(how.out_zero_point):
-        value = relay.add(value, scalar(how.out_zero_point, TensorType((), "int32"), work))
     if rounding == UPWARD:
         value = relay.floor(relay.add(value, const(0.5, work)))
-    else:
-        value = relay.round(value)
+    else:  # halves away from zero, each step exact
+        whole = relay.trunc(value)
+        value = relay.add(whole, relay.trunc(relay.multiply(relay.subtract(value, whole), const(2.0, work))))
+    if not is_zero(how.out_zero_point):
+        value = relay.add(value, scalar(how.out_zero_point, TensorType((), "int32"), work))
     low, high = limits(np.dtype(out_dtype), np.dtype(work))
     return relay.cast(relay.clip(value, float(low), float(high)), out_dtype)
 
