@@ -34,6 +34,11 @@ class Device:
     def device_id(self) -> int:
         return self.index
 
+    @property
+    def exist(self) -> bool:
+        """Whether arrays live on such a device here: on the host alone. Source: ``Device.exist``."""
+        return self.kind == "cpu"
+
     def __str__(self) -> str:
         return f"{self.kind}({self.index})"
 

@@ -404,3 +404,69 @@ def test_a_recursive_function_runs_on_the_virtual_machine(tvm):
     mod = tvm.IRModule({down: relay.Function([count], body, relay.TensorType((), "int32"))})
     mod["main"] = relay.Function([start], down(start))
     assert int(relay.create_executor("vm", mod).evaluate()(np.int32(5)).numpy()) == 0
+
+
+def test_a_dtype_is_taken_apart(tvm):
+    read = {name: tvm.DataType(name) for name in ("float32", "int8x4", "bool", "bfloat16", "handle")}
+    assert [(d.type_code, d.bits, d.lanes) for d in read.values()] == [
+        (2, 32, 1), (0, 8, 4), (1, 1, 1), (4, 16, 1), (3, 64, 1)
+    ]
+    assert read["float32"] == "float32" and read["int8x4"].itemsize == 4
+    with pytest.raises(tvm.TVMError, match="is no dtype"):
+        tvm.runtime.DataType("float32y")
+
+
+def test_constants_of_shapes_and_padding(tvm):
+    from tvm.relay.op.nn.utils import get_pad_tuple1d, get_pad_tuple2d, get_pad_tuple3d
+    from tvm.topi.utils import get_const_int, get_const_tuple
+
+    shape = tvm.relay.TensorType((2, tvm.relay.Any(), 3)).shape
+    assert get_const_tuple(shape)[::2] == (2, 3) and [type(d) for d in get_const_tuple(shape)][::2] == [int, int]
+    assert get_const_int(shape[0]) == 2
+    with pytest.raises(tvm.TVMError, match="is not known when compiling"):
+        get_const_int(shape[1])
+    assert get_pad_tuple1d(1) == (1, 1) and get_pad_tuple2d((1, 2)) == (1, 2, 1, 2)
+    assert get_pad_tuple2d([1, 2, 3, 4]) == (1, 2, 3, 4)
+    assert get_pad_tuple3d((1, 2, 3)) == (1, 2, 3, 1, 2, 3)
+    with pytest.raises(tvm.TVMError):
+        get_pad_tuple2d((1, 2, 3))
+
+
+def test_sizes_with_a_name_are_one_size_and_what_is_computed_of_them_is_any(tvm):
+    from tvm import relay, te
+
+    n, m = te.size_var("n"), te.var("m")
+    x, y = relay.var("x", shape=(n, m, 3)), relay.var("y", relay.TensorType((n, 1, 3), "float32"))
+    assert relay.testing.run_infer_type(relay.add(x, y)).checked_type == relay.TensorType((n, m, 3), "float32")
+    assert isinstance(n, tvm.tir.Var) and isinstance(n, tvm.tir.SizeVar) and n.dtype == "int32" and n.name == "n"
+    assert not isinstance(relay.Any(), tvm.tir.Var) and not isinstance(n, tvm.tir.IntImm)
+    assert n + 1 == relay.Any() and not isinstance(2 * n, tvm.tir.Var)
+
+
+def test_values_are_converted_to_objects_with_a_dtype(tvm):
+    assert tvm.runtime.const(1).dtype == "int32" and tvm.runtime.const(1.5).value == 1.5
+    assert tvm.runtime.const(True).dtype == "bool" and tvm.tir.const(3, "int64").dtype == "int64"
+    made = tvm.runtime.convert([1, 2.5, "a", [np.zeros(2)], {"k": 3}])
+    assert isinstance(made, tvm.ir.container.Array) and made[0].value == 1 and made[1].value == 2.5
+    assert isinstance(made[2], tvm.runtime.String) and made[4]["k"].value == 3
+    assert isinstance(made[3][0], tvm.nd.NDArray)
+    assert tvm.relay.TensorType(tvm.runtime.convert([1, 2])) == tvm.relay.TensorType((1, 2))
+    x = tvm.relay.var("x")
+    assert tvm.runtime.convert(x) is x and isinstance(x, tvm.runtime.Object) and not isinstance(1, tvm.runtime.Object)
+
+
+def test_objects_are_the_same_only_as_themselves(tvm):
+    from tvm import relay
+
+    x = relay.var("x", shape=(1, 3, 4, 4))
+    call = relay.nn.max_pool2d(x, (2, 2))
+    assert call.args[0].same_as(x) and not call.same_as(relay.nn.max_pool2d(x, (2, 2)))
+    assert call.attrs == relay.nn.max_pool2d(x, (2, 2)).attrs and not call.attrs.same_as(relay.nn.max_pool2d(x).attrs)
+    assert [field.name for field in call.attrs.list_field_info()] == list(call.attrs.keys())
+    assert call.attrs.pool_size[0].value == 2 and dict(call.attrs)["layout"] == "NCHW"
+    assert "nn.max_pool2d(%x" in call.astext() and tvm.ir.Op.get("nn.max_pool2d") is call.op
+    assert "nn.max_pool2d" in tvm.ir.Op.list_op_names()
+    func = relay.Function([x], call).with_attr("Compiler", "acme")
+    assert func.attrs.Compiler == "acme" and tvm.IRModule().with_attr("a", 1).get_attr("a") == 1
+    with pytest.raises(AttributeError, match="no attribute 'Composite'"):
+        func.attrs.Composite  # noqa: B018

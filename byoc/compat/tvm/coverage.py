@@ -108,17 +108,22 @@ def resolve(name: str) -> object | None:
     parts = (name if name.startswith("tvm.") else f"tvm.{name}").split(".")
     found: object = importlib.import_module("tvm")
     for count, part in enumerate(parts[1:], start=2):
-        if not hasattr(found, part) and isinstance(found, types.ModuleType):
-            try:
-                importlib.import_module(".".join(parts[:count]))
-            except ModuleNotFoundError:
-                return None
-        if not hasattr(found, part):
-            if getattr(found, "__name__", None) != part or isinstance(found, types.ModuleType):
-                return None
-            continue
-        found = getattr(found, part)
+        inside = _part(found, part, ".".join(parts[:count]))
+        if inside is None:
+            is_itself = not isinstance(found, types.ModuleType) and getattr(found, "__name__", None) == part
+            return found if is_itself and count == len(parts) else None
+        found = inside
     return found
+
+
+def _part(found: object, part: str, path: str) -> object | None:
+    """The attribute or sub-module *part* of *found*, which *path* would import; None without one."""
+    try:
+        if not hasattr(found, part) and isinstance(found, types.ModuleType):
+            importlib.import_module(path)
+        return getattr(found, part, None)
+    except ModuleNotFoundError:
+        return None
 
 
 def survey(tables: Sequence[RankedTable]) -> list[RankedTable]:

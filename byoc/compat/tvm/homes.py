@@ -56,6 +56,7 @@ ALIASES = {
     "tvm.relay.op.op_attrs": f"{THIN}.relay.op_attrs",
     "tvm.relay.op.strategy": f"{THIN}.relay.strategy",
     "tvm.relay.op.strategy.generic": f"{THIN}.relay.strategy.generic",
+    "tvm.relay.op.nn.utils": f"{THIN}.relay.pad_tuple",
     "tvm.relay.op.nn.nn": "byoc.relay.op.nn",
     "tvm.relay.op.nn._make": "byoc.relay.op.nn",
     "tvm.relay.op.image.image": "byoc.relay.op.image",
@@ -105,6 +106,17 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
             name: f"byoc.relay.structural:{name}"
             for name in ("assert_structural_equal", "structural_equal", "structural_hash")
         },
+        **{
+            name: f"byoc.ir.types:{name}"
+            for name in (
+                "GlobalTypeVar", "IncompleteType", "TypeCall", "TypeConstraint", "TypeKind", "TypeRelation", "TypeVar",
+            )
+        },
+        "AttrFieldInfo": "byoc.ir.attrs:AttrFieldInfo",
+        "Constructor": "byoc.ir.adt:Constructor",
+        "TypeData": "byoc.ir.adt:TypeData",
+        "Node": f"{THIN}.runtime:Object",
+        "PrimExpr": f"{THIN}.tir:PrimExpr",
         "Array": f"{THIN}.ir.container:Array",
         "Map": f"{THIN}.ir.container:Map",
         "EnvFunc": f"{THIN}.ir:EnvFunc",
@@ -126,7 +138,9 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "const": f"{THIN}.runtime:const",
         "enabled": f"{THIN}.runtime:enabled",
         "load_module": f"{THIN}.runtime:load_module",
+        "DataType": f"{THIN}.runtime.data_type:DataType",
         "Object": f"{THIN}.runtime:Object",
+        "PackedFunc": f"{THIN}.ffi:PackedFunc",
         "load_param_dict": "byoc.runtime.params:load_param_dict",
         "save_param_dict": "byoc.runtime.params:save_param_dict",
         "load_param_dict_from_file": "byoc.runtime.params:load_param_dict_from_file",
@@ -157,6 +171,11 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "expr_functor": "byoc.relay.functor:",
         "function": "byoc.relay.expr:",
         "ty": "byoc.ir.types:",
+        "Id": "byoc.relay.expr:VarId",
+    },
+    "byoc.relay.expr": {
+        "Id": "byoc.relay.expr:VarId",
+        "TupleWrapper": "byoc.relay.tuple_wrapper:TupleWrapper",
     },
     "byoc.relay.transform": {
         "build_config": f"{THIN}.relay.build_module:build_config",

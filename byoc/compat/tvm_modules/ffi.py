@@ -15,7 +15,17 @@ from byoc.ir.registry import get_global_func as _get_global_func
 from byoc.ir.registry import register_func as _register_func
 
 Function = Callable[..., object]
-PackedFunc = Function
+
+
+class _Callables(type):
+    """A class that everything that can be called counts as."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return callable(instance)
+
+
+class PackedFunc(metaclass=_Callables):
+    """A function of the runtime: any that can be called. Source: ``tvm.runtime.PackedFunc``."""
 
 
 def register_func(

@@ -11,6 +11,8 @@ from byoc.compat.tvm.below import Missing
 from byoc.compat.tvm_modules.devices import cpu, cuda, device, ext_dev, gpu, metal, opencl, vulkan
 from byoc.compat.tvm_modules.error import TVMError
 from byoc.compat.tvm_modules.ffi import get_global_func, register_func
+from byoc.compat.tvm_modules.runtime import Object
+from byoc.compat.tvm_modules.runtime.data_type import DataType
 from byoc.ir.module import IRModule
 from byoc.runtime.device import Device
 from byoc.runtime.ndarray import NDArray
@@ -23,8 +25,8 @@ _SUBMODULES = (
 )
 
 __all__ = [
-    "Device", "IRModule", "NDArray", "TVMError", "__version__", "build", "cpu", "cuda", "device", "ext_dev",
-    "get_global_func", "gpu", "lower", "metal", "opencl", "register_func", "vulkan",
+    "DataType", "Device", "IRModule", "NDArray", "Object", "TVMError", "__version__", "build", "cpu", "cuda", "device",
+    "ext_dev", "get_global_func", "gpu", "lower", "metal", "opencl", "register_func", "vulkan",
 ]
 
 

@@ -52,6 +52,17 @@ class StringImm(str):
 _PLAIN: dict[type, type] = {FloatImm: float}
 
 
+class _Numbers(type):
+    """A class that every number and every size counts as."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, (int, float, Any))
+
+
+class PrimExpr(metaclass=_Numbers):
+    """The root of what is one number: a Python number, or a size. Source: ``tvm.ir.PrimExpr``."""
+
+
 class Var(Any):
     """A size with a name: one size wherever the name occurs. Source: ``tvm.tir.Var``.
 
@@ -104,6 +115,6 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
-    "Any", "BijectiveLayout", "FloatImm", "IntImm", "Layout", "Op", "SizeVar", "StringImm", "Var", "bijective_layout",
-    "const", "indexdiv", "indexmod", "layout",
+    "Any", "BijectiveLayout", "FloatImm", "IntImm", "Layout", "Op", "PrimExpr", "SizeVar", "StringImm", "Var",
+    "bijective_layout", "const", "layout",
 ]

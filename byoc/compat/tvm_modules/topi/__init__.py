@@ -10,6 +10,6 @@ from byoc.compat.tvm.below import Missing
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name == "testing":
-        return importlib.import_module("tvm.topi.testing")
+    if name in ("testing", "utils"):
+        return importlib.import_module(f"tvm.topi.{name}")
     return Missing(f"tvm.topi.{name}")
