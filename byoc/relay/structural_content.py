@@ -10,12 +10,13 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
 from byoc.ir.adt import Constructor
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import AttrObject, Attrs
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import Type
 from byoc.relay.adt import Match, PatternConstructor, PatternTuple, pattern_children, patterns_of
 from byoc.relay.expr import (
+    VIRTUAL_DEVICE,
     Call,
     Constant,
     Function,
@@ -49,6 +50,8 @@ def value_key(value: object) -> object:
         return value_text(round(value, _FLOAT_DIGITS))
     if isinstance(value, NDArray):
         return array_key(value)
+    if isinstance(value, AttrObject):
+        return (type(value).__name__, str(value))
     if isinstance(value, Attrs):
         types = field_types(type(value))
         fields = tuple((n, value_key(matched(v, types[n]))) for n, v in value.items())
@@ -94,6 +97,13 @@ def same_value(a: object, b: object) -> bool:
     return value_key(a) == value_key(b)
 
 
+def _compared_attrs(func: Function) -> Mapping[str, object]:
+    """The attributes of *func* but for the device of its result, which Relay does not compare."""
+    if VIRTUAL_DEVICE not in func.attrs:
+        return func.attrs
+    return {name: value for name, value in func.attrs.items() if name != VIRTUAL_DEVICE}
+
+
 # node class -> what it holds beside its sub-expressions, by name
 _Held = Callable[[RelayExpr], Sequence[tuple[str, object]]]
 _HELD: dict[type, _Held] = {
@@ -109,7 +119,7 @@ _HELD: dict[type, _Held] = {
     Constructor: lambda e: (("constructor", f"{e.belong_to.name_hint}.{e.name_hint}"),),
     Match: lambda e: (("complete", e.complete), ("patterns", _pattern_shapes(e))),
     TupleGetItem: lambda e: (("index", e.index),),
-    Function: lambda e: (("ret_type", e.ret_type), ("type_params", e.type_params), ("attrs", e.attrs)),
+    Function: lambda e: (("ret_type", e.ret_type), ("type_params", e.type_params), ("attrs", _compared_attrs(e))),
 }
 _BY_VALUE = (Constant, TupleGetItem, Op, GlobalVar, Constructor)
 

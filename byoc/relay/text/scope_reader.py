@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from byoc.ir.module import IRModule
+from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.adt import Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
-from byoc.relay.expr import Var
+from byoc.relay.expr import VIRTUAL_DEVICE, Var
 from byoc.relay.text.atoms import nearest
 from byoc.relay.text.lexer import Tokens
 from byoc.relay.text.type_reader import TypeReader
@@ -30,10 +31,25 @@ class ScopeReader(TypeReader):
             text = self._texts[self._at]
             hint = self.unquoted(text[text.index('"') : text.rindex('"') + 1], self._at)
             self._at += 1
+        is_placed = self.next_is("{") and self._texts[self._at + 1] == VIRTUAL_DEVICE
+        device = self._device() if is_placed else UNCONSTRAINED
         annotation = self.type() if self.skip(":") else None
         var = Var(hint, annotation, self.span())
+        var.virtual_device_ = device
         self._scope.setdefault(key, []).append(var)
         return key, var
+
+    def _device(self) -> VirtualDevice:
+        """``{virtual_device=meta[VirtualDevice][0]}``: where the variable is."""
+        self.take("{")
+        self.take(VIRTUAL_DEVICE)
+        self.take("=")
+        at = self._at
+        device = self.value()
+        if not isinstance(device, VirtualDevice):
+            raise self.error(f"{VIRTUAL_DEVICE} must be a virtual device of the metadata, got {device!r}", at)
+        self.take("}")
+        return device
 
     @staticmethod
     def _is_numbered(key: str) -> bool:

@@ -47,6 +47,7 @@ from byoc.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from byoc.relay.transform.merge_composite import CompositeRecord, FailedCheck, MergeComposite
 from byoc.relay.transform.partition_graph import PartitionGraph
 from byoc.relay.transform.plan_devices import PlanDevices
+from byoc.relay.transform.remove_device_annotations import RemoveDeviceAnnotations
 from byoc.relay.transform.remove_unused_functions import RemoveUnusedFunctions
 from byoc.relay.transform.simplify_expr import SimplifyExpr, SimplifyExprPostAlterOp
 from byoc.relay.transform.simplify_inference import SimplifyInference
@@ -66,7 +67,7 @@ __all__ = [
     "SimplifyInference", "SpecializeShapes", "ToGraphNormalForm", "function_pass", "fuse_function", "module_pass",
     "register_config_option",
     # several devices and compilers
-    "CapturePostDfsIndexInSpans", "CollagePartition", "PlanDevices",
+    "CapturePostDfsIndexInSpans", "CollagePartition", "PlanDevices", "RemoveDeviceAnnotations",
     # rewriting passes over operators
     "AlterOpLayout", "ConvertLayout", "LayoutConfig", "Legalize",
     "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "DivToMul", "FastMath",

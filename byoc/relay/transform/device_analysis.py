@@ -41,6 +41,7 @@ class DeviceAnalysis:
         self._mod, self._config = mod, config
         self._domains: dict[RelayExpr, Domain] = {}
         self._callees: dict[Call, Domain] = {}
+        self.constants: list[tuple[Constant, Domain]] = []
         self._functions = [f for f in mod.functions.values() if isinstance(f, Function) and not is_primitive(f)]
 
     def solve(self) -> None:
@@ -51,6 +52,8 @@ class DeviceAnalysis:
                 rule = _RULES.get(type(node))
                 if rule is not None:
                     rule(self, node)
+        for constant, domain in self.constants:  # where all else has its place
+            self.join(constant, domain)
         default = self._config.default_primitive_virtual_device
         for order in orders:
             for node in reversed(order):  # a function before what is in it
@@ -85,11 +88,15 @@ class DeviceAnalysis:
             found = self._callees[call] = self._callee_domain(call)
         return found
 
-    def _callee_domain(self, call: Call) -> Domain:
+    def calls_operation(self, call: Call) -> bool:
+        """True where what *call* calls is on any device: an operator, a constructor or a primitive function."""
         callee = self._mod[call.op] if isinstance(call.op, GlobalVar) and call.op in self._mod else call.op
-        if isinstance(callee, Op) and callee.name in CALLEE_RULES:
-            return CALLEE_RULES[callee.name](self, call)
-        if isinstance(callee, (Op, Constructor)) or is_primitive(callee):
+        return isinstance(callee, (Op, Constructor)) or is_primitive(callee)
+
+    def _callee_domain(self, call: Call) -> Domain:
+        if isinstance(call.op, Op) and call.op.name in CALLEE_RULES:
+            return CALLEE_RULES[call.op.name](self, call)
+        if self.calls_operation(call):
             together = Domain()
             return Domain.of_function([together] * len(call.args), together)
         return self.domain(call.op)
@@ -124,6 +131,9 @@ def _call(analysis: DeviceAnalysis, call: Call) -> None:
     callee = analysis.callee_domain(call).found()
     params = callee.params if callee.result is not None else (callee,) * len(call.args)
     for arg, param in zip(call.args, params, strict=True):
+        if isinstance(arg, Constant):
+            analysis.constants.append((arg, param))
+            continue
         first_order = param.found().result is None and analysis.domain(arg).found().result is not None
         analysis.join(arg, param, collapse=first_order)
     analysis.join(call, callee.result if callee.result is not None else callee)

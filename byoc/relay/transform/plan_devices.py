@@ -125,10 +125,9 @@ class _Capturer:
         ]
         if isinstance(call.op, Op):
             return typed_rebuild(call, args)
-        op = call.op
-        if not isinstance(op, Constructor):
-            op = self.child(op, here, callee.result_device, analysis.device(op))
-        return typed_rebuild(call, [op, *args])
+        if analysis.calls_operation(call):
+            return typed_rebuild(call, [self._new[call.op], *args])
+        return typed_rebuild(call, [self.child(call.op, here, callee.result_device, analysis.device(call.op)), *args])
 
     def _copy(self, call: Call) -> RelayExpr:
         """A copy that the program asks for; none where both devices are one."""
