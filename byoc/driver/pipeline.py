@@ -9,6 +9,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext, Sequential
 from byoc.relay import transform
 from byoc.relay.qnn import transform as qnn_transform
+from byoc.relay.transform.fold_constant_scales import FoldConstantScales
 
 PIPELINE_LEVEL = 3
 
@@ -18,12 +19,13 @@ def simplify() -> Sequential:
     return Sequential(
         [
             transform.InferType(),
+            transform.RemoveDeviceAnnotations(),
             transform.RemoveUnusedFunctions(),
             transform.InlineCalls(),
             transform.ToGraphNormalForm(),
             transform.SimplifyInference(),
             transform.FoldConstant(),
-            transform.FoldScaleAxis(),
+            FoldConstantScales(),
             transform.SimplifyExpr(),
             transform.EliminateCommonSubexpr(),
             transform.FoldConstant(),

@@ -122,10 +122,15 @@ def test_weights_that_are_no_constant_stay():
 
 
 def test_the_directions_can_be_asked_for_alone():
-    x, call, _ = linear(LINEAR[0], lambda x: relay.multiply(x, relay.const(3.0)))
-    body = relay.multiply(call, relay.const(2.0))
-    assert calls_of(run(body, x, step=transform.BackwardFoldScaleAxis())["main"]) == ["multiply", "nn.conv2d"]
-    assert calls_of(run(body, x, step=transform.ForwardFoldScaleAxis())["main"]) == ["nn.conv2d", "multiply"]
+    x, call, _ = linear(LINEAR[0], lambda x: relay.multiply(x, along(numbers(4), 1, 4)))
+    body = relay.multiply(call, along(numbers(6), 1, 4))
+    steps = {
+        transform.BackwardFoldScaleAxis: ["multiply", "nn.conv2d"],
+        transform.ForwardFoldScaleAxis: ["nn.conv2d", "multiply"],
+    }
+    for make, left in steps.items():
+        step = Sequential([make(), transform.FoldConstant()])
+        assert calls_of(run(body, x, step=step)["main"]) == left
 
 
 
