@@ -65,6 +65,8 @@ ALIASES = {
     "tvm.relay.nn": "byoc.relay.op.nn",
     "tvm.relay.image": "byoc.relay.op.image",
     "tvm.relay.random": "byoc.relay.op.random",
+    "tvm.relay.vision": "byoc.relay.op.vision",
+    "tvm.relay.op.vision.nms": "byoc.relay.op.vision",
     "tvm.relay.op.random.kernel": "byoc.relay.op.random",
     "tvm.relay.annotation": "byoc.relay.op.annotation",
     "tvm.relay.op.annotation.annotation": "byoc.relay.op.annotation",
