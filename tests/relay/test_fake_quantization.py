@@ -105,6 +105,19 @@ def test_means_and_interpolations_are_within_one(name: str, op) -> None:
     unary(op, rounding=1)
 
 
+@pytest.mark.parametrize("scale", [0.3, 2.0, 5.0])
+def test_a_pool_is_within_one_whatever_scale_is_asked_for(scale: float) -> None:
+    unary(lambda x: relay.nn.avg_pool2d(x, (3, 3), strides=(2, 2)), out=(scale, 100), rounding=1)
+
+
+def test_a_pool_between_other_operators_keeps_the_units_of_its_data() -> None:
+    inputs = Inputs()
+    x = dequantize(inputs((1, 4, 9, 9), "uint8"), relay.const(0.64), relay.const(2))
+    weight = dequantize(inputs((8, 4, 1, 1), "uint8"), relay.const(0.005), relay.const(120))
+    op = relay.nn.conv2d(relay.nn.avg_pool2d(x, (3, 3)), weight, kernel_size=(1, 1))
+    compare(quantize(op, relay.const(1.0), relay.const(128), out_dtype="uint8"), inputs, 2)
+
+
 def test_an_adaptive_pool_in_one_dimension_is_within_one() -> None:
     unary(lambda x: relay.nn.adaptive_avg_pool1d(x, 3), shape=(1, 4, 9), rounding=1)
 

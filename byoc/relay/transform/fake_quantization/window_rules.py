@@ -11,9 +11,9 @@ from byoc.errors import UserError
 from byoc.ir.affine_type import TensorAffineType
 from byoc.relay import op as relay
 from byoc.relay import qnn
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, Constant
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
-from byoc.relay.transform.fake_quantization.parameters import is_per_axis
+from byoc.relay.transform.fake_quantization.parameters import fold_constant, is_per_axis
 from byoc.relay.transform.fake_quantization.rewriting import TypeMap
 
 Result = Sequence[object]
@@ -27,11 +27,18 @@ def _one_scale(expr: Call, type_map: TypeMap) -> TensorAffineType:
     return ty
 
 
+def _is_finer(ty: TensorAffineType, other: TensorAffineType) -> bool:
+    """True for constant scales of which that of *ty* is smaller."""
+    scales = [fold_constant(t.scale) for t in (ty, other)]
+    numbers = [s.data.numpy() for s in scales if isinstance(s, Constant) and s.data.numpy().size == 1]
+    return len(numbers) == 2 and bool(numbers[0].reshape(()) < numbers[1].reshape(()))
+
+
 @register("nn.avg_pool2d")
 def avgpool2d(expr: Call, type_map: TypeMap) -> Result:
-    """``qnn.avg_pool2d``."""
-    ty, out_t = _one_scale(expr, type_map), type_map[expr]
-    assert isinstance(out_t, TensorAffineType)
+    """``qnn.avg_pool2d`` in the units of its data, which hold every mean; in those asked for where these are finer."""
+    ty, asked = _one_scale(expr, type_map), type_map.get(expr)
+    out_t = asked if isinstance(asked, TensorAffineType) and _is_finer(asked, ty) else ty
     out = qnn.op.avg_pool2d(
         expr.args[0], ty.scale, ty.zero_point, out_t.scale, out_t.zero_point, **expr.attrs  # type: ignore[arg-type]
     )
