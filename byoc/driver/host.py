@@ -49,7 +49,7 @@ class _HostLowering:
 
     def lower(self, main: Function) -> HostProgram:
         for param in main.params:
-            self._entries[param] = self._add(param.name_hint, param.checked_type, [], None)
+            self._entries[param] = self._add_input(param)
         inputs = list(range(len(self._nodes)))
         for node in post_order(main.body, _dataflow):
             if node not in self._entries:
@@ -66,6 +66,13 @@ class _HostLowering:
             },
         }
         return self._program
+
+    def _add_input(self, param: Var) -> list[Entry]:
+        """The node of a parameter; a tuple is one input for each tensor in it, ``name.0``, ``name.1``, ..."""
+        types = tensor_types(param.checked_type)
+        whole = isinstance(param.checked_type, TensorType)
+        names = [param.name_hint] if whole else [f"{param.name_hint}.{k}" for k in range(len(types))]
+        return [e for name, ty in zip(names, types, strict=True) for e in self._add(name, ty, [], None)]
 
     def _visit(self, node: RelayExpr) -> list[Entry]:
         rule = _RULES.get(type(node))

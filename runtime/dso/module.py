@@ -188,6 +188,7 @@ class _NativeFunction:
     def __init__(self, handle: object, signature: Signature, constants: Sequence[np.ndarray]):
         self.signature = signature
         self.constants = list(constants)
+        self._handle = handle  # the library is unloaded with its last owner
         try:
             self._run = getattr(handle, signature.symbol)
             self._size = getattr(handle, f"{signature.symbol}_workspace")
@@ -227,7 +228,7 @@ class _NativeFunction:
         args = _FFI.new("void *[]", [_FFI.cast("void *", a.ctypes.data) for a in kept])
         size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
         need = self._size(size_args)
-        return _prepared(self._run, args, size_args, need, kept)
+        return _prepared(self._run, args, size_args, need, (self._handle, kept))
 
 
 def _prepared(run: Callable[..., int], args: object, sizes: object, need: int, kept: object) -> Callable[[], None]:

@@ -19,7 +19,7 @@ from byoc.compat.tvm_modules.target import HOST_KINDS, Target
 from byoc.driver.compile import CompileOptions
 from byoc.driver.compile import build as build_library
 from byoc.driver.pipeline import optimize as optimize_module
-from byoc.errors import UserError
+from byoc.errors import InputError, UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext
@@ -28,6 +28,7 @@ from byoc.partition.plan import Plan
 from byoc.relay.analysis.module_types import infer_module, infer_type_local
 from byoc.relay.bind import bind_params_by_name, module_with_params
 from byoc.relay.expr import Function
+from byoc.runtime.container import ADT
 from byoc.runtime.device import Device
 from byoc.runtime.library import Library
 from byoc.runtime.ndarray import NDArray
@@ -158,7 +159,8 @@ class GraphExecutor(Evaluator):
         result, names = main.checked_type.ret_type, [spec.name for spec in library.inputs]  # type: ignore[attr-defined]
 
         def run(inputs: Sequence[object]) -> object:
-            given = [tensor for value in inputs for tensor in _flat(value)]
+            pairs = zip(inputs, main.params, strict=True)
+            given = [tensor for value, param in pairs for tensor in _flat(value, param.checked_type)]
             outputs = library.run(dict(zip(names, given, strict=True)))
             return _unflatten((NDArray(array) for array in outputs), result)
 
@@ -169,13 +171,17 @@ class AotExecutor(GraphExecutor):
     """Evaluates as the graph does: byoc's graph is planned ahead of time. Source: ``AotExecutor``."""
 
 
-def _flat(value: object) -> Iterator[object]:
-    """The tensors in an input: a tuple is one input for each."""
-    if isinstance(value, tuple):
-        for field in value:
-            yield from _flat(field)
-    else:
+def _flat(value: object, ty: Type) -> Iterator[object]:
+    """The tensors in an input: a tuple is one input for each. Raises InputError for another number of fields."""
+    if not isinstance(ty, TupleType):
         yield value
+        return
+    fields = list(value) if isinstance(value, (tuple, list, ADT)) else []
+    if len(fields) != len(ty.fields):
+        found = f"a {type(value).__name__} of {len(fields)}"
+        raise InputError(f"an input is a tuple of {len(ty.fields)} fields, got {found}")
+    for field, inner in zip(fields, ty.fields, strict=True):
+        yield from _flat(field, inner)
 
 
 def _unflatten(flat: Iterator[NDArray], ty: Type) -> object:
