@@ -155,6 +155,18 @@ class IRModule:
         """Set one function. Source: ``IRModule.update_func``."""
         self[var] = func
 
+    def _add(self, var: GlobalVar | GlobalTypeVar | str, val: RelayExpr | Type, update: bool = True) -> None:
+        """Set a function or a type. Source: ``IRModule._add``."""
+        self[var] = val
+
+    def import_(self, file_to_import: str) -> None:
+        """Add what a file of Relay's text defines. Source: ``IRModule.import_``."""
+        get_global_func("relay.ir.import_file")(self, file_to_import)  # type: ignore[misc]
+
+    def import_from_std(self, file_to_import: str) -> None:
+        """Add what a standard module defines, such as ``prelude.rly``. Source: ``IRModule.import_from_std``."""
+        get_global_func("relay.ir.import_from_std")(self, file_to_import)  # type: ignore[misc]
+
     def shallow_copy(self) -> IRModule:
         """Another module with the same functions and attributes."""
         return IRModule(dict(self._functions), self._types, self.attrs)

@@ -30,7 +30,7 @@ from byoc.ir.types import (
     TypeRelation,
     TypeVar,
 )
-from byoc.relay import op, qnn
+from byoc.relay import op, qnn, std
 from byoc.relay.adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from byoc.relay.bind import bind
 from byoc.relay.expr import (
@@ -50,15 +50,20 @@ from byoc.relay.expr import (
     var,
 )
 from byoc.relay.functor import ExprFunctor, ExprMutator, ExprVisitor
+from byoc.relay.scope_builder import ScopeBuilder
 from byoc.relay.structural import assert_structural_equal, structural_equal, structural_hash
 from byoc.relay.text import astext, fromtext, parse, parse_expr
 from byoc.relay.tuple_wrapper import TupleWrapper
+from byoc.relay.type_functor import TypeFunctor, TypeMutator, TypeVisitor
 
 # name -> the module, loaded on first use
 _SUBMODULES = {
     **{
         name: f"byoc.relay.{name}"
-        for name in ("analysis", "collage", "dataflow_pattern", "frontend", "interpreter", "testing", "transform")
+        for name in (
+            "analysis", "collage", "dataflow_pattern", "frontend", "interpreter", "loops", "prelude", "testing",
+            "transform",
+        )
     },
     **{name: f"byoc.relay.op.{name}" for name in ("annotation", "image", "nn")},
 }
@@ -67,10 +72,11 @@ __all__ = [
     "Any", "Attrs", "Call", "Clause", "Constant", "Constructor", "DictAttrs", "Expr", "ExprFunctor", "ExprMutator",
     "ExprVisitor", "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "Let",
     "Match", "Op", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate",
-    "RefRead", "RefType", "RefWrite", "RelayRefType", "SequentialSpan", "SourceName", "Span", "TensorType", "Tuple",
-    "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeConstraint", "TypeData", "TypeKind",
-    "TypeRelation", "TypeVar", "Var", "assert_structural_equal", "astext", "bind", "const", "fromtext", "op",
-    "parse", "parse_expr", "qnn", "scalar_type", "structural_equal", "structural_hash", "var",
+    "RefRead", "RefType", "RefWrite", "RelayRefType", "ScopeBuilder", "SequentialSpan", "SourceName", "Span",
+    "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeConstraint",
+    "TypeData", "TypeFunctor", "TypeKind", "TypeMutator", "TypeRelation", "TypeVar", "TypeVisitor", "Var",
+    "assert_structural_equal", "astext", "bind", "const", "fromtext", "op", "parse", "parse_expr", "qnn",
+    "scalar_type", "std", "structural_equal", "structural_hash", "var",
 ]
 
 

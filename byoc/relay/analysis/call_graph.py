@@ -5,7 +5,7 @@ from __future__ import annotations
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
-from byoc.relay.traverse import post_order
+from byoc.relay.traverse import children, post_order
 
 
 class GlobalCalls:
@@ -60,3 +60,53 @@ class GlobalCalls:
         if len(component) > 1 or var in self.callees[var]:
             self.recursive.update(component)
         self.callees_first.extend(reversed(component))
+
+
+class CallGraph:
+    """How often the functions of *module* name each other. Source: ``tvm.relay.analysis.call_graph.CallGraph``."""
+
+    def __init__(self, module: IRModule):
+        self._module = module
+        self._calls = GlobalCalls(module)
+
+    @property
+    def module(self) -> IRModule:
+        """The module that was looked at."""
+        return self._module
+
+    def _named(self, var: GlobalVar | str) -> GlobalVar:
+        return self._module.get_global_var(var) if isinstance(var, str) else var
+
+    def _uses(self, user: GlobalVar) -> dict[GlobalVar, int]:
+        """How often *user* names each function: once a call, once where it is used as a value."""
+        counts: dict[GlobalVar, int] = {}
+        func = self._module[user]
+        for node in post_order(func) if isinstance(func, Function) else ():
+            for child in children(node):
+                if isinstance(child, GlobalVar):
+                    counts[child] = counts.get(child, 0) + 1
+        return counts
+
+    def ref_count(self, var: GlobalVar | str) -> int:
+        """How often the functions of the module name *var*. Raises UserError for a name that is not there."""
+        wanted = self._named(var)
+        return sum(self._uses(user).get(wanted, 0) for user in self._calls.callees)
+
+    def global_call_count(self, var: GlobalVar | str) -> int:
+        """How often *var* names functions of the module. Raises UserError for a name that is not there."""
+        return sum(self._uses(self._named(var)).values())
+
+    def is_recursive(self, var: GlobalVar | str) -> bool:
+        """True when *var* calls itself, at once or through others."""
+        return self._named(var) in self._calls.recursive
+
+    def print_var(self, var: GlobalVar | str) -> str:
+        """*var*, how often it is named, and what it names, one line each."""
+        wanted = self._named(var)
+        lines = [f'Call graph node: "{wanted.name_hint}", #refs = {self.ref_count(wanted)}']
+        for callee in self._uses(wanted):
+            lines.append(f'  call site: "{callee.name_hint}", #refs = {self.ref_count(callee)}')
+        return "\n".join(lines) + "\n"
+
+    def __str__(self) -> str:
+        return "CallGraph:\n" + "\n".join(self.print_var(var) for var in reversed(self._calls.callees_first))

@@ -113,6 +113,12 @@ class FunctionPrinter:
         block = run(self._statements(expr))
         return [*declared, *block[:-1], block[-1][:-1]]
 
+    def numbered(self, func: Function) -> list[RelayExpr]:
+        """The nodes that the text of *func* calls ``%0``, ``%1``, …, in this order; its value is last."""
+        run(self._function(func))
+        nodes = [node for node, name in self._known.items() if not isinstance(node, Var)]
+        return nodes if self._reference(func.body) is not None else [*nodes, func.body]
+
     # what stands inline -------------------------------------------------------------------------------------------
 
     def _reference(self, node: RelayExpr) -> str | None:
