@@ -84,7 +84,7 @@ def test_names_of_c(tvm, function, given, expected):
 @pytest.mark.parametrize(
     ("function", "given", "message"),
     [
-        ("to_c_function_style", "", "Name is empty"),
+        ("to_c_function_style", "", "Function name is empty"),
         ("to_c_variable_style", "Cake_Bakery", "should start with TVM prefix"),
         ("prefix_name", [], "Name segments empty"),
         ("prefix_generated_name", "", "Name is empty"),

@@ -68,6 +68,10 @@ class GlobalVarSupply:
         taken = self.name_supply.reserve_name(name, add_prefix)
         return self._vars.setdefault(taken, GlobalVar(taken))
 
+    def reserve_global(self, global_var: GlobalVar, allow_conflict: bool = False) -> None:
+        """Take the name of *global_var*. Source: ``GlobalVarSupply.reserve_global``."""
+        self.reserve_global_var(global_var, allow_conflict)
+
     def reserve_global_var(self, var: GlobalVar, allow_conflict: bool = False) -> None:
         """Take the name of *var*. Raises UserError when another variable has it, unless *allow_conflict*."""
         if self._vars.get(var.name_hint, var) is not var and not allow_conflict:

@@ -17,18 +17,18 @@ def sanitize_name(name: str) -> str:
 
 def to_c_function_style(original_name: str) -> str:
     """``TVMGenMyName`` for ``TVM_gen_my_name``. Raises UserError for a name without the prefix ``TVM``."""
-    rest = _after_tvm(original_name)
+    rest = _after_tvm(original_name, "Function")
     return "TVM" + "".join(part[:1].upper() + part[1:].lower() for part in rest.split("_"))
 
 
 def to_c_variable_style(original_name: str) -> str:
     """The name in lower case. Raises UserError for a name that is empty or lacks the prefix ``TVM``."""
-    return "tvm" + _after_tvm(original_name).lower()
+    return "tvm" + _after_tvm(original_name, "Variable").lower()
 
 
 def to_c_constant_style(original_name: str) -> str:
     """The name in upper case. Raises UserError for a name that is empty or lacks the prefix ``TVM``."""
-    return "TVM" + _after_tvm(original_name).upper()
+    return "TVM" + _after_tvm(original_name, "Variable").upper()
 
 
 def prefix_name(names: str | Sequence[str]) -> str:
@@ -52,9 +52,11 @@ def _given(name: str) -> str:
     return name
 
 
-def _after_tvm(name: str) -> str:
-    if _given(name)[:3] != "TVM":
-        raise UserError("Name should start with TVM prefix")
+def _after_tvm(name: str, what: str) -> str:
+    if not name:
+        raise UserError(f"{what} name is empty")
+    if not name.startswith("TVM"):
+        raise UserError(f"{what} not TVM prefixed: {name!r} should start with TVM prefix")
     return name[3:]
 
 
