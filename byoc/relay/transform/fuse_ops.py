@@ -1,9 +1,10 @@
 """FuseOps: the calls that become one kernel are put into a function with the attribute ``Primitive``; and DefuseOps.
 
 Every operator call ends up inside exactly one primitive function. Its parameters are named p0, p1, … in the order in
-which the body needs them; constants are arguments like other values, except scalars, which stand in the body. Calls of
-composite functions and of global functions stay as they are. Unlike Relay's, no primitive function takes a tuple: a
-projection stays outside unless its tuple is computed inside. Source: ``relay.transform.FuseOps``.
+which the body needs them; constants are arguments like other values, except scalars, which stand in the body, as all
+do with the option ``relay.FuseOps.link_params``. Calls of composite functions and of global functions stay as they
+are. Unlike Relay's, no primitive function takes a tuple: a projection stays outside unless its tuple is computed
+inside. Source: ``relay.transform.FuseOps``.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import Type
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Function, Tuple, TupleGetItem, Var
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.transform.fusion_graph import OPAQUE, build_graph, fusion_children, is_scalar_constant
 from byoc.relay.transform.fusion_groups import Group, fusion_groups
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import rebuild, rewrite, substitute
 
 DEFAULT_MAX_DEPTH = 256
+# an operator that only keeps apart what stands before and after it, and is gone afterwards
+STOP = "annotation.stop_fusion"
 register_config_option("relay.FuseOps.max_depth", int)
+register_config_option("relay.FuseOps.link_params", bool)
 
 
 class _Kernel:
@@ -68,8 +72,8 @@ class _Kernel:
 class _Fuser:
     """Rewrites a typed expression group by group, with a stack of its own."""
 
-    def __init__(self, groups: dict[RelayExpr, Group]):
-        self.groups = groups
+    def __init__(self, groups: dict[RelayExpr, Group], link_params: bool = False):
+        self.groups, self.link_params = groups, link_params
         self.kernels: dict[Group, _Kernel] = {}
         self.memo: dict[RelayExpr, RelayExpr] = {}
 
@@ -92,7 +96,7 @@ class _Fuser:
     def _is_inside(self, node: RelayExpr) -> bool:
         """True when *node* becomes part of a primitive function's body."""
         if isinstance(node, Call):
-            return isinstance(node.op, Op) and not node.op.get_attr("TNonComputational")
+            return isinstance(node.op, Op) and node.op.name != STOP and not node.op.get_attr("TNonComputational")
         group = self.groups.get(node)
         if isinstance(node, Tuple):
             return group is not None and group.ref is not node
@@ -106,7 +110,8 @@ class _Fuser:
         group = self.groups.get(node)
         if not self._is_inside(node) or (self.groups.get(child) is group and self._is_inside(child)):
             return new
-        if is_scalar_constant(child) and group.pattern != OPAQUE:  # type: ignore[union-attr]
+        linked = self.link_params and isinstance(child, Constant)
+        if linked or (is_scalar_constant(child) and group.pattern != OPAQUE):  # type: ignore[union-attr]
             return new
         return self._kernel(group).param(new, child.checked_type)  # type: ignore[arg-type]
 
@@ -114,6 +119,8 @@ class _Fuser:
         return self.kernels.setdefault(group, _Kernel())
 
     def _finish(self, node: RelayExpr, operands: Sequence[RelayExpr]) -> RelayExpr:
+        if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == STOP:
+            return operands[0]
         new = rebuild(node, operands) if operands else node
         if not self._is_inside(node):
             return new
@@ -129,12 +136,15 @@ def fuse_function(func: Function, mod: IRModule | None = None, level: int = 2, m
     """*func* with its operator calls grouped into primitive functions.
 
     *level* 0 puts every call into a function of its own; *max_depth* bounds the nodes of a function (0: the option
-    ``relay.FuseOps.max_depth`` of the current context, else 256). Raises TypeInferenceError for ill-typed graphs.
+    ``relay.FuseOps.max_depth`` of the current context, else 256). With the option ``relay.FuseOps.link_params`` all
+    constants stand in the bodies that read them. Raises TypeInferenceError for ill-typed graphs.
     """
     infer_expr(func, mod)
-    bound = max_depth or int(PassContext.current().config.get("relay.FuseOps.max_depth") or DEFAULT_MAX_DEPTH)
+    config = PassContext.current().config
+    bound = max_depth or int(config.get("relay.FuseOps.max_depth") or DEFAULT_MAX_DEPTH)  # type: ignore
     nodes = build_graph(func.body)
-    body = _Fuser(fusion_groups(nodes, level, bound)).run(func.body)
+    groups = fusion_groups(nodes, level, bound)
+    body = _Fuser(groups, bool(config.get("relay.FuseOps.link_params"))).run(func.body)
     return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
 
 
