@@ -168,6 +168,23 @@ def test_arithmetic_lowers_exactly_with_broadcasting_and_per_axis_scales(name: s
     assert value.dtype == dtype
 
 
+@pytest.mark.parametrize("rounding", ["UPWARD", "TONEAREST"])
+@pytest.mark.parametrize("axes", [(1, 1), (1, 2), (2, 1), (0, -1)])
+def test_products_of_tensors_with_scales_along_one_axis_each_lower_exactly(axes, rounding: str) -> None:
+    rng = np.random.default_rng(7)
+    lhs, rhs = integers(rng, "int8", (2, 3, 4)), integers(rng, "int8", (2, 3, 4))
+    sides = [p for axis in axes for p in (scales(rng, lhs.shape[axis]), zeros(rng, "int8", lhs.shape[axis]))]
+    with relay.qnn.op.requantize_config(rounding=rounding):
+        call = relay.qnn.op.mul(variable(lhs), variable(rhs, "y"), *sides, relay.const(0.4), relay.const(5), *axes)
+        got = assert_same(call, [lhs, rhs])
+    real = []
+    for data, scale, zero, axis in zip((lhs, rhs), sides[::2], sides[1::2], axes, strict=True):
+        shape = [-1 if k == axis % 3 else 1 for k in range(3)]
+        s, z = scale.data.numpy().reshape(shape), zero.data.numpy().reshape(shape if zero.data.ndim else ())
+        real.append(s.astype("float64") * (data - z))
+    assert np.abs(got - np.clip(np.rint(real[0] * real[1] / np.float32(0.4) + 5), -128, 127)).max() <= 1
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("name", ["tanh", "exp", "sqrt", "rsqrt", "erf", "sigmoid", "hardswish", "log", "abs"])
 def test_functions_lower_exactly_and_legalize_to_the_same_table(name: str, dtype: str) -> None:

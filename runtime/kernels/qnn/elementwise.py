@@ -59,6 +59,11 @@ def subtract(
         return narrow(np.asarray(left - right + output_zero_point.reshape(()).astype(INT32)), lhs.dtype)
 
 
+def spread_from_last(parameter: Parameter, axis: int, ndim: int, out_ndim: int) -> np.ndarray:
+    """A scale of a side of *ndim* axes, shaped for a result of *out_ndim*: axes are counted from the last."""
+    return parameter.reshape(()) if parameter.size == 1 else spread(parameter, axis % ndim - ndim, out_ndim)
+
+
 @kernel("qnn.mul")
 def mul(
     lhs: np.ndarray, rhs: np.ndarray, lhs_scale: Parameter, lhs_zero_point: Parameter, rhs_scale: Parameter,
@@ -70,11 +75,10 @@ def mul(
     right = rhs.astype(INT32) - spread(rhs_zero_point, rhs_axis, rhs.ndim).astype(INT32)
     with np.errstate(over="ignore"):
         product = np.asarray(left * right)
-    # a vector of scales lies along the axis of its own side, counted from the last axis of the result
-    axis = lhs_axis % lhs.ndim - lhs.ndim if lhs_scale.size > 1 else rhs_axis % max(rhs.ndim, 1) - max(rhs.ndim, 1)
-    scale = lhs_scale.reshape(-1).astype(np.float32) * rhs_scale.reshape(-1).astype(np.float32)
+    scale = spread_from_last(lhs_scale, lhs_axis, lhs.ndim, product.ndim).astype(np.float32)
+    scale = scale * spread_from_last(rhs_scale, rhs_axis, rhs.ndim, product.ndim).astype(np.float32)
     zero = np.zeros((), INT32)
-    return requantized(product, scale, zero, output_scale, output_zero_point, lhs.dtype, axis)
+    return requantized(product, np.asarray(scale), zero, output_scale, output_zero_point, lhs.dtype)
 
 
 def hard_swish(x: np.ndarray) -> np.ndarray:

@@ -8,8 +8,13 @@ from byoc.runtime.kernels.layout import along
 
 
 def spread(parameter: np.ndarray, axis: int, ndim: int) -> np.ndarray:
-    """A scale or zero point shaped to broadcast with data of *ndim* axes: a vector lies along *axis*."""
-    return parameter.reshape(()) if parameter.size == 1 else along(parameter.reshape(-1), axis, ndim)
+    """A scale or zero point shaped to broadcast with data of *ndim* axes: a vector lies along *axis*.
+
+    What has *ndim* axes itself is shaped so already.
+    """
+    if parameter.size == 1:
+        return parameter.reshape(())
+    return parameter if parameter.ndim == ndim else along(parameter.reshape(-1), axis, ndim)
 
 
 def scalar(parameter: np.ndarray) -> np.generic:

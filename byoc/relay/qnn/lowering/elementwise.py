@@ -19,6 +19,7 @@ from byoc.relay.qnn.lowering.quantize import dequantized, quantized
 from byoc.relay.qnn.lowering.requantize import Rescaling, requantized
 from byoc.relay.qnn.op.binary import BroadcastAttrs
 from byoc.relay.qnn.op.op import register_qnn_canonicalize
+from byoc.runtime.kernels.qnn.elementwise import spread_from_last
 from byoc.runtime.kernels.qnn.fixed_point import multiplier_and_shift
 
 INT32 = "int32"
@@ -62,11 +63,10 @@ def lower_mul(attrs: BroadcastAttrs, inputs: Sequence[RelayExpr], types: Sequenc
     assert isinstance(lhs, TensorType) and isinstance(rhs, TensorType) and isinstance(out, TensorType)
     left = less_zero(cast(inputs[0], lhs.dtype, INT32), inputs[3], types[3], attrs.lhs_axis, lhs.ndim, INT32)
     right = less_zero(cast(inputs[1], rhs.dtype, INT32), inputs[5], types[5], attrs.rhs_axis, rhs.ndim, INT32)
-    # a vector of scales lies along the axis of its own side, counted from the last axis of the result
-    side, axis = (lhs, attrs.lhs_axis) if scales[0].size > 1 else (rhs, attrs.rhs_axis)  # type: ignore[union-attr]
-    axis = axis % side.ndim - side.ndim if side.ndim else -1
-    scale = scales[0].reshape(-1).astype("float32") * scales[1].reshape(-1).astype("float32")  # type: ignore
-    how = Rescaling(const(scale), const(0), inputs[6], inputs[7], (types[2], SCALAR), axis)
+    ndim = out.ndim
+    scale = spread_from_last(scales[0], attrs.lhs_axis, lhs.ndim, ndim).astype("float32")  # type: ignore[arg-type]
+    scale = scale * spread_from_last(scales[1], attrs.rhs_axis, rhs.ndim, ndim).astype("float32")  # type: ignore
+    how = Rescaling(const(scale), const(0), inputs[6], inputs[7], (types[2], SCALAR))
     return requantized(relay.multiply(left, right), TensorType(out.shape, INT32), how, lhs.dtype)
 
 

@@ -26,7 +26,10 @@ from byoc.runtime.kernels.qnn.rounding import UNSAID, UPWARD, resolve
 
 @dataclass(frozen=True)
 class Rescaling:
-    """From one scale and zero point to another: the four parameters, the types of the first two, and their axis."""
+    """From one scale and zero point to another: the four parameters, the types of the first two, and their axis.
+
+    A scale that has as many axes as the data is shaped to broadcast with it already.
+    """
 
     scale: RelayExpr
     zero_point: RelayExpr
@@ -47,23 +50,26 @@ class Rescaling:
         return None not in numbers and numbers[0] == numbers[1] and numbers[2] == numbers[3]
 
     def multipliers(self) -> np.ndarray | None:
-        """The quotients of the scales as float64, () or [C]; None where both are one number and the same."""
+        """The quotients of the scales as float64; None where both are one number and the same."""
         scale, out = value_of(self.scale), number_of(self.out_scale)
         assert scale is not None and out is not None
         if scale.size == 1:
             one = scale.reshape(())
             return None if one == out else one.astype(np.float64) / np.float64(out)
-        return scale.reshape(-1).astype(np.float64) / np.float64(out)
+        return scale.astype(np.float64) / np.float64(out)
 
 
-def _upward(data: RelayExpr, multipliers: np.ndarray, axis: int) -> RelayExpr:
+def _upward(data: RelayExpr, multipliers: np.ndarray, axis: int, ndim: int) -> RelayExpr:
     parts = [multiplier_and_shift(float(m)) for m in multipliers.reshape(-1)]
     if multipliers.ndim == 0:
         return relay.fixed_point_multiply(data, *parts[0])
-    significands, shifts = (np.array(p, "int32") for p in zip(*parts, strict=True))
+    along = spread_array(multipliers, axis, ndim)
+    axes = [k for k, size in enumerate(along.shape) if size > 1]
+    shape = [along.shape[k] for k in axes]
+    significands, shifts = (np.array(p, "int32").reshape(shape) for p in zip(*parts, strict=True))
     left, right = np.maximum(shifts, 0), np.maximum(-shifts, 0)
     return relay.fixed_point_multiply_per_axis(
-        data, const(significands), const(left), const(right), bool(left.any()), bool(right.any()), (axis,)
+        data, const(significands), const(left), const(right), bool(left.any()), bool(right.any()), axes
     )
 
 
@@ -90,7 +96,7 @@ def _in_integers(data: RelayExpr, ty: TensorType, how: Rescaling, rounding: str,
     if multipliers is not None:
         axis = how.axis % ty.ndim if ty.ndim else 0
         value = (
-            _upward(value, multipliers, axis) if rounding == UPWARD
+            _upward(value, multipliers, axis, ty.ndim) if rounding == UPWARD
             else _to_nearest(value, multipliers, axis, ty.ndim)
         )
     if not is_zero(how.out_zero_point):
