@@ -43,11 +43,12 @@ def save_param_dict(params: Mapping[str, object]) -> bytearray:
         out += struct.pack("<Q", len(text)) + text
     out += struct.pack("<Q", len(params))
     for name, value in params.items():
-        out += _array_bytes(name, NDArray(from_any(value)))
+        out += array_bytes(name, NDArray(from_any(value)))
     return out
 
 
-def _array_bytes(name: str, array: NDArray) -> bytes:
+def array_bytes(name: str, array: NDArray) -> bytes:
+    """The bytes of one *array*, called *name*. Raises UserError for a dtype that the layout does not hold."""
     if array.dtype not in _CODES:
         raise UserError(f"parameter {name!r} is of dtype {array.dtype}, which cannot be saved")
     code, bits = _CODES[array.dtype]
@@ -101,6 +102,11 @@ def _read_array(reader: _Reader, name: str) -> NDArray:
     if min(shape, default=0) < 0 or size != dtype.itemsize * int(np.prod(shape, dtype=object)):
         raise ArtifactError(f"parameter {name!r} has {size} bytes for shape {tuple(shape)}: the parameters are damaged")
     return NDArray(np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape))
+
+
+def read_array(data: bytes) -> NDArray:
+    """The array that :func:`array_bytes` wrote. Raises ArtifactError for other bytes."""
+    return _read_array(_Reader(data), "array")
 
 
 def save_param_dict_to_file(params: Mapping[str, object], path: str | os.PathLike[str]) -> None:

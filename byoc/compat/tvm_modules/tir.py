@@ -12,6 +12,7 @@ from byoc.compat.tvm.below import Missing
 from byoc.ir.dims import Any, IntImm
 from byoc.ir.layout import BijectiveLayout, Layout, bijective_layout, layout
 from byoc.ir.op import Op
+from byoc.ir.size_var import SizeVar, Var
 
 
 class _NumberLike(type):
@@ -61,32 +62,6 @@ class _Numbers(type):
 
 class PrimExpr(metaclass=_Numbers):
     """The root of what is one number: a Python number, or a size. Source: ``tvm.ir.PrimExpr``."""
-
-
-class Var(Any):
-    """A size with a name: one size wherever the name occurs. Source: ``tvm.tir.Var``.
-
-    Sizes are not computed with when compiling: what arithmetic gives is a size of which nothing is known, as the type
-    relations of operators give it.
-    """
-
-    __slots__ = ("dtype", "span")
-
-    def __init__(self, name: str, dtype: str = "int32", span: object | None = None):
-        super().__init__(str(name))
-        self.dtype, self.span = str(dtype), span
-
-    def _unknown(self, other: object = None) -> Any:
-        return Any()
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _unknown
-    __floordiv__ = __rfloordiv__ = __truediv__ = __mod__ = __rmod__ = __neg__ = _unknown
-
-
-class SizeVar(Var):
-    """A size that is not negative. Source: ``tvm.tir.SizeVar``."""
-
-    __slots__ = ()
 
 
 def const(value: float | bool, dtype: str | None = None, span: object | None = None) -> IntImm | FloatImm:
