@@ -30,7 +30,8 @@ from byoc.ir.types import (
     TypeRelation,
     TypeVar,
 )
-from byoc.relay import op, qnn, std
+from byoc.relay import op, qnn
+from byoc.relay import std as _standard_modules  # noqa: F401 - registers them; relay.std is the operator
 from byoc.relay.adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from byoc.relay.bind import bind
 from byoc.relay.expr import (
@@ -50,6 +51,7 @@ from byoc.relay.expr import (
     var,
 )
 from byoc.relay.functor import ExprFunctor, ExprMutator, ExprVisitor
+from byoc.relay.op import std
 from byoc.relay.scope_builder import ScopeBuilder
 from byoc.relay.structural import assert_structural_equal, structural_equal, structural_hash
 from byoc.relay.text import astext, fromtext, parse, parse_expr
@@ -67,6 +69,9 @@ _SUBMODULES = {
     },
     **{name: f"byoc.relay.op.{name}" for name in ("annotation", "image", "nn")},
 }
+
+# modules of relay.op: TVM has another module of this name, or none
+_OF_OP_ALONE = ("memory", "vm")
 
 __all__ = [
     "Any", "Attrs", "Call", "Clause", "Constant", "Constructor", "DictAttrs", "Expr", "ExprFunctor", "ExprMutator",
@@ -88,7 +93,7 @@ def scalar_type(dtype: str) -> TensorType:
 def __getattr__(name: str) -> object:
     if name in _SUBMODULES:
         return importlib.import_module(_SUBMODULES[name])
-    if not name.startswith("__") and hasattr(op, name):
+    if not name.startswith("__") and name not in _OF_OP_ALONE and hasattr(op, name):
         globals()[name] = found = getattr(op, name)  # the next time it is there
         return found
     raise AttributeError(f"byoc.relay has no name {name!r}: neither a class, a sub-module nor an operator")
