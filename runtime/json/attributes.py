@@ -1,8 +1,9 @@
 """Attributes as Relay's JSON graph writes them: a list of lists of strings.
 
-One list of texts is a scalar or a flat sequence, several lists a nested one. None is the empty outer list, an empty
-sequence one empty list. Booleans are ``0`` and ``1``; floats have as many digits as bring back the same float32 or
-float64. Which Python type a text stands for is the annotation of the kernel's keyword.
+One list of texts is a scalar or a flat sequence, several lists (which Relay has not) a nested one. None is the empty
+text, as are an undefined attribute and the void dtype in Relay; an empty sequence is one empty list. Booleans are ``0``
+and ``1``; floats have the 17 digits that bring back every float64. Which Python type a text stands for is the
+annotation of the kernel's keyword.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ def scalar_text(value: object) -> str:
     """One number or string as text."""
     if isinstance(value, bool):
         return "1" if value else "0"
-    return repr(value) if isinstance(value, float) else str(value)
+    return f"{value:.17g}" if isinstance(value, float) else str(value)
 
 
 def encode_attribute(value: object) -> Texts:
     """A number, string, None, sequence or sequence of sequences as lists of texts.
 
     >>> encode_attribute((1, 2)), encode_attribute(True), encode_attribute(None)
-    ([['1', '2']], [['1']], [])
+    ([['1', '2']], [['1']], [['']])
     """
     if value is None:
-        return []
+        return [[""]]
     if not isinstance(value, (tuple, list)):
         return [[scalar_text(value)]]
     if any(isinstance(v, (tuple, list)) for v in value):
@@ -48,16 +49,16 @@ def encode_attribute(value: object) -> Texts:
 def decode_attribute(texts: Texts, annotation: str) -> object:
     """The value of *texts* as the *annotation* of a kernel's keyword says.
 
-    Of a union the form that fits is taken: None for no list, the scalar for one text, else the sequence. Raises
-    KernelError for an annotation or a text that does not fit.
+    Of a union the form that fits is taken: None for the empty text (or no list), the scalar for one text, else the
+    sequence. Raises KernelError for an annotation or a text that does not fit.
 
     >>> decode_attribute([["1", "2"]], "tuple[int, ...] | None")
     (1, 2)
     """
     alternatives = [a.strip() for a in annotation.split("|")]
+    if "None" in alternatives and texts in ([], [[""]]):
+        return None
     if not texts:
-        if "None" in alternatives:
-            return None
         raise KernelError(f"an attribute of type {annotation} has no value")
     for decode in (_decode_scalar, _decode_flat, _decode_nested):
         for alternative in alternatives:

@@ -26,15 +26,7 @@ def checkpoint(*data: np.ndarray | list[np.ndarray]) -> np.ndarray | tuple[np.nd
     return flat[0] if len(flat) == 1 else tuple(flat)
 
 
-@kernel("on_device")
-def on_device(
-    data: np.ndarray, *, virtual_device: str = "", constrain_result: bool = False, constrain_body: bool = True
-) -> np.ndarray:
-    """*data* itself: the numpy kernels are on one device."""
-    return data
-
-
-@kernel("device_copy")
-def device_copy(data: np.ndarray, *, src_virtual_device: str = "", dst_virtual_device: str = "") -> np.ndarray:
-    """*data* itself: the numpy kernels are on one device."""
+@kernel("on_device", "device_copy")
+def placed(data: np.ndarray) -> np.ndarray:
+    """*data* itself, wherever it shall be: the numpy kernels are on one device."""
     return data

@@ -152,6 +152,14 @@ def test_the_backend_says_why_it_refuses():
     assert "whose dimensions are numbers or named sizes, got Tensor[(?, 3), float32]" in str(verdict)
 
 
+def test_attributes_have_relays_texts():
+    assert encode_attribute(0.1) == [["0.10000000000000001"]]
+    assert encode_attribute((1.0, 1e-5, float("inf"))) == [["1", "1.0000000000000001e-05", "inf"]]
+    assert encode_attribute(None) == encode_attribute("") == [[""]]
+    assert encode_attribute(()) == [[]]
+    assert encode_attribute((True, False)) == [["1", "0"]]
+
+
 NUMBERS = {"int": st.integers(-(10**12), 10**12), "float": st.floats(allow_nan=False), "bool": st.booleans()}
 NUMBERS["str"] = st.text(max_size=8)
 
