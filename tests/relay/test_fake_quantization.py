@@ -327,6 +327,33 @@ def test_regions_one_after_another_and_side_by_side_are_all_turned() -> None:
         np.testing.assert_array_equal(got, want)
 
 
+def test_regions_that_end_in_several_quantizes_share_what_does_not_depend_on_these() -> None:
+    inputs = Inputs()
+    x = dequantize(inputs((1, 3, 6, 6)), relay.const(0.1), relay.const(4))
+    weight = dequantize(inputs((2, 3, 3, 3)), relay.const(0.02), ZERO)
+    conv = relay.nn.relu(relay.nn.conv2d(x, weight, kernel_size=(3, 3), channels=2))
+    ends = [quantize(conv, relay.const(0.5), ZERO), quantize(relay.tanh(conv), relay.const(0.01), ZERO),
+            quantize(relay.tanh(conv), relay.const(0.02), ZERO)]
+    mod = typed(Tuple(ends))
+    new = FakeQuantizationToInteger(hard_fail=True)(mod)
+    names = [n.op.name for n in post_order(new["main"]) if isinstance(n, Call)]
+    assert names.count("qnn.conv2d") == names.count("maximum") == 1 and names.count("qnn.tanh") == 2
+    for got, want in zip(evaluate(new, inputs.values), evaluate(mod, inputs.values), strict=True):
+        assert np.abs(got.astype(int) - want.astype(int)).max() <= 1
+
+
+def test_many_quantizes_along_one_chain_take_linear_time() -> None:
+    x = relay.var("x", shape=(4,), dtype="int8")
+    for op in (relay.nn.relu, relay.sin):
+        value, ends = dequantize(x, ONE, ZERO), []
+        for _ in range(1500):
+            value = op(value)
+            ends.append(quantize(value, relay.const(2.0), ZERO))
+        new = FakeQuantizationToInteger()(typed(Tuple(ends)))
+        assert operators(new) == ({"maximum", "qnn.requantize"} if op is relay.nn.relu
+                                  else {"sin", "qnn.quantize", "qnn.dequantize"})
+
+
 def test_a_chain_of_regions_is_turned_in_linear_time() -> None:
     x = relay.var("x", shape=(4,), dtype="int8")
     value = x

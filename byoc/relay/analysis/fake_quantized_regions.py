@@ -6,7 +6,7 @@ operators, tuples and their fields alone. Source: ``SubgraphExtractor``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
@@ -38,9 +38,12 @@ def is_closed(expr: RelayExpr, known: Mapping[RelayExpr, bool]) -> bool:
     return isinstance(expr, (Call, Tuple, TupleGetItem)) and all(known.get(c, False) for c in region_children(expr))
 
 
-def region_of(quantize: RelayExpr) -> list[RelayExpr]:
-    """The nodes of the region that ends in the call *quantize*, which comes last, each after what it reads."""
-    return list(post_order(quantize, region_children))
+def region_of(quantize: RelayExpr, leaves: Container[RelayExpr] = ()) -> list[RelayExpr]:
+    """The nodes of the region that ends in the call *quantize*, which comes last, each after what it reads.
+
+    What stands above a node of *leaves* is left out.
+    """
+    return list(post_order(quantize, lambda expr: () if expr in leaves else region_children(expr)))
 
 
 def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:

@@ -14,7 +14,7 @@ from byoc.relay.analysis.fake_quantized_regions import DEQUANTIZE, QUANTIZE, cal
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.qnn.op import dequantize
-from byoc.relay.transform.fake_quantization.rewriting import affine_type_of, apply_rule, rule_of
+from byoc.relay.transform.fake_quantization.rewriting import TypeMap, affine_type_of, apply_rule, rule_of
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import typed_rebuild
@@ -77,7 +77,7 @@ class _Turning:
         args = [a if o is None else o[0] for a, o in zip(node.args, operands, strict=True)]
         for arg in args:
             infer_expr(arg)
-        types = {o[0]: o[1] for o in operands if o is not None}
+        types = TypeMap({o[0]: o[1] for o in operands if o is not None})
         try:
             expr, ty = apply_rule(rule, Call(node.op, args, node.attrs, span=node.span), types)
             meant = infer_expr(_dequantized(expr, ty, node))
