@@ -17,6 +17,7 @@ from byoc.runtime.kernels import (
     debug,
     dense,
     dilation,
+    dynamic_images,
     einsum,
     elementwise,
     fast_math,

@@ -1,7 +1,19 @@
 """Relay's operators: importing this package registers them, and its names are their builder functions."""
 
 from byoc.ir.op import Op, OpPattern, register_op_attr
-from byoc.relay.op import annotation, blocked, dynamic, image, nn, op, random, vision
+from byoc.relay.op import (
+    annotation,
+    blocked,
+    dynamic,
+    dynamic_images,
+    image,
+    memory,
+    nn,
+    op,
+    random,
+    vision,
+    vm,
+)
 from byoc.relay.op.assign import matrix_set_diag, sequence_mask, strided_set
 from byoc.relay.op.binary import (
     add,
@@ -199,27 +211,5 @@ from byoc.relay.op.transform_slice import (
 set_support_levels()
 
 __all__ = [
-    "Op", "OpPattern", "abs", "acos", "acosh", "add", "adv_index", "all", "annotation", "any", "arange", "argmax",
-    "argmin", "argsort", "argwhere", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "blocked", "broadcast_to", "broadcast_to_like", "cast", "cast_like", "ceil", "clip",
-    "collapse_sum_like", "collapse_sum_to", "concatenate", "copy", "cos", "cosh", "cumprod", "cumsum", "debug",
-    "device_copy", "dft", "divide", "dynamic", "einsum", "equal", "erf", "exp", "exp2", "expand_dims", "expm1",
-    "fast_erf", "fast_exp", "fast_tanh", "fixed_point_multiply", "fixed_point_multiply_per_axis", "floor",
-    "floor_divide", "floor_mod", "full", "full_like", "gather", "gather_nd", "get", "greater", "greater_equal",
-    "image", "invert_permutation", "isfinite", "isinf", "isnan", "layout_transform", "left_shift", "less",
-    "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logsumexp", "match_shape", "matrix_set_diag", "max", "maximum", "mean", "mean_std", "mean_variance",
-    "meshgrid", "min", "minimum", "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot",
-    "ones", "ones_like", "op", "power", "prod", "random", "register", "register_alter_op_layout",
-    "register_broadcast_schedule", "register_compute", "register_convert_op_layout", "register_external_compiler",
-    "register_fake_quantization_to_integer", "register_gradient", "register_infer_correct_layout",
-    "register_injective_schedule", "register_legalize", "register_mixed_precision_conversion", "register_op_attr",
-    "register_optional_fake_quantization_to_integer", "register_pattern", "register_reduce_schedule",
-    "register_schedule", "register_shape_func", "register_stateful", "register_strategy", "reinterpret", "repeat",
-    "reshape", "reshape_like", "reverse", "reverse_reshape", "reverse_sequence", "right_shift", "round", "rsqrt",
-    "scatter_elements", "scatter_nd", "searchsorted", "segment_sum", "sequence_mask", "shape_of", "sigmoid", "sign",
-    "sin", "sinh", "slice_like", "sliding_window", "sort", "sparse_fill_empty_rows", "sparse_reshape",
-    "sparse_to_dense", "split", "sqrt", "squeeze", "stack", "std", "stft", "strided_set", "strided_slice",
-    "subtract", "sum", "take", "tan", "tanh", "tile", "topk", "transpose", "trilu", "trunc", "trunc_divide",
-    "trunc_mod", "unique", "unravel_index", "variance", "vision", "where", "zeros", "zeros_like",
+    "Op", "OpPattern", "abs", "acos", "acosh", "add", "adv_index", "all", "annotation", "any", "arange", "argmax", "argmin", "argsort", "argwhere", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "blocked", "broadcast_to", "broadcast_to_like", "cast", "cast_like", "ceil", "clip", "collapse_sum_like", "collapse_sum_to", "concatenate", "copy", "cos", "cosh", "cumprod", "cumsum", "debug", "device_copy", "dft", "divide", "dynamic", "dynamic_images", "einsum", "equal", "erf", "exp", "exp2", "expand_dims", "expm1", "fast_erf", "fast_exp", "fast_tanh", "fixed_point_multiply", "fixed_point_multiply_per_axis", "floor", "floor_divide", "floor_mod", "full", "full_like", "gather", "gather_nd", "get", "greater", "greater_equal", "image", "invert_permutation", "isfinite", "isinf", "isnan", "layout_transform", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "match_shape", "matrix_set_diag", "max", "maximum", "mean", "mean_std", "mean_variance", "memory", "meshgrid", "min", "minimum", "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot", "ones", "ones_like", "op", "power", "prod", "random", "register", "register_alter_op_layout", "register_broadcast_schedule", "register_compute", "register_convert_op_layout", "register_external_compiler", "register_fake_quantization_to_integer", "register_gradient", "register_infer_correct_layout", "register_injective_schedule", "register_legalize", "register_mixed_precision_conversion", "register_op_attr", "register_optional_fake_quantization_to_integer", "register_pattern", "register_reduce_schedule", "register_schedule", "register_shape_func", "register_stateful", "register_strategy", "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "reverse_reshape", "reverse_sequence", "right_shift", "round", "rsqrt", "scatter_elements", "scatter_nd", "searchsorted", "segment_sum", "sequence_mask", "shape_of", "sigmoid", "sign", "sin", "sinh", "slice_like", "sliding_window", "sort", "sparse_fill_empty_rows", "sparse_reshape", "sparse_to_dense", "split", "sqrt", "squeeze", "stack", "std", "stft", "strided_set", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tile", "topk", "transpose", "trilu", "trunc", "trunc_divide", "trunc_mod", "unique", "unravel_index", "variance", "vision", "vm", "where", "zeros", "zeros_like",
 ]

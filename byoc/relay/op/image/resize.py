@@ -10,7 +10,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType, Type
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, Constant, const
 from byoc.relay.op.builder import constant_ints, make_call
 from byoc.relay.op.image.coordinates import METHODS, MODES, ROUNDINGS, Interpolation, resize_stages
 from byoc.relay.op.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
@@ -94,18 +94,30 @@ def _compute(n: int) -> TensorCompute:
 
 
 def _make(
-    n: int, data: RelayExpr, size: object, roi: Sequence[float] | None, layout: str, method: str, mode: str,
+    n: int, data: RelayExpr, size: object, roi: Sequence[float] | RelayExpr | None, layout: str, method: str, mode: str,
     rounding: str, alpha: float, exclude: int, extrapolation: float, out_dtype: str | None,
 ) -> Call:
-    numbers = constant_ints(size)
-    if numbers is None:
-        raise TypeInferenceError(f"image.resize{n}d: size must be known when compiling, got an expression")
-    sizes = numbers * n if len(numbers) == 1 else numbers
-    region = tuple(float(r) for r in roi) if roi is not None else (0.0,) * (2 * n)
+    numbers, region = constant_ints(size), _known_region(roi, n)
+    if (numbers is None or region is None) and n != 2:
+        raise TypeInferenceError(f"image.resize{n}d: size and roi must be known when compiling, got an expression")
+    sizes = numbers * n if numbers is not None and len(numbers) == 1 else numbers
     attrs = _ATTRS[n](
-        sizes, region, layout, method, mode, rounding, alpha, exclude, extrapolation, out_dtype or ""
+        sizes or (), region or (), layout, method, mode, rounding, alpha, exclude, extrapolation, out_dtype or ""
     )
-    return make_call(f"image.resize{n}d", [data], attrs)
+    if sizes is not None and region is not None:
+        return make_call(f"image.resize{n}d", [data], attrs)
+    given = size if sizes is None else const(list(sizes), "int64")
+    part = roi if region is None else const(list(region), "float32")
+    return make_call("dyn.image.resize2d", [data, given, part], attrs)  # type: ignore[list-item]
+
+
+def _known_region(roi: Sequence[float] | RelayExpr | None, n: int) -> tuple[float, ...] | None:
+    """The region as numbers; None for an expression that is not known when compiling."""
+    if roi is None:
+        return (0.0,) * (2 * n)
+    if isinstance(roi, Constant):
+        return tuple(float(r) for r in roi.data.numpy().reshape(-1))
+    return None if isinstance(roi, RelayExpr) else tuple(float(r) for r in roi)
 
 
 def resize1d(
@@ -123,15 +135,12 @@ def resize1d(
 
 
 def resize2d(
-    data: RelayExpr, size: int | Sequence[int] | RelayExpr, roi: Sequence[float] | None = None, layout: str = "NCHW",
-    method: str = "linear", coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
-    cubic_alpha: float = -0.5, cubic_exclude: int = 0, extrapolation_value: float = 0.0,
+    data: RelayExpr, size: int | Sequence[int] | RelayExpr, roi: Sequence[float] | RelayExpr | None = None,
+    layout: str = "NCHW", method: str = "linear", coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "", cubic_alpha: float = -0.5, cubic_exclude: int = 0, extrapolation_value: float = 0.0,
     out_dtype: str | None = None,
 ) -> Call:
-    """Resize 2 spatial axes. Source: ``relay.image.resize2d``.
-
-    Raises UserError for a size that is not known.
-    """
+    """Resize 2 spatial axes; *size* and *roi* may be tensors. Source: ``relay.image.resize2d``."""
     return _make(2, data, size, roi, layout, method, coordinate_transformation_mode, rounding_method, cubic_alpha,
                  cubic_exclude, extrapolation_value, out_dtype)
 

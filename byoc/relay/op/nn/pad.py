@@ -14,7 +14,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, Constant
 from byoc.relay.op.builder import Operand, as_expr, known_dtype, make_call
 from byoc.relay.op.indexing import as_index
 from byoc.relay.op.layout import arranged, axes_of, tensor_of
@@ -183,9 +183,18 @@ def _space_to_depth_compute(attrs: SubPixelAttrs, inputs: Sequence[Tensor], out_
     return [te.compute(te.shape_of(out_type), element, name="space_to_depth")]
 
 
-def pad(data: RelayExpr, pad_width: Pairs, pad_value: Operand = 0, pad_mode: str = "constant") -> Call:
-    """Pad each axis by a value (constant), its edge, or its reflection. Source: ``relay.nn.pad``."""
+def pad(
+    data: RelayExpr, pad_width: Pairs | RelayExpr, pad_value: Operand = 0, pad_mode: str = "constant"
+) -> Call:
+    """Pad each axis by a value (constant), its edge, or its reflection. Source: ``relay.nn.pad``.
+
+    *pad_width* may be a tensor of integers [rank, 2].
+    """
     value = as_expr(pad_value, known_dtype(data) or "float32")
+    if isinstance(pad_width, Constant):
+        pad_width = pad_width.data.numpy().tolist()
+    if isinstance(pad_width, RelayExpr):
+        return make_call("dyn.nn.pad", [data, pad_width, value], PadAttrs((), pad_mode))
     return make_call("nn.pad", [data, value], PadAttrs(tuple(tuple(p) for p in pad_width), pad_mode))
 
 

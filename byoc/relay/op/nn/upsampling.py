@@ -10,7 +10,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, Constant, const
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.image.coordinates import MODES, Interpolation, resize_stages
 from byoc.relay.op.image.resize import default_rounding
@@ -102,20 +102,40 @@ def _compute(n: int) -> TensorCompute:
     return compute
 
 
+Scale = float | RelayExpr
+
+
+def _known_scales(*scales: Scale) -> list[float] | None:
+    """The factors as numbers, or None where one is known only at run time."""
+    numbers = [s.data.numpy().reshape(()).item() if isinstance(s, Constant) else s for s in scales]
+    return None if any(isinstance(s, RelayExpr) for s in numbers) else [float(s) for s in numbers]
+
+
+def _as_inputs(scales: Sequence[Scale]) -> list[RelayExpr]:
+    return [s if isinstance(s, RelayExpr) else const(float(s), "float64") for s in scales]
+
+
 def upsampling(
-    data: RelayExpr, scale_h: float = 1, scale_w: float = 1, layout: str = "NCHW", method: str = "nearest_neighbor",
+    data: RelayExpr, scale_h: Scale = 1, scale_w: Scale = 1, layout: str = "NCHW", method: str = "nearest_neighbor",
     align_corners: bool = False,
 ) -> Call:
-    """Enlarge height and width. Source: ``relay.nn.upsampling``."""
-    return make_call("nn.upsampling", [data], UpSamplingAttrs(scale_h, scale_w, layout, method, align_corners))
+    """Enlarge height and width, by factors that may be tensors. Source: ``relay.nn.upsampling``."""
+    scales = _known_scales(scale_h, scale_w)
+    if scales is None:
+        attrs = UpSamplingAttrs(layout=layout, method=method, align_corners=align_corners)
+        return make_call("dyn.nn.upsampling", [data, *_as_inputs((scale_h, scale_w))], attrs)
+    return make_call("nn.upsampling", [data], UpSamplingAttrs(*scales, layout, method, align_corners))
 
 
 def upsampling3d(
-    data: RelayExpr, scale_d: float = 1, scale_h: float = 1, scale_w: float = 1, layout: str = "NCDHW",
+    data: RelayExpr, scale_d: Scale = 1, scale_h: Scale = 1, scale_w: Scale = 1, layout: str = "NCDHW",
     method: str = "nearest_neighbor", coordinate_transformation_mode: str = "half_pixel",
 ) -> Call:
-    """Enlarge depth, height and width. Source: ``relay.nn.upsampling3d``."""
-    attrs = UpSampling3DAttrs(scale_d, scale_h, scale_w, layout, method, coordinate_transformation_mode)
+    """Enlarge depth, height and width, by factors that may be tensors. Source: ``relay.nn.upsampling3d``."""
+    scales = _known_scales(scale_d, scale_h, scale_w)
+    attrs = UpSampling3DAttrs(*(scales or (1.0, 1.0, 1.0)), layout, method, coordinate_transformation_mode)
+    if scales is None:
+        return make_call("dyn.nn.upsampling3d", [data, *_as_inputs((scale_d, scale_h, scale_w))], attrs)
     return make_call("nn.upsampling3d", [data], attrs)
 
 
