@@ -15,7 +15,10 @@ PIPELINE_LEVEL = 3
 
 
 def simplify() -> Sequential:
-    """What is worth doing whoever runs the model: ensures types, and that what a constant decides is decided."""
+    """What is worth doing whoever runs the model: ensures types, and that what a constant decides is decided.
+
+    Legalize and AlterOpLayout do what is registered on operators, and else nothing.
+    """
     return Sequential(
         [
             transform.InferType(),
@@ -23,11 +26,19 @@ def simplify() -> Sequential:
             transform.RemoveUnusedFunctions(),
             transform.InlineCalls(),
             transform.ToGraphNormalForm(),
-            transform.SimplifyInference(),
+            transform.Legalize(),
+            transform.SimplifyInference(decompose_norms=False),  # whole norms have schedules of their own
             transform.FoldConstant(),
             FoldConstantScales(),
             transform.SimplifyExpr(),
             transform.EliminateCommonSubexpr(),
+            # these three from level 4, or where they are required
+            transform.CombineParallelConv2D(),
+            transform.CombineParallelDense(),
+            transform.CombineParallelBatchMatmul(),
+            transform.FlattenAtrousConv(),
+            transform.AlterOpLayout(),
+            transform.FastMath(),  # from level 4, or where it is required
             transform.FoldConstant(),
             transform.DeadCodeElimination(),
             transform.InferType(),

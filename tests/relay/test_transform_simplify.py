@@ -15,6 +15,7 @@ from byoc.ir.transform import PassContext
 from byoc.relay import transform
 from byoc.relay.analysis import infer_expr
 from byoc.relay.interpreter import evaluate
+from byoc.relay.structural import structural_equal
 from byoc.relay.transform.dynamic_to_static import STATIC_FORMS
 
 X = relay.var("x", shape=(2, 3, 4))
@@ -136,21 +137,44 @@ def test_long_chains_become_one():
 NORMS = {
     "layer_norm": lambda x, g, b: relay.nn.layer_norm(x, g, b, axis=1),
     "instance_norm": lambda x, g, b: relay.nn.instance_norm(x, g, b, axis=1),
+    "group_norm": lambda x, g, b: relay.nn.group_norm(x, g, b, num_groups=2, axis=1),
     "l2_normalize": lambda x, g, b: relay.nn.l2_normalize(x, 1e-5, axis=[1]),
 }
 
 
 @pytest.mark.parametrize("name", NORMS)
-def test_norms_are_decomposed_only_on_request(name):
-    x = relay.var("x", shape=(2, 3, 4))
-    gamma, beta = (relay.const(np.linspace(lo, 2, 3, dtype="float32")) for lo in (0.5, -1))
+def test_norms_are_decomposed_unless_they_are_to_be_kept(name):
+    x = relay.var("x", shape=(2, 4, 3, 5))
+    gamma, beta = (relay.const(np.linspace(lo, 2, 4, dtype="float32")) for lo in (0.5, -1))
     mod = transform.InferType()(relay.IRModule({"main": relay.Function([x], NORMS[name](x, gamma, beta))}))
-    assert calls_of(transform.SimplifyInference()(mod)["main"]) == [f"nn.{name}"]
-    data = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
-    with PassContext(config={"relay.SimplifyInference.decompose_norms": True}):
-        after = transform.SimplifyInference()(mod)
+    assert calls_of(transform.SimplifyInference(decompose_norms=False)(mod)["main"]) == [f"nn.{name}"]
+    with PassContext(config={"relay.SimplifyInference.decompose_norms": False}):
+        assert calls_of(transform.SimplifyInference()(mod)["main"]) == [f"nn.{name}"]
+    after = transform.SimplifyInference()(mod)
     assert f"nn.{name}" not in calls_of(after["main"])
+    data = np.random.default_rng(0).standard_normal((2, 4, 3, 5)).astype("float32")
     np.testing.assert_allclose(evaluate(after, [data]), evaluate(mod, [data]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank, axis, steps", [(2, 1, 1), (4, 1, 1), (4, 0, 3)])
+def test_batch_norms_in_a_row_are_the_arithmetic_of_relay(rank, axis, steps):
+    x = relay.var("x", shape=(10,) * rank)
+    gamma, beta, mean, variance = (relay.var(name, shape=(10,)) for name in ("gamma", "beta", "mean", "var"))
+
+    def arithmetic(data):
+        scale = relay.const(1.0) / relay.sqrt(variance + relay.const(0.01)) * gamma
+        shift = relay.negative(mean) * scale + beta
+        if rank - axis - 1:
+            scale, shift = (relay.expand_dims(v, axis=1, num_newaxis=rank - axis - 1) for v in (scale, shift))
+        return data * scale + shift
+
+    y1 = y2 = x
+    for _ in range(steps):
+        y1 = relay.nn.batch_norm(y1 + relay.const(1.0), gamma, beta, mean, variance, epsilon=0.01, axis=axis)[0]
+        y1 = relay.nn.dropout(y1)
+        y2 = arithmetic(y2 + relay.const(1.0))
+    after = transform.SimplifyInference()(relay.IRModule.from_expr(y1))["main"].body
+    assert structural_equal(after, y2, map_free_vars=True)
 
 
 def test_dropout_is_its_input():

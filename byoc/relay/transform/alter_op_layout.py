@@ -15,9 +15,11 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
+from byoc.relay.transform.call_rules import calls_with_attr
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.transform.layout_rewrite import LayoutRewriter
 from byoc.relay.tuple_wrapper import TupleWrapper
+
 
 def _altered(call: Call, attrs: Attrs | None, args: Sequence[RelayExpr]) -> RelayExpr:
     """What the operator's hook makes of a call; the call over its new arguments where there is none, or it says so."""
@@ -35,6 +37,8 @@ def AlterOpLayout() -> FunctionPass:  # noqa: N802 - Relay's name
     """The pass that lets operators choose their layouts. Requires: bias_add as additions (CanonicalizeOps)."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        if not calls_with_attr(func, "FTVMAlterOpLayout"):
+            return func
         return LayoutRewriter(_altered, mod).run(infer_function(func, mod))  # type: ignore[return-value]
 
     return FunctionPass(run, PassInfo("AlterOpLayout", 3, ("InferType",)))

@@ -17,7 +17,7 @@ from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
-from byoc.relay.traverse import rewrite
+from byoc.relay.traverse import post_order, rewrite
 
 CallRule = Callable[[Call, Call], RelayExpr]
 
@@ -31,6 +31,12 @@ def call_op(name: str, args: Sequence[RelayExpr], span: AnySpan | None = None, *
     """The call of operator *name* with the attributes given, the others at their defaults."""
     op = get_op(name)
     return Call(op, args, op.attrs_type(**attrs) if op.attrs_type is not None else None, span=span)
+
+
+def calls_with_attr(root: RelayExpr, key: str) -> bool:
+    """True when an operator that is called under *root* has the attribute *key*."""
+    nodes = post_order(root, fusion_children)
+    return any(isinstance(n, Call) and isinstance(n.op, Op) and n.op.has_attr(key) for n in nodes)
 
 
 def rewrite_calls(root: RelayExpr, rules: Mapping[str, CallRule], mod: IRModule | None = None) -> RelayExpr:

@@ -12,6 +12,7 @@ from byoc.ir.op import Op
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
+from byoc.relay.transform.call_rules import calls_with_attr
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import rewrite
@@ -40,6 +41,8 @@ def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> FunctionPass:  # n
     """The pass that lets operators replace themselves by the attribute *legalize_map_attr_name*."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        if not calls_with_attr(func, legalize_map_attr_name):
+            return func
         return legalize(infer_function(func, mod), legalize_map_attr_name)  # type: ignore[return-value]
 
     return FunctionPass(run, PassInfo("Legalize", 1, ("InferType",)))

@@ -1,8 +1,8 @@
 """SimplifyInference: operators that matter in training only become arithmetic, or nothing.
 
 ``nn.batch_norm`` becomes ``x * scale + shift`` (of its three results the first; who reads the moving averages keeps the
-operator), ``nn.dropout`` its input. ``nn.instance_norm``, ``nn.layer_norm``, ``nn.group_norm`` and ``nn.l2_normalize``
-have schedules of their own and stay, unless the option ``relay.SimplifyInference.decompose_norms`` is set. Source:
+operator), ``nn.dropout`` its input; ``nn.layer_norm``, ``nn.instance_norm``, ``nn.group_norm`` and ``nn.l2_normalize``
+become means and variances, unless they are to be kept for code generators that have them whole. Source:
 ``relay.transform.SimplifyInference``.
 """
 
@@ -16,6 +16,7 @@ from byoc.ir.op import Op, get_op
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType, tensor_types
+from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, const
 from byoc.relay.transform.fusion_graph import fusion_children
@@ -71,9 +72,8 @@ def decompose_batch_norm(call: Call) -> RelayExpr:
 
 def _normalize(make: Arithmetic, data: RelayExpr, axes: Sequence[int], epsilon: float) -> RelayExpr:
     mean = make("mean", data, axis=tuple(axes), keepdims=True)
-    centred = make("subtract", data, mean)
-    variance = make("mean", make("multiply", centred, centred), axis=tuple(axes), keepdims=True)
-    return make("multiply", centred, make.rsqrt(make("add", variance, epsilon)))
+    variance = make("variance", data, mean, axis=tuple(axes), keepdims=True)
+    return make("divide", make("subtract", data, mean), make("sqrt", make("add", variance, epsilon)))
 
 
 def _affine(make: Arithmetic, call: Call, normal: RelayExpr, axis: int, ndim: int) -> RelayExpr:
@@ -86,20 +86,33 @@ def _affine(make: Arithmetic, call: Call, normal: RelayExpr, axis: int, ndim: in
 
 
 def decompose_layer_norm(call: Call) -> RelayExpr:
-    """``nn.layer_norm`` by means over its axis."""
+    """``nn.layer_norm`` by mean and variance over its axis."""
     ty = _float_type(call.args[0])
     make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"])  # type: ignore[index, call-overload]
-    normal = _normalize(make, call.args[0], (axis % ty.ndim,), float(call.attrs["epsilon"]))  # type: ignore
+    normal = _normalize(make, call.args[0], (axis,), float(call.attrs["epsilon"]))  # type: ignore[index, arg-type]
     return _affine(make, call, normal, axis, ty.ndim)
 
 
 def decompose_instance_norm(call: Call) -> RelayExpr:
-    """``nn.instance_norm`` by means over all but the batch and the channel axis."""
+    """``nn.instance_norm`` by mean and variance over all but the batch and the channel axis."""
     ty = _float_type(call.args[0])
     make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"]) % ty.ndim  # type: ignore
     axes = [k for k in range(1, ty.ndim) if k != axis]
     normal = _normalize(make, call.args[0], axes, float(call.attrs["epsilon"]))  # type: ignore[index, arg-type]
     return _affine(make, call, normal, axis, ty.ndim)
+
+
+def decompose_group_norm(call: Call) -> RelayExpr:
+    """``nn.group_norm`` with the groups as an axis of their own; itself where a size is not known."""
+    ty, attrs = _float_type(call.args[0]), call.attrs
+    if not ty.is_static:
+        return call
+    make, axis = Arithmetic(call.span, ty.dtype), int(attrs["axis"]) % ty.ndim  # type: ignore[index, call-overload]
+    groups, shape = int(attrs["num_groups"]), ty.concrete_shape  # type: ignore[index, call-overload]
+    split = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+    data = make("reshape", call.args[0], newshape=split)
+    normal = _normalize(make, data, range(axis + 1, len(split)), float(attrs["epsilon"]))  # type: ignore
+    return _affine(make, call, make("reshape", normal, newshape=shape), axis, ty.ndim)
 
 
 def decompose_l2_normalize(call: Call) -> RelayExpr:
@@ -114,6 +127,7 @@ def decompose_l2_normalize(call: Call) -> RelayExpr:
 NORMS: dict[str, Callable[[Call], RelayExpr]] = {
     "nn.layer_norm": decompose_layer_norm,
     "nn.instance_norm": decompose_instance_norm,
+    "nn.group_norm": decompose_group_norm,
     "nn.l2_normalize": decompose_l2_normalize,
 }
 
@@ -137,7 +151,7 @@ def _simplified(node: RelayExpr, decompose_norms: bool) -> RelayExpr:
 
 def simplify_inference(root: RelayExpr, mod: IRModule | None = None, decompose_norms: bool = False) -> RelayExpr:
     """*root* with what matters in training only replaced."""
-    infer_expr(root, mod)
+    root = typed_expr(root, mod)
     memo: dict[RelayExpr, RelayExpr] = {}
     for node in post_order(root, fusion_children):
         inner = fusion_children(node)
@@ -150,10 +164,15 @@ def simplify_inference(root: RelayExpr, mod: IRModule | None = None, decompose_n
     return memo[root]
 
 
-def SimplifyInference() -> FunctionPass:  # noqa: N802 - Relay's name
-    """The pass that makes batch norms arithmetic and drops dropouts."""
+def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:  # noqa: N802 - Relay's name
+    """The pass that makes norms arithmetic and drops dropouts.
+
+    *decompose_norms* False keeps all norms but batch norms; None takes the option
+    ``relay.SimplifyInference.decompose_norms`` of the context, which is True where it is not set.
+    """
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return simplify_inference(func, mod, bool(ctx.config.get(DECOMPOSE_NORMS)))  # type: ignore[return-value]
+        wanted = ctx.config.get(DECOMPOSE_NORMS, True) if decompose_norms is None else decompose_norms
+        return simplify_inference(func, mod, bool(wanted))  # type: ignore[return-value]
 
     return FunctionPass(run, PassInfo("SimplifyInference", 0, ("InferType",)))
