@@ -12,6 +12,7 @@ from byoc.relay.structural import assert_structural_equal
 from byoc.relay.transform import InferType
 from byoc.relay.transform.compiler_functions import (
     InlineCompilerFunctionsBoundTo,
+    InlineComposites,
     MarkCompilerFunctionsAsExtern,
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
 )
@@ -65,6 +66,21 @@ def test_inlining_is_the_inverse_and_dissolves_composites():
     expected = IRModule.from_expr(relay.Function([a], relay.add(a, relay.exp(relay.negative(a)))))
     assert_structural_equal(plain, InferType()(expected))
     assert InlineCompilerFunctionsBoundTo([])(mod)["main"].body.args[1].op.name_hint == "acme_0"
+
+
+@pytest.mark.parametrize(("target", "is_inlined"), [("acme", True), ("other", False)])
+def test_composites_are_inlined_in_the_functions_of_one_compiler(target, is_inlined):
+    def build(composite):
+        def body(x):
+            y = relay.var("y", shape=SHAPE)
+            inner = relay.Function([y], relay.exp(y), attrs={"Composite": "acme.exp"})
+            return relay.Call(inner, [relay.negative(x)]) if composite else relay.exp(relay.negative(x))
+
+        a = relay.var("a", shape=SHAPE)
+        main = relay.Function([a], relay.add(a, relay.Call(region("acme", "acme_0", body), [a])))
+        return OutlineCompilerFunctionsWithExistingGlobalSymbols()(InferType()(IRModule.from_expr(main)))
+
+    assert_structural_equal(InlineComposites(target)(build(True)), build(not is_inlined))
 
 
 def test_extern_is_all_that_is_left_of_the_attributes():

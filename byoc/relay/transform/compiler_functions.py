@@ -89,6 +89,23 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> ModulePass:  # n
     return ModulePass(mark, PassInfo("MarkCompilerFunctionsAsExtern"))
 
 
+def InlineComposites(target: str) -> ModulePass:  # noqa: N802 - Relay's name
+    """The pass that puts the bodies of composites where they are called, in the functions of *target* and in no other
+    compiler's.
+
+    Source: ``relay.transform.InlineComposites``.
+    """
+
+    def inline(mod: IRModule, ctx: PassContext) -> IRModule:
+        result = mod.shallow_copy()
+        for var, function in mod.functions.items():
+            if isinstance(function, Function) and function.attrs.get("Compiler", target) == target:
+                result[var] = rewrite(function, _without_composites)  # type: ignore[assignment]
+        return infer_module(result)
+
+    return ModulePass(inline, PassInfo("InlineComposites"))
+
+
 def applied(function: Function, args: Sequence[RelayExpr]) -> RelayExpr:
     """The body of *function* over *args*; variables that the body binds are made anew."""
     values: dict[RelayExpr, RelayExpr] = {
