@@ -15,6 +15,7 @@ from byoc.relay import op as relay
 from byoc.relay.expr import const
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.dense import BatchMatmulAttrs, DenseAttrs
+from byoc.relay.op.nn.dense_pack import DensePackAttrs
 from byoc.relay.qnn.lowering.parameters import (
     cast,
     difference_dtype,
@@ -24,7 +25,6 @@ from byoc.relay.qnn.lowering.parameters import (
     spread,
 )
 from byoc.relay.qnn.op.op import register_qnn_canonicalize
-from byoc.relay.qnn.op.products import DensePackAttrs
 
 
 def combined(terms: Sequence[RelayExpr | None]) -> RelayExpr:

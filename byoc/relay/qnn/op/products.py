@@ -7,7 +7,6 @@ The result is in units of the product of both scales, with zero point 0; ``qnn.r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from byoc.relay.op.nn.conv import Conv2DAttrs, attr_or_none
 from byoc.relay.op.nn.conv_geometry import conv_geometry, transposed_geometry
 from byoc.relay.op.nn.conv_transpose import Conv2DTransposeAttrs
 from byoc.relay.op.nn.dense import BatchMatmulAttrs, DenseAttrs
+from byoc.relay.op.nn.dense_pack import DensePackAttrs
 from byoc.relay.op.type_relations import tensor_arg
 from byoc.relay.op.window import differ, pad_tuple, per_axis
 from byoc.relay.qnn.op.type_relations import (
@@ -37,15 +37,6 @@ from byoc.relay.qnn.op.type_relations import (
 Ints = int | Sequence[int]
 SUMS = ("int16", "int32", "int64")
 INPUTS = ("data", "weight", "input_zero_point", "kernel_zero_point", "input_scale", "kernel_scale")
-
-
-@dataclass(frozen=True)
-class DensePackAttrs(Attrs):
-    """Attributes of ``qnn.contrib_dense_pack``: *weight_layout* names the blocks, ``NC16n4c``."""
-
-    units: int | None = None
-    out_dtype: str = ""
-    weight_layout: str = "NC"
 
 
 def _check_product(types: Sequence[Type], out_dtype: str, channels: Callable[[], Dim]) -> None:
