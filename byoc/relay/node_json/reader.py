@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 
 from byoc.errors import ByocError, ParseError
 from byoc.ir.attrs import Attrs, DictAttrs
+from byoc.ir.collector import paused_collector
 from byoc.ir.dims import Any, IntImm
 from byoc.ir.env_func import EnvFunc
 from byoc.ir.expr import RelayExpr
@@ -136,6 +138,7 @@ def _is_place(text: object) -> bool:
     return str(text).isdigit()
 
 
+@functools.cache
 def _forms(key: str) -> Mapping[str, str]:
     """The form of each field of the nodes of *key*."""
     if key in BY_KEY:
@@ -204,6 +207,7 @@ _MAKERS: dict[str, Callable[[Reader, Row], object]] = {
 }
 
 
+@paused_collector()
 def load_json(json_str: str) -> object:
     """What :func:`save_json`, here or of TVM, wrote. Raises ParseError for another text. Source: ``load_json``."""
     try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import typing
 from collections.abc import Mapping
 
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs, DictAttrs
+from byoc.ir.collector import paused_collector
 from byoc.ir.dims import Any
 from byoc.ir.env_func import EnvFunc
 from byoc.ir.module import IRModule
@@ -25,6 +27,7 @@ VERSION = "0.18.0"
 _PLAIN = {bool: FLAG, int: NUMBER, float: NUMBER, str: "word"}
 
 
+@functools.cache
 def attribute_forms(cls: type[Attrs]) -> dict[str, str]:
     """How each attribute of a class is written: numbers and texts as they are, lists and what may be None as nodes."""
     return {name: _PLAIN.get(ty, NODE) for name, ty in typing.get_type_hints(cls).items()}
@@ -160,6 +163,7 @@ _WRITERS: dict[type, typing.Callable[..., dict[str, object]]] = {
 }
 
 
+@paused_collector()
 def save_json(node: object) -> str:
     """*node* as JSON: an expression, a type, attributes, a module, or a list or mapping of them.
 
@@ -167,5 +171,7 @@ def save_json(node: object) -> str:
     """
     writer = Writer()
     root = writer.write(node)
-    data = {"root": root, "nodes": writer.nodes, "b64ndarrays": writer.arrays, "attrs": {"tvm_version": VERSION}}
-    return json.dumps(data, indent=2)
+    encode = json.JSONEncoder().encode
+    nodes = ",\n    ".join(map(encode, writer.nodes))
+    rest = encode({"b64ndarrays": writer.arrays, "attrs": {"tvm_version": VERSION}})[1:-1]
+    return f'{{\n  "root": {root},\n  "nodes": [\n    {nodes}\n  ],\n  {rest}\n}}'

@@ -1,46 +1,50 @@
-"""Peano's natural numbers in a module's prelude: as expressions and as values. Source: ``tvm.relay.testing.nat``."""
+"""Natural numbers as algebraic data: zero, or the successor of one. Source: ``relay.testing.nat``.
+
+The type is the prelude's: ``prelude.mod.import_from_std("nat.rly")`` brings it.
+"""
 
 from __future__ import annotations
 
-from byoc.ir.adt import Constructor
+from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay.interpreter import ConstructorValue
 from byoc.relay.prelude import Prelude
 
 
-def _constructors(prelude: Prelude) -> tuple[Constructor, Constructor]:
-    _, zero, after = prelude.mod.get_type("nat")
-    assert isinstance(zero, Constructor) and isinstance(after, Constructor)
-    return zero, after
-
-
 def count(prelude: Prelude, n: ConstructorValue) -> int:
-    """The number that a value of type nat stands for."""
-    zero, after = _constructors(prelude)
-    number = 0
-    while n.tag != zero.tag:
-        assert n.tag == after.tag, f"a nat is made by Z or S, got {n!r}"
-        number, n = number + 1, n.fields[0]
-    return number
+    """The number that the value *n* stands for. Raises UserError for what is no natural number. Source: ``count``."""
+    _, zero, successor = prelude.mod.get_type("nat")
+    found = 0
+    while isinstance(n, ConstructorValue) and n.tag == successor.tag:
+        (n,) = n.fields  # type: ignore[assignment]
+        found += 1
+    if not isinstance(n, ConstructorValue) or n.tag != zero.tag:
+        raise UserError(f"a natural number is zero or the successor of one, got {n!r}")
+    return found
 
 
 def make_nat_value(prelude: Prelude, n: int) -> ConstructorValue:
-    """The value of type nat that stands for *n*."""
-    zero, after = _constructors(prelude)
-    value = ConstructorValue(zero.tag, [], zero)
-    for _ in range(n):
-        value = ConstructorValue(after.tag, [value], after)
-    return value
+    """The value of *n*. Raises UserError for a number below zero. Source: ``make_nat_value``."""
+    _, zero, successor = prelude.mod.get_type("nat")
+    made = ConstructorValue(zero.tag, [], zero)
+    for _ in range(_natural(n)):
+        made = ConstructorValue(successor.tag, [made], successor)
+    return made
 
 
 def make_nat_expr(prelude: Prelude, n: int) -> RelayExpr:
-    """The expression of type nat that stands for *n*."""
-    assert n >= 0, f"a natural number is not negative, got {n}"
-    zero, after = _constructors(prelude)
-    expr = zero()
-    for _ in range(n):
-        expr = after(expr)
-    return expr
+    """The expression that evaluates to *n*. Raises UserError for a number below zero. Source: ``make_nat_expr``."""
+    _, zero, successor = prelude.mod.get_type("nat")
+    made = zero()
+    for _ in range(_natural(n)):
+        made = successor(made)
+    return made
+
+
+def _natural(n: int) -> int:
+    if n < 0:
+        raise UserError(f"a natural number is not below zero, got {n}")
+    return n
 
 
 def add_nat_definitions(prelude: Prelude) -> None:

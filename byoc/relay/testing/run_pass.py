@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Sequence
 
@@ -14,6 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.transform import Pass, Sequential
 from byoc.relay.expr import Call, Function
+from byoc.relay.prelude import Prelude
 from byoc.relay.transform import InferType
 from byoc.relay.traverse import post_order
 from byoc.runtime.ndarray import NDArray, numpy_dtype
@@ -27,7 +27,7 @@ def run_opt_pass(expr: RelayExpr, opt_pass: Pass | Sequence[Pass], import_prelud
     step = opt_pass if isinstance(opt_pass, Pass) else Sequential(_passes(opt_pass))
     mod = IRModule.from_expr(expr)
     if import_prelude:
-        importlib.import_module("byoc.relay.prelude").Prelude(mod)
+        Prelude(mod)
     main = step(InferType()(mod))["main"]
     return main if isinstance(expr, Function) else main.body  # type: ignore[union-attr]
 
