@@ -6,7 +6,7 @@ node's sub-expressions are, and how it is made again from others, stands in ``by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -125,7 +125,7 @@ class Call(ExprWithOp):
         return self._type_args
 
 
-class Tuple(RelayExpr):
+class Tuple(ExprWithOp):
     """A tuple of expressions."""
 
     __slots__ = ("fields",)
@@ -139,6 +139,9 @@ class Tuple(RelayExpr):
 
     def __len__(self) -> int:
         return len(self.fields)
+
+    def __iter__(self) -> Iterator[RelayExpr]:  # type: ignore[override]
+        return iter(self.fields)
 
 
 class TupleGetItem(ExprWithOp):
@@ -208,7 +211,7 @@ class Function(BaseFunc):
         return Call(self, args)
 
 
-class Let(RelayExpr):
+class Let(ExprWithOp):
     """``let variable = value; body``."""
 
     __slots__ = ("body", "value", "variable")
@@ -234,7 +237,7 @@ class If(ExprWithOp):
         self.false_branch = check_expr(false_branch, "the false branch of an if")
 
 
-class RefCreate(RelayExpr):
+class RefCreate(ExprWithOp):
     """A new mutable reference that holds *value*."""
 
     __slots__ = ("value",)
@@ -244,7 +247,7 @@ class RefCreate(RelayExpr):
         self.value = check_expr(value, "the value of a reference")
 
 
-class RefRead(RelayExpr):
+class RefRead(ExprWithOp):
     """What a reference holds."""
 
     __slots__ = ("ref",)
@@ -254,7 +257,7 @@ class RefRead(RelayExpr):
         self.ref = check_expr(ref, "the reference to read")
 
 
-class RefWrite(RelayExpr):
+class RefWrite(ExprWithOp):
     """Put *value* into a reference; the result is the empty tuple."""
 
     __slots__ = ("ref", "value")

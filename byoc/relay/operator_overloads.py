@@ -66,5 +66,7 @@ class ExprWithOp(RelayExpr):
     def __call__(self, *args: RelayExpr) -> RelayExpr:
         return get_global_func("relay.ir.call")(self, args)  # type: ignore[return-value]
 
+    __iter__ = None  # or Python would ask for fields without end: how many there are is not known before types are
+
     def __getitem__(self, index: int) -> RelayExpr:
         return get_global_func("relay.ir.tuple_get_item")(self, index)  # type: ignore[return-value]
