@@ -1,4 +1,4 @@
-"""What passes run under: levels, forced and disabled passes, options, instruments. Source: ``tvm.transform.PassContext``."""
+"""What passes run under: levels, passes forced and disabled, options, instruments. Source: ``tvm.transform``."""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ def test_a_required_pass_runs_whatever_instruments_say():
 
 def test_an_instrument_that_cannot_enter_leaves_no_context_and_no_instrument():
     events = []
-    ctx = PassContext(instruments=[recorder("a", events), recorder("b", events, fail_at="enter"), recorder("c", events)])
+    broken = recorder("b", events, fail_at="enter")
+    ctx = PassContext(instruments=[recorder("a", events), broken, recorder("c", events)])
     before = PassContext.current()
     with pytest.raises(RuntimeError, match="on purpose"):
         with ctx:

@@ -13,6 +13,7 @@ from byoc.relay.testing import (
     lstm,
     mlp,
     mobilenet,
+    nat,
     resnet,
     resnet_3d,
     squeezenet,
@@ -20,12 +21,15 @@ from byoc.relay.testing import (
     temp_op_attr,
     vgg,
 )
+from byoc.relay.testing.gradients import check_grad
 from byoc.relay.testing.init import create_workload
+from byoc.relay.testing.nat import count, make_nat_expr, make_nat_value
 from byoc.relay.testing.run_pass import count_ops, rand, run_infer_type, run_opt_pass
 from byoc.relay.testing.temp_op_attr import TempOpAttr
+from byoc.relay.transform import gradient
 
 __all__ = [
-    "TempOpAttr", "byoc", "count_ops", "create_workload", "dcgan", "densenet", "dqn", "inception_v3", "layers", "lstm",
-    "mlp", "mobilenet", "rand", "resnet", "resnet_3d", "run_infer_type", "run_opt_pass", "squeezenet", "synthetic",
-    "temp_op_attr", "vgg",
+    "TempOpAttr", "byoc", "check_grad", "count", "count_ops", "create_workload", "dcgan", "densenet", "dqn", "gradient",
+    "inception_v3", "layers", "lstm", "make_nat_expr", "make_nat_value", "mlp", "mobilenet", "nat", "rand", "resnet",
+    "resnet_3d", "run_infer_type", "run_opt_pass", "squeezenet", "synthetic", "temp_op_attr", "vgg",
 ]

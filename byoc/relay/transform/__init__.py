@@ -13,6 +13,7 @@ from byoc.ir.transform import (
     register_config_option,
 )
 from byoc.relay.transform.alter_op_layout import AlterOpLayout
+from byoc.relay.transform.annotate_spans import AnnotateSpans
 from byoc.relay.transform.annotate_target import AnnotateTarget
 from byoc.relay.transform.canonicalize_cast import CanonicalizeCast
 from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
@@ -23,6 +24,7 @@ from byoc.relay.transform.combine_parallel_dense import CombineParallelDense
 from byoc.relay.transform.common_subexpr import EliminateCommonSubexpr
 from byoc.relay.transform.compiler_functions import (
     InlineCompilerFunctionsBoundTo,
+    InlineComposites,
     MarkCompilerFunctionsAsExtern,
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
 )
@@ -32,16 +34,19 @@ from byoc.relay.transform.div_to_mul import DivToMul
 from byoc.relay.transform.eta_expand import EtaExpand
 from byoc.relay.transform.fake_quantization_to_integer import FakeQuantizationToInteger
 from byoc.relay.transform.fast_math import FastMath
+from byoc.relay.transform.first_order_gradient import FirstOrderGradient
 from byoc.relay.transform.flatten_atrous_conv import FlattenAtrousConv
 from byoc.relay.transform.fold_constant import DynamicToStatic, FoldConstant, FoldConstantExpr
 from byoc.relay.transform.fold_explicit_padding import FoldExplicitPadding
 from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from byoc.relay.transform.fuse_ops import DefuseOps, FuseOps, fuse_function
+from byoc.relay.transform.gradient import gradient
 from byoc.relay.transform.infer_type import FunctionPass, InferType, function_pass
 from byoc.relay.transform.inline import Inline
 from byoc.relay.transform.inline_calls import InlineCalls
 from byoc.relay.transform.lambda_lift import LambdaLift
 from byoc.relay.transform.layout_config import LayoutConfig
+from byoc.relay.transform.lazy_gradient_init import LazyGradientInit
 from byoc.relay.transform.legalize import Legalize
 from byoc.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from byoc.relay.transform.merge_composite import CompositeRecord, FailedCheck, MergeComposite
@@ -50,13 +55,16 @@ from byoc.relay.transform.plan_devices import PlanDevices
 from byoc.relay.transform.remove_device_annotations import RemoveDeviceAnnotations
 from byoc.relay.transform.remove_unused_functions import RemoveUnusedFunctions
 from byoc.relay.transform.simplify_expr import SimplifyExpr, SimplifyExprPostAlterOp
+from byoc.relay.transform.simplify_fc_transpose import SimplifyFCTranspose
 from byoc.relay.transform.simplify_inference import SimplifyInference
 from byoc.relay.transform.specialize_shapes import SpecializeShapes
 from byoc.relay.transform.to_a_normal_form import ToANormalForm, ToANormalFormExpr
 from byoc.relay.transform.to_basic_block_normal_form import ToBasicBlockNormalForm
 from byoc.relay.transform.to_graph_normal_form import ToGraphNormalForm
+from byoc.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 
 __all__ = [
+    "AnnotateSpans",
     "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CompositeRecord", "DeadCodeElimination", "DefuseOps",
     "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck",
     "FakeQuantizationToInteger", "FoldConstant", "FoldConstantExpr", "FoldScaleAxis",
@@ -68,12 +76,15 @@ __all__ = [
     "register_config_option",
     # several devices and compilers
     "CapturePostDfsIndexInSpans", "CollagePartition", "PlanDevices", "RemoveDeviceAnnotations",
+    "InlineComposites",
     # rewriting passes over operators
     "AlterOpLayout", "ConvertLayout", "LayoutConfig", "Legalize",
     "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "DivToMul", "FastMath",
     "CanonicalizeCast", "FlattenAtrousConv", "FoldExplicitPadding", "SimplifyExprPostAlterOp",
+    "Conv2dToSparse", "Conv2dToSparse2", "DenseToSparse", "SimplifyFCTranspose",
     # passes over the functional language
-    "EtaExpand", "Inline", "LambdaLift", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
+    "EtaExpand", "FirstOrderGradient", "Inline", "LambdaLift", "LazyGradientInit", "ToANormalForm",
+    "ToANormalFormExpr", "ToBasicBlockNormalForm", "gradient",
 ]
 
 for _name in __all__:  # what a pass requires is found by its name, as in Relay
