@@ -63,8 +63,8 @@ _SUBMODULES = {
     **{
         name: f"byoc.relay.{name}"
         for name in (
-            "analysis", "collage", "dataflow_pattern", "frontend", "interpreter", "loops", "prelude", "testing",
-            "transform",
+            "analysis", "collage", "data_dep_optimization", "dataflow_pattern", "frontend", "interpreter", "loops",
+            "prelude", "testing", "transform",
         )
     },
     **{name: f"byoc.relay.op.{name}" for name in ("annotation", "image", "nn")},

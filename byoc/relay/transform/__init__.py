@@ -56,11 +56,13 @@ from byoc.relay.transform.remove_device_annotations import RemoveDeviceAnnotatio
 from byoc.relay.transform.remove_unused_functions import RemoveUnusedFunctions
 from byoc.relay.transform.simplify_expr import SimplifyExpr, SimplifyExprPostAlterOp
 from byoc.relay.transform.simplify_fc_transpose import SimplifyFCTranspose
+from byoc.relay.transform.simplify_fc_transpose import SimplifyFCTranspose
 from byoc.relay.transform.simplify_inference import SimplifyInference
 from byoc.relay.transform.specialize_shapes import SpecializeShapes
 from byoc.relay.transform.to_a_normal_form import ToANormalForm, ToANormalFormExpr
 from byoc.relay.transform.to_basic_block_normal_form import ToBasicBlockNormalForm
 from byoc.relay.transform.to_graph_normal_form import ToGraphNormalForm
+from byoc.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from byoc.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 
 __all__ = [
@@ -81,6 +83,7 @@ __all__ = [
     "AlterOpLayout", "ConvertLayout", "LayoutConfig", "Legalize",
     "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "DivToMul", "FastMath",
     "CanonicalizeCast", "FlattenAtrousConv", "FoldExplicitPadding", "SimplifyExprPostAlterOp",
+    "Conv2dToSparse", "Conv2dToSparse2", "DenseToSparse", "SimplifyFCTranspose",
     "Conv2dToSparse", "Conv2dToSparse2", "DenseToSparse", "SimplifyFCTranspose",
     # passes over the functional language
     "EtaExpand", "FirstOrderGradient", "Inline", "LambdaLift", "LazyGradientInit", "ToANormalForm",
