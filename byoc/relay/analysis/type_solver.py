@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.dims import Any, Dim
+from byoc.ir.env_func import EnvFunc
 from byoc.ir.types import (
     FuncType,
     IncompleteType,
@@ -140,17 +141,25 @@ class TypeSolver:
         return True
 
     def add_relation(self, relation: TypeRelation) -> None:
-        """Add a relation whose last argument is its result: ``func(input types, attrs)`` gives it."""
+        """Add a relation whose last argument is its result: ``func(input types, attrs)`` gives it.
+
+        Where the function says so (``unifies``), all arguments are one type.
+        """
+        func = relation.func.func if isinstance(relation.func, EnvFunc) else relation.func
+        if getattr(func, "unifies", False):
+            for arg in relation.args[1:]:
+                self.unify(relation.args[0], arg)
+            return
 
         def settle() -> bool:
             inputs = [self.known(ty) for ty in relation.args[: relation.num_inputs]]
             output = relation.args[-1]
             if any(ty is None for ty in inputs):
-                self.fill(inputs, relation.args, getattr(relation.func, "infer_inputs", None), output, relation.attrs)
+                self.fill(inputs, relation.args, getattr(func, "infer_inputs", None), output, relation.attrs)
                 inputs = [self.known(ty) for ty in relation.args[: relation.num_inputs]]
             if any(ty is None for ty in inputs):
                 return False
-            result = relation.func(inputs, relation.attrs)  # type: ignore[operator]
+            result = func(inputs, relation.attrs)  # type: ignore[operator]
             self.unify(output, result)
             return True
 

@@ -93,6 +93,9 @@ def identity(types: Sequence[Type], attrs: Attrs | None) -> Type:
     return tensor_arg(types, 0)
 
 
+identity.unifies = True  # type: ignore[attr-defined]  # the type solver may go from the result to the input
+
+
 def identity_as(dtype: str) -> TypeRelation:
     """The relation whose result has the shape of the first input and *dtype*."""
     return lambda types, attrs: TensorType(tensor_arg(types, 0).shape, dtype)

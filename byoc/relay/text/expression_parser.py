@@ -50,6 +50,7 @@ class ExpressionParser(ScopeReader):
     def __init__(self, tokens: Tokens, meta: Mapping[str, Sequence[object]], module: IRModule | None = None):
         super().__init__(tokens, meta, module)
         self._globals = {var.name_hint: var for var in self.module.get_global_vars()}
+        self.gives_places = False
         self._mentions: dict[str, int] = {}
         self._graph: dict[str, RelayExpr] = {}
         self._constants: dict[tuple[object, object], Constant] = {}
@@ -84,6 +85,7 @@ class ExpressionParser(ScopeReader):
                 self._declared()
                 self.take(";")
                 continue
+            first = self._at
             if self.skip("let"):
                 span = self.span()
                 key, var = self._declared()
@@ -91,6 +93,8 @@ class ExpressionParser(ScopeReader):
                 self.take("=")
                 value = yield self._expr()
                 self.take(";")
+                if self.gives_places and span is None:
+                    span = self._tokens.place(first, self._at - 1)
             else:
                 span, var = None, Var("_")
                 value = yield self._expr()
@@ -122,7 +126,14 @@ class ExpressionParser(ScopeReader):
 
     # expressions --------------------------------------------------------------------------------------------------
 
+    def _placed(self, expr: RelayExpr, first: int) -> RelayExpr:
+        """*expr*, which began at the token *first* and ends before the next one, with its place where that is asked."""
+        if self.gives_places and not isinstance(expr, (Op, GlobalVar, Constructor)):
+            bind_span(expr, self._tokens.place(first, max(first, self._at - 1)))
+        return expr
+
     def _expr(self, tightness: int = 1) -> Step[RelayExpr]:
+        first = self._at
         left = yield self._postfixed()
         while self._kinds[self._at] == "mark" and self._texts[self._at] in _INFIX:
             at = self._at
@@ -131,10 +142,11 @@ class ExpressionParser(ScopeReader):
                 break
             self._at += 1
             right = yield self._expr(binds + 1)
-            left = self._op_call(self._op(op, at), [left, right], {}, at)  # type: ignore[list-item]
+            left = self._placed(self._op_call(self._op(op, at), [left, right], {}, at), first)  # type: ignore[list-item]
         return left  # type: ignore[return-value]
 
     def _postfixed(self) -> Step[RelayExpr]:
+        first = self._at
         expr = yield self._primary()
         while True:
             kind = self._kinds[self._at]
@@ -150,7 +162,12 @@ class ExpressionParser(ScopeReader):
             elif isinstance(expr, Constructor) and not expr.inputs:
                 expr = Call(expr, [])  # a value without fields is its constructor's name
             else:
-                return expr  # type: ignore[return-value]
+                return self._placed(expr, first)  # type: ignore[arg-type]
+            if not self._has_span_next():
+                self._placed(expr, first)  # type: ignore[arg-type]
+
+    def _has_span_next(self) -> bool:
+        return self._kinds[self._at] == "span"
 
     def _primary(self) -> Step[RelayExpr]:
         kind, text, at = self._kinds[self._at], self._texts[self._at], self._at

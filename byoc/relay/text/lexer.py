@@ -6,9 +6,11 @@ nest and are dropped, but for ``/* span=… */`` and ``/* name=… */``, which a
 
 from __future__ import annotations
 
+import bisect
 import re
 
 from byoc.errors import ParseError
+from byoc.ir.span import SourceName, Span
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _IDENT = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -60,6 +62,7 @@ class Tokens:
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.starts: list[int] = []
+        self._lines: list[int] = []
         self._read()
 
     def _read(self) -> None:
@@ -97,6 +100,15 @@ class Tokens:
             if depth == 0:
                 return edge.end()
         raise self.error_at(start, "this comment has no end")
+
+    def place(self, first: int, last: int) -> Span:
+        """Where the tokens from *first* to *last* stand; lines and columns count from 1."""
+        if not self._lines:
+            self._lines = [0, *(m.end() for m in re.finditer("\n", self.source))]
+        start, end = self.starts[first], self.starts[last] + len(self.texts[last])
+        line, end_line = (bisect.bisect_right(self._lines, at) for at in (start, end))
+        column, end_column = start - self._lines[line - 1] + 1, end - self._lines[end_line - 1] + 1
+        return Span(SourceName(self.source_name), line, end_line, column, end_column)
 
     def error_at(self, position: int, message: str) -> TextError:
         """The error to raise about the character at *position*."""

@@ -63,7 +63,8 @@ class TextParser(ExpressionParser):
                 raise self.error(f"the function @{name} is defined twice", at)
             var = self._global(name, at)
             self._graph = {}
-            self.module[var] = run(self._function())
+            func = run(self._function())
+            self.module[var] = self._placed(func, at - 1)  # type: ignore[assignment]
         if self._at == start:
             return False
         if self._kinds[self._at] != END:
@@ -115,14 +116,16 @@ def parse(
     source_name: str = "from_string",
     init_module: IRModule | None = None,
     init_meta_table: Mapping[str, Sequence[object]] | None = None,
+    places: bool = False,
 ) -> IRModule:
     """The module that *source* describes; a text that is one expression becomes ``main``.
 
     *init_module* gives functions and types that the text may name, *init_meta_table* what ``meta[name][i]`` stands for.
-    Types are inferred. Raises ParseError with line, column, what was expected and found, and the line itself, and
-    TypeInferenceError for types that do not fit. Source: ``tvm.relay.parse``.
+    Types are inferred. With *places* each expression has its place in the text for a span. Raises ParseError with line,
+    column, what was expected and found, and the line itself, and TypeInferenceError for types that do not fit. Source:
+    ``tvm.relay.parse``.
     """
-    return infer_module(parse_untyped(source, source_name, init_module, init_meta_table))
+    return infer_module(parse_untyped(source, source_name, init_module, init_meta_table, places))
 
 
 @paused_collector()
@@ -131,9 +134,11 @@ def parse_untyped(
     source_name: str = "from_string",
     init_module: IRModule | None = None,
     init_meta_table: Mapping[str, Sequence[object]] | None = None,
+    places: bool = False,
 ) -> IRModule:
     """The same as :func:`parse`, before type inference."""
     parser = _prepared(source, source_name, init_module, init_meta_table)
+    parser.gives_places = places
     if not parser.definitions():
         expr = parser.single_expression()
         parser.module["main"] = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)

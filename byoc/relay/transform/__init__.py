@@ -14,6 +14,7 @@ from byoc.ir.transform import (
 )
 from byoc.relay.transform.alter_op_layout import AlterOpLayout
 from byoc.relay.transform.annotate_spans import AnnotateSpans
+from byoc.relay.transform.annotate_spans import AnnotateSpans
 from byoc.relay.transform.annotate_target import AnnotateTarget
 from byoc.relay.transform.canonicalize_cast import CanonicalizeCast
 from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
@@ -66,6 +67,7 @@ from byoc.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, Dens
 from byoc.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 
 __all__ = [
+    "AnnotateSpans",
     "AnnotateSpans",
     "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CompositeRecord", "DeadCodeElimination", "DefuseOps",
     "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck",
