@@ -261,3 +261,14 @@ def test_what_runs_on_one_device_needs_no_annotations():
     text = f"{ABCD} {{ %0 = add(%a, %b); %1 = {on_cpu('%0')}; %2 = add(%c, %d); subtract(%1, %2) }}"
     bare = RemoveDeviceAnnotations()(PlanDevices(CONFIG)(module(text)))
     assert_structural_equal(bare, module(f"{ABCD} {{ %0 = add(%a, %b); %1 = add(%c, %d); subtract(%0, %1) }}"), True)
+
+
+def test_a_planned_module_is_read_back_from_its_text():
+    text = f"{ABCD} {{ let %l = add(%a, %b); %0 = {on_cpu('%l')}; %1 = add(%c, %d); subtract(%0, %1) }}"
+    planned = PlanDevices(CONFIG)(module(text))
+    printed = planned.astext()
+    assert "%a {virtual_device=meta[VirtualDevice][0]}: Tensor[(5, 7), float32]" in printed
+    again = parse(printed)
+    assert_structural_equal(again, planned)
+    assert places(again) == places(planned)
+    assert again.astext() == printed

@@ -7,7 +7,7 @@ them again. Source: Relay's text format 0.0.5.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from byoc.ir.adt import Constructor
 from byoc.ir.attrs import Attrs, DictAttrs
@@ -53,10 +53,15 @@ def _type_vars(ty: Type) -> Iterator[TypeVar]:
         stack.extend(type_children(top))
 
 
-def call_attributes(attrs: object, of_operator: bool = True) -> list[str]:
-    """``name=value`` for each attribute of a call that differs from its default; of a function, with their class."""
+def call_attributes(
+    attrs: object, of_operator: bool = True, write: Callable[[object], str] = value_text
+) -> list[str]:
+    """``name=value`` for each attribute of a call that differs from its default; of a function, with their class.
+
+    *write* gives the text of a value.
+    """
     if isinstance(attrs, DictAttrs):
-        return [f"{key_text(k)}={value_text(v)}" for k, v in attrs.items()]
+        return [f"{key_text(k)}={write(v)}" for k, v in attrs.items()]
     if not isinstance(attrs, Attrs):
         return []
     types = field_types(type(attrs))
@@ -64,5 +69,5 @@ def call_attributes(attrs: object, of_operator: bool = True) -> list[str]:
     for field in dataclasses.fields(attrs):
         value = getattr(attrs, field.name)
         if field.default is dataclasses.MISSING or value != field.default or type(value) is not type(field.default):
-            parts.append(f"{key_text(field.name)}={value_text(matched(value, types[field.name]))}")
+            parts.append(f"{key_text(field.name)}={write(matched(value, types[field.name]))}")
     return parts if of_operator else [*parts, f"{TYPE_KEY}={quoted(f'relay.attrs.{type(attrs).__name__}')}"]

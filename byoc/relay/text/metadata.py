@@ -1,4 +1,4 @@
-"""The metadata section of the text format: tensors that have no literal, as JSON with base64 data.
+"""The metadata section of the text format: tensors that have no literal, as JSON with base64 data; virtual devices.
 
 Invariant: one array is stored once, however many constants hold it, and the order is that of the first use. Data
 is little-endian and row-major. Source: Relay's ``#[metadata]``; the layout of the JSON is ours.
@@ -15,9 +15,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from byoc.errors import ParseError, UserError
+from byoc.ir.target import Target
+from byoc.ir.virtual_device import VirtualDevice
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 CONSTANT_KEY = "relay.Constant"
+DEVICE_KEY = "VirtualDevice"
 MARKER = "#[metadata]"
 
 
@@ -27,9 +30,10 @@ class MetaTable:
     def __init__(self) -> None:
         self._index: dict[int, int] = {}
         self._arrays: list[NDArray] = []
+        self._devices: list[VirtualDevice] = []
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(self._arrays) + len(self._devices)
 
     def add(self, array: NDArray) -> int:
         """The number of *array*, which is stored at its first use."""
@@ -39,11 +43,31 @@ class MetaTable:
         return index
 
     def text(self) -> str:
-        """The whole section, one line an array; nothing when no array is stored."""
-        if not self._arrays:
-            return ""
-        rows = ",\n".join(json.dumps(encode(array)) for array in self._arrays)
-        return f'{MARKER}\n{{"{CONSTANT_KEY}": [\n{rows}\n]}}\n'
+        """The whole section, one line an array or a device; nothing when none is stored."""
+        tables = {CONSTANT_KEY: list(map(encode, self._arrays)), DEVICE_KEY: list(map(encode_device, self._devices))}
+        texts = [
+            f'"{key}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for key, rows in tables.items() if rows
+        ]
+        return f"{MARKER}\n{{{', '.join(texts)}}}\n" if texts else ""
+
+    def add_device(self, device: VirtualDevice) -> int:
+        """The number of *device*; equal ones are one."""
+        if device not in self._devices:
+            self._devices.append(device)
+        return self._devices.index(device)
+
+
+def encode_device(device: VirtualDevice) -> dict[str, object]:
+    """A virtual device as JSON."""
+    target = device.target.export() if device.target is not None else None
+    scope = device.memory_scope
+    return {"device_type": device.device_type_int, "id": device.virtual_device_id, "target": target, "scope": scope}
+
+
+def decode_device(row: Mapping[str, object]) -> VirtualDevice:
+    """The device that :func:`encode_device` wrote. Raises KeyError, TypeError or UserError for a damaged row."""
+    target = Target(row["target"]) if row["target"] is not None else None  # type: ignore[arg-type]
+    return VirtualDevice.of_type(int(row["device_type"]), int(row["id"]), target, str(row["scope"]))  # type: ignore[call-overload]
 
 
 def encode(array: NDArray) -> dict[str, object]:
@@ -88,7 +112,7 @@ def decode(row: Mapping[str, object]) -> NDArray:
     return NDArray(np.frombuffer(data, kind).reshape(shape).copy())
 
 
-def decode_section(text: str, line: int) -> dict[str, list[NDArray]]:
+def decode_section(text: str, line: int) -> dict[str, list[object]]:
     """The tables of a metadata section whose JSON is *text*, which starts on *line*.
 
     Raises ParseError saying which row is damaged and how.
@@ -103,11 +127,11 @@ def decode_section(text: str, line: int) -> dict[str, list[NDArray]]:
     return {key: [_decode_row(key, i, row, line) for i, row in enumerate(rows)] for key, rows in tables.items()}
 
 
-def _decode_row(key: str, index: int, row: object, line: int) -> NDArray:
+def _decode_row(key: str, index: int, row: object, line: int) -> object:
     if not isinstance(row, dict):
         raise ParseError(f"line {line}: meta[{key}][{index}] must be a JSON object, got {type(row).__name__}")
     try:
-        return decode(row)
+        return decode_device(row) if key == DEVICE_KEY else decode(row)
     except (KeyError, TypeError, ValueError, UserError, binascii.Error) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ParseError(f"line {line}: meta[{key}][{index}] is damaged: {why}") from error

@@ -24,9 +24,11 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.registry import register_func
 from byoc.ir.types import Type
+from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import (
+    VIRTUAL_DEVICE,
     Call,
     Constant,
     Function,
@@ -40,7 +42,7 @@ from byoc.relay.expr import (
     Var,
 )
 from byoc.relay.text.call_text import call_attributes, needs_type_args, variable_text, variables_of
-from byoc.relay.text.metadata import CONSTANT_KEY, MetaTable
+from byoc.relay.text.metadata import CONSTANT_KEY, DEVICE_KEY, MetaTable
 from byoc.relay.text.spelling import (
     key_text,
     name_text,
@@ -135,6 +137,12 @@ class FunctionPrinter:
             text = f"meta[{CONSTANT_KEY}][{self._meta.add(node.data)}]"
         return text + self._notes(node)
 
+    def _attribute_value(self, value: object) -> str:
+        """The value of an attribute; virtual devices stand in the metadata."""
+        if isinstance(value, VirtualDevice):
+            return f"meta[{DEVICE_KEY}][{self._meta.add_device(value)}]"
+        return value_text(value)
+
     def _notes(self, node: RelayExpr) -> str:
         if self._annotate is not None:
             note = self._annotate(node)
@@ -156,6 +164,8 @@ class FunctionPrinter:
         name = f"%{base}" + (f"#{index}" if index else "")
         self._known[var] = name
         declared = f": {self._types.text(var.type_annotation)}" if var.type_annotation is not None else ""
+        if var.virtual_device_ is not UNCONSTRAINED:
+            declared = f" {{{VIRTUAL_DEVICE}={self._attribute_value(var.virtual_device_)}}}" + declared
         return name + (hint if self._show_spans else "") + declared + (span_text(var.span) if self._show_spans else "")
 
     def _close(self, variables: Iterable[Var]) -> None:
@@ -213,7 +223,9 @@ class FunctionPrinter:
     def _function(self, func: Function) -> Step[Rope]:
         generic = self._types.declared(func.type_params)
         parts = [self._declare(p) for p in func.params]
-        parts += [f"{key_text(k)}={'(nullptr)' if v is None else value_text(v)}" for k, v in func.attrs.items()]
+        parts += [
+            f"{key_text(k)}={'(nullptr)' if v is None else self._attribute_value(v)}" for k, v in func.attrs.items()
+        ]
         ret = f" -> {self._types.text(func.ret_type)}" if func.ret_type is not None else ""
         block = yield self._braces(func.body)
         self._close(func.params)
@@ -228,7 +240,7 @@ class FunctionPrinter:
             parts.append(self._reference(arg) or (yield self._bound(arg)))
         callee = self._reference(call.op) or (yield self._bound(call.op))
         if call.attrs is not None:
-            parts += call_attributes(call.attrs, isinstance(call.op, Op))
+            parts += call_attributes(call.attrs, isinstance(call.op, Op), self._attribute_value)
         types = f"[{self._types.texts(call.type_args)}]" if needs_type_args(call) else ""
         if isinstance(call.op, Constructor) and not call.op.inputs and not parts and not types:
             return [callee, self._notes(call)]  # a value without fields is its constructor's name
