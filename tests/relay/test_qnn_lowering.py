@@ -113,6 +113,7 @@ def test_convolutions_lower_exactly_whatever_the_layout_the_groups_and_the_zero_
         strides=tuple(int(s) for s in rng.integers(1, 3, 2)), padding=tuple(int(p) for p in rng.integers(0, 3, 4)),
         dilation=(1, 1) if rng.random() < 0.7 else (2, 1), groups=groups, data_layout=str(layout),
         kernel_layout=str(kernel_layout), out_layout=str(out_layout),
+        out_dtype=str(rng.choice(["int32", "int64", "int16"])),
     )
     assert_same(call, [data, weight])
 
@@ -228,6 +229,22 @@ def test_a_requantization_between_the_same_parameters_is_a_cast() -> None:
                           [data])[2]) == {"clip", "cast"}
     same = both(relay.qnn.op.add(variable(data), variable(data), half, three, half, three, half, three), [data] * 2)
     assert operators(same[2]) == {"add", "subtract"}
+
+
+def test_sizes_that_are_known_only_when_running_are_lowered() -> None:
+    data = integers(np.random.default_rng(0), "uint8", (2, 3, 7, 6))
+    x = relay.var("x", shape=(relay.Any(), 3, relay.Any(), relay.Any()), dtype="uint8")
+    weight = relay.const(integers(np.random.default_rng(1), "int8", (4, 3, 3, 3)))
+    conv = relay.qnn.op.conv2d(x, weight, relay.const(7), relay.const(3), relay.const(0.1), relay.const(0.2), (3, 3), 4,
+                               padding=(1, 1), strides=(2, 2))
+    scales_in = relay.const(np.array([0.1, 0.2, 0.3, 0.4], "float32"))
+    out = relay.qnn.op.requantize(conv, scales_in, relay.const(0), relay.const(90.0), relay.const(3), axis=1)
+    assert assert_same(out, [data]).shape == (2, 4, 4, 3)
+    left = relay.var("l", shape=(relay.Any(), relay.Any()), dtype="int8")
+    right = relay.var("r", shape=(5, relay.Any()), dtype="int8")
+    dense = relay.qnn.op.dense(left, right, relay.const(3), relay.const(-4), relay.const(1.0), relay.const(1.0), 5)
+    rng = np.random.default_rng(2)
+    assert_same(dense, [integers(rng, "int8", (2, 6)), integers(rng, "int8", (5, 6))])
 
 
 def test_a_scale_that_is_not_constant_leaves_a_requantization_to_its_kernel() -> None:
