@@ -138,6 +138,16 @@ def _variance(attrs: VarianceAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
     return [_divided(total, attrs, data, int(attrs.unbiased), "variance")]
 
 
+def _extreme(kind: str, of_bools: str) -> TensorCompute:
+    """The greatest or least element; of truth values that is whether any or all of them hold."""
+    numbers, bools = _compute(kind, kind), _compute(of_bools, kind)
+
+    def compute(attrs: ReduceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> Sequence[te.Tensor]:
+        return (bools if inputs[0].dtype == "bool" else numbers)(attrs, inputs, out_type)
+
+    return compute
+
+
 def _arg_compute(kind: str) -> TensorCompute:
     def compute(attrs: ArgReduceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
         data = inputs[0]
@@ -177,6 +187,7 @@ _SAMPLES = (
 )
 _BOOLS = (Sample([(2, 3, 2)], {"axis": 1}, "bool"), Sample([(2, 3)], {"keepdims": True}, "bool"))
 _number = _relation(lambda dtype: is_float(dtype) or is_integer(dtype), "numbers, not bool or string")
+_ordered = _relation(lambda dtype: dtype != "string", "numbers and bool, not strings")
 _bool = _relation(lambda dtype: dtype == "bool", "bool")
 _arg = _relation(lambda dtype: is_float(dtype) or is_integer(dtype), "numbers, not bool or string", "int32")
 
@@ -190,8 +201,8 @@ def _register(name: str, rel: TypeRelation, compute: TensorCompute, doc: str, sa
 
 _register("sum", _number, _compute("sum", "sum"), "The sum over axes.", _SAMPLES)
 _register("prod", _number, _compute("prod", "prod"), "The product over axes.", _SAMPLES)
-_register("max", _number, _compute("max", "max"), "The greatest element over axes; NaN wins.", _SAMPLES)
-_register("min", _number, _compute("min", "min"), "The least element over axes; NaN wins.", _SAMPLES)
+_register("max", _ordered, _extreme("max", "any"), "The greatest element over axes; NaN wins.", (*_SAMPLES, *_BOOLS))
+_register("min", _ordered, _extreme("min", "all"), "The least element over axes; NaN wins.", (*_SAMPLES, *_BOOLS))
 _register("mean", _number, _mean, "The mean over axes; of integers rounded toward zero.", _SAMPLES)
 _register("all", _bool, _compute("all", "all"), "True where all elements over axes are.", _BOOLS)
 _register("any", _bool, _compute("any", "any"), "True where any element over axes is.", _BOOLS)
