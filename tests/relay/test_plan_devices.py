@@ -5,6 +5,7 @@ import pytest
 from byoc.errors import UserError
 from byoc.ir.compilation_config import make_compilation_config
 from byoc.ir.module import IRModule
+from byoc.ir.registry import get_global_func
 from byoc.ir.target import Target
 from byoc.ir.transform import PassContext
 from byoc.ir.virtual_device import VirtualDevice
@@ -272,3 +273,16 @@ def test_a_planned_module_is_read_back_from_its_text():
     assert_structural_equal(again, planned)
     assert places(again) == places(planned)
     assert again.astext() == printed
+
+
+def test_the_device_of_every_expression_is_recovered_from_a_planned_function():
+    text = f"{ABCD} {{ let %l = add(%a, %b); %0 = {on_cpu('%l')}; %1 = add(%c, %d); subtract(%0, %1) }}"
+    planned = PlanDevices(CONFIG)(module(text))
+    main = planned["main"]
+    found = get_global_func("relay.transform.RecoverVirtualDeviceMap")(planned, main)
+    outer = main.body
+    difference = outer.body
+    assert [found[p] for p in main.params] == [CPU, CPU, GPU, GPU]
+    assert found[main] == found[outer] == found[difference] == found[difference.args[1]] == GPU
+    assert found[outer.variable] == found[outer.value] == found[outer.value.args[0]] == CPU
+    assert found[difference.args[0]] == GPU and found[difference.args[0].args[0]] == CPU  # the copy, and what it copies

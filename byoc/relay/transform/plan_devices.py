@@ -27,6 +27,7 @@ from byoc.relay.op.device_placement import (
     var_on_device,
 )
 from byoc.relay.transform.device_analysis import DeviceAnalysis, is_primitive, open_children
+from byoc.relay.transform.recover_devices import recover_virtual_device_map
 from byoc.relay.traverse import children, post_order
 from byoc.relay.typed_rewrite import keep_type, typed_rebuild, typed_rewrite
 
@@ -159,6 +160,8 @@ class _Capturer:
         parts: Sequence[RelayExpr] = children(expr)
         return typed_rebuild(expr, [self.same(expr, part) for part in parts]) if parts else expr
 
+
+__all__ = ["PlanDevices", "recover_virtual_device_map"]
 
 _RULES: dict[type, Callable[..., RelayExpr]] = {
     Call: _Capturer.call,
