@@ -46,6 +46,7 @@ class _HostLowering:
         self._types: list[tuple[str, TensorType]] = []
         self._row_ptr = [0]
         self._entries: dict[RelayExpr, list[Entry]] = {}
+        self._input_names: set[str] = set()
 
     def lower(self, main: Function) -> HostProgram:
         for param in main.params:
@@ -71,8 +72,18 @@ class _HostLowering:
         """The node of a parameter; a tuple is one input for each tensor in it, ``name.0``, ``name.1``, ..."""
         types = tensor_types(param.checked_type)
         whole = isinstance(param.checked_type, TensorType)
-        names = [param.name_hint] if whole else [f"{param.name_hint}.{k}" for k in range(len(types))]
+        name = self._input_name(param.name_hint)
+        names = [name] if whole else [f"{name}.{k}" for k in range(len(types))]
         return [e for name, ty in zip(names, types, strict=True) for e in self._add(name, ty, [], None)]
+
+    def _input_name(self, base: str) -> str:
+        """*base*, or with a number behind it where an earlier parameter has that name."""
+        name, count = base, 0
+        while name in self._input_names:
+            count += 1
+            name = f"{base}_{count}"
+        self._input_names.add(name)
+        return name
 
     def _visit(self, node: RelayExpr) -> list[Entry]:
         rule = _RULES.get(type(node))

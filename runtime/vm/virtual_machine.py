@@ -60,15 +60,14 @@ class VirtualMachine:
         """
         params = self._exe.get_function_params(func_name)
         named = {name: value for name, value in kwargs.items() if name in params}
-        rest = [name for name in params if name not in named]
-        if len(rest) != len(args):
+        if sum(name not in named for name in params) != len(args):
             known = ", ".join(params) or "none"
             raise InputError(
                 f"function {func_name} takes {len(params)} inputs ({known}), got {len(args)} in order and "
                 f"{len(named)} by name"
             )
-        given = {**named, **dict(zip(rest, args, strict=True))}
-        self._inputs[func_name] = [given[name] for name in params]
+        rest = iter(args)
+        self._inputs[func_name] = [named[name] if name in named else next(rest) for name in params]
 
     def set_one_input(self, func_name: str, *args: object, **kwargs: object) -> None:
         """Set one input: by ``name=value``, or by a name or position and its value. Raises InputError for another."""
