@@ -72,6 +72,8 @@ ALIASES = {
     "tvm.relay.op.annotation.annotation": "byoc.relay.op.annotation",
     "tvm.relay.transform.transform": "byoc.relay.transform",
     "tvm.relay.analysis.analysis": "byoc.relay.analysis",
+    "tvm.relay.analysis.feature": "byoc.relay.analysis.features",
+    "tvm.relay.analysis._ffi_api": f"{THIN}.relay.analysis_api",
     "tvm.relay.param_dict": "byoc.runtime.params",
     "tvm.relay.backend.utils": f"{THIN}.relay.backend.name_transforms",
     "tvm.relay.backend.vm": f"{THIN}.relay.vm",
@@ -179,6 +181,7 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "Id": "byoc.relay.expr:VarId",
         "TupleWrapper": "byoc.relay.tuple_wrapper:TupleWrapper",
     },
+    "byoc.relay.analysis": {"_ffi_api": f"{THIN}.relay.analysis_api:", "feature": "byoc.relay.analysis.features:"},
     "byoc.relay.transform": {
         "build_config": f"{THIN}.relay.build_module:build_config",
         "InferTypeLocal": f"{THIN}.relay.build_module:InferTypeLocal",
