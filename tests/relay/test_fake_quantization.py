@@ -143,6 +143,28 @@ def test_arithmetic_is_within_one(name: str, quantized: str, shapes) -> None:
     assert operators(new) == {quantized}
 
 
+@pytest.mark.parametrize("name, number", [
+    *((name, c) for name in ("add", "subtract", "multiply", "maximum") for c in (1.5, -40.0, 0.25)), ("minimum", 9.0),
+])
+@pytest.mark.parametrize("out", ["int8", "uint8"])
+def test_a_constant_outside_the_range_of_the_other_side_is_not_cut_off(name: str, number: float, out: str) -> None:
+    for swapped in (False, True):
+        inputs = Inputs()
+        x = dequantize(inputs((4, 30), "uint8"), relay.const(0.1), relay.const(0))
+        sides = (relay.const(number), x) if swapped else (x, relay.const(number))
+        scale = 2.0 if name == "multiply" else 0.5
+        zero = relay.const(20 if out == "int8" else 128)
+        compare(quantize(getattr(relay, name)(*sides), relay.const(scale), zero, out_dtype=out), inputs, 1)
+
+
+def test_sides_of_two_dtypes_are_added_in_int32() -> None:
+    inputs = Inputs()
+    x = dequantize(inputs((1, 3, 5, 5)), relay.const(0.1), relay.const(4))
+    scales = relay.const(np.array([0.02, 0.03, 0.01], "float32"))
+    conv = relay.nn.conv2d(x, dequantize(inputs((3, 3, 1, 1)), scales, ZERO, axis=0), kernel_size=(1, 1), channels=3)
+    compare(quantize(relay.add(conv, x), relay.const(0.5), relay.const(7)), inputs, 1)
+
+
 @pytest.mark.parametrize("name", ["minimum", "maximum"])
 def test_choices_between_two_tensors_are_within_one(name: str) -> None:
     inputs = Inputs()

@@ -32,23 +32,42 @@ Sides = tuple[RelayExpr, RelayExpr, TensorAffineType, TensorAffineType, TensorAf
 
 
 def get_binary_types(expr: Call, type_map: TypeMap) -> Sides:
-    """Both operands and what they stand for, and the type asked of the result; a constant is quantized like the other.
+    """Both operands and what they stand for, and a type for the result that the operands' dtype can hold.
 
-    Raises TypeError where neither is quantized, UserError for one that is neither quantized nor a constant.
+    A constant is quantized; operands of two dtypes are widened to int32. Raises TypeError where neither is quantized,
+    UserError for one that is neither quantized nor a constant.
     """
     left, right = expr.args
-    left_t, right_t, out_t = type_map.get(left), type_map.get(right), type_map[expr]
+    left_t, right_t = type_map.get(left), type_map.get(right)
     if left_t is None and right_t is None:
         raise TypeError("neither input is quantized!")
     if left_t is None:
-        left, left_t = _quantized_like(left, right_t), right_t  # type: ignore[arg-type]
-        out_t = right_t
+        left, left_t = _quantized_constant(left, right_t)  # type: ignore[arg-type]
     if right_t is None:
-        right, right_t = _quantized_like(right, left_t), left_t  # type: ignore[arg-type]
-        out_t = left_t
-    if left_t.dtype != out_t.dtype:  # type: ignore[union-attr]
-        out_t = left_t
-    return left, right, left_t, right_t, out_t  # type: ignore[return-value]
+        right, right_t = _quantized_constant(right, left_t)  # type: ignore[arg-type]
+    assert isinstance(left_t, TensorAffineType) and isinstance(right_t, TensorAffineType)
+    if left_t.dtype != right_t.dtype:
+        (left, left_t), (right, right_t) = _widened(left, left_t), _widened(right, right_t)
+    return left, right, left_t, right_t, _held_by(type_map[expr], left_t)  # type: ignore[arg-type]
+
+
+def _widened(value: RelayExpr, ty: TensorAffineType) -> tuple[RelayExpr, TensorAffineType]:
+    if ty.dtype == "int32":
+        return value, ty
+    return relay.cast(value, "int32"), TensorAffineType(ty.scale, ty.zero_point, "int32", ty.axis)
+
+
+def _held_by(asked: TensorAffineType, left: TensorAffineType) -> TensorAffineType:
+    """*asked* in the dtype of *left*: the same numbers in bytes of the other sign; products keep their units."""
+    if asked.dtype == left.dtype:
+        return asked
+    if {asked.dtype, left.dtype} == {"int8", "uint8"}:
+        shift = 128 if left.dtype == "uint8" else -128
+        zero = fold_constant(relay.add(asked.zero_point, const(shift)))
+        return TensorAffineType(asked.scale, zero, left.dtype, asked.axis)
+    if is_per_axis(left):
+        return TensorAffineType(asked.scale, asked.zero_point, left.dtype, asked.axis)
+    return left
 
 
 def _quantized_like(value: RelayExpr, ty: TensorAffineType) -> RelayExpr:
@@ -56,6 +75,33 @@ def _quantized_like(value: RelayExpr, ty: TensorAffineType) -> RelayExpr:
         raise UserError("an input must be quantized or a constant")
     axis = -1 if not is_per_axis(ty) else ty.axis
     return qnn.op.quantize(value, ty.scale, ty.zero_point, out_dtype=ty.dtype, axis=axis)
+
+
+def _quantized_constant(value: RelayExpr, other: TensorAffineType) -> tuple[RelayExpr, TensorAffineType]:
+    """A constant in the units of the other operand, or in units of its own where it would leave their range."""
+    like = _quantized_like(value, other)
+    assert isinstance(value, Constant)
+    numbers = value.data.numpy().astype(np.float64)
+    if is_per_axis(other):
+        if numbers.size != 1:
+            raise UserError("a constant of several numbers meets several scales")
+    elif _in_range(numbers, other):
+        return like, other
+    info = np.iinfo("int8" if other.dtype == "int8" else "uint8")
+    low, high = min(float(numbers.min()), 0.0), max(float(numbers.max()), 0.0)
+    scale = np.float32((high - low) / 255 or 1.0)
+    zero = int(np.clip(np.rint(-low / scale) + info.min, info.min, info.max))
+    own = TensorAffineType(const(scale), const(zero), other.dtype)
+    return _quantized_like(value, own), own
+
+
+def _in_range(numbers: np.ndarray, ty: TensorAffineType) -> bool:
+    scale, zero = fold_constant(ty.scale), fold_constant(ty.zero_point)
+    if not (isinstance(scale, Constant) and isinstance(zero, Constant)):
+        return True
+    info = np.iinfo(ty.dtype)
+    places = np.rint(numbers / scale.data.numpy().reshape(()) + zero.data.numpy().reshape(()))
+    return bool(((places >= info.min) & (places <= info.max)).all())
 
 
 def _check_one_scale(ty: TensorAffineType) -> None:
