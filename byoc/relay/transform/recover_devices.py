@@ -1,8 +1,8 @@
 """Where every expression of a planned function is, read off its annotations from the outside in.
 
 Requires PlanDevices. A function's result, parameters and what a fixed ``on_device`` encloses say where they are; a
-variable is where it was bound; all else is where what encloses it is. Source: ``relay.transform.RecoverVirtualDeviceMap``
-and Relay's ``LexicalOnDeviceMixin``.
+variable is where it was bound; all else is where what encloses it is. Source: Relay's ``RecoverVirtualDeviceMap``
+and ``LexicalOnDeviceMixin``.
 """
 
 from __future__ import annotations
