@@ -123,6 +123,22 @@ def test_scalars_of_any_rank_stay_as_they_are():
     altered(relay.Function(params, y), relay.Function(params, expected))
 
 
+def test_vectors_that_were_made_in_blocks_join_as_blocks():
+    x, w, gamma = var("x", 1, 8, 8, 64), var("w", 3, 3, 64, 64), var("gamma", 64)
+
+    def network(data, mean, factor, **layouts):
+        y = conv(data, w, kernel_layout="HWIO", **layouts)
+        return relay.multiply(y, factor(relay.add(mean(y), gamma)))
+
+    before = network(x, lambda y: relay.mean(y, axis=3, exclude=True), lambda v: v, data_layout="NHWC")
+    blocks = relay.layout_transform(gamma, "C", "C16c")
+    y = conv(relay.layout_transform(x, "NHWC", BLOCK), w, data_layout=BLOCK, kernel_layout="HWIO")
+    factor = relay.add(relay.mean(y, axis=[1, 4], exclude=True), blocks)
+    factor = relay.layout_transform(relay.expand_dims(factor, axis=0, num_newaxis=3), "NHWC16c", BLOCK)
+    expected = relay.layout_transform(relay.multiply(y, factor), BLOCK, "NHWC")
+    altered(relay.Function([x, w, gamma], before), relay.Function([x, w, gamma], expected))
+
+
 def test_an_operand_that_a_block_does_not_divide_keeps_the_old_layout():
     mask = var("mask", 1, 1, 8, 8)
     before = relay.multiply(conv(X, W), mask)

@@ -111,6 +111,8 @@ def _broadcast(case: LayoutCase) -> tuple[Layout, Layout, Layout] | None:
     whole, part = case.old[large], case.old[1 - large]
     if len(whole) < len(part) or whole.sub_layout(len(whole) - len(part), len(part)) != part:
         return None
+    if case.new is None:
+        return (*layouts, layouts[large])
     return (layouts[large],) * 3
 
 
