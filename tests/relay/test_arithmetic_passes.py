@@ -76,12 +76,6 @@ def atrous(block=2, paddings=((2, 3), (2, 3)), crops=((0, 1), (0, 1)), size=5, p
     return relay.Function([x, w], y)
 
 
-needs_space_to_batch = pytest.mark.skipif(
-    not hasattr(relay.nn, "space_to_batch_nd"), reason="the operator space_to_batch_nd is not here yet"
-)
-
-
-@needs_space_to_batch
 @pytest.mark.parametrize(
     "options, padding",
     [
@@ -101,7 +95,6 @@ def test_a_convolution_spread_over_the_batch_becomes_dilated(options, padding):
     assert_same_numbers(before, after)
 
 
-@needs_space_to_batch
 @pytest.mark.parametrize(
     "options",
     [
@@ -112,3 +105,20 @@ def test_a_convolution_spread_over_the_batch_becomes_dilated(options, padding):
 def test_a_convolution_that_is_no_dilated_one_stays(options):
     before = typed(atrous(**options))
     assert_structural_equal(run_passes(before, transform.FlattenAtrousConv()), before)
+
+
+def test_a_quantized_convolution_spread_over_the_batch_becomes_dilated_if_the_fill_is_its_zero_point():
+    x, w = relay.var("x", shape=(1, 5, 5, 4), dtype="int8"), relay.var("w", shape=(3, 3, 4, 1), dtype="int8")
+
+    def network(fill):
+        y = relay.nn.space_to_batch_nd(x, block_shape=[2, 2], paddings=[[2, 3], [2, 3]], pad_value=fill)
+        y = relay.qnn.op.conv2d(
+            y, w, relay.const(3), relay.const(0), relay.const(1.0), relay.const(1.0), groups=4, channels=4,
+            kernel_size=(3, 3), data_layout="NHWC", kernel_layout="HWOI",
+        )
+        return typed(relay.Function([x, w], relay.nn.batch_to_space_nd(y, block_shape=[2, 2], crops=[[0, 1], [0, 1]])))
+
+    after = run_passes(network(3), transform.FlattenAtrousConv())
+    assert calls_of(after) == ["qnn.conv2d"] and after.body.attrs.padding == (2, 2, 2, 2)
+    assert_same_numbers(network(3), after, low=-9, high=9)
+    assert_structural_equal(run_passes(network(0), transform.FlattenAtrousConv()), network(0))

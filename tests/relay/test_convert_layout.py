@@ -246,8 +246,6 @@ def test_a_quantized_network_is_converted_with_its_scales():
         y = relay.qnn.op.requantize(y, scales, zero, relay.const(64.0), zero, axis=axis, out_dtype="int8")
         return back(relay.qnn.op.add(y, y, scale, zero, scale, zero, scale, zero))
 
-    if not hasattr(relay.qnn.op, "conv2d"):
-        pytest.skip("qnn.conv2d is not here yet")
     before = relay.Function([x, w], network(x, w, "NHWC", "HWIO", -1, lambda y: y))
     kernel = relay.layout_transform(w, "HWIO", "OIHW")
     expected = relay.Function([x, w], network(to_nchw(x), kernel, "NCHW", "OIHW", 1, to_nhwc))
