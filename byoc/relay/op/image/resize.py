@@ -37,6 +37,8 @@ class ResizeAttrs(Attrs):
 class Resize1DAttrs(ResizeAttrs):
     """Attributes of ``image.resize1d``."""
 
+    layout: str = "NCW"
+
 
 @dataclass(frozen=True)
 class Resize2DAttrs(ResizeAttrs):
@@ -46,6 +48,8 @@ class Resize2DAttrs(ResizeAttrs):
 @dataclass(frozen=True)
 class Resize3DAttrs(ResizeAttrs):
     """Attributes of ``image.resize3d``."""
+
+    layout: str = "NCDHW"
 
 
 _ATTRS = {1: Resize1DAttrs, 2: Resize2DAttrs, 3: Resize3DAttrs}

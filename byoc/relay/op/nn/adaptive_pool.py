@@ -35,15 +35,21 @@ class AdaptivePoolAttrs(Attrs):
 class AdaptivePool1DAttrs(AdaptivePoolAttrs):
     """Attributes of adaptive pools over one axis."""
 
+    layout: str = "NCW"
+
 
 @dataclass(frozen=True)
 class AdaptivePool2DAttrs(AdaptivePoolAttrs):
     """Attributes of adaptive pools over two axes."""
 
+    layout: str = "NCHW"
+
 
 @dataclass(frozen=True)
 class AdaptivePool3DAttrs(AdaptivePoolAttrs):
     """Attributes of adaptive pools over three axes."""
+
+    layout: str = "NCDHW"
 
 
 _ATTRS = {1: AdaptivePool1DAttrs, 2: AdaptivePool2DAttrs, 3: AdaptivePool3DAttrs}

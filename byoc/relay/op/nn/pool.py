@@ -49,30 +49,60 @@ class AvgPoolAttrs(MaxPoolAttrs):
 class MaxPool1DAttrs(MaxPoolAttrs):
     """Attributes of ``nn.max_pool1d``."""
 
+    strides: tuple[int, ...] = (1,)
+    dilation: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0,)
+    layout: str = "NCW"
+
 
 @dataclass(frozen=True)
 class MaxPool2DAttrs(MaxPoolAttrs):
     """Attributes of ``nn.max_pool2d``."""
+
+    strides: tuple[int, ...] = (1, 1)
+    dilation: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    layout: str = "NCHW"
 
 
 @dataclass(frozen=True)
 class MaxPool3DAttrs(MaxPoolAttrs):
     """Attributes of ``nn.max_pool3d``."""
 
+    strides: tuple[int, ...] = (1, 1, 1)
+    dilation: tuple[int, ...] = (1, 1, 1)
+    padding: tuple[int, ...] = (0, 0, 0)
+    layout: str = "NCDHW"
+
 
 @dataclass(frozen=True)
 class AvgPool1DAttrs(AvgPoolAttrs):
     """Attributes of ``nn.avg_pool1d``."""
+
+    strides: tuple[int, ...] = (1,)
+    dilation: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0,)
+    layout: str = "NCW"
 
 
 @dataclass(frozen=True)
 class AvgPool2DAttrs(AvgPoolAttrs):
     """Attributes of ``nn.avg_pool2d``."""
 
+    strides: tuple[int, ...] = (1, 1)
+    dilation: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    layout: str = "NCHW"
+
 
 @dataclass(frozen=True)
 class AvgPool3DAttrs(AvgPoolAttrs):
     """Attributes of ``nn.avg_pool3d``."""
+
+    strides: tuple[int, ...] = (1, 1, 1)
+    dilation: tuple[int, ...] = (1, 1, 1)
+    padding: tuple[int, ...] = (0, 0, 0)
+    layout: str = "NCDHW"
 
 
 def _relation(n: int) -> TypeRelation:
