@@ -51,7 +51,7 @@ def test_named_dimensions_flow_where_a_window_keeps_them(make, shape: tuple, exp
     (lambda: nn.conv2d(data(1, 3, 8, 8), weight(4, 3, 3, 3), channels=5), "channels is 5, the kernel gives 4"),
     (lambda: nn.conv2d(data(1, 3, 8, 8), weight(4, 3, 3, 3), kernel_size=5), "kernel_size is .5, 5., the kernel has"),
     (lambda: nn.conv2d(data(1, 3, 2, 2), weight(4, 3, 3, 3)), "a window of 3 does not fit in an axis of 2"),
-    (lambda: nn.conv2d(data(1, 3, 8, 8), weight(4, 3, 3, 3), data_layout="NCHW8c"), "data layout must be an order"),
+    (lambda: nn.conv2d(data(1, 3, 8, 8), weight(4, 3, 3, 3), data_layout="NCHW8c"), "is no tensor in layout NCHW8c"),
     (lambda: nn.conv2d(data(3, 8, 8), weight(4, 3, 3, 3)), "data must be a tensor of 4 dimensions"),
     (lambda: nn.conv2d(data(1, 3, 8, 8), weight(4, 3, 3, 3), padding=(1, 2, 3)), "padding takes 1, 2 or 4 numbers"),
     (lambda: nn.conv2d(data(1, 3, 8, 8), weight(4, 3, 3, 3), padding=-1), "padding must not be negative"),
