@@ -14,7 +14,6 @@ from byoc.ir.transform import (
 )
 from byoc.relay.transform.alter_op_layout import AlterOpLayout
 from byoc.relay.transform.annotate_spans import AnnotateSpans
-from byoc.relay.transform.annotate_spans import AnnotateSpans
 from byoc.relay.transform.annotate_target import AnnotateTarget
 from byoc.relay.transform.canonicalize_cast import CanonicalizeCast
 from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
@@ -57,13 +56,12 @@ from byoc.relay.transform.remove_device_annotations import RemoveDeviceAnnotatio
 from byoc.relay.transform.remove_unused_functions import RemoveUnusedFunctions
 from byoc.relay.transform.simplify_expr import SimplifyExpr, SimplifyExprPostAlterOp
 from byoc.relay.transform.simplify_fc_transpose import SimplifyFCTranspose
-from byoc.relay.transform.simplify_fc_transpose import SimplifyFCTranspose
 from byoc.relay.transform.simplify_inference import SimplifyInference
 from byoc.relay.transform.specialize_shapes import SpecializeShapes
 from byoc.relay.transform.to_a_normal_form import ToANormalForm, ToANormalFormExpr
 from byoc.relay.transform.to_basic_block_normal_form import ToBasicBlockNormalForm
 from byoc.relay.transform.to_graph_normal_form import ToGraphNormalForm
-from byoc.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
+from byoc.relay.transform.to_mixed_precision import ToMixedPrecision
 from byoc.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 
 __all__ = [
@@ -89,7 +87,7 @@ __all__ = [
     "Conv2dToSparse", "Conv2dToSparse2", "DenseToSparse", "SimplifyFCTranspose",
     # passes over the functional language
     "EtaExpand", "FirstOrderGradient", "Inline", "LambdaLift", "LazyGradientInit", "ToANormalForm",
-    "ToANormalFormExpr", "ToBasicBlockNormalForm", "gradient",
+    "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToMixedPrecision", "gradient",
 ]
 
 for _name in __all__:  # what a pass requires is found by its name, as in Relay
