@@ -16,6 +16,12 @@ def reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: bool = Fa
 
 
 
+@kernel("vm.reshape_tensor")
+def reshape_tensor(data: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """The elements in a shape of known sizes that an input holds."""
+    return np.reshape(data, [int(n) for n in shape])
+
+
 @kernel("contrib_reverse_reshape")
 def reverse_reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: bool = False) -> np.ndarray:
     """The elements in another shape, whose special numbers are read from the right."""

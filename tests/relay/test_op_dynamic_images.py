@@ -99,3 +99,21 @@ def test_a_tuple_is_taken_apart_and_put_together():
     assert memory.to_tuple_type(a, parts[:1]) is parts[0]
     with pytest.raises(UserError, match="has 4 tensors, got 1"):
         memory.to_tuple_type(nested, parts[:1])
+
+
+def test_what_folds_to_numbers_becomes_static():
+    half = relay.const(0.5)
+    cases = [
+        (relay.nn.upsampling3d(relay.var("c", shape=(1, 1, 2, 2, 2)), relay.divide(relay.const(1.0), half), 2, 2),
+         "nn.upsampling3d", (1, 1, 4, 4, 4)),
+        (relay.nn.upsampling(data(), relay.divide(relay.const(1.0), half), 3), "nn.upsampling", (1, 2, 8, 15)),
+        (relay.image.resize2d(data(), relay.add(relay.const([3, 4], "int64"), relay.const([1, 1], "int64"))),
+         "image.resize2d", (1, 2, 4, 5)),
+        (relay.nn.pad(data(), relay.add(relay.const([[0, 0]] * 4, "int64"), relay.const([[1, 0]] * 4, "int64"))),
+         "nn.pad", (2, 3, 5, 6)),
+    ]
+    for call, name, shape in cases:
+        assert call.op.name == f"dyn.{name}"
+        mod = relay.transform.InferType()(relay.IRModule.from_expr(call))
+        body = relay.transform.DynamicToStatic()(mod)["main"].body
+        assert body.op.name == name and body.checked_type == relay.TensorType(shape)

@@ -48,7 +48,7 @@ def _reshape_rel(types: Sequence[Type], attrs: ReshapeTensorAttrs) -> Type:
 
 
 register_op(
-    "vm.reshape_tensor", inputs=("data", "shape"), attrs=ReshapeTensorAttrs, rel=_reshape_rel, kernel="dyn.reshape",
+    "vm.reshape_tensor", inputs=("data", "shape"), attrs=ReshapeTensorAttrs, rel=_reshape_rel,
     doc="The same elements in a shape that an input holds, of which some dimensions are known.",
     samples=(
         Sample([(2, 6), np.array([3, 4], "int64")], {"newshape": (3, 4)}),

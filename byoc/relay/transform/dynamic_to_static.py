@@ -42,6 +42,9 @@ STATIC_FORMS: dict[str, StaticForm] = {
     "dyn.one_hot": StaticForm("one_hot", {3: "depth"}, frozenset({"depth"})),
     "dyn.nn.pad": StaticForm("nn.pad", {1: "pad_width"}),
     "dyn.nn.upsampling": StaticForm("nn.upsampling", {1: "scale_h", 2: "scale_w"}, frozenset({"scale_h", "scale_w"})),
+    "dyn.nn.upsampling3d": StaticForm(
+        "nn.upsampling3d", {1: "scale_d", 2: "scale_h", 3: "scale_w"}, frozenset({"scale_d", "scale_h", "scale_w"})
+    ),
     "dyn.sparse_to_dense": StaticForm("sparse_to_dense", {3: "output_shape"}),
     "dyn.image.resize2d": StaticForm("image.resize2d", {1: "size", 2: "roi"}),
 }
