@@ -268,6 +268,20 @@ def test_dynamic_parameters_of_quantize_dequantize_and_dense_are_lowered() -> No
     assert_same(call, [data, weight, zero])
 
 
+def test_functions_without_quantized_operators_pass_through_and_generic_ones_are_typed_first() -> None:
+    x = relay.var("x", shape=(2,))
+    plain = relay.transform.InferType()(IRModule.from_expr(relay.nn.relu(x)))
+    assert transform.CanonicalizeOps()(plain)["main"].body is plain["main"].body
+    kind = relay.TypeVar("a")
+    value = relay.Var("v", kind)
+    same = relay.Function([value], value, kind, [kind])
+    data = np.arange(4, dtype="int8")
+    call = relay.Call(same, [relay.qnn.op.dequantize(variable(data), relay.const(0.5), relay.const(1))])
+    mod = transform.CanonicalizeOps()(IRModule.from_expr(call))
+    assert "qnn.dequantize" not in operators(mod)
+    np.testing.assert_array_equal(evaluate(mod, [data]), np.array([-0.5, 0, 0.5, 1], "float32"))
+
+
 def test_lowered_nodes_carry_the_span_of_the_quantized_one() -> None:
     span = Span(SourceName("node"), 1, 1, 1, 1)
     data = np.zeros((2, 3), "int8")

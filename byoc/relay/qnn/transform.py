@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext, PassInfo
+from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.qnn.op.op import CANONICALIZE, LEGALIZE
 from byoc.relay.qnn.rules import apply_rules
+from byoc.relay.transform.call_rules import calls_with_attr
 from byoc.relay.transform.infer_type import FunctionPass
 
 
 def _rules_pass(name: str, key: str) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return apply_rules(func, key, mod)  # type: ignore[return-value]
+        if not calls_with_attr(func, key):
+            return func
+        return apply_rules(infer_function(func, mod), key, mod)  # type: ignore[return-value]
 
     return FunctionPass(run, PassInfo(name, 1, ("InferType",)))
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
 from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext, PassInfo
-from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.op.op import (
     register_fake_quantization_to_integer,
@@ -42,11 +42,9 @@ def FakeQuantizationToInteger(  # noqa: N802 - Relay's name
     optional = frozenset(optional_qnn_ops or ())
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        infer_expr(func, mod)
-        new = rewrite_regions(func, optional, hard_fail)
+        new = rewrite_regions(infer_function(func, mod), optional, hard_fail)
         if use_qat:
-            infer_expr(new, mod)
-            new = turn_dequantized(new, optional)
+            new = turn_dequantized(infer_function(new, mod), optional)  # type: ignore[arg-type]
         return new  # type: ignore[return-value]
 
     return FunctionPass(run, PassInfo("FakeQuantizationToInteger", 0, ("InferType",)))
