@@ -44,6 +44,11 @@ class RelayExpr:
         """The expression in Relay's text format; *annotate* gives the text behind each node. Source: ``astext``."""
         return str(get_global_func("relay.ir.astext")(self, show_meta_data, annotate))  # type: ignore[misc]
 
+    def __str__(self) -> str:
+        if type(self).__repr__ is not object.__repr__:  # a name or an operator says what it is itself
+            return repr(self)
+        return str(get_global_func("relay.ir.pretty_print")(self))  # type: ignore[misc]
+
 
 class GlobalVar(RelayExpr):
     """The name of a function in a module. Two functions of a module never share one."""

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from byoc.errors import UserError
 from byoc.ir.adt import Constructor, TypeData, number_constructors
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.registry import get_global_func
 from byoc.ir.types import GlobalTypeVar, Type
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Items(dict[K, V]):
+    """A mapping whose items are a list, which code written for Relay may index. Source: ``tvm.ir.Map``."""
+
+    def items(self) -> list[tuple[K, V]]:  # type: ignore[override]
+        return list(super().items())
 
 
 class IRModule:
@@ -23,9 +34,9 @@ class IRModule:
         type_definitions: Mapping[GlobalTypeVar, TypeData] | None = None,
         attrs: Mapping[str, object] | None = None,
     ):
-        self._functions: dict[GlobalVar, BaseFunc] = {}
+        self._functions: dict[GlobalVar, BaseFunc] = _Items()
         self._names: dict[str, GlobalVar] = {}
-        self._types: dict[GlobalTypeVar, TypeData] = {}
+        self._types: dict[GlobalTypeVar, TypeData] = _Items()
         self.attrs: dict[str, object] = dict(attrs or {})
         for header, data in (type_definitions or {}).items():
             self.add_type(header, data)
@@ -207,4 +218,4 @@ class IRModule:
         return str(get_global_func("relay.ir.astext")(self, show_meta_data))
 
     def __str__(self) -> str:
-        return self.astext(show_meta_data=False)
+        return str(get_global_func("relay.ir.pretty_print")(self))  # type: ignore[misc]

@@ -17,7 +17,8 @@ TENSOR, TALL, LONG = (relay.TensorType(shape) for shape in [(10, 20), (10, 1, 1)
 class Solver:
     def __init__(self) -> None:
         api = _test_type_solver()
-        self.solve, self.unify, self.resolve, self.add = (api(n) for n in ("Solve", "Unify", "Resolve", "AddConstraint"))
+        self.solve, self.unify, self.resolve = api("Solve"), api("Unify"), api("Resolve")
+        self.add = api("AddConstraint")
 
     def result(self, name: str, args: Sequence[relay.Type], out: relay.Type | None = None) -> relay.Type:
         out = out or relay.IncompleteType()

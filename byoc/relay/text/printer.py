@@ -355,3 +355,9 @@ def astext(node: IRModule | RelayExpr | Type, show_meta_data: bool = True, annot
         raise UserError(f"only modules, expressions and types have a text form, got {type(node).__name__}")
     section = ["\n", meta.text() if show_meta_data else OMITTED] if len(meta) else []
     return joined([VERSION_LINE, *body, *section])
+
+
+@register_func("relay.ir.pretty_print")
+def pretty_print(node: IRModule | RelayExpr) -> str:
+    """*node* for people: its text without version, metadata and spans. Source: ``str`` of Relay's nodes."""
+    return astext(node, show_meta_data=False).removeprefix(VERSION_LINE)
