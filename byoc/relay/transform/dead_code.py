@@ -112,10 +112,15 @@ def _project_tuples(root: RelayExpr, effects: _Effects) -> RelayExpr:
     return rewrite(root, project, fusion_children)
 
 
-def eliminate_dead_code(root: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
-    """*root* without bindings and tuple fields that nothing reads; effects keep their number and order."""
+def eliminate_dead_code(
+    root: RelayExpr, mod: IRModule | None = None, ignore_impurity: bool = False
+) -> RelayExpr:
+    """*root* without bindings and tuple fields that nothing reads; effects keep their number and order.
+
+    With *ignore_impurity*, what has an effect goes as well where nothing reads its result.
+    """
     root = _project_tuples(root, _Effects(mod).scan(root))
-    live = _live(root, _Effects(mod).scan(root).acting)
+    live = _live(root, set() if ignore_impurity else _Effects(mod).scan(root).acting)
 
     def needed(node: RelayExpr) -> Sequence[RelayExpr]:
         return (node.body,) if isinstance(node, Let) and node.value not in live else fusion_children(node)
@@ -130,10 +135,73 @@ def eliminate_dead_code(root: RelayExpr, mod: IRModule | None = None) -> RelayEx
     return memo[root]
 
 
-def DeadCodeElimination() -> FunctionPass:  # noqa: N802 - Relay's name
-    """The pass that drops what nothing reads."""
+def inline_single_uses(root: RelayExpr, mod: IRModule | None, ignore_impurity: bool) -> RelayExpr:
+    """*root* with each binding that is used once, in the function that makes it, replaced by its value.
+
+    What has an effect, or reads what an effect may change, stays where it is.
+    """
+    effects = _Effects(mod).scan(root)
+    uses, owner = _uses_and_owners(root)
+    bound: dict[RelayExpr, RelayExpr] = {}
+    for let in post_order(root, _value_first):
+        if isinstance(let, Let) and uses.get(let.variable) == 1 and uses[let.value] == 1:
+            impure = let.value in effects.acting or let.value in effects.reading
+            if (ignore_impurity or not impure) and owner[let.variable] is owner[let] is not None:
+                bound[let.variable] = let.value
+    memo: dict[RelayExpr, RelayExpr] = {}
+    for node in post_order(root, _value_first):
+        if node in bound:
+            memo[node] = memo[bound[node]]
+        elif isinstance(node, Let) and node.variable in bound:
+            memo[node] = memo[node.body]
+        else:
+            inner = fusion_children(node)
+            memo[node] = rebuild(node, [memo[c] for c in inner]) if inner else node
+    return memo[root]
+
+
+def _value_first(node: RelayExpr) -> Sequence[RelayExpr]:
+    return (node.value, node.variable, node.body) if isinstance(node, Let) else fusion_children(node)
+
+
+def _read_children(node: RelayExpr) -> Sequence[RelayExpr]:
+    """The sub-expressions of *node* that it reads: what a let binds is not one, the inside of a function neither."""
+    if isinstance(node, Let):
+        return (node.value, node.body)
+    return () if isinstance(node, Function) else fusion_children(node)
+
+
+def _uses_and_owners(root: RelayExpr) -> tuple[dict[RelayExpr, int], dict[RelayExpr, RelayExpr | None]]:
+    """How often each node is read, and the function whose body reads it; None for several functions."""
+    uses: dict[RelayExpr, int] = {}
+    owner: dict[RelayExpr, RelayExpr | None] = {}
+    for function in post_order(root, fusion_children):
+        if not isinstance(function, Function) and function is not root:
+            continue
+        body = function.body if isinstance(function, Function) else function
+        if not fusion_children(function):
+            continue
+        for node in post_order(body, _read_children):
+            if node in owner:  # two functions share it
+                owner[node] = None
+                continue
+            owner[node] = function
+            for child in _read_children(node):
+                uses[child] = uses.get(child, 0) + 1
+    return uses, owner
+
+
+def DeadCodeElimination(  # noqa: N802 - Relay's name
+    inline_once: bool = False, ignore_impurity: bool = False
+) -> FunctionPass:
+    """The pass that drops what nothing reads.
+
+    With *inline_once*, what is bound and read once moves to where it is read; with *ignore_impurity*, writes to
+    references and stateful operators count as without effect.
+    """
 
     def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return eliminate_dead_code(func, mod)  # type: ignore[return-value]
+        new = eliminate_dead_code(func, mod, ignore_impurity)
+        return inline_single_uses(new, mod, ignore_impurity) if inline_once else new  # type: ignore[return-value]
 
     return FunctionPass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",)))
