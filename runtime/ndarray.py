@@ -6,6 +6,7 @@ needs the ``ml_dtypes`` package, which registers that dtype with numpy.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -31,6 +32,7 @@ def numpy_dtype(name: str) -> np.dtype:
         raise UserError(f"unknown dtype {name!r}") from None
 
 
+@functools.lru_cache(maxsize=256)
 def dtype_name(dtype: np.dtype) -> str:
     """The name of a numpy dtype as the compiler writes it: ``float32``, ``bool``, ``string``, …"""
     return "string" if dtype.kind in "OSUT" else dtype.name

@@ -23,6 +23,7 @@ def simplify() -> Sequential:
         [
             transform.InferType(),
             transform.RemoveDeviceAnnotations(),
+            transform.OutlineCompilerFunctionsWithExistingGlobalSymbols(),
             transform.RemoveUnusedFunctions(),
             transform.InlineCalls(),
             transform.ToGraphNormalForm(),

@@ -197,6 +197,7 @@ class _NativeFunction:
         specs = (*signature.inputs, *signature.outputs)
         self._size_names = tuple(dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str)))
         self._dtypes = [numpy_dtype(s.dtype) for s in signature.outputs]
+        self._need = 0 if self._size_names else self._size(_FFI.new("int64_t[]", 0))
 
     def __call__(self, *arrays: object) -> None:
         count = len(self.signature.inputs)
@@ -208,6 +209,18 @@ class _NativeFunction:
         for target, place in zip(outputs, places, strict=True):
             if target is not place:
                 np.copyto(target, place)
+
+    def call_returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs of the function, in new arrays. Raises InputError for an input that does not fit."""
+        signature = self.signature
+        sizes = signature.bind_sizes(inputs)
+        outputs = [np.empty(s.concrete_shape(sizes), t) for s, t in zip(signature.outputs, self._dtypes, strict=True)]
+        given = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
+        pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
+        size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
+        need = self._need if not self._size_names else self._size(size_args)
+        self._run(_FFI.new("void *[]", pointers), size_args, _WORKSPACE.at_least(need))
+        return outputs
 
     def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
         """A call on just these arrays, which must be contiguous."""

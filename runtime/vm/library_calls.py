@@ -29,21 +29,26 @@ class LibraryCalls:
         Raises InputError for an argument that does not fit, ArtifactError where the library lacks the symbol, UserError
         for a function that cannot give outputs of unknown size.
         """
-        symbol, function = self._symbols[index], self._function(index)
-        arrays = [arg.numpy() for arg in args]
+        function = self._functions.get(index) or self._function(index)
+        returning = getattr(function, "call_returning", None)
+        if returning is None:
+            return self._filled(self._symbols[index], function, args)
+        try:
+            return [NDArray(result) for result in returning([arg.numpy() for arg in args])]
+        except InputError as error:
+            raise InputError(f"{self._symbols[index].symbol}: {error}") from error
+
+    def _filled(self, symbol: PackedSymbol, function: PackedFunction, args: Sequence[NDArray]) -> list[NDArray]:
+        """The outputs of a function that fills them."""
         sizes: dict[str, int] = {}
-        for spec, array in zip(symbol.inputs, arrays, strict=True):
+        for spec, arg in zip(symbol.inputs, args, strict=True):
             try:
-                spec.bind(array, sizes)
+                spec.bind(arg.numpy(), sizes)
             except InputError as error:
                 raise InputError(f"{symbol.symbol}: {error}") from error
-        returning = getattr(function, "call_returning", None)
-        if returning is not None:
-            return [NDArray(np.asarray(result)) for result in returning(arrays)]
         outputs = []
         for spec in symbol.outputs:
-            unknown = [d for d in spec.shape if d is None or (isinstance(d, str) and d not in sizes)]
-            if unknown:
+            if any(d is None or (isinstance(d, str) and d not in sizes) for d in spec.shape):
                 raise UserError(
                     f"{symbol.symbol}: output {spec.name}{spec} has a size that its inputs do not tell, and the "
                     "function of its module cannot return it: keep the operator on the host"

@@ -296,3 +296,34 @@ def test_executors_and_runtimes_check_their_options(tvm, relay):
     ):
         with pytest.raises(tvm.TVMError, match=words):
             make()
+
+
+@pytest.mark.parametrize("executor", ["graph", "vm"])
+def test_a_function_of_another_compiler_that_stands_in_main_goes_to_it(tvm, relay, tmp_path, executor):
+    from tvm.contrib import graph_executor
+
+    seen = []
+
+    @tvm.register_func("relay.ext.acme_inline")
+    def compile_region(function):
+        seen.append(str(function.attrs["global_symbol"]))
+        return tvm.get_global_func("relay.ext.ccompiler")(function)
+
+    p, q = relay.var("p", shape=(2, 3)), relay.var("q", shape=(2, 3))
+    inner = relay.Function([p, q], relay.subtract(relay.add(p, q), q))
+    for key, value in {"Primitive": tvm.tir.IntImm("int32", 1), "Compiler": "acme_inline"}.items():
+        inner = inner.with_attr(key, value)
+    inner = inner.with_attr("global_symbol", "acme_inline_0")
+    x, y = relay.var("x", shape=(2, 3)), relay.var("y", shape=(2, 3))
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], relay.multiply(relay.Call(inner, [x, y]), y)))
+    path = str(tmp_path / "lib.so")
+    if executor == "vm":
+        relay.vm.compile(mod, "llvm").mod.export_library(path)
+        found = tvm.runtime.vm.VirtualMachine(tvm.runtime.load_module(path), tvm.cpu()).run(X, 2 * X)
+    else:
+        relay.build(mod, "llvm").export_library(path)
+        module = graph_executor.GraphModule(tvm.runtime.load_module(path)["default"](tvm.cpu()))
+        module.run(x=X, y=2 * X)
+        found = module.get_output(0)
+    assert seen == ["acme_inline_0"]
+    np.testing.assert_allclose(found.numpy(), 2 * X * X, rtol=1e-6)

@@ -76,7 +76,7 @@ def control_passes() -> Sequential:
 def prepare(mod: IRModule) -> IRModule:
     """*mod* ready for bytecode. Raises TypeInferenceError for what does not fit."""
     with at_least_level_3():
-        mod = infer_module(mod)
+        mod = transform.OutlineCompilerFunctionsWithExistingGlobalSymbols()(infer_module(mod))
         has_main = "main" in mod
         if has_main:
             mod = transform.RemoveUnusedFunctions()(mod)
