@@ -105,8 +105,7 @@ class _Comparison:
             if why is not None:
                 return f"the variables %{var_a.name_hint} and %{var_b.name_hint}: {why}"
         rows = zip(left, right, steps(a), strict=True)
-        bound = set(bound_a)
-        stack.extend(reversed([(x, y, (place, step)) for x, y, step in rows if x not in bound]))
+        stack.extend(reversed([(x, y, (place, step)) for x, y, step in rows]))
         return None
 
     def _held_difference(self, a: RelayExpr, b: RelayExpr) -> str | None:

@@ -86,6 +86,10 @@ def _kind(ty: Type) -> object:
     return getattr(ty, "kind", None)
 
 
+def _kinds(variables: Sequence[TypeVar]) -> tuple[int, ...]:
+    return tuple(int(var.kind) for var in variables)
+
+
 def relation_name(func: object) -> str:
     """What tells a type relation's function from another: its name."""
     return str(getattr(func, "name", None) or getattr(func, "__qualname__", type(func).__name__))
@@ -129,10 +133,10 @@ def type_key(ty: Type, names: Mapping[Type, str], value_key: Callable[[object], 
         rows = tuple(
             (c.name_hint, tuple(type_key(t, inner, value_key) for t in c.inputs)) for c in ty.constructors
         )
-        return ("TypeData", ty.header.name_hint, len(ty.type_vars), rows)
+        return ("TypeData", ty.header.name_hint, _kinds(ty.type_vars), rows)
     extra: tuple[object, ...] = ()
     if isinstance(ty, FuncType):
-        names, extra = bound_names(ty.type_params, names), (len(ty.type_params), len(ty.arg_types))
+        names, extra = bound_names(ty.type_params, names), (_kinds(ty.type_params), len(ty.arg_types))
     if isinstance(ty, TypeRelation):
         extra = (relation_name(ty.func), ty.num_inputs, value_key(ty.attrs))
     return (type(ty).__name__, *extra, *(type_key(t, names, value_key) for t in type_children(ty)))
