@@ -126,6 +126,11 @@ class GraphExecutor:
         """The inputs that are set, by name."""
         return self._values
 
+    @property
+    def steps(self) -> Sequence[Callable[[], object]]:
+        """The calls of the nodes that call a function, in order, as the last run prepared them."""
+        return tuple(self._steps)
+
     def value_of(self, entry: Entry) -> np.ndarray | None:
         """What stands in the place of *entry* after a run, or None; another entry may have taken the place since."""
         return self._buffers.get(entry)

@@ -56,6 +56,10 @@ class Module:
                     return found
         return None
 
+    def implements_function(self, func_name: str, query_imports: bool = False) -> bool:
+        """Whether there is a function of that name. Source: ``Module.implements_function``."""
+        return self.get_function(func_name, query_imports) is not None
+
     def __getitem__(self, name: str) -> PackedFunction:
         function = self.get_function(name, query_imports=True)
         if function is None:

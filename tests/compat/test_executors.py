@@ -327,3 +327,27 @@ def test_a_function_of_another_compiler_that_stands_in_main_goes_to_it(tvm, rela
         found = module.get_output(0)
     assert seen == ["acme_inline_0"]
     np.testing.assert_allclose(found.numpy(), 2 * X * X, rtol=1e-6)
+
+
+def test_a_graph_is_timed_node_by_node(tvm, relay):
+    from tvm.contrib.debugger import debug_executor
+
+    x = relay.var("x", shape=(2, 3))
+    built = relay.build(relay.Function([x], relay.nn.softmax(relay.cumsum(x, 1))), "llvm")
+    module = debug_executor.create(built.get_graph_json(), built.get_lib(), tvm.cpu(0))
+    module.set_input("x", X)
+    times = module.run_individual(number=2, repeat=3)
+    assert len(times) == 2 and all(len(row) == 3 and min(row) >= 0 for row in times)
+    assert module.run_individual_node(0) == [] and len(module.run_individual_node(1, repeat=2)) == 2
+    expected = np.exp(np.cumsum(X, 1)) / np.exp(np.cumsum(X, 1)).sum(1, keepdims=True)
+    np.testing.assert_allclose(module.get_output(0).numpy(), expected, rtol=1e-5)
+    made = built["debug_create"]("default", tvm.cpu(0))
+    again = debug_executor.GraphModuleDebug(made, tvm.cpu(0), built.get_graph_json(), None)
+    again.run(x=X)
+    np.testing.assert_array_equal(again.get_output(0).numpy(), module.get_output(0).numpy())
+
+
+@pytest.mark.parametrize("name", ["build", "vm"])
+def test_a_target_without_code_is_refused(tvm, relay, subtract, name):
+    with pytest.raises(tvm.TVMError, match="generates no code for the target 'cuda'"):
+        relay.build(subtract, "cuda") if name == "build" else relay.vm.compile(subtract, "cuda")

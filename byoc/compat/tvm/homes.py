@@ -26,8 +26,6 @@ ALIASES = {
     "tvm.runtime.device": "byoc.runtime.device",
     "tvm.runtime.name_transforms": f"{THIN}.relay.backend.name_transforms",
     "tvm.contrib.utils": f"{THIN}.contrib.temporary",
-    "tvm.contrib.debugger": f"{THIN}.contrib",
-    "tvm.contrib.debugger.debug_executor": f"{THIN}.contrib.graph_executor",
     "tvm.contrib.graph_runtime": f"{THIN}.contrib.graph_executor",
     "tvm._ffi": f"{THIN}.ffi",
     "tvm._ffi.base": f"{THIN}.ffi",

@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from byoc.codegen.backend import backend_names
 from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
 from byoc.compat.tvm_modules.relay.backend.executor_factory import FACTORY_CLASSES, ExecutorFactoryModule
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor as Evaluator
 from byoc.compat.tvm_modules.relay.backend.interpreter import Interpreter
+from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, host_target
 from byoc.compat.tvm_modules.relay.vm import VMExecutor
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
-from byoc.compat.tvm_modules.target import HOST_KINDS, Target
 from byoc.driver.compile import CompileOptions
 from byoc.driver.compile import build as build_library
 from byoc.driver.pipeline import optimize as optimize_module
@@ -32,8 +31,6 @@ from byoc.runtime.container import ADT
 from byoc.runtime.device import Device
 from byoc.runtime.library import Library
 from byoc.runtime.ndarray import NDArray
-
-TargetLike = str | Mapping[object, object] | Target
 
 
 def build(
@@ -52,7 +49,7 @@ def build(
     Raises UserError for a target that byoc has no code for, CompileError for what a codegen refuses. Source:
     ``relay.build``.
     """
-    chosen, mod = _host_target(target), module_with_params(ir_mod, params)
+    chosen, mod = host_target(target), module_with_params(ir_mod, params)
     kind = executor or Executor("graph")
     return FACTORY_CLASSES[kind.name](compile_module(mod), mod, mod_name, kind, chosen)
 
@@ -64,7 +61,7 @@ def optimize(
 
     Source: ``relay.optimize``.
     """
-    _host_target(target)
+    host_target(target)
     return optimize_module(infer_module(module_with_params(mod, params))), {}
 
 
@@ -88,21 +85,6 @@ def compile_module(mod: IRModule) -> Library:
 def unsized_inputs(main: Function) -> list[str]:
     """The parameters that have a dimension with neither a size nor a name."""
     return [p.name_hint for p in main.params if not all(t.is_symbolic for t in tensor_types(p.checked_type))]
-
-
-def _host_target(target: TargetLike | None) -> Target:
-    given = target if target is not None else Target.current() or "llvm"
-    several = list(given.values()) if isinstance(given, Mapping) and "kind" not in given else [given]
-    if isinstance(given, (list, tuple)):
-        several = list(given)
-    targets = [Target(t) for t in (several or ["llvm"])]  # type: ignore[arg-type]
-    for one in targets:
-        if one.kind.name not in HOST_KINDS and one.kind.name not in backend_names():
-            raise UserError(
-                f"byoc generates no code for the target {one.kind.name!r}: build for llvm or c, and give the "
-                "accelerator its share by PartitionGraph and a codegen relay.ext.<name>"
-            )
-    return next((t for t in targets if t.kind.name in HOST_KINDS), targets[0])
 
 
 class BuildModule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor
+from byoc.compat.tvm_modules.relay.backend.targets import host_target
 from byoc.driver.compile import CompileOptions
 from byoc.driver.vm.compile import generate
 from byoc.driver.vm.passes import prepare
@@ -24,7 +25,7 @@ def compile(
 ) -> Executable:
     """The executable of *mod* with *params* bound. Source: ``relay.vm.compile``.
 
-    Raises CompileError for what a codegen refuses.
+    Raises UserError for a target that byoc has no code for, CompileError for what a codegen refuses.
     """
     compiler = VMCompiler()
     if params:
@@ -52,6 +53,7 @@ class VMCompiler:
 
     def lower(self, mod: IRModule | Function, target: object = None, target_host: object = None) -> None:
         """Bind parameters and run the passes before bytecode. Raises TypeInferenceError for ill-typed functions."""
+        host_target(target)  # type: ignore[arg-type]
         self._ready, self._executable = prepare(module_with_params(mod, self._params)), None
 
     def codegen(self) -> None:
@@ -70,6 +72,7 @@ class VMCompiler:
         """The module after the passes before bytecode, and the parameters that are left to set."""
         if params:
             self.set_params(params)
+        host_target(target)  # type: ignore[arg-type]
         return prepare(module_with_params(mod, self._params)), {}
 
     def get_exec(self) -> Executable:

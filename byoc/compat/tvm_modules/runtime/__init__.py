@@ -70,6 +70,7 @@ class LoadedLibrary(Module):
 
 _FACTORY_FUNCTIONS: dict[str, Callable[[LoadedLibrary], object]] = {
     "get_graph_json": lambda loaded: json.dumps(loaded.library.graph_json),
+    "debug_create": lambda loaded: GraphFunctions(loaded.library.executor()),
     "list_module_names": lambda loaded: Array([loaded.mod_name]),
 }
 
