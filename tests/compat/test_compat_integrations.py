@@ -140,3 +140,66 @@ def test_every_executor_runs_a_partitioned_module(vendors, kind):
     data = np.array([[1, -1, 0.5], [0, 2, -3]], "float32")
     result = relay.create_executor(kind, mod=parted, device=tvm.cpu(0), target="llvm").evaluate()(data)
     tvm.testing.assert_allclose(result.numpy(), np.exp(np.maximum(2 * data, 0)), rtol=1e-6)
+
+
+def small_net(relay, rng):
+    x = relay.var("data", shape=(1, 3, 16, 16))
+    w1, w2 = relay.var("w1", shape=(8, 3, 3, 3)), relay.var("w2", shape=(80, 8, 1, 1))
+    body = relay.nn.conv2d(x, w1, padding=(1, 1), channels=8, kernel_size=(3, 3))
+    body = relay.nn.relu(relay.nn.bias_add(body, relay.const(rng.normal(size=8).astype("float32"))))
+    body = relay.nn.dropout(relay.nn.max_pool2d(body, (2, 2), strides=(2, 2)))
+    body = relay.nn.conv2d(body, w2, channels=80, kernel_size=(1, 1))
+    body = relay.nn.batch_flatten(relay.nn.global_avg_pool2d(relay.tanh(body)))
+    weights = relay.const(rng.normal(size=(5, 80)).astype("float32"))
+    body = relay.nn.softmax(relay.nn.dense(body, weights))
+    shapes = {"w1": (8, 3, 3, 3), "w2": (80, 8, 1, 1)}
+    return relay.Function([x, w1, w2], body), {k: rng.normal(size=v).astype("float32") for k, v in shapes.items()}
+
+
+def test_a_library_of_another_layout_converts_checks_and_prunes(vendors):
+    import tvm
+    from tvm import relay
+
+    lib = vendor("nhwclib")
+    rng = np.random.default_rng(3)
+    func, params = small_net(relay, rng)
+    data = rng.normal(size=(1, 3, 16, 16)).astype("float32")
+    expected = relay.create_executor("debug", tvm.IRModule.from_expr(func)).evaluate()(data, **params).numpy()
+    parted = lib.partition_for_nhwclib(tvm.IRModule.from_expr(func), params, mod_name="net")
+    found = regions(parted, "nhwclib")
+    # ConvertLayout asks for CanonicalizeOps, by which a bias is an addition
+    assert [lib.composite_calls(f) for f in found if composites(f)] == [["nn.conv2d_add_nn.relu_"]]
+    names = [v.name_hint for v in parted.get_global_vars() if v.name_hint != "main"]
+    assert len(found) == 2 and all(name.startswith("tvmgen_net_nhwclib_main_") for name in names)
+    counted = relay.testing.count_ops(parted["main"])
+    assert counted["nn.conv2d"] == 1 and counted["nn.dropout"] == 0 and counted["nn.global_avg_pool2d"] == 1
+    result = relay.create_executor("debug", parted).evaluate()(data).numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)
+    assert not lib.is_library_enabled()
+
+
+def test_options_reach_the_checks_of_the_patterns(vendors):
+    import tvm
+    from tvm import relay
+
+    lib = vendor("nhwclib")
+    func, params = small_net(relay, np.random.default_rng(3))
+    parted = lib.partition_for_nhwclib(tvm.IRModule.from_expr(func), params, max_channels=128)
+    assert sum(len(composites(f)) for f in regions(parted, "nhwclib")) == 2
+    parted = lib.partition_for_nhwclib(tvm.IRModule.from_expr(func), params, max_channels=4)
+    assert sum(len(composites(f)) for f in regions(parted, "nhwclib")) == 0
+
+
+def test_a_pass_that_is_a_class_legalizes_products_by_channel(vendors):
+    import tvm
+    from tvm import relay
+
+    lib = vendor("nhwclib")
+    x = relay.var("x", shape=(1, 4, 4, 3))
+    factor = relay.const(np.array([1, 2, 3], "float32"))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.multiply(x, factor)))
+    found = relay.transform.InferType()(tvm.transform.Sequential([lib.LegalizeNhwclib()])(mod))
+    assert relay.testing.count_ops(found["main"]) == {"nn.conv2d": 1}
+    data = np.arange(48, dtype="float32").reshape(1, 4, 4, 3)
+    result = relay.create_executor("debug", found).evaluate()(data).numpy()
+    np.testing.assert_allclose(result, data * [1, 2, 3])

@@ -32,6 +32,7 @@ ALIASES = {
     "tvm._ffi.registry": f"{THIN}.ffi",
     "tvm.tir.expr": f"{THIN}.tir",
     "tvm.tir.op": f"{THIN}.tir",
+    "tvm.topi.utils": f"{THIN}.topi.constant_values",
     "tvm.topi.testing": "byoc.relay.testing.references",
     "tvm.topi.testing.resize_python": "byoc.relay.testing.references.resize_python",
     "tvm.target.target": f"{THIN}.target",
