@@ -405,3 +405,24 @@ def test_what_is_no_executable_device_or_allocator_is_refused(make, error):
     VirtualMachine(executable.mod, [cpu()], {cpu(): "naive"})
     with pytest.raises(error):
         make(executable)
+
+
+def test_marks_of_devices_cost_nothing():
+    c, x = relay.var("c", shape=(), dtype="bool"), relay.var("x", shape=(2, 3))
+    marked = relay.annotation.on_device(relay.exp(x), cpu())
+    executable = compile_module(module(c, x, body=relay.If(c, marked, x)))
+    assert executable.primitive_ops == ["vm_mod_fused_exp"]
+
+
+def test_3000_nested_lets_branches_and_calls_are_compiled():
+    c, x = relay.var("c", shape=(), dtype="bool"), relay.var("x", FLOAT)
+    names = [relay.var(f"v{k}") for k in range(3000)]
+    lets = names[-1]
+    for k in reversed(range(3000)):
+        lets = relay.Let(names[k], relay.negative(names[k - 1] if k else x), lets)
+    branches = x
+    for _ in range(3000):
+        branches = relay.If(c, relay.add(branches, relay.const(1.0)), x)
+    vm = machine(module(c, x, body=relay.Tuple([relay.If(c, lets, x), branches])))
+    first, second = vm.run(True, np.float32(2))
+    assert (first.numpy(), second.numpy()) == (2, 3002)

@@ -77,6 +77,7 @@ def prepare(mod: IRModule) -> IRModule:
     """*mod* ready for bytecode. Raises TypeInferenceError for what does not fit."""
     with at_least_level_3():
         mod = transform.OutlineCompilerFunctionsWithExistingGlobalSymbols()(infer_module(mod))
+        mod = transform.RemoveDeviceAnnotations()(mod)
         has_main = "main" in mod
         if has_main:
             mod = transform.RemoveUnusedFunctions()(mod)
