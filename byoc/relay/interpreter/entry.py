@@ -17,9 +17,9 @@ from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Function, Var
 from byoc.relay.interpreter.machine import Interpreter
-from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value, value_of
+from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value, tensor_of, value_of
 from byoc.runtime.container import ADT
-from byoc.runtime.ndarray import dtype_name, from_any
+from byoc.runtime.ndarray import dtype_name
 
 
 def evaluate(
@@ -98,7 +98,7 @@ def _input(name: str, value: object, ty: Type | None, sizes: dict[str, int]) -> 
         return [_input(f"{name}[{i}]", v, t, sizes) for i, (v, t) in enumerate(zip(value, ty.fields, strict=True))]
     if isinstance(value, (list, tuple)) and not isinstance(ty, TensorType):
         return value_of(value)
-    array = from_any(value)
+    array = tensor_of(value)
     if isinstance(ty, TensorType):
         found = f"{dtype_name(array.dtype)}{list(array.shape)}"
         if dtype_name(array.dtype) != ty.dtype or array.ndim != ty.ndim:

@@ -13,7 +13,7 @@ import numpy as np
 
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import Call, Function
+from byoc.relay.expr import Call, Function, const
 from byoc.runtime.container import ADT
 from byoc.runtime.ndarray import NDArray, from_any
 
@@ -106,6 +106,13 @@ def _parts(value: object) -> Sequence[object] | None:
     return list(value) if isinstance(value, (ADT, list, tuple)) else None
 
 
+def tensor_of(value: object) -> np.ndarray:
+    """*value* as an array; a number of Python is int32, float32 or bool, as in ``relay.const``."""
+    if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+        return const(value).data.numpy()
+    return from_any(value)
+
+
 def _make_inner(value: object, parts: list[object] | None) -> object:
     if isinstance(value, ConstructorValue):
         return ConstructorValue(value.tag, parts or (), value.constructor)
@@ -115,7 +122,7 @@ def _make_inner(value: object, parts: list[object] | None) -> object:
         return parts
     if isinstance(value, RefValue) and not isinstance(value.value, (np.ndarray, list, *_CELLS)):
         value.value = from_any(value.value)
-    return value if isinstance(value, _CELLS) else from_any(value)
+    return value if isinstance(value, _CELLS) else tensor_of(value)
 
 
 def _make_outer(value: object, parts: list[object] | None) -> object:
