@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from byoc.driver.host import operators_name
+from byoc.driver.vm.function_builder import CodeBuilder
+from byoc.driver.vm.program import ProgramBuilder
+from byoc.driver.vm.tensors import Part, Tensors
 from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar
+from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
@@ -17,28 +20,43 @@ from byoc.relay.traverse import post_order
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.vm.instructions import AllocADT, Invoke, InvokeClosure, InvokePacked, LoadConst, ReshapeTensor
 
-if TYPE_CHECKING:
-    from byoc.driver.vm.lower import FunctionLowering
-
 _RESHAPE, _DYN_RESHAPE = "reshape", "dyn.reshape"
 
 
-def emit_call(to: FunctionLowering, call: Call) -> None:
+class Destination(Protocol):
+    """The function that calls are emitted to, and what it knows of values."""
+
+    program: ProgramBuilder
+    code: CodeBuilder
+    tensors: Tensors
+    values: dict[RelayExpr, int]
+
+    def register(self, part: Part) -> int:
+        """The register that holds *part*."""
+
+    def parts_of(self, node: RelayExpr) -> Part:
+        """The parts of a tuple where they are known, else the expression."""
+
+    def is_inlined(self, function: Function) -> bool:
+        """True for a unit that is called where it stands, so that no closure of it is made."""
+
+
+def emit_call(to: Destination, call: Call) -> None:
     """The code of *call*, whose value *to* knows afterwards."""
     rule = _RULES.get(type(call.op))
-    if rule is None or (isinstance(call.op, Function) and call.op not in to.graph.only_called | {to.function}):
+    if rule is None or (isinstance(call.op, Function) and not to.is_inlined(call.op)):
         _emit_closure(to, call)
     else:
         rule(to, call)
 
 
-def _emit_closure(to: FunctionLowering, call: Call) -> None:
+def _emit_closure(to: Destination, call: Call) -> None:
     callee = to.register(call.op)
     args = tuple([to.register(arg) for arg in call.args])
     to.values[call] = to.code.into_new(lambda r: InvokeClosure(r, callee, args))
 
 
-def _emit_global(to: FunctionLowering, call: Call) -> None:
+def _emit_global(to: Destination, call: Call) -> None:
     region = to.program.regions.get(call.op)  # type: ignore[call-overload]
     if region is not None:
         _emit_packed(to, call, str(region.attrs["global_symbol"]), region)
@@ -48,19 +66,19 @@ def _emit_global(to: FunctionLowering, call: Call) -> None:
     to.values[call] = to.code.into_new(lambda r: Invoke(r, place, args))
 
 
-def _emit_constructor(to: FunctionLowering, call: Call) -> None:
+def _emit_constructor(to: Destination, call: Call) -> None:
     fields = tuple([to.register(arg) for arg in call.args])
     to.values[call] = to.code.into_new(lambda r: AllocADT(r, call.op.tag, fields))  # type: ignore[attr-defined]
 
 
-def _emit_unit(to: FunctionLowering, call: Call) -> None:
+def _emit_unit(to: Destination, call: Call) -> None:
     function = call.op
     assert isinstance(function, Function)
     if not _emit_reshape(to, call, function):
         _emit_packed(to, call, to.program.host.symbol_of(function, operators_name(function)), function)
 
 
-def _emit_operator(to: FunctionLowering, call: Call) -> None:
+def _emit_operator(to: Destination, call: Call) -> None:
     """An operator that stands alone: a function of it alone, over the fields of tuples that are written out."""
     params: list[Var] = []
 
@@ -87,7 +105,7 @@ def _emit_operator(to: FunctionLowering, call: Call) -> None:
             known[call] = known[single]  # type: ignore[index, assignment]
 
 
-def _emit_packed(to: FunctionLowering, call: Call, symbol: str, function: Function) -> None:
+def _emit_packed(to: Destination, call: Call, symbol: str, function: Function) -> None:
     args: list[int] = []
     for arg in call.args:
         parts = to.parts_of(arg) if isinstance(arg.checked_type, TupleType) else arg
@@ -101,7 +119,7 @@ def _emit_packed(to: FunctionLowering, call: Call, symbol: str, function: Functi
         to.tensors.parts[call] = made
 
 
-def _emit_reshape(to: FunctionLowering, call: Call, function: Function) -> bool:
+def _emit_reshape(to: Destination, call: Call, function: Function) -> bool:
     """A function that only gives its first argument another shape, where the new shape can be said."""
     node = function.body
     only = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == _DYN_RESHAPE
@@ -140,6 +158,6 @@ def _allows_zero(call: Call) -> bool:
     return bool(getattr(call.attrs, "allowzero", False))
 
 
-_RULES: dict[type, Callable[[FunctionLowering, Call], None]] = {
+_RULES: dict[type, Callable[[Destination, Call], None]] = {
     GlobalVar: _emit_global, Constructor: _emit_constructor, Function: _emit_unit, Op: _emit_operator,
 }

@@ -151,6 +151,10 @@ class FunctionLowering:
                 break
         return node
 
+    def is_inlined(self, function: Function) -> bool:
+        """True for a unit that is called where it stands, so that no closure of it is made."""
+        return function in self.graph.only_called or (function is self.function and is_unit(function))
+
     def parts_of(self, node: RelayExpr) -> Part:
         """The parts of a tuple where they are known here, else the expression itself."""
         resolved = self._resolved(node)
