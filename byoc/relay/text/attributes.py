@@ -41,6 +41,8 @@ def conforms(value: object, declared: object) -> bool:
         return value in args
     if declared is typing.Any or isinstance(declared, (typing.ForwardRef, typing.TypeVar)):
         return True
+    if declared is int:
+        return isinstance(value, int) and not isinstance(value, bool)
     return type(value) is declared
 
 

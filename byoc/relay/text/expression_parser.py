@@ -329,7 +329,7 @@ class ExpressionParser(ScopeReader):
         args: list[RelayExpr] = []
         attrs: dict[str, object] = {}
         while not self.skip(")"):
-            if self._texts[self._at + 1] == "=" and self._kinds[self._at] in ("name", "string"):
+            if self._kinds[self._at] in ("name", "string") and self._texts[self._at + 1] == "=":
                 self._attribute(attrs, "an attribute")
             elif self.next_is("meta") and self._meta_attributes(attrs):
                 pass
@@ -356,7 +356,7 @@ class ExpressionParser(ScopeReader):
     def _quick_argument(self) -> RelayExpr | None:
         """The next argument if it is a name and nothing more, which most are."""
         at = self._at
-        if self._texts[at + 1] in (",", ")"):
+        if self._kinds[at] != END and self._texts[at + 1] in (",", ")"):
             return self._reference(self._kinds[at], self._texts[at], at)
         return None
 
