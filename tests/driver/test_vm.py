@@ -426,3 +426,15 @@ def test_3000_nested_lets_branches_and_calls_are_compiled():
     vm = machine(module(c, x, body=relay.Tuple([relay.If(c, lets, x), branches])))
     first, second = vm.run(True, np.float32(2))
     assert (first.numpy(), second.numpy()) == (2, 3002)
+
+
+@pytest.mark.parametrize("attrs", [{"Composite": "acme.exp"}, {"Primitive": 1}])
+def test_a_function_of_a_pattern_is_a_value_too(attrs):
+    f, p, x = relay.var("f"), relay.var("p", shape=(2, 3)), relay.var("x", shape=(2, 3))
+    c = relay.var("c", shape=(), dtype="bool")
+    unit = relay.Function([p], relay.exp(relay.negative(p)), attrs=attrs)
+    chosen = relay.If(c, f, relay.Function([p], relay.negative(p)))
+    mod = module(c, x, body=relay.Let(f, unit, relay.Call(chosen, [x])))
+    check(mod, np.asarray(True), X)
+    check(mod, np.asarray(False), X)
+    assert compile_module(mod).primitive_ops[0] == "vm_mod_fused_negative_exp"
