@@ -50,6 +50,7 @@ from byoc.relay.transform.lazy_gradient_init import LazyGradientInit
 from byoc.relay.transform.legalize import Legalize
 from byoc.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from byoc.relay.transform.merge_composite import CompositeRecord, FailedCheck, MergeComposite
+from byoc.relay.transform.partial_evaluate import PartialEvaluate
 from byoc.relay.transform.partition_graph import PartitionGraph
 from byoc.relay.transform.plan_devices import PlanDevices
 from byoc.relay.transform.remove_device_annotations import RemoveDeviceAnnotations
@@ -86,7 +87,7 @@ __all__ = [
     "Conv2dToSparse", "Conv2dToSparse2", "DenseToSparse", "SimplifyFCTranspose",
     "Conv2dToSparse", "Conv2dToSparse2", "DenseToSparse", "SimplifyFCTranspose",
     # passes over the functional language
-    "EtaExpand", "FirstOrderGradient", "Inline", "LambdaLift", "LazyGradientInit", "ToANormalForm",
+    "EtaExpand", "FirstOrderGradient", "Inline", "LambdaLift", "LazyGradientInit", "PartialEvaluate", "ToANormalForm",
     "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToMixedPrecision", "gradient",
 ]
 
