@@ -71,6 +71,11 @@ def _is_small_integer(expr: RelayExpr) -> bool:
     return int(np.prod(ty.concrete_shape)) <= MAX_ELEMENTS
 
 
+def _fits(items: Items, dtype: np.dtype) -> bool:
+    limits = np.iinfo(dtype)
+    return all(limits.min <= item <= limits.max for item in items.reshape(-1) if isinstance(item, int))
+
+
 def _objects(values: list[Item], shape: tuple[int, ...]) -> Items:
     items = np.empty(len(values), object)
     items[:] = values
@@ -95,10 +100,10 @@ class ShapeValues:
         if not isinstance(call.op, Op) or not _is_small_integer(call):
             return call
         items = self._evaluate(call, call.op.name)
-        if items is None:
+        dtype = numpy_dtype(tensor_types(call.checked_type)[0].dtype)
+        if items is None or not _fits(items, dtype):  # what wraps around is the kernel's to say
             return call
         if all(isinstance(item, int) for item in items.reshape(-1)):
-            dtype = numpy_dtype(tensor_types(call.checked_type)[0].dtype)
             return const(np.asarray(items.tolist(), dtype).reshape(items.shape), span=call.span)
         self._items[call] = items
         return call
