@@ -61,12 +61,12 @@ from byoc.relay.transform.simplify_inference import SimplifyInference
 from byoc.relay.transform.specialize_shapes import SpecializeShapes
 from byoc.relay.transform.to_a_normal_form import ToANormalForm, ToANormalFormExpr
 from byoc.relay.transform.to_basic_block_normal_form import ToBasicBlockNormalForm
+from byoc.relay.transform.to_cps import to_cps, un_cps
 from byoc.relay.transform.to_graph_normal_form import ToGraphNormalForm
 from byoc.relay.transform.to_mixed_precision import ToMixedPrecision
 from byoc.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 
 __all__ = [
-    "AnnotateSpans",
     "AnnotateSpans",
     "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CompositeRecord", "DeadCodeElimination", "DefuseOps",
     "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck",
@@ -89,6 +89,7 @@ __all__ = [
     # passes over the functional language
     "EtaExpand", "FirstOrderGradient", "Inline", "LambdaLift", "LazyGradientInit", "PartialEvaluate", "ToANormalForm",
     "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToMixedPrecision", "gradient",
+    "to_cps", "un_cps",
 ]
 
 for _name in __all__:  # what a pass requires is found by its name, as in Relay
