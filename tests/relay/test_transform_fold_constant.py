@@ -157,3 +157,17 @@ def test_100000_calls_are_folded():
         x = relay.Call(get_op("add"), [x, node])
     func = folded(x, *relay.analysis.free_vars(x))
     assert float(func.body.args[1].data.numpy()) == 50_000.0
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_the_shape_of_a_static_tensor_is_a_constant_of_the_dtype_asked_for(dtype):
+    x = relay.var("x", shape=(8, 9, 10))
+    body = folded(relay.shape_of(relay.exp(x), dtype), x).body
+    assert isinstance(body, relay.Constant) and body.checked_type.dtype == dtype
+    assert body.data.numpy().tolist() == [8, 9, 10]
+
+
+def test_dropout_of_a_constant_stays_a_call():
+    data = relay.const(np.arange(4, dtype="float32"))
+    body = folded(relay.nn.dropout(data) + relay.const(1.0)).body
+    assert calls_of(body) == ["nn.dropout", "add"]

@@ -201,3 +201,8 @@ def test_large_graphs_take_linear_time(shape):
         node = relay.Call(get_op("add"), [node, skip])
     func = transform.fuse_function(relay.Function([x], node))
     assert infer_expr(func).ret_type == relay.TensorType((2,))
+
+
+def test_a_softmax_takes_its_elementwise_tail():
+    x = relay.var("x", shape=(4, 16))
+    assert kernels(fused(relay.cast(relay.nn.softmax(x), "float16"), x)) == [["nn.softmax", "cast"]]

@@ -3,11 +3,11 @@
 Folded are operator calls whose arguments are constants (or tuples of them), what is known of shapes (``shape_values``),
 projections of constant tuples, and the choice of an ``if`` with a constant condition; operators whose shapes, axes or
 bounds became known turn static (``dynamic_to_static``). Not folded: operators with the attribute ``TOpIsStateful``
-(random numbers), operators without a kernel, quantized operators unless asked for (what is to be cut finds
-``qnn.dequantize(weight)`` as it was written), other compilers' functions, and results that break the *blow-up rule*:
-larger than :data:`MAX_GROWTH_BYTES` and larger than all arguments together (``zeros``, ``full``, ``arange``, ``repeat``
-of huge sizes), since they would only swell the artefact. A folded constant is the value of one
-node and carries the span of that node. Source: ``relay.transform.FoldConstant``.
+(random numbers), dropout (what it does is SimplifyInference's to say), operators without a kernel, quantized operators
+unless asked for (what is to be cut finds ``qnn.dequantize(weight)`` as it was written), other compilers' functions, and
+results that break the *blow-up rule*: larger than :data:`MAX_GROWTH_BYTES` and larger than all arguments together
+(``zeros``, ``full``, ``arange``, ``repeat`` of huge sizes), since they would only swell the artefact. A folded constant
+is the value of one node and carries the span of that node. Source: ``relay.transform.FoldConstant``.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import Type, dtype_bytes, tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, const
 from byoc.relay.interpreter import Value, run_operator
+from byoc.relay.op.type_relations import is_float
 from byoc.relay.transform.dynamic_to_static import make_static
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.transform.shape_values import ShapeValues
 from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.kernels.registry import KERNELS
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 MAX_GROWTH_BYTES = 1 << 20
 QUANTIZED = "FTVMQnnCanonicalize"  # what marks an operator of relay.qnn
+UNFOLDED = "FoldConstantKeeps"  # what marks an operator whose calls on constants stay calls
 
 
 def is_constant(expr: RelayExpr) -> bool:
@@ -83,6 +85,7 @@ def can_fold(call: Call, fold_qnn: bool = False) -> bool:
     return (
         isinstance(op, Op)
         and not op.get_attr("TOpIsStateful")
+        and not op.get_attr(UNFOLDED)
         and (fold_qnn or not op.has_attr(QUANTIZED))
         and op.kernel in KERNELS
         and all(is_constant(a) for a in call.args)
@@ -98,6 +101,17 @@ def fold_call(call: Call) -> RelayExpr:
         return call
     value = run_operator(call, [constant_value(a) for a in call.args])
     return constant_of(value, call.span)
+
+
+def shape_constant(call: Call) -> Constant | None:
+    """The known shape that a typed call of ``shape_of`` asks for, in its dtype (floats too); else None."""
+    if not isinstance(call.op, Op) or call.op.name != "shape_of":
+        return None
+    source = tensor_types(call.args[0].checked_type)[0]
+    dtype = tensor_types(call.checked_type)[0].dtype
+    if not source.is_static or not is_float(dtype):
+        return None
+    return const(np.asarray(source.concrete_shape, numpy_dtype(dtype)), span=call.span)
 
 
 class _Folder:
@@ -137,7 +151,7 @@ class _Folder:
     def fold_call(self, call: Call) -> RelayExpr:
         """A call as a constant where it can be."""
         self._typed(call)
-        known = self.shapes.learn(call)
+        known = self.shapes.learn(call) if (shape := shape_constant(call)) is None else shape
         if known is not call:
             return self._typed(known)
         call = make_static(call, self.shapes)

@@ -250,7 +250,7 @@ register_op(
 )
 register_op(
     "nn.softmax", inputs=("data",), rel=softmax_relation, doc="exp(x) over its sum.", attrs=SoftmaxAttrs,
-    pattern=OpPattern.OPAQUE, compute=_softmax_compute,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)],
 )
 register_op(
@@ -261,7 +261,7 @@ register_op(
 register_op(
     "nn.dropout", inputs=("data",), rel=_dropout_relation, doc="The data and a mask of ones.", attrs=DropoutAttrs,
     pattern=OpPattern.OPAQUE, compute=_dropout_compute, samples=[Sample([(2, 3)])],
-)
+).set_attr("FoldConstantKeeps", True)
 register_op(
     "nn.batch_flatten", inputs=("data",), rel=_flatten_relation, doc="All axes but the first made one.",
     pattern=OpPattern.INJECTIVE, compute=_flatten_compute, samples=[Sample([(2, 3, 4, 5)]), Sample([(3,)])],
