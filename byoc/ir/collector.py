@@ -23,4 +23,15 @@ def paused_collector() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            _grow_old()
             gc.enable()
+
+
+def _grow_old() -> None:
+    """Let what was made count as old, so that the collector does not walk over all of it at once when it is back.
+
+    Freezing and thawing moves lists, not objects. What somebody else has frozen stays so.
+    """
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()
