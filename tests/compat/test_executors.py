@@ -120,7 +120,34 @@ def test_the_debug_executor_gives_and_takes_algebraic_data(tvm, relay):
     found = relay.create_executor("vm", mod).evaluate()(np.float32(4))
     assert isinstance(found, tvm.runtime.container.ADT) and found.tag == full.tag and found[0].numpy() == 4
     reference = relay.create_executor("debug").evaluate(relay.RefCreate(relay.const(2.0)))
-    assert isinstance(reference, RefValue)
+    assert isinstance(reference, RefValue) and reference.value.numpy() == 2
+
+
+def test_a_reference_that_was_given_is_the_one_that_is_read_and_written(tvm, relay):
+    from tvm.relay.backend.interpreter import RefValue
+
+    cell = relay.Var("cell", relay.RefType(relay.TensorType((2, 3))))
+    given = RefValue(tvm.nd.array(X))
+    debug = relay.create_executor("debug")
+    assert debug.evaluate(relay.Function([cell], cell))(given).value.numpy().tolist() == X.tolist()
+    assert given.value.numpy().tolist() == X.tolist()
+    debug.evaluate(relay.Function([cell], relay.RefWrite(cell, relay.negative(relay.RefRead(cell)))))(given)
+    np.testing.assert_array_equal(given.value.numpy(), -X)
+
+
+def test_the_debug_executor_gives_numbers_the_declared_type_and_binds_arrays(tvm, relay):
+    pair = relay.var("pair", relay.TupleType([relay.TensorType((), "int64")] * 2))
+    second = relay.create_executor("debug").evaluate(relay.Function([pair], relay.TupleGetItem(pair, 1)))((10, 8))
+    assert second.dtype == "int64" and second.numpy() == 8
+    x = relay.var("x")
+    bound = relay.create_executor("debug").evaluate(relay.add(x, x), binds={x: X})
+    np.testing.assert_array_equal(bound.numpy(), X + X)
+    assert tvm.container.Map is tvm.ir.container.Map
+
+
+def test_astype_is_a_cast(tvm, relay):
+    call = relay.var("x", shape=(2, 3)).astype("int32")
+    assert call.op == relay.op.get("cast") and call.attrs.dtype == "int32"
 
 
 def test_a_build_unpacks_and_its_parts_make_an_executor(tvm, relay, subtract):

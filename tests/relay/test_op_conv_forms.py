@@ -11,6 +11,7 @@ from onnx import TensorProto
 from byoc import relay
 from byoc.errors import TypeInferenceError
 from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.testing import run_infer_type
 from byoc.runtime.kernels import get_kernel
 from byoc.runtime.kernels.conv import convolve
 from byoc.runtime.kernels.layouts import layout_transform
@@ -245,3 +246,9 @@ def test_a_packed_dense_layer_is_a_dense_layer():
     call = relay.nn.contrib_dense_pack(var("x", data), var("w", packed), weight_layout="NC4n")
     assert infer_expr(call) == relay.TensorType((3, 8))
     np.testing.assert_allclose(run(call, data, packed), data @ weight.T, rtol=1e-5, atol=1e-6)
+
+
+def test_units_given_to_a_product_of_few_bits_are_the_size_of_its_result():
+    data, weight = relay.var("x", shape=(4, 8), dtype="int16"), relay.var("w", shape=(8, 32), dtype="int16")
+    call = relay.nn.bitserial_dense(data, weight, units=32)
+    assert run_infer_type(call).checked_type == relay.TensorType((4, 32), "int16")

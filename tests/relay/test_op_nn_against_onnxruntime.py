@@ -5,6 +5,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from byoc.relay.frontend import from_onnx
+from byoc.relay.interpreter import evaluate
 from byoc.runtime.kernels import get_kernel
 
 RNG = np.random.default_rng(7)
@@ -214,3 +216,12 @@ def test_products_agree() -> None:
     check(run_node("Gemm", [x, w], transB=1), "nn.dense", [x, w])
     check(run_node("Gemm", [x.T.copy(), w], transA=1, transB=1), "nn.matmul", [x.T, w], transpose_a=True,
           transpose_b=True)
+
+
+def test_an_even_number_of_neighbours_lies_as_onnx_says():
+    x = np.random.default_rng(5).random((1, 6, 3, 2)).astype(np.float32)
+    node = helper.make_node("LRN", ["x"], ["y"], size=4, alpha=0.5, bias=1.0, beta=0.75)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, x.shape) for name in "xy"]
+    mod, _ = from_onnx(helper.make_model(helper.make_graph([node], "g", ends[:1], ends[1:])))
+    sums = np.stack([np.square(x[:, max(c - 1, 0) : c + 3]).sum(1) for c in range(6)], 1)
+    np.testing.assert_allclose(evaluate(mod, {"x": x}), x / (1 + 0.5 / 4 * sums) ** 0.75, rtol=1e-5)

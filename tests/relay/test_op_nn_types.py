@@ -62,7 +62,7 @@ def test_named_dimensions_flow_where_a_window_keeps_them(make, shape: tuple, exp
     (lambda: nn.batch_norm(data(1, 3, 4, 4), *[weight(4)] * 4)[0], "gamma must hold 3 numbers"),
     (lambda: nn.bias_add(data(1, 3, 4), weight(4)), "bias must hold 3 numbers, the size of axis 1"),
     (lambda: nn.softmax(data(2, 3), axis=2), "axis 2 is outside"),
-    (lambda: nn.lrn(data(1, 3, 4, 4), size=4), "size must be odd"),
+    (lambda: nn.lrn(data(1, 3, 4, 4), size=0), "size must be positive"),
     (lambda: nn.pad(data(2, 3), ((0, 0), (3, 0)), pad_mode="reflect"), "axis 1 has 3 elements, too few to add 3"),
     (lambda: nn.pad(data(2, 3), ((1, 1),)), "a pair for each of 2 axes"),
     (lambda: nn.depth_to_space(data(1, 6, 2, 2), 2), "the depth 6 cannot be divided by 4"),

@@ -19,6 +19,8 @@ from byoc.runtime.ndarray import NDArray
 
 __version__ = "0.18.0"
 
+_ALIASES = {"container": "tvm.ir.container"}
+
 _SUBMODULES = (
     "arith", "autotvm", "contrib", "driver", "error", "instrument", "ir", "micro", "nd", "relay", "rpc", "runtime",
     "script", "support", "target", "te", "testing", "tir", "topi", "transform", "_ffi",
@@ -37,4 +39,6 @@ lower = Missing("tvm.lower")
 def __getattr__(name: str) -> object:
     if name in _SUBMODULES:
         return importlib.import_module(f"tvm.{name}")
+    if name in _ALIASES:
+        return importlib.import_module(_ALIASES[name])
     raise AttributeError(f"tvm has no name {name!r} in byoc")

@@ -184,7 +184,7 @@ def _step_var(machine: Interpreter, var: Var, scope: Scope) -> Pending:
 
 
 def _write(node: RelayExpr, ref: RefValue, value: Value) -> Value:
-    ref.value = value
+    ref.write(value)
     return []
 
 
@@ -201,7 +201,7 @@ _STEPS: dict[type, Callable[..., Pending]] = {
     TupleGetItem: _simple(lambda e: (e.tuple_value,), lambda e, value: value[e.index]),
     Constructor: _simple(lambda e: (), lambda e: e),
     RefCreate: _simple(lambda e: (e.value,), lambda e, value: RefValue(value)),
-    RefRead: _simple(lambda e: (e.ref,), lambda e, ref: ref.value),
+    RefRead: _simple(lambda e: (e.ref,), lambda e, ref: ref.read()),
     RefWrite: _simple(lambda e: (e.ref, e.value), _write),
 }
 

@@ -35,12 +35,20 @@ class ConstructorValue:
 
 
 class RefValue:
-    """A mutable cell. Source: ``relay.backend.interpreter.RefValue``."""
+    """A mutable cell; a tensor in it is an NDArray for its callers. Source: ``relay.backend.interpreter.RefValue``."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: object):
-        self.value = value
+        self.write(value)
+
+    def read(self) -> Value:
+        """What is in the cell, as the interpreter computes with it."""
+        return self.value if isinstance(self.value, (list, ConstructorValue, *_CELLS)) else from_any(self.value)
+
+    def write(self, value: object) -> None:
+        """Put *value* into the cell."""
+        self.value = NDArray(value) if isinstance(value, np.ndarray) else value
 
 
 class Closure:
@@ -120,8 +128,6 @@ def _make_inner(value: object, parts: list[object] | None) -> object:
         return ConstructorValue(value.tag, parts or ())
     if parts is not None:
         return parts
-    if isinstance(value, RefValue) and not isinstance(value.value, (np.ndarray, list, *_CELLS)):
-        value.value = from_any(value.value)
     return value if isinstance(value, _CELLS) else tensor_of(value)
 
 

@@ -14,6 +14,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.registry import register_func
 from byoc.ir.types import TensorType, Type, dtype_bytes
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, make_call
@@ -177,6 +178,9 @@ register_op(
 def cast(data: Operand, dtype: str) -> Call:
     """*data* as *dtype*. Source: ``relay.cast``."""
     return make_call("cast", [as_expr(data)], CastAttrs(str(dtype)))
+
+
+register_func("relay.op.overload.cast", cast)
 
 
 def _cast_like_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:

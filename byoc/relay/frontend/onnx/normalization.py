@@ -117,10 +117,14 @@ def _group_norm(node: OnnxNode, scale: RelayExpr, bias: RelayExpr) -> RelayExpr:
 
 @converter("LRN")
 def _lrn(node: OnnxNode) -> RelayExpr:
-    return relay.nn.lrn(
-        node[0], size=node.attrs.int("size"), axis=1, bias=node.attrs.float("bias", 1.0),
+    """Of an even number of neighbours ONNX has one more after the element, Relay before it."""
+    size = node.attrs.int("size")
+    turned = size % 2 == 0
+    result = relay.nn.lrn(
+        relay.reverse(node[0], 1) if turned else node[0], size=size, axis=1, bias=node.attrs.float("bias", 1.0),
         alpha=node.attrs.float("alpha", 1e-4), beta=node.attrs.float("beta", 0.75),
     )
+    return relay.reverse(result, 1) if turned else result
 
 
 @converter("LpNormalization")

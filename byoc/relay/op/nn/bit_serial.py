@@ -147,7 +147,7 @@ def bitserial_conv2d(
 def _bitserial_dense_rel(types: Sequence[Type], attrs: BinaryDenseAttrs) -> Type:
     data, weight = tensor_of(types[0], 2, "data"), tensor_of(types[1], 2, "weight")
     units = weight.shape[0] if attrs.units is None else attrs.units
-    if weight.shape[1] != data.shape[1] or (isinstance(weight.shape[0], int) and units != weight.shape[0]):
+    if attrs.units is None and weight.shape[1] != data.shape[1]:
         raise TypeInferenceError(f"weight must be [{units}, {data.shape[1]}], got {weight}")
     return TensorType((data.shape[0], units), attrs.out_dtype)
 

@@ -140,8 +140,8 @@ def _group_relation(types: Sequence[Type], attrs: GroupNormAttrs) -> TensorType:
 def _lrn_relation(types: Sequence[Type], attrs: LRNAttrs) -> TensorType:
     data = _float_data(types)
     normalize_axis(attrs.axis, data.ndim)
-    if attrs.size < 1 or attrs.size % 2 == 0:
-        raise TypeInferenceError(f"size must be odd, so that neighbours lie evenly on both sides, got {attrs.size}")
+    if attrs.size < 1:
+        raise TypeInferenceError(f"size must be positive, got {attrs.size}")
     return data
 
 
@@ -232,7 +232,8 @@ register_op(
 register_op(
     "nn.lrn", inputs=("data",), rel=_lrn_relation, doc="Local response normalisation.", attrs=LRNAttrs,
     pattern=OpPattern.OPAQUE, compute=lrn_compute,
-    samples=[Sample([(2, 7, 3, 4)], {"size": 3, "alpha": 0.1, "bias": 1.0}), Sample([(1, 3, 4, 5)], {"axis": 3})],
+    samples=[Sample([(2, 7, 3, 4)], {"size": 3, "alpha": 0.1, "bias": 1.0}), Sample([(1, 3, 4, 5)], {"axis": 3}),
+             Sample([(1, 6, 3)], {"size": 4, "alpha": 0.1})],
 )
 register_op(
     "nn.l2_normalize", inputs=("data",), rel=_l2_relation, doc="Division by the Euclidean length.",

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from byoc.errors import InputError, UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import free_vars
-from byoc.relay.expr import Constant, Function, Let, Var
+from byoc.relay.expr import Constant, Function, Let, Var, const
 from byoc.relay.interpreter import ConstructorValue, RefValue, evaluate_value, result_of, value_of
 from byoc.runtime.device import Device, cpu
 
@@ -26,17 +27,17 @@ class Executor:
         self.mod, self.device, self.target = mod if mod is not None else IRModule(), device or cpu(), target
 
     def evaluate(
-        self, expr: RelayExpr | None = None, binds: Mapping[Var, RelayExpr] | None = None
+        self, expr: RelayExpr | None = None, binds: Mapping[Var, object] | None = None
     ) -> Evaluator | object:
         """A Python function for main, a global name or a function *expr*; the value of any other closed expression.
 
-        *binds* gives values to variables of *expr*. Arguments are given in order or by name. Raises UserError for an
-        expression with free variables, InputError for wrong arguments.
+        *binds* gives values, expressions or arrays, to variables of *expr*. Arguments are given in order or by name.
+        Raises UserError for an expression with free variables, InputError for wrong arguments.
         """
         for variable, value in reversed(list((binds or {}).items())):
             if expr is None:
                 raise UserError("binds gives values to the variables of an expression: give the expression too")
-            expr = Let(variable, value, expr)
+            expr = Let(variable, value if isinstance(value, RelayExpr) else const(value), expr)
         if expr is None or isinstance(expr, GlobalVar):
             return self._evaluator(self.mod, expr.name_hint if expr is not None else "main")
         free = free_vars(expr)
@@ -92,12 +93,25 @@ class Interpreter(Executor):
     """The reference interpreter. Source: ``relay.backend.interpreter.Interpreter``."""
 
     def prepare(self, mod: IRModule, main: Function) -> Callable[[Sequence[object]], object]:
-        def value(given: object) -> object:
+        def value(given: object, param: Var) -> object:
             if isinstance(given, Constant):
                 return given.data
-            return evaluate_value(given, (), mod) if isinstance(given, RelayExpr) else value_of(given)
+            if isinstance(given, RelayExpr):
+                return evaluate_value(given, (), mod)
+            return value_of(_typed_numbers(given, param.checked_type_))
 
-        return lambda inputs: result_of(evaluate_value(main, [value(i) for i in inputs], mod))
+        return lambda inputs: result_of(
+            evaluate_value(main, [value(i, p) for i, p in zip(inputs, main.params, strict=True)], mod)
+        )
+
+
+def _typed_numbers(given: object, ty: Type | None) -> object:
+    """*given* with each int of Python, alone or in a tuple, of the integer dtype that *ty* declares for it."""
+    if isinstance(ty, TupleType) and isinstance(given, (list, tuple)) and len(given) == len(ty.fields):
+        return tuple(_typed_numbers(v, t) for v, t in zip(given, ty.fields, strict=True))
+    if type(given) is int and isinstance(ty, TensorType) and ty.dtype.startswith(("int", "uint")):
+        return const(given, ty.dtype).data
+    return given
 
 
 __all__ = ["ConstructorValue", "Executor", "Interpreter", "RefValue", "arguments"]
