@@ -196,6 +196,9 @@ class Op(RelayExpr):
     def __repr__(self) -> str:
         return f"Op({self.name})"
 
+    def __str__(self) -> str:
+        return self.name  # as its text: predicates compare str(call.op) with names
+
 
 def _size(shape: Iterable[int | Any]) -> int:
     size = 1

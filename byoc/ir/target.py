@@ -133,6 +133,12 @@ class Target:
         return str(self.attrs.get("mcpu", ""))
 
     @property
+    def mattr(self) -> list[str]:
+        """The features of the processor, such as ``+neon``."""
+        given = self.attrs.get("mattr", ())
+        return [name for name in given.split(",") if name] if isinstance(given, str) else list(given)  # type: ignore[call-overload]
+
+    @property
     def device_name(self) -> str:
         """The class of device, empty where none is named."""
         return str(self.attrs.get("device", ""))

@@ -203,3 +203,16 @@ def test_a_pass_that_is_a_class_legalizes_products_by_channel(vendors):
     data = np.arange(48, dtype="float32").reshape(1, 4, 4, 3)
     result = relay.create_executor("debug", found).evaluate()(data).numpy()
     np.testing.assert_allclose(result, data * [1, 2, 3])
+
+
+def test_predicates_compare_operators_features_and_sections_as_relay_has_them(vendors):
+    import tvm
+    from tvm import relay
+
+    assert str(relay.op.get("nn.dense")) == "nn.dense" and repr(relay.op.get("nn.dense")) == "Op(nn.dense)"
+    assert tvm.target.Target("llvm -mattr=+neon,+v8.2a").mattr == ["+neon", "+v8.2a"]
+    assert tvm.target.Target("llvm").mattr == []
+    call = relay.split(relay.var("x", shape=(4, 4)), 2).tuple_value
+    sections = call.attrs["indices_or_sections"]
+    assert isinstance(sections, tvm.tir.IntImm) and (sections.value, sections.dtype) == (2, "int32")
+    assert relay.split(relay.var("x", shape=(4, 4)), (1, 3)).tuple_value.attrs.indices_or_sections == (1, 3)

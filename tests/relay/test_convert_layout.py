@@ -51,6 +51,20 @@ def test_nothing_to_convert_changes_nothing():
     assert_structural_equal(run_passes(func, transform.ConvertLayout({})), typed(func))
 
 
+def test_a_composite_is_converted_inside_and_keeps_its_interface():
+    x, w, p, q = var("x", 1, 9, 7, 16), var("w", 3, 3, 16, 16), var("p", 1, 9, 7, 16), var("q", 3, 3, 16, 16)
+
+    def whole(body, attrs):
+        return relay.Function([x, w], relay.Call(relay.Function([p, q], body).with_attr(attrs), [x, w]))
+
+    after = to_nhwc(relay.nn.relu(nchw(to_nchw(p), q)))
+    for attrs, body in (({"Composite": "acme.conv"}, after), ({"Primitive": 1}, None)):
+        before = whole(relay.nn.relu(nhwc(p, q)), attrs)
+        expected = before if body is None else whole(body, attrs)
+        converted_func = run_passes(before, transform.ConvertLayout(TO_NCHW))
+        assert_structural_equal(converted_func, typed(expected))
+
+
 def test_a_bias_a_relu_and_a_pool_follow_a_convolution():
     bias = var("bias", 16)
     y = relay.nn.relu(relay.Tuple([relay.nn.bias_add(nhwc(X, W), bias, axis=3)])[0])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
+from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
@@ -43,7 +44,9 @@ class SplitAttrs(Attrs):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "equal", self.equal or isinstance(self.indices_or_sections, int))
+        if isinstance(self.indices_or_sections, int):
+            object.__setattr__(self, "indices_or_sections", IntImm("int32", self.indices_or_sections))
+            object.__setattr__(self, "equal", True)
 
     @property
     def numbers(self) -> tuple[int, ...]:
