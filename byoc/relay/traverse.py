@@ -92,6 +92,16 @@ def children(expr: RelayExpr) -> Sequence[RelayExpr]:
         raise InternalError(f"no rule for the sub-expressions of a {type(expr).__name__}") from None
 
 
+# the rules by which the sub-expressions of an operator's call are its arguments
+_PLAIN: set[Children] = {children}
+
+
+def enters_calls(children_of: Children) -> Children:
+    """Declares that *children_of* gives the arguments of each operator's call, so that walks need not ask it."""
+    _PLAIN.add(children_of)
+    return children_of
+
+
 def rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayExpr:
     """*expr* over *new_children*: the node itself when nothing changed, else a copy with its span and no type."""
     old = children(expr)
@@ -121,19 +131,17 @@ def post_order(root: RelayExpr, children_of: Children = children) -> Iterator[Re
     seen: set[RelayExpr] = set()
     stack: list[RelayExpr | None] = [root]
     pop, see = stack.pop, seen.add
-    whole = children_of is children  # written out, since nearly every walk is one
+    plain = children_of in _PLAIN  # written out, since nearly every walk is over such calls
     while stack:
         node = pop()
         if node is None:  # stands above a node whose sub-expressions are done
             yield pop()  # type: ignore[misc]
         elif node not in seen:
             see(node)
-            if not whole:
-                inner = children_of(node)
-            elif type(node) is Call and type(node.op) is Op:
+            if plain and type(node) is Call and type(node.op) is Op:
                 inner = node.args
             else:
-                inner = CHILDREN[type(node)](node)
+                inner = children_of(node)
             if inner:
                 stack += (node, None)
                 stack += inner[::-1]

@@ -14,7 +14,7 @@ from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Function
 from byoc.relay.op.annotation import BEGIN, END, compiler_of, is_begin, is_end
-from byoc.relay.traverse import children, post_order
+from byoc.relay.traverse import children, enters_calls, post_order
 
 
 class AnnotatedRegion:
@@ -144,6 +144,7 @@ class AnnotatedRegionSet:
         self._put(node, first)
 
 
+@enters_calls
 def open_children(expr: RelayExpr) -> Sequence[RelayExpr]:
     """The sub-expressions of *expr*, but none of a composite: it is one operator."""
     if type(expr) is Call and type(expr.op) is Op:  # what nearly every node is

@@ -46,12 +46,13 @@ def merge_regions(func: Function) -> Function:
 
     after: dict[RelayExpr, RelayExpr] = {}
     for node in graph.nodes:
+        if is_begin(node):
+            end = node.args[0]  # type: ignore[attr-defined]
+            if is_end(end) and merger.find(unit_of[node]) == merger.find(unit_of[end]):
+                after[node] = after[end.args[0]]
+                continue
         inner = open_children(node)
-        end = inner[0] if is_begin(node) else None
-        if end is not None and is_end(end) and merger.find(unit_of[node]) == merger.find(unit_of[end]):
-            after[node] = after[end.args[0]]  # type: ignore[attr-defined]
-        else:
-            after[node] = typed_rebuild(node, [after[c] for c in inner]) if inner else node
+        after[node] = typed_rebuild(node, [after[c] for c in inner]) if inner else node
     merged = after[func]
     if not merger.is_ordered():
         check_regions(merged, "MergeCompilerRegions")  # type: ignore[arg-type]

@@ -117,13 +117,18 @@ class GraphImporter:
 
     def _refuse_unsupported(self, graph: GraphProto) -> None:
         missing: dict[str, list[str]] = {}
+        supported: dict[tuple[object, ...], tuple[bool, FunctionTable]] = {}  # holds the table, whose id is in the key
         for position, (node, table) in enumerate(_all_nodes(graph, self._table)):
             names = (node.op_type, node.domain, node.overload, node.name, *node.input, *node.output)
             if not all(isinstance(n, str) for n in names):  # protobuf gives bytes for what is not UTF-8
                 raise ImportModelError(
                     f"{self._model.name}: node {position} has a name that is not UTF-8 text; the model is damaged"
                 )
-            if not table.supports(node):
+            kind = (id(table), node.domain, node.op_type, node.overload)
+            known = supported.get(kind)
+            if known is None:
+                known = supported[kind] = (table.supports(node), table)
+            if not known[0]:
                 domain = domain_name(node.domain)
                 what = f"{node.op_type} (domain {domain or 'ai.onnx'}, opset {table.opset(domain)})"
                 missing.setdefault(what, []).append(node.name or f"{node.op_type}_{position}")
