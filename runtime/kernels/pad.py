@@ -12,9 +12,14 @@ from byoc.runtime.kernels.registry import kernel
 def pad(
     data: np.ndarray, pad_value: np.ndarray, *, pad_width: tuple[tuple[int, ...], ...], pad_mode: str = "constant"
 ) -> np.ndarray:
-    """Pad each axis before and after by a value, by its edge, or by its reflection without the edge."""
+    """Pad each axis before and after by a value, by its edge, or by its reflection without the edge.
+
+    Where the value is constant, a negative width cuts elements off.
+    """
     if pad_mode == "constant":
-        return np.pad(data, pad_width, constant_values=np.asarray(pad_value).astype(data.dtype).reshape(()))
+        kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, pad_width, strict=True))
+        added = [(max(a, 0), max(b, 0)) for a, b in pad_width]
+        return np.pad(data[kept], added, constant_values=np.asarray(pad_value).astype(data.dtype).reshape(()))
     return np.pad(data, pad_width, mode=pad_mode)
 
 

@@ -439,6 +439,7 @@ def test_sizes_with_a_name_are_one_size_and_what_is_computed_of_them_is_any(tvm)
     x, y = relay.var("x", shape=(n, m, 3)), relay.var("y", relay.TensorType((n, 1, 3), "float32"))
     assert relay.testing.run_infer_type(relay.add(x, y)).checked_type == relay.TensorType((n, m, 3), "float32")
     assert isinstance(n, tvm.tir.Var) and isinstance(n, tvm.tir.SizeVar) and n.dtype == "int32" and n.name == "n"
+    assert 2 * n * 3 - m == relay.Any() and (n + m) // 2 == relay.Any()
     assert not isinstance(relay.Any(), tvm.tir.Var) and not isinstance(n, tvm.tir.IntImm)
     assert n + 1 == relay.Any() and not isinstance(2 * n, tvm.tir.Var)
 

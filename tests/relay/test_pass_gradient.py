@@ -99,6 +99,7 @@ ONE_INPUT = {
     "tile": lambda x: relay.tile(x, (2, 1, 1, 3)),
     "repeat": lambda x: relay.repeat(x, 3, 1),
     "pad": lambda x: relay.nn.pad(x, ((1, 0), (0, 2), (1, 1)), 3.0),
+    "pad that cuts": lambda x: relay.nn.pad(x, ((-1, 0), (1, -2), (1, 1)), 3.0),
     "clip": lambda x: relay.clip(x, -0.5, 0.5),
     "cast": lambda x: relay.cast(relay.cast(x, "float32"), "float64"),
     "relu": relay.nn.relu,

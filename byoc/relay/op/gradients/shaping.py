@@ -135,10 +135,12 @@ def pad_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     attrs = orig.attrs
     if attrs.pad_mode != "constant":  # type: ignore[union-attr]
         raise UserError(f"nn.pad with pad_mode {attrs.pad_mode!r} has no gradient")  # type: ignore[union-attr]
-    begin = [int(p[0]) for p in attrs.pad_width]  # type: ignore[union-attr]
-    end = [b + n for b, n in zip(begin, shape(data), strict=True)]
+    cut = [tuple(max(-int(w), 0) for w in pair) for pair in attrs.pad_width]  # type: ignore[union-attr]
+    begin = [max(int(pair[0]), 0) for pair in attrs.pad_width]  # type: ignore[union-attr]
+    end = [b + n - sum(off) for b, n, off in zip(begin, shape(data), cut, strict=True)]
     inside = op.strided_slice(grad, begin, end)
-    return [inside, op.reshape_like(op.subtract(op.sum(grad), op.sum(inside)), value)]
+    rest = op.reshape_like(op.subtract(op.sum(grad), op.sum(inside)), value)
+    return [nn.pad(inside, cut) if any(map(any, cut)) else inside, rest]
 
 
 @gradient("zeros", "ones", "full")

@@ -51,13 +51,18 @@ class SubPixelAttrs(Attrs):
 
 
 def _padded_type(data: TensorType, pairs: Pairs, shortest: int | None) -> TensorType:
-    """The type of padded data; where what is added comes from an axis it must be *shortest* longer than the pad."""
+    """The type of padded data; where what is added comes from an axis it must be *shortest* longer than the pad.
+
+    Where a constant is added, *shortest* is None, and a negative number cuts off elements.
+    """
     if len(pairs) != data.ndim or any(len(pair) != 2 for pair in pairs):
         raise TypeInferenceError(f"pad_width must be a pair for each of {data.ndim} axes, got {tuple(pairs)}")
     shape: list[Dim] = []
     for axis, (size, (before, after)) in enumerate(zip(data.shape, pairs, strict=True)):
-        if min(before, after) < 0:
+        if shortest is not None and min(before, after) < 0:
             raise TypeInferenceError(f"pad_width must not be negative, got {before} and {after} for axis {axis}")
+        if isinstance(size, int) and size + min(before, 0) + min(after, 0) < 0:
+            raise TypeInferenceError(f"axis {axis} has {size} elements, too few to cut {-before} and {-after} off")
         if shortest is not None and isinstance(size, int) and max(before, after) > size - shortest:
             raise TypeInferenceError(f"axis {axis} has {size} elements, too few to add {max(before, after)} from them")
         shape.append(size if before + after == 0 else Any() if isinstance(size, Any) else size + before + after)
@@ -75,6 +80,8 @@ def _pad_relation(types: Sequence[Type], attrs: PadAttrs) -> TensorType:
         raise TypeInferenceError(f"pad_mode is one of {', '.join(_SHORTEST)}, got {attrs.pad_mode!r}")
     if any(d != 1 for d in value.shape):
         raise TypeInferenceError(f"pad_value must be a scalar, got {value}")
+    if attrs.pad_mode != "constant" and any(min(pair, default=0) < 0 for pair in attrs.pad_width):
+        raise TypeInferenceError(f"pad_width must not be negative in pad_mode {attrs.pad_mode}, got {attrs.pad_width}")
     if attrs.pad_mode == "edge" and any(d == 0 and sum(p) for d, p in zip(data.shape, attrs.pad_width, strict=False)):
         raise TypeInferenceError(f"an empty axis has no edge to pad with, got {data}")
     return _padded_type(data, attrs.pad_width, _SHORTEST[attrs.pad_mode])
@@ -105,8 +112,8 @@ def _padded(data: Tensor, pairs: Pairs, mode: str, value: PrimExpr, out_type: Te
                 inner.append(_within(place, size, mode) if before or after else i)
                 continue
             inner.append(place)
-            conditions += [i >= before] if before else []
-            conditions += [place < size] if after else []
+            conditions += [i >= before] if before > 0 else []
+            conditions += [place < size] if after > 0 else []
         return te.if_then_else(te.all_of(*conditions), data(*inner), value)
 
     return [te.compute(te.shape_of(out_type), element, name="pad", tag="pad")]
@@ -221,6 +228,7 @@ register_op(
         Sample([(3, 4), ()], {"pad_width": ((2, 1), (3, 3)), "pad_mode": "reflect"}),
         Sample([(3, 4), ()], {"pad_width": ((2, 5), (0, 1)), "pad_mode": "edge"}),
         Sample([(3, 4), ()], {"pad_width": ((2, 0), (0, 1))}, dtype="int32", low=-9, high=9),
+        Sample([(4, 5, 3), ()], {"pad_width": ((-1, 2), (1, -2), (-1, -1))}),
     ],
 )
 register_op(
