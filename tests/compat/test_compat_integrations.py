@@ -216,3 +216,28 @@ def test_predicates_compare_operators_features_and_sections_as_relay_has_them(ve
     sections = call.attrs["indices_or_sections"]
     assert isinstance(sections, tvm.tir.IntImm) and (sections.value, sections.dtype) == (2, "int32")
     assert relay.split(relay.var("x", shape=(4, 4)), (1, 3)).tuple_value.attrs.indices_or_sections == (1, 3)
+
+
+def test_an_optimize_hook_converts_the_weights_of_its_composites(vendors):
+    import tvm
+    from tvm import relay
+    from tvm.relay.dataflow_pattern import is_constant, is_op, wildcard
+    from tvm.relay.transform import AnnotateTarget, ConvertLayout, FoldConstant, InferType, MergeComposite
+
+    weights = np.arange(3 * 3 * 2 * 4, dtype="float32").reshape(3, 3, 2, 4)
+    options = {"channels": 4, "kernel_size": (3, 3), "data_layout": "NHWC", "kernel_layout": "HWIO"}
+    out = relay.nn.conv2d(relay.var("x", shape=(1, 6, 6, 2)), relay.const(weights), **options)
+    table = [("ohwilib.conv", is_op("nn.conv2d")(wildcard(), is_constant()))]
+    convert = tvm.transform.Sequential([ConvertLayout({"nn.conv2d": ["NHWC", "OHWI"]}), FoldConstant()])
+    tvm.register_func("relay.ext.ohwilib.optimize", convert)
+    try:
+        steps = [InferType(), MergeComposite(table), AnnotateTarget("ohwilib"), relay.transform.PartitionGraph()]
+        with tvm.transform.PassContext(opt_level=3):
+            mod = tvm.transform.Sequential(steps)(tvm.IRModule.from_expr(out))
+    finally:
+        tvm._ffi.registry.remove_global_func("relay.ext.ohwilib.optimize")
+    region = mod["tvmgen_default_ohwilib_main_0"]
+    assert composites(region) == ["ohwilib.conv"]
+    conv = region.body.op.body
+    assert conv.op.name == "nn.conv2d" and conv.attrs.kernel_layout == "OHWI"
+    np.testing.assert_array_equal(conv.args[1].data.numpy(), weights.transpose(3, 0, 1, 2))

@@ -66,11 +66,12 @@ def test_operators_with_state_are_not_folded():
         op.reset_attr("TOpIsStateful")
 
 
-def test_composites_and_regions_are_not_entered():
+@pytest.mark.parametrize("attrs, left", [({"Composite": "a"}, 1), ({"Primitive": 1}, 2), ({"Compiler": "a"}, 2)])
+def test_composites_are_folded_inside_and_compiled_functions_are_not(attrs, left):
     p = relay.var("p", shape=())
     body = relay.add(p, relay.add(relay.const(1.0), relay.const(1.0)))
-    composite = relay.Function([p], body, attrs={"Composite": "a"})
-    assert calls_of(folded(relay.Call(composite, [relay.const(1.0)]))) == ["add", "add"]
+    function = relay.Function([p], body, attrs=attrs)
+    assert calls_of(folded(relay.Call(function, [relay.const(1.0)]))) == ["add"] * left
 
 
 def test_shape_of_a_static_input_is_a_constant():

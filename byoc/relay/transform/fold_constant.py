@@ -27,7 +27,7 @@ from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetIt
 from byoc.relay.interpreter import Value, run_operator
 from byoc.relay.op.type_relations import is_float
 from byoc.relay.transform.dynamic_to_static import make_static
-from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.fusion_graph import uncompiled_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.transform.shape_values import ShapeValues
 from byoc.relay.traverse import post_order, rebuild
@@ -125,7 +125,7 @@ class _Folder:
 
     def run(self, root: RelayExpr) -> RelayExpr:
         """*root* with all that is constant folded."""
-        order = list(post_order(root, fusion_children))
+        order = list(post_order(root, uncompiled_children))
         for node in order:
             if isinstance(node, Let):
                 self.bound.setdefault(node.value, []).append(node.variable)
@@ -139,7 +139,7 @@ class _Folder:
     def _visit(self, node: RelayExpr) -> RelayExpr:
         if isinstance(node, Let) and self.memo[node.variable] is not node.variable:
             return self.memo[node.body]
-        inner = fusion_children(node)
+        inner = uncompiled_children(node)
         new = rebuild(node, [self.memo[c] for c in inner]) if inner else node
         rule = _RULES.get(type(new))
         return new if rule is None else rule(self, new)

@@ -42,6 +42,13 @@ def fusion_children(expr: RelayExpr) -> Sequence[RelayExpr]:
     return children(expr)
 
 
+def uncompiled_children(expr: RelayExpr) -> Sequence[RelayExpr]:
+    """The sub-expressions of *expr*, those of composites too, without the inside of compiled functions."""
+    if isinstance(expr, Function) and any(expr.attrs.get(key) for key in ("Primitive", "Compiler")):
+        return ()
+    return children(expr)
+
+
 def is_scalar_constant(expr: RelayExpr) -> bool:
     """True for a constant that is written into the code of a kernel rather than passed to it."""
     return isinstance(expr, Constant) and expr.data.ndim == 0 and expr.data.dtype != "string"

@@ -19,11 +19,12 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
+from byoc.relay.expr import Call, Tuple, TupleGetItem
 from byoc.relay.transform.call_rules import call_op
+from byoc.relay.transform.fusion_graph import uncompiled_children
 from byoc.relay.transform.layout_inference import UNDEFINED, CorrectLayouts, LayoutCase
 from byoc.relay.transform.layout_rules import layout_rule
-from byoc.relay.traverse import children, post_order, rebuild
+from byoc.relay.traverse import post_order, rebuild
 
 # (the typed call before, its attributes now, its arguments now) -> the call that stands in its place
 Replace = Callable[[Call, "Attrs | None", Sequence[RelayExpr]], RelayExpr]
@@ -43,13 +44,6 @@ class _Laid:
 
 
 _State = _Laid | list[_Laid]
-
-
-def _inside(expr: RelayExpr) -> Sequence[RelayExpr]:
-    """The sub-expressions that are rewritten: those of composites too, but not the inside of compiled functions."""
-    if isinstance(expr, Function) and any(expr.attrs.get(key) for key in ("Primitive", "Compiler")):
-        return ()
-    return children(expr)
 
 
 def _is_single(ty: object) -> bool:
@@ -102,7 +96,7 @@ class LayoutRewriter:
 
     def run(self, root: RelayExpr) -> RelayExpr:
         """*root* with every call replaced, and layouts transformed where they must be."""
-        for node in post_order(root, _inside):
+        for node in post_order(root, uncompiled_children):
             self._states[node] = self._visit(node)
         return self._realized(root)
 
@@ -117,7 +111,7 @@ class LayoutRewriter:
             state = self._call(node)
             if state is not None:
                 return state
-        inner = _inside(node)
+        inner = uncompiled_children(node)
         return _Laid(rebuild(node, [self._realized(c) for c in inner]) if inner else node)
 
     def _single(self, node: RelayExpr) -> _Laid:
