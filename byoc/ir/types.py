@@ -18,12 +18,14 @@ DTYPES = frozenset(
     ["bool", "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64"]
     + ["uint8", "uint16", "uint32", "uint64", "string"]
 )
-_VECTOR = re.compile(r"(?:bool|(?:int|uint|float)[0-9]+)x[0-9]+|uint1|int[24]|uint[24]")
+# other names of dtypes, as in TVM's DataType: a number without its width has 32 bits, one unsigned bit is a bool
+_OTHER_NAMES = {"float": "float32", "int": "int32", "uint": "uint32", "uint1": "bool"}
+_VECTOR = re.compile(r"(?:bool|(?:int|uint|float)[0-9]+)x[0-9]+|int[24]|uint[24]")
 
 
 def is_dtype(name: str) -> bool:
     """True for the name of a dtype; vectors (``int8x4``) and what is below a byte can only be named in types."""
-    return name in DTYPES or _VECTOR.fullmatch(name) is not None
+    return name in DTYPES or name in _OTHER_NAMES or _VECTOR.fullmatch(name) is not None
 
 
 class Type:
@@ -58,7 +60,7 @@ class TensorType(Type):
 
     def __init__(self, shape: Iterable[Dim], dtype: str = "float32"):
         self.shape = tuple([d if type(d) is IntImm or type(d) is Any else dimension(d) for d in shape])
-        self.dtype = str(dtype)
+        self.dtype = _OTHER_NAMES.get(str(dtype), str(dtype))
         if not is_dtype(self.dtype):
             raise UserError(f"unknown dtype {dtype!r}; known: {', '.join(sorted(DTYPES))}")
         for d in self.shape:

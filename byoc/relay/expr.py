@@ -82,8 +82,9 @@ class Var(ExprWithOp):
 
     @property
     def type_annotation(self) -> Type | None:
-        """The declared type, or the inferred one where none is declared; None before type inference."""
-        return self._annotation if self._annotation is not None else self._checked_type
+        """The declared type; the inferred one where none is declared, or an incomplete one; None before inference."""
+        declared, inferred = self._annotation, self._checked_type
+        return declared if inferred is None or (declared is not None and is_complete(declared)) else inferred
 
     @property
     def vid(self) -> VarId:

@@ -35,6 +35,14 @@ def check_text(before, after, *passes):
     return got
 
 
+def test_an_incomplete_annotation_is_filled_by_type_inference():
+    a = Var("a", relay.IncompleteType())
+    assert isinstance(a.type_annotation, relay.IncompleteType)
+    body = run(Let(a, relay.const(2), a))
+    assert body.variable.type_annotation == relay.TensorType((), "int32")
+    assert_structural_equal(run(relay.const(2), transform.ToANormalForm()), body)
+
+
 # ToANormalForm ------------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +234,13 @@ def test_a_global_function_used_as_a_value_becomes_a_literal():
            def @main() -> fn (int32) -> int32 { fn (%x: int32) -> int32 { @aux(%x) } }""",
         transform.EtaExpand(expand_global_var=True),
     )
+
+
+def test_what_eta_expand_makes_has_its_type():
+    mod = parsed("def @aux(%x: int32) -> int32 { %x }\n def @main() { @aux }")
+    new = transform.EtaExpand(expand_global_var=True)(mod)["main"]
+    number = relay.TensorType((), "int32")
+    assert new.ret_type == new.body.checked_type == relay.FuncType([number], number)
 
 
 def test_a_function_that_is_called_directly_is_not_expanded():

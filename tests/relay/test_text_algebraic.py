@@ -106,7 +106,7 @@ def test_type_arguments_are_written_where_inference_was_not() -> None:
 
 
 def test_types_of_every_kind_are_read_back() -> None:
-    text = "fn (%x: fn [B](B, (int8,), ()) -> ref(Tensor[(2, ?), float16]), %y: (?, int8x4), %z: uint1) {\n  %x\n}"
+    text = "fn (%x: fn [B](B, (int8,), ()) -> ref(Tensor[(2, ?), float16]), %y: (?, int8x4), %z: uint1x4) {\n  %x\n}"
     assert relay.parse_expr(text).astext() == HEAD + text
 
 

@@ -112,3 +112,10 @@ def test_types_may_name_vectors(dtype: str) -> None:
     func = relay.parse_expr(f"fn (%x: Tensor[(3), {dtype}], %y: {dtype}) {{ %x }}")
     assert func.params[0].type_annotation == relay.TensorType([3], dtype)
     relay.assert_structural_equal(relay.parse_expr(func.astext()), func)
+
+
+@pytest.mark.parametrize("name, dtype", [("int", "int32"), ("float", "float32"), ("uint", "uint32"), ("uint1", "bool")])
+def test_other_names_of_dtypes_are_read_as_what_they_mean(name: str, dtype: str) -> None:
+    func = relay.parse_expr(f"fn (%x: {name}, %y: Tensor[(3), {name}]) {{ %x }}")
+    assert [p.type_annotation.dtype for p in func.params] == [dtype, dtype]
+    assert relay.TensorType((), name) == relay.TensorType((), dtype)

@@ -12,19 +12,23 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.ir.types import TypeCall, TypeVar, substitute_types
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import children, post_order, rebuild
 
 
 def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> ModulePass:  # noqa: N802
-    """The pass that makes literals of constructors, of global functions, or of both, where they are values."""
+    """The pass that makes literals of constructors, of global functions, or of both, where they are values.
+
+    Ensures: all that is made has its type.
+    """
 
     def transform(mod: IRModule, ctx: object) -> IRModule:
         result = mod.shallow_copy()
         for var, func in mod.functions.items():
             if isinstance(func, Function):
                 result[var] = _expanded(func, mod, expand_constructor, expand_global_var)
-        return result
+        return infer_module(result)
 
     return ModulePass(transform, PassInfo("EtaExpand", 1))
 
