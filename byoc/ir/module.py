@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from byoc.errors import UserError
@@ -213,9 +213,11 @@ class IRModule:
         mod[str(getattr(main, "attrs", {}).get("global_symbol", "main"))] = main  # type: ignore[index]
         return mod
 
-    def astext(self, show_meta_data: bool = True) -> str:
-        """The module in Relay's text format. Source: ``IRModule.astext``."""
-        return str(get_global_func("relay.ir.astext")(self, show_meta_data))
+    def astext(
+        self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None
+    ) -> str:
+        """The module in Relay's text format; *annotate* gives the text behind each node. Source: ``astext``."""
+        return str(get_global_func("relay.ir.astext")(self, show_meta_data, annotate))
 
     def __str__(self) -> str:
         return str(get_global_func("relay.ir.pretty_print")(self))  # type: ignore[misc]

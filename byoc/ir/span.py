@@ -15,6 +15,10 @@ class SourceName:
 
     name: str
 
+    def same_as(self, other: object) -> bool:
+        """True when *other* names the same source: Relay keeps one object a name. Source: ``Object.same_as``."""
+        return self == other
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

@@ -40,6 +40,11 @@ class Type:
         """True when *other* is this very type, not only an equal one. Source: ``Object.same_as``."""
         return self is other
 
+    @property
+    def span(self) -> None:
+        """None: types have no place in a source. Source: ``Type.span``."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True

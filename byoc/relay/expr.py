@@ -60,6 +60,10 @@ class VarId:
         """The name of the variable."""
         return self._var.name_hint
 
+    def same_as(self, other: object) -> bool:
+        """True when *other* is the identity of the same variable. Source: ``Object.same_as``."""
+        return self == other
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VarId) and other._var is self._var
 
@@ -223,6 +227,11 @@ class Let(ExprWithOp):
         self.value = check_expr(value, "the value of a let")
         self.body = check_expr(body, "the body of a let")
 
+    @property
+    def var(self) -> Var:
+        """The variable that is bound. Source: ``Let.var``."""
+        return self.variable
+
 
 class If(ExprWithOp):
     """*true_branch* where the scalar boolean *cond* holds, else *false_branch*."""
@@ -290,13 +299,16 @@ def var(
     return Var(name_hint, type_annotation, span)
 
 
-def const(value: object, dtype: str | None = None, span: AnySpan | None = None) -> Constant:
+def const(value: object, dtype: str | TensorType | None = None, span: AnySpan | None = None) -> Constant:
     """A constant from a number, a list or an array. Source: ``relay.const``.
 
-    Python floats become float32 and ints int32 where no *dtype* is given; arrays keep theirs.
+    Python floats become float32 and ints int32 where no *dtype* is given; arrays keep theirs. A tensor type stands for
+    its dtype.
     """
     if isinstance(value, NDArray):
         return Constant(value, span)
+    if isinstance(dtype, TensorType):
+        dtype = dtype.dtype
     array = np.asarray(value)
     if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
         dtype = {"float64": "float32", "int64": "int32"}.get(str(array.dtype))

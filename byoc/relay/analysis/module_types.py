@@ -29,8 +29,9 @@ def typed_expr(expr: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
 
 
 def infer_type_local(expr: RelayExpr, mod: IRModule | None = None) -> Type:
-    """The type of *expr* alone. Source: ``relay.transform.InferTypeLocal``."""
-    return typed_expr(expr, mod).checked_type
+    """The type of *expr* alone, kept in it. Source: ``relay.transform.InferTypeLocal``."""
+    expr._checked_type = typed_expr(expr, mod).checked_type
+    return expr._checked_type
 
 
 def infer_function(func: Function, mod: IRModule | None = None) -> Function:

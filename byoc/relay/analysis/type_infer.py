@@ -197,6 +197,8 @@ def _infer_function(func: Function, mod: IRModule | None) -> Type:
     if declared is not None and not is_complete(declared):
         raise NeedsSolvingError(f"the result of a function is not declared{located(func)}")
     if declared is not None and not is_assignable(body, declared):
+        if isinstance(body, FuncType) and body.type_params:
+            raise NeedsSolvingError(f"a generic function is returned where {declared} is declared{located(func)}")
         raise TypeInferenceError(f"a function is declared to return {declared}, its body is {body}{located(func)}")
     return FuncType([p.checked_type for p in func.params], declared or body, func.type_params)  # type: ignore[arg-type]
 

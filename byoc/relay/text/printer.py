@@ -97,7 +97,8 @@ class FunctionPrinter:
     ):
         self._meta, self._show_spans, self._annotate = meta, show_meta, annotate
         self._types = TypeNames(taken)
-        self._is_typed = root.checked_type_ is not None  # constants know their types before inference
+        # constants know their types before inference
+        self._is_typed = root.checked_type_ is not None and not isinstance(root, Constant)
         self._uses = _use_counts(root)
         self._known: dict[RelayExpr, str] = {}
         self._open: dict[str, int] = {}
@@ -288,7 +289,10 @@ class FunctionPrinter:
 
     def _let(self, node: Let) -> Step[Rope]:
         self._uses[node] = 1  # its lines stand here alone; every use names the binding
-        return (yield self._braces(node))
+        self._level += 1
+        block = yield self._statements(node)
+        self._level -= 1
+        return ["(\n", block, self._indent(), ")"]
 
     def _ref(self, node: RelayExpr) -> Step[Rope]:
         parts = []
