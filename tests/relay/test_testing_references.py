@@ -147,6 +147,12 @@ def test_a_window_that_ends_outside_the_padded_data_counts_what_is_inside():
     np.testing.assert_array_equal(spread[0, 0], [4, 5, 6])
 
 
+def test_a_pool_of_channels_last_is_that_of_channels_first():
+    data, window = normal(1, 2, 5, 6), ((3, 2), (2, 1), (1, 1), (1, 0), (1, 0), "avg")
+    last = ref.poolnd_python(np.moveaxis(data, 1, -1), *window, layout="NHWC")
+    same(last, np.moveaxis(ref.poolnd_python(data, *window), 1, -1))
+
+
 def test_adaptive_pools_cover_all_the_data():
     data = normal(1, 2, 7, 5)
     found = ref.adaptive_pool(data, (3, 2), "avg", "NCHW")

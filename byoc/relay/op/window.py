@@ -80,10 +80,8 @@ def transposed_extent(
     grown = dilation * (kernel - 1) + 1 + output_padding - sum(pads)
     if min(kernel, stride, dilation) < 1:
         raise TypeInferenceError(f"kernel {kernel}, stride {stride} and dilation {dilation} must be positive")
-    if not 0 <= output_padding < max(stride, dilation):
-        raise TypeInferenceError(
-            f"output_padding {output_padding} must be less than the stride {stride} or the dilation {dilation}"
-        )
+    if output_padding < 0:
+        raise TypeInferenceError(f"output_padding must not be negative, got {output_padding}")
     if isinstance(size, Any):
         return size if stride == 1 and grown == 1 else Any()
     out = (size - 1) * stride + grown

@@ -144,6 +144,7 @@ _SAMPLES: dict[int, list[Sample]] = {
         Sample([(2, 4, 3, 4), (4, 3, 2, 3)], {"groups": 2, "dilation": (2, 1), "strides": (1, 3)}),
         Sample([(1, 3, 4, 2), (3, 3, 5, 2)], {"data_layout": "NHWC", "kernel_layout": "HWOI", "padding": (1, 0)}),
         Sample([(1, 4, 3, 3), (4, 1, 2, 2)], {"groups": 4, "strides": (2, 2), "padding": (0, 1, 1, 0)}),
+        Sample([(1, 2, 3, 4), (2, 3, 3, 2)], {"padding": (1, 0), "output_padding": (2, 1)}),
     ],
     3: [Sample([(1, 2, 3, 2, 3), (2, 2, 2, 3, 2)], {"strides": (2, 1, 2), "padding": (1, 0, 1)})],
 }

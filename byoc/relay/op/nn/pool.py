@@ -112,7 +112,7 @@ def _relation(n: int) -> TypeRelation:
         axes_of(attrs.out_layout or attrs.layout, letters, "output")
         kernel, pads = per_axis(attrs.pool_size, n, "pool_size"), pad_pairs(attrs.padding, n)
         for k, d, (before, after) in zip(kernel, per_axis(attrs.dilation, n, "dilation"), pads, strict=True):
-            if max(before, after) > d * (k - 1):
+            if max(before, after) > d * (k - 1) and not getattr(attrs, "count_include_pad", True):
                 raise TypeInferenceError(
                     f"padding {before} and {after} must be less than the window of {d * (k - 1) + 1}"
                 )
@@ -230,6 +230,12 @@ def _samples(n: int) -> list[Sample]:
     return [Sample([shape], attrs) for shape, attrs in _COMMON[n]]
 
 
+def _max_samples(n: int) -> list[Sample]:
+    """The common ones, and one whose first and last windows lie wholly in the padding."""
+    attrs = {"pool_size": (2,) * n, "strides": (2,) * n, "padding": (2,) * n, "layout": data_letters(n)}
+    return [*_samples(n), Sample([(1, 2, *(4,) * n)], attrs)]
+
+
 def _avg_samples(n: int) -> list[Sample]:
     counted = [Sample([shape], {**attrs, "count_include_pad": True}) for shape, attrs in _COMMON[n]]
     return [*_samples(n), *counted]
@@ -242,7 +248,8 @@ for _n in (1, 2, 3):
     register_op(
         f"nn.max_pool{_n}d", inputs=("data",), rel=_relation(_n),
         doc=f"The greatest element of each window over {_n} axes.", attrs=_MAX_ATTRS[_n],
-        pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_max_compute, operations=_operations(_n), samples=_samples(_n),
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_max_compute, operations=_operations(_n),
+        samples=_max_samples(_n),
     )
     register_op(
         f"nn.avg_pool{_n}d", inputs=("data",), rel=_relation(_n), doc=f"The mean of each window over {_n} axes.",

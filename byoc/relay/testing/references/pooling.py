@@ -24,13 +24,17 @@ def poolnd_python(
     count_include_pad: bool = True,
     ceil_mode: bool = False,
     dtype: str = "float32",
+    layout: str = "NCHW",
 ) -> np.ndarray:
     """``data: [N, C, *S] -> [N, C, *P]``; a maximum or an average of each window. Raises UserError for another type.
 
-    With *ceil_mode* a window may begin inside the padded data and end outside; places outside are never counted.
+    With *ceil_mode* a window may begin inside the padded data and end outside; places outside are never counted. Where
+    the last letter of *layout* is C, the channels of data and result are last.
     """
     if pool_type not in _TYPES:
         raise UserError(f"pool_type is max or avg, got {pool_type!r}")
+    last = layout.endswith("C")
+    np_data = np.moveaxis(np_data, -1, 1) if last else np_data
     places = [
         _windows(*row, ceil_mode)
         for row in zip(np_data.shape[2:], kernel, strides, dilation, padding_before, padding_after, strict=True)
@@ -46,7 +50,7 @@ def poolnd_python(
             counted = np.prod([count if count_include_pad else len(inside) for inside, count in rows])
             value = seen.sum(axis=axes) / max(counted, 1)
         result[(slice(None), slice(None), *index)] = value
-    return result
+    return np.moveaxis(result, 1, -1) if last else result
 
 
 def _windows(
