@@ -119,3 +119,11 @@ def test_other_names_of_dtypes_are_read_as_what_they_mean(name: str, dtype: str)
     func = relay.parse_expr(f"fn (%x: {name}, %y: Tensor[(3), {name}]) {{ %x }}")
     assert [p.type_annotation.dtype for p in func.params] == [dtype, dtype]
     assert relay.TensorType((), name) == relay.TensorType((), dtype)
+
+
+def test_what_has_no_default_in_relay_is_always_written():
+    x = relay.var("x", shape=(1, 1))
+    for call, text in ((relay.transpose(x), "axes=None"), (relay.reshape(x, ()), "newshape=[]")):
+        written = relay.Function([x], call).astext()
+        again = parse_untyped(written)["main"]
+        assert text in written and again.body.attrs == call.attrs

@@ -7,7 +7,7 @@ themselves, so that an untouched or unit dimension costs no arithmetic.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from byoc.runtime.kernels.newshape import NewDim, plan_newshape
 class ReshapeAttrs(Attrs):
     """Attributes of ``reshape``; see ``byoc.runtime.kernels.newshape`` for the special numbers."""
 
-    newshape: tuple[int, ...] = ()
+    newshape: tuple[int, ...] = field(default=(), metadata={"written": True})
     allowzero: bool = False
 
 
@@ -47,7 +47,7 @@ class ReshapeLikeAttrs(Attrs):
 class TransposeAttrs(Attrs):
     """Attributes of ``transpose``: the input's axis for each of the output's; None reverses them."""
 
-    axes: tuple[int, ...] | None = None
+    axes: tuple[int, ...] | None = field(default=None, metadata={"written": True})
 
 
 @dataclass(frozen=True)

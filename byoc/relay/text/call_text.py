@@ -58,6 +58,8 @@ def call_attributes(
 ) -> list[str]:
     """``name=value`` for each attribute of a call that differs from its default; of a function, with their class.
 
+    One whose field has ``written`` in its metadata has no default in Relay, and always stands there.
+
     *write* gives the text of a value.
     """
     if isinstance(attrs, DictAttrs):
@@ -68,6 +70,7 @@ def call_attributes(
     parts = []
     for field in dataclasses.fields(attrs):
         value = getattr(attrs, field.name)
-        if field.default is dataclasses.MISSING or value != field.default or type(value) is not type(field.default):
+        always = field.default is dataclasses.MISSING or "written" in field.metadata
+        if always or value != field.default or type(value) is not type(field.default):
             parts.append(f"{key_text(field.name)}={write(matched(value, types[field.name]))}")
     return parts if of_operator else [*parts, f"{TYPE_KEY}={quoted(f'relay.attrs.{type(attrs).__name__}')}"]
