@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from byoc.compat.tvm_modules import config_options  # noqa: F401 - options are declared where they are given
 from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
 from byoc.compat.tvm_modules.relay.backend.executor_factory import FACTORY_CLASSES, ExecutorFactoryModule
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor as Evaluator
