@@ -27,5 +27,5 @@ def test_the_readme_says_things_in_the_promised_order():
     headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     assert headings == [
         "byoc", "Two commands", "What they print", "Ten lines of Python", "Bring your own backend",
-        "Layout of the repository",
+        "Code written for TVM's Relay", "Layout of the repository",
     ]
