@@ -61,7 +61,7 @@ class TypeCheck:
 
     def run(self, roots: Sequence[RelayExpr]) -> list[RelayExpr]:
         """The *roots* again with their types. Raises TypeInferenceError for what does not fit or is not known."""
-        for root in (*self._group.values(), *roots):
+        for root in dict.fromkeys((*self._group.values(), *roots)):
             self._declare(root)
         for root in roots:
             for node in post_order(root):

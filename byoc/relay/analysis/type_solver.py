@@ -59,7 +59,7 @@ class TypeSolver:
         return None if contains_type(resolved, IncompleteType) else resolved
 
     def _bind(self, unknown: IncompleteType, ty: Type) -> Type:
-        if contains_type(self.resolve(ty), IncompleteType) and self._occurs(unknown, ty):
+        if self._occurs(unknown, ty):
             raise TypeInferenceError(f"a type would contain itself: {ty}")
         self._bound[unknown] = ty
         self._learned += 1
