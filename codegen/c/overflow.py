@@ -28,12 +28,17 @@ def overflow_flags(programs: Iterable[Program], is_gcc: bool) -> tuple[str, ...]
 
 
 def computes_on_integers(body: PrimExpr) -> bool:
-    """True when a value, not a place to load from nor a condition, is integer arithmetic that may overflow."""
+    """True when a value, not a place to load from nor a condition, is integer arithmetic that may overflow.
+
+    Each node is looked at once: a chain of ``x = x * x`` would else take twice as long with every product.
+    """
     pending: list[PrimExpr] = [body]
+    seen: set[PrimExpr] = set()
     while pending:
         expr = pending.pop()
-        if isinstance(expr, Load):
+        if isinstance(expr, Load) or expr in seen:
             continue
+        seen.add(expr)
         if "int" in expr.dtype and _may_overflow(expr):
             return True
         pending.extend((expr.then, expr.otherwise) if isinstance(expr, Select) else operands(expr))

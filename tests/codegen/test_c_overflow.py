@@ -54,6 +54,18 @@ def test_indices_and_conditions_are_not_integer_arithmetic():
     assert computes_on_integers(compute((2,), lambda i: sum(n[i * 4 + k], k)).body)
 
 
+def test_a_value_that_is_used_twice_at_each_of_many_levels_is_looked_at_once():
+    a = placeholder((8,), name="a")
+
+    def powers(i):
+        value = a[i]
+        for _ in range(200):
+            value = value * value
+        return value
+
+    assert not computes_on_integers(compute((8,), powers).body)
+
+
 @pytest.mark.needs_cc
 @pytest.mark.needs_opencl
 @pytest.mark.parametrize("targets", [["c"], ["opencl", "c"]], ids="-".join)
