@@ -64,7 +64,7 @@ _ROUND: dict[str, Callable[[np.ndarray, np.ndarray, int], np.ndarray]] = {
 }
 
 
-def _cubic_weights(t: np.ndarray, a: float) -> list[np.ndarray]:
+def cubic_weights(t: np.ndarray, a: float) -> list[np.ndarray]:
     """Weights of the elements at -1, 0, 1, 2 from the floor, for a fraction *t* (Keys, 1981)."""
     near = lambda x: ((a + 2) * x - (a + 3)) * x * x + 1  # noqa: E731
     far = lambda x: ((a * x - 5 * a) * x + 8 * a) * x - 4 * a  # noqa: E731
@@ -82,7 +82,7 @@ def _taps(
     if method == "linear":
         return [(floor, 1 - t), (floor + 1, t)]
     places = [floor + k for k in (-1, 0, 1, 2)]
-    weights = _cubic_weights(t, alpha)
+    weights = cubic_weights(t, alpha)
     if exclude:
         weights = [np.where((p >= 0) & (p < size), w, 0.0) for p, w in zip(places, weights, strict=True)]
         total = sum(weights)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from byoc.runtime.kernels.image import cubic_weights
 from byoc.runtime.kernels.layout import from_letters, to_letters
 from byoc.runtime.kernels.registry import kernel
 
@@ -47,9 +48,7 @@ def _taps(place: np.ndarray, method: str) -> Taps:
         return [(np.rint(place), np.ones_like(place))]
     if method == "bilinear":
         return [(floor, 1 - t), (floor + 1, t)]
-    near = lambda x: ((CUBIC + 2) * x - (CUBIC + 3)) * x * x + 1  # noqa: E731
-    far = lambda x: ((CUBIC * x - 5 * CUBIC) * x + 8 * CUBIC) * x - 4 * CUBIC  # noqa: E731
-    return [(floor - 1, far(t + 1)), (floor, near(t)), (floor + 1, near(1 - t)), (floor + 2, far(2 - t))]
+    return [(floor + k, weight) for k, weight in zip((-1, 0, 1, 2), cubic_weights(t, CUBIC), strict=True)]
 
 
 def _sampled(image: np.ndarray, taps: Sequence[Taps], padding_mode: str, align_corners: bool) -> np.ndarray:
