@@ -8,8 +8,6 @@ import numpy as np
 
 from byoc.runtime.kernels.registry import kernel
 
-Overlap = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
 
 def overlaps(box: np.ndarray, others: np.ndarray, pixel: float = 0.0) -> np.ndarray:
     """box: [4], others: [n, 4] -> [n]: intersection over union of boxes by two opposite corners.
@@ -95,7 +93,10 @@ def get_valid_counts(
 def _one_image(
     boxes: np.ndarray, limit: int, threshold: float, force: bool, coord_start: int, score_index: int, id_index: int
 ) -> np.ndarray:
-    """What becomes of boxes that are sorted by score: 1 kept, 0 suppressed, 2 never looked at (score not positive)."""
+    """What becomes of boxes that are sorted by score.
+
+    1: kept, 0: suppressed, 2: never looked at (score not positive), 3: beyond *limit* kept ones.
+    """
     fate = np.full(len(boxes), 2)
     corners = boxes[:, coord_start : coord_start + 4].astype(np.float64)
     for j, box in enumerate(boxes):
