@@ -81,8 +81,9 @@ def contrib_dense_pack(
         weight = weight.transpose(0, 2, 1, 3).reshape(weight.shape[0] * weight.shape[2], -1)
     elif weight.ndim == 3:
         weight = weight.transpose(0, 2, 1).reshape(-1, weight.shape[1])
-    value = _shifted(data, input_zero_point) @ _shifted(weight, kernel_zero_point).T
-    return finish(value, numpy_dtype(out_dtype))
+    return dense(
+        data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, out_dtype=out_dtype
+    )
 
 
 @kernel("qnn.batch_matmul")
