@@ -15,25 +15,15 @@ from byoc.runtime.kernels.registry import KERNELS, Arrays, Kernel, KernelFunctio
 
 Names = tuple[str, ...]
 
-
-def _windows(*names: str) -> dict[str, tuple[Names, Names]]:
-    return dict.fromkeys(names, (("layout",), ("out_layout", "layout")))
-
-
 _CONV: tuple[Names, Names] = (("data_layout", "kernel_layout"), ("out_layout", "data_layout"))
+_POOL: tuple[Names, Names] = (("layout",), ("out_layout", "layout"))
 _RESIZE: tuple[Names, Names] = (("layout",), ("layout",))
 
 # operator -> the attributes that hold the layouts of its first inputs, and those for its result, the first that is set
 LAYOUT_ATTRIBUTES: dict[str, tuple[Names, Names]] = {
     **{f"nn.conv{n}d{kind}": _CONV for n in (1, 2, 3) for kind in ("", "_transpose")},
-    **{
-        name: layouts
-        for n in (1, 2, 3)
-        for name, layouts in _windows(
-            f"nn.max_pool{n}d", f"nn.avg_pool{n}d", f"nn.adaptive_max_pool{n}d", f"nn.adaptive_avg_pool{n}d"
-        ).items()
-    },
-    **_windows("nn.global_max_pool2d", "nn.global_avg_pool2d"),
+    **{f"nn.{kind}_pool{n}d": _POOL for n in (1, 2, 3) for kind in ("max", "avg", "adaptive_max", "adaptive_avg")},
+    **dict.fromkeys(("nn.global_max_pool2d", "nn.global_avg_pool2d"), _POOL),
     **dict.fromkeys(("nn.upsampling", "nn.upsampling3d"), _RESIZE),
     **dict.fromkeys((f"image.resize{n}d" for n in (1, 2, 3)), _RESIZE),
 }
@@ -61,5 +51,4 @@ def in_blocks(name: str, function: KernelFunction) -> KernelFunction:
 
 
 for _name in LAYOUT_ATTRIBUTES:
-    if _name in KERNELS:
-        KERNELS[_name] = Kernel.of(_name, in_blocks(_name, KERNELS[_name].function))
+    KERNELS[_name] = Kernel.of(_name, in_blocks(_name, KERNELS[_name].function))
