@@ -124,7 +124,7 @@ def @{n("tensor_array_gather")}(%tensor_array: List[{tensor}], %indices: {indice
 
 def unstack(n: Names, name: str, data: str, element: str, make: str) -> str:
     """The array of the slices of *data* along its first axis, each made an element by *make*."""
-    helper = n(name.replace("unstack", "unstack_helper") if name == "tensor_array_unstack" else f"{name}_helper")
+    helper = n(f"{name}_helper")
     return f"""
 def @{helper}(%i: int32, %up: int32, %data: {data}) -> List[{element}] {{
   if (%i == %up) {{ Nil }} else {{ Cons({make}(take(%data, %i, axis=0)), @{helper}(%i + 1, %up, %data)) }}

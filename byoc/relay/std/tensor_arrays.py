@@ -69,14 +69,17 @@ class StaticTensorArrayText:
     def _data(self, shape: Sequence[object]) -> str:
         return f"Tensor[{texts.shape_text(list(shape))}, {self.dtype}]" if shape else self.dtype
 
-    def _add(self, name: str, text: str, again: bool = False) -> None:
-        """Define what *text* says, whose last function is *name*, unless it is there; *again* replaces it."""
-        if again:
-            self._forget(name)
-            self._forget(name + "_helper")
-            self._forget(name.replace(f"_{self.dtype}", f"_helper_{self.dtype}", 1))
+    def _add(self, name: str, text: str) -> None:
+        """Define what *text* says, whose last function is *name*, unless it is there."""
         if not self._defined(name):
             self._define(text)
+
+    def _add_looping(self, canonical: str, text: str, again: bool) -> None:
+        """Define the function *canonical* and the helper that it loops by; *again* replaces both."""
+        if again:
+            self._forget(self.get_name(canonical))
+            self._forget(self.get_name(f"{canonical}_helper"))
+        self._add(self.get_name(canonical), text)
 
     # definitions ----------------------------------------------------------------------------------------------------
 
@@ -160,7 +163,7 @@ class StaticTensorArrayText:
         self.define_tensor_array_write()
         indices = f"Tensor[{texts.shape_text(list(indices_shape or [Any()]))}, int32]"
         text = texts.scatter(self.get_name, self._tensors(self.shape), indices)
-        self._add(self.get_name("tensor_array_scatter"), text, force_update)
+        self._add_looping("tensor_array_scatter", text, force_update)
 
     def define_tensor_array_split(
         self,
@@ -171,14 +174,14 @@ class StaticTensorArrayText:
         """``tensor_array_split(array, value, lengths)``, nothing for scalars; *force_update* defines it again."""
         if not self.shape:
             return
-        value = type(self)._at(self, list(value_shape) if value_shape is not None else self.shape)
+        value = self._at(list(value_shape) if value_shape is not None else self.shape)
         value.define_tensor_take()
         lengths = f"Tensor[{texts.shape_text(list(lens_shape or [Any()]))}, int32]"
         text = texts.split(
             self.get_name, self._tensors(self._joined), value._tensors(value.shape), lengths,
             self._writer(self._joined), value.get_name("tensor_take"),
         )
-        self._add(self.get_name("tensor_array_split"), text, force_update)
+        self._add_looping("tensor_array_split", text, force_update)
 
     def _at(self, shape: list[object]) -> StaticTensorArrayText:
         """The definitions of the same module for another shape."""
