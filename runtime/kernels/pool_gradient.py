@@ -14,16 +14,18 @@ class _Windows:
 
     def __init__(
         self, sizes: tuple[int, ...], outs: tuple[int, ...], pool_size: tuple[int, ...], strides: tuple[int, ...],
-        padding: tuple[int, ...],
+        dilation: tuple[int, ...], padding: tuple[int, ...],
     ):
-        self.kernel, self.steps = per_axis(pool_size, 2), per_axis(strides, 2)
+        self.kernel, self.steps, self.spread = per_axis(pool_size, 2), per_axis(strides, 2), per_axis(dilation, 2)
         self.pads, self.sizes, self.outs = pad_pairs(padding, 2), sizes, outs
-        spans = zip(self.outs, self.steps, self.kernel, self.sizes, self.pads, strict=True)
-        self.padded = tuple(max((n - 1) * s + k, size + sum(pair)) for n, s, k, size, pair in spans)
+        reaches = [d * (k - 1) + 1 for d, k in zip(self.spread, self.kernel, strict=True)]
+        spans = zip(self.outs, self.steps, reaches, self.sizes, self.pads, strict=True)
+        self.padded = tuple(max((n - 1) * s + reach, size + sum(pair)) for n, s, reach, size, pair in spans)
 
     def tap(self, at: tuple[int, ...]) -> tuple[slice, ...]:
         """Where tap *at* of every window lies in the padded data."""
-        return tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(at, self.outs, self.steps, strict=True))
+        starts = [a * d for a, d in zip(at, self.spread, strict=True)]
+        return tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, self.outs, self.steps, strict=True))
 
     def grown(self, data: np.ndarray, value: float) -> np.ndarray:
         """*data* [N, C, H, W] with its padding, and as far as the last window reaches."""
@@ -38,11 +40,11 @@ class _Windows:
 @kernel("nn.max_pool2d_grad")
 def max_pool2d_grad(
     out_grad: np.ndarray, data: np.ndarray, *, pool_size: tuple[int, ...], strides: tuple[int, ...],
-    padding: tuple[int, ...], layout: str, out_layout: str = "",
+    dilation: tuple[int, ...] = (1, 1), padding: tuple[int, ...], layout: str, out_layout: str = "",
 ) -> np.ndarray:
     """The gradient goes to the first greatest element of each window."""
     grad, x = to_letters(out_grad, out_layout or layout, "NCHW"), to_letters(data, layout, "NCHW")
-    windows = _Windows(x.shape[2:], grad.shape[2:], pool_size, strides, padding)
+    windows = _Windows(x.shape[2:], grad.shape[2:], pool_size, strides, dilation, padding)
     grown = windows.grown(x, lowest(x.dtype))
     seen = np.stack([grown[(Ellipsis, *windows.tap(at))] for at in positions(windows.kernel)])
     chosen = seen.argmax(0)
@@ -55,11 +57,12 @@ def max_pool2d_grad(
 @kernel("nn.avg_pool2d_grad")
 def avg_pool2d_grad(
     out_grad: np.ndarray, data: np.ndarray, *, pool_size: tuple[int, ...], strides: tuple[int, ...],
-    padding: tuple[int, ...], layout: str, out_layout: str = "", count_include_pad: bool = False,
+    dilation: tuple[int, ...] = (1, 1), padding: tuple[int, ...], layout: str, out_layout: str = "",
+    count_include_pad: bool = False,
 ) -> np.ndarray:
     """The gradient is shared by the elements over which the mean was taken."""
     grad, x = to_letters(out_grad, out_layout or layout, "NCHW"), to_letters(data, layout, "NCHW")
-    windows = _Windows(x.shape[2:], grad.shape[2:], pool_size, strides, padding)
+    windows = _Windows(x.shape[2:], grad.shape[2:], pool_size, strides, dilation, padding)
     inside = np.ones((1, 1, *windows.sizes))
     if count_include_pad:
         inside = np.ones((1, 1, *(n + sum(pair) for n, pair in zip(windows.sizes, windows.pads, strict=True))))

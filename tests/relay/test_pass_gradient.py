@@ -199,6 +199,8 @@ def test_transposed_convolution(options):
         lambda x: relay.nn.avg_pool2d(x, (2, 2), strides=(2, 2)),
         lambda x: relay.nn.avg_pool2d(x, (3, 3), strides=(2, 2), padding=(1, 1), count_include_pad=True),
         lambda x: relay.nn.avg_pool2d(x, (3, 3), strides=(2, 2), padding=(1, 1)),
+        lambda x: relay.nn.max_pool2d(x, (2, 2), dilation=(2, 1), padding=(1, 0)),
+        lambda x: relay.nn.avg_pool2d(x, (2, 3), dilation=(2, 1), padding=(1, 0)),
         relay.nn.global_avg_pool2d, relay.nn.global_max_pool2d,
         lambda x: relay.nn.upsampling(x, 2, 3),
     ],
