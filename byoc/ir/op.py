@@ -93,8 +93,9 @@ class Op(RelayExpr):
     """
 
     __slots__ = (
-        "_attr_map", "attrs_type", "attrs_type_key", "compute", "declared", "description", "input_names", "kernel",
-        "infer_inputs", "name", "operations", "pattern", "rel", "samples", "support_level", "variadic",
+        "_attr_levels", "_attr_map", "attrs_type", "attrs_type_key", "compute", "declared", "description",
+        "infer_inputs", "input_names", "kernel", "name", "operations", "pattern", "rel", "samples", "support_level",
+        "variadic",
     )
 
     def __init__(self, name: str):
@@ -115,6 +116,7 @@ class Op(RelayExpr):
         self.attrs_type_key = ""
         self.declared: tuple[OpArgument, ...] = ()
         self._attr_map: dict[str, object] = {}
+        self._attr_levels: dict[str, int] = {}
 
     @staticmethod
     def get(op_name: str) -> Op:
@@ -175,8 +177,9 @@ class Op(RelayExpr):
         return self._attr_map.get(key)
 
     def set_attr(self, key: str, value: object, plevel: int = 10) -> None:
-        """Set an attribute of this operator. Source: ``Op.set_attr``."""
-        self._attr_map[key] = value
+        """Set an attribute of this operator, unless it was set with a higher *plevel*. Source: ``Op.set_attr``."""
+        if plevel >= self._attr_levels.get(key, plevel):
+            self._attr_map[key], self._attr_levels[key] = value, plevel
 
     def has_attr(self, key: str) -> bool:
         return key in self._attr_map
@@ -184,6 +187,7 @@ class Op(RelayExpr):
     def reset_attr(self, key: str) -> None:
         """Forget an attribute. Source: ``Op.reset_attr``."""
         self._attr_map.pop(key, None)
+        self._attr_levels.pop(key, None)
 
     def cost(self, attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> Cost:
         """Operations and bytes of one call; a dynamic dimension counts as 1."""

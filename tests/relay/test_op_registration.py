@@ -156,3 +156,16 @@ def test_registering_works_before_anything_else_is_imported():
         "_op.get('custom').add_type_rel('Identity')\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_an_attribute_of_a_higher_level_is_kept():
+    op = relay.op.get("nn.relu")
+    op.set_attr("test.level", "high", 11)
+    op.set_attr("test.level", "low", 10)
+    assert op.get_attr("test.level") == "high"
+    op.set_attr("test.level", "again", 11)
+    assert op.get_attr("test.level") == "again"
+    op.reset_attr("test.level")
+    op.set_attr("test.level", "low", 10)
+    assert op.get_attr("test.level") == "low"
+    op.reset_attr("test.level")
