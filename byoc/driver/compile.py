@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.backend import Backend, get_backend
-from byoc.driver.host import HostProgram, lower_host
+from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.errors import (
     ByocError,
@@ -103,7 +103,11 @@ def plan_for(mod: IRModule, options: CompileOptions) -> Plan:
 
 
 def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
-    """Compile every share of the partitioned *mod* and assemble the library."""
+    """Compile every share of the partitioned *mod* and assemble the library.
+
+    Raises CompileError for what a share cannot hold: control flow, an input of unknown size, what a backend refuses.
+    """
+    check_inputs(mod["main"])  # type: ignore[arg-type]
     regions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
     modules: list[Module] = []
     for var, region in regions.items():

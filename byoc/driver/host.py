@@ -38,6 +38,16 @@ def lower_host(main: Function, regions: Mapping[GlobalVar, Function]) -> HostPro
     return _HostLowering(regions).lower(main)
 
 
+def check_inputs(main: Function) -> None:
+    """Raises CompileError for an input with a dimension that has neither a size nor a name."""
+    for param in main.params:
+        if not all(ty.is_symbolic for ty in tensor_types(param.checked_type)):
+            raise CompileError(
+                f"input {param.name_hint} has a dimension of unknown size, which a graph cannot plan for: give it a "
+                "name (relay.Any('n')), or use the virtual machine"
+            )
+
+
 class _HostLowering:
     def __init__(self, regions: Mapping[GlobalVar, Function]):
         self._regions = regions

@@ -6,7 +6,7 @@ Source: ``tvm.runtime.vm.Executable``.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from byoc.runtime.artifact import replace_file
@@ -129,30 +129,38 @@ class Executable:
 
         Raises UserError where the file cannot be written.
         """
-        data = write_weights(self.get_late_bound_consts(byte_limit))
+        moved = self._late_bound(byte_limit)
+        data = write_weights(moved)
         replace_file(Path(path), lambda file: file.write(data))
+        self._drop(moved)  # only now: what could not be written stays
 
     def get_late_bound_consts(self, byte_limit: int) -> dict[str, NDArray]:
         """The constants of at least *byte_limit* bytes, which are no longer in the executable then."""
-        moved: dict[str, NDArray] = {}
-        for index, constant in enumerate(self._constants):
-            if constant is not None and constant.nbytes >= byte_limit:
-                moved[f"const_{index}"] = constant
-                self._constants[index] = None
+        moved = self._late_bound(byte_limit)
+        self._drop(moved)
         return moved
+
+    def _late_bound(self, byte_limit: int) -> dict[str, NDArray]:
+        constants = enumerate(self._constants)
+        return {f"const_{k}": c for k, c in constants if c is not None and c.nbytes >= byte_limit}
+
+    def _drop(self, names: Container[str]) -> None:
+        for index in range(len(self._constants)):
+            if f"const_{index}" in names:
+                self._constants[index] = None
 
     def load_late_bound_consts(self, path: str | os.PathLike[str]) -> None:
         """Take back the constants that were moved to a file. Raises ArtifactError for another file."""
         self.load_late_bound_consts_from_map(read_weights(memoryview(Path(path).read_bytes()), str(path)))
 
     def load_late_bound_consts_from_map(self, consts: Mapping[str, NDArray]) -> None:
-        """Take back constants by name. Raises UserError where one that was moved out is not among them."""
-        for index, constant in enumerate(self._constants):
-            name = f"const_{index}"
-            if constant is None and name not in consts:
+        """Take back the constants that were moved out, by name; others are passed over. Raises UserError for a lack."""
+        missing = {f"const_{k}": k for k, constant in enumerate(self._constants) if constant is None}
+        for name in missing:
+            if name not in consts:
                 raise UserError(f"the constants lack {name}, which was moved out of the executable")
-        for name, array in consts.items():
-            self._constants[int(name.removeprefix("const_"))] = array
+        for name, index in missing.items():
+            self._constants[index] = consts[name]
 
     @property
     def live_constants(self) -> list[NDArray | None]:

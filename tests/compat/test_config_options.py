@@ -2,11 +2,8 @@
 
 import pytest
 
-import byoc.compat.tvm as compat
 
-
-def test_options_of_what_lies_below_the_graph_are_taken_and_unknown_ones_refused():
-    compat.install()
+def test_options_of_what_lies_below_the_graph_are_taken_and_unknown_ones_refused(installed):
     import tvm
 
     with tvm.transform.PassContext(opt_level=3, config={"tir.disable_vectorize": True}) as context:

@@ -126,6 +126,19 @@ def test_a_constant_that_was_moved_must_come_back():
     assert executable.constants[0] is moved["const_0"]
 
 
+def test_constants_that_cannot_be_written_stay_and_others_are_passed_over(tmp_path):
+    x = relay.var("x", shape=(2,))
+    executable = compile_module(relay.IRModule.from_expr(relay.Function([x], relay.add(x, relay.const([1.0, 2.0])))))
+    constant = executable.constants[0]
+    with pytest.raises(UserError, match="cannot be written"):
+        executable.move_late_bound_consts(tmp_path / "missing" / "consts", byte_limit=0)
+    assert executable.constants[0] is constant
+    moved = executable.get_late_bound_consts(0)
+    assert executable.constants == [None]
+    executable.load_late_bound_consts_from_map({**moved, "another": constant, "const_7": constant})
+    assert executable.constants[0] is constant and len(executable.constants) == 1
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [

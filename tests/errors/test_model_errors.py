@@ -8,8 +8,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import byoc
+from byoc import relay
 from byoc.driver.cli.main import main
-from byoc.errors import ImportModelError, UserError
+from byoc.errors import CompileError, ImportModelError, UserError
 
 F32 = TensorProto.FLOAT
 
@@ -139,3 +140,17 @@ def test_targets_that_are_none_are_refused(tmp_path):
         byoc.compile(tmp_path / "m.onnx", targets=[])
     with pytest.raises(UserError, match="no backend is called 'acme'; known: blas, c, json, opencl"):
         byoc.compile(tmp_path / "m.onnx", targets=["acme"])
+
+
+def test_a_graph_refuses_an_input_of_unknown_size_before_anything_is_compiled():
+    x = relay.var("x", shape=(relay.Any(), 3))
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.nn.relu(x)))
+    with pytest.raises(CompileError, match=r"input x has a dimension of unknown size.*relay.Any\('n'\)"):
+        byoc.compile(mod)
+
+
+def test_a_graph_takes_an_input_of_named_size():
+    x = relay.var("x", shape=(relay.Any("n"), 3))
+    library = byoc.compile(relay.IRModule.from_expr(relay.Function([x], relay.negative(x))))
+    for rows in (2, 5):
+        np.testing.assert_array_equal(library.run({"x": np.ones((rows, 3), "float32")})[0], -np.ones((rows, 3)))

@@ -319,6 +319,7 @@ def test_a_rule_that_fails_leaves_the_region_or_raises() -> None:
         with pytest.raises(NotImplementedError):
             FakeQuantizationToInteger(hard_fail=True)(mod)
     finally:
+        op.reset_attr("FTVMFakeQuantizationToInteger")
         op.set_attr("FTVMFakeQuantizationToInteger", known)
 
 

@@ -101,7 +101,6 @@ class TvmFinder(MetaPathFinder):
             return ModuleSpec(fullname, BelowLoader(), is_package=True)
         raise ModuleNotFoundError(f"byoc has no module for {fullname}", name=fullname)
 
-
     def _mounted(self, fullname: str) -> ModuleSpec | None:
         """The vendor's own module that *fullname*, a name of TVM or of our home of it, stands for; None without one.
 

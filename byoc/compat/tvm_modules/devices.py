@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.runtime.device import Device, cpu
+from byoc.runtime.device import DEVICE_TYPES, Device, cpu
 
 _KINDS = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "cl": "opencl", "host": "cpu", "stackvm": "cpu"}
 
@@ -10,8 +10,8 @@ _KINDS = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "cl": "opencl", "host": "cpu
 def device(dev_type: str | int | object, dev_id: int = 0) -> Device:
     """The device of a kind, of DLPack's number for it, or of a target's. Raises DeviceError for an unknown kind."""
     if isinstance(dev_type, int):
-        named = {1: "cpu", 2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 12: "ext_dev"}
-        return Device(named.get(dev_type, str(dev_type)), dev_id)
+        kinds = {number: kind for kind, number in DEVICE_TYPES.items()}
+        return Device(kinds.get(dev_type, str(dev_type)), dev_id)
     kind = str(dev_type).split()[0]
     return Device(_KINDS.get(kind, kind), dev_id)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.variables import free_vars
-from byoc.relay.expr import Call, Function, Var
+from byoc.relay.expr import Function, Var
 from byoc.relay.structural import structural_hash
 from byoc.relay.text.metadata import MetaTable
 from byoc.relay.text.printer import FunctionPrinter
@@ -53,7 +53,7 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
     """
     found: dict[str, None] = {}
     for node in post_order(expr):
-        if _is_call(node, "nn.dense") and _is_call(node.args[1], "transpose"):  # type: ignore[attr-defined]
+        if calls(node, "nn.dense") and calls(node.args[1], "transpose"):  # type: ignore[attr-defined]
             weight = node.args[1].args[0]  # type: ignore[attr-defined]
             if isinstance(weight, Var):
                 found[weight.name_hint] = None
@@ -62,9 +62,5 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
 
 def search_dense_op_weight(expr: RelayExpr) -> list[str]:
     """The names of the variables that are the weights of ``nn.dense``. Source: ``search_dense_op_weight``."""
-    weights = [node.args[1] for node in post_order(expr) if _is_call(node, "nn.dense")]  # type: ignore[attr-defined]
+    weights = [node.args[1] for node in post_order(expr) if calls(node, "nn.dense")]  # type: ignore[attr-defined]
     return list(dict.fromkeys(weight.name_hint for weight in weights if isinstance(weight, Var)))
-
-
-def _is_call(node: RelayExpr, op: str) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == op

@@ -11,15 +11,11 @@ from collections.abc import Container, Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.traverse import children, post_order
 
 QUANTIZE, DEQUANTIZE = "qnn.quantize", "qnn.dequantize"
-
-
-def calls(expr: RelayExpr, name: str) -> bool:
-    """True for a call of operator *name*."""
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == name
 
 
 def region_children(expr: RelayExpr) -> Sequence[RelayExpr]:

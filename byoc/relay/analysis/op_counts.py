@@ -9,6 +9,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, get_op
 from byoc.ir.types import TensorType
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call
 from byoc.relay.traverse import children, post_order
 
@@ -65,8 +66,7 @@ def get_total_mac_number(expr: RelayExpr) -> int:
 
     Source: ``relay.analysis.get_total_mac_number``.
     """
-    calls = (n for n in post_order(expr) if isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in _MACS)
-    return sum(_MACS[call.op.name](call) for call in calls)  # type: ignore[attr-defined]
+    return sum(_MACS[n.op.name](n) for n in post_order(expr) if calls(n, *_MACS))  # type: ignore[attr-defined, arg-type]
 
 
 # layers -------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_type_local
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.dataflow_pattern import patterns as p
 from byoc.relay.dataflow_pattern.attributes import attributes_match
 from byoc.relay.dataflow_pattern.equality import matches_expression
@@ -151,10 +152,6 @@ def operator_name(pattern: p.DFPattern) -> str:
     return ""
 
 
-def _calls(expr: RelayExpr, name: str) -> bool:
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == name
-
-
 def _call(m: Matcher, pattern: p.CallPattern, expr: RelayExpr) -> Search:
     if not isinstance(expr, Call):
         return False
@@ -175,7 +172,7 @@ def _reassociated(pattern: p.CallPattern, expr: Call) -> list[p.CallPattern]:
     name, args = operator_name(pattern), pattern.args
     if args is None or len(args) != 2:
         return []
-    if name == "divide" and _calls(expr, "multiply") and any(_calls(arg, "divide") for arg in expr.args):
+    if name == "divide" and calls(expr, "multiply") and any(calls(arg, "divide") for arg in expr.args):
         product = args[0]
         if operator_name(product) != "multiply" or product.args is None:  # type: ignore[attr-defined]
             return []
@@ -184,7 +181,7 @@ def _reassociated(pattern: p.CallPattern, expr: Call) -> list[p.CallPattern]:
         return [
             p.CallPattern(mul, [other, p.CallPattern(pattern.op, [one, args[1]])]) for one, other in ((a, b), (b, a))
         ]
-    if name == "multiply" and _calls(expr, "divide") and any(_calls(arg, "multiply") for arg in expr.args):
+    if name == "multiply" and calls(expr, "divide") and any(calls(arg, "multiply") for arg in expr.args):
         return [
             p.CallPattern(q.op, [p.CallPattern(pattern.op, [q.args[0], other]), q.args[1]])  # type: ignore[attr-defined]
             for q, other in ((args[0], args[1]), (args[1], args[0]))

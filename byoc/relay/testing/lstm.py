@@ -6,32 +6,15 @@ own weights.
 
 from __future__ import annotations
 
-from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.types import TensorType, TupleType, Type
+from byoc.ir.types import TensorType, TupleType
 from byoc.relay.analysis import free_vars
-from byoc.relay.expr import Call, Function, Let, Tuple, TupleGetItem, Var
+from byoc.relay.expr import Call, Function, Tuple, TupleGetItem, Var
 from byoc.relay.op import add, multiply, sigmoid, split, tanh, zeros
+from byoc.relay.scope_builder import ScopeBuilder
 from byoc.relay.testing.init import create_workload
 from byoc.relay.testing.layers import dense_add_bias
 from byoc.runtime.ndarray import NDArray
-
-
-class _Scope:
-    """Lets one after another, and at last what they are for."""
-
-    def __init__(self) -> None:
-        self._bindings: list[tuple[Var, RelayExpr]] = []
-
-    def let(self, name: str, ty: Type, value: RelayExpr) -> Var:
-        bound = Var(name, ty)
-        self._bindings.append((bound, value))
-        return bound
-
-    def close(self, result: RelayExpr) -> RelayExpr:
-        for bound, value in reversed(self._bindings):
-            result = Let(bound, value, result)
-        return result
 
 
 def _weight_types(num_hidden: int, dtype: str) -> tuple[TensorType, TensorType]:
@@ -45,23 +28,23 @@ def lstm_cell(num_hidden: int, batch_size: int = 1, dtype: str = "float32", name
     gate_type = TensorType((batch_size, 4 * num_hidden), dtype)
     inputs, states = Var("inputs", state), Var("states", TupleType([state, state]))
     params = [Var("i2h_weight", weight), Var("i2h_bias", bias), Var("h2h_weight", weight), Var("h2h_bias", bias)]
-    scope, units = _Scope(), 4 * num_hidden
+    scope, units = ScopeBuilder(), 4 * num_hidden
     from_input = dense_add_bias(inputs, params[0], params[1], units, name=f"{name}i2h")
     from_state = dense_add_bias(TupleGetItem(states, 0), params[2], params[3], units, name=f"{name}h2h")
-    i2h, h2h = scope.let("i2h", gate_type, from_input), scope.let("h2h", gate_type, from_state)
-    gates = scope.let("gates", gate_type, add(i2h, h2h))
-    parts = scope.let("slice_gates", TupleType([state] * 4), split(gates, indices_or_sections=4, axis=1).astuple())
+    i2h, h2h = scope.let(("i2h", gate_type), from_input), scope.let(("h2h", gate_type), from_state)
+    gates = scope.let(("gates", gate_type), add(i2h, h2h))
+    parts = scope.let(("slice_gates", TupleType([state] * 4)), split(gates, indices_or_sections=4, axis=1).astuple())
     taken, kept, new, shown = (
-        scope.let(gate, state, activation(TupleGetItem(parts, index)))
+        scope.let((gate, state), activation(TupleGetItem(parts, index)))
         for index, (gate, activation) in enumerate(
             (("in_gate", sigmoid), ("forget_gate", sigmoid), ("in_transform", tanh), ("out_gate", sigmoid))
         )
     )
-    next_c = scope.let("next_c", state, add(multiply(kept, TupleGetItem(states, 1)), multiply(taken, new)))
-    next_h = scope.let("next_h", state, multiply(shown, tanh(next_c)))
+    next_c = scope.let(("next_c", state), add(multiply(kept, TupleGetItem(states, 1)), multiply(taken, new)))
+    next_h = scope.let(("next_h", state), multiply(shown, tanh(next_c)))
     result = TupleType([state, TupleType([state, state])])
-    body = scope.close(scope.let("ret", result, Tuple([next_h, Tuple([next_h, next_c])])))
-    return Function([inputs, states, *params], body, result)
+    scope.ret(scope.let(("ret", result), Tuple([next_h, Tuple([next_h, next_c])])))
+    return Function([inputs, states, *params], scope.get(), result)
 
 
 def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32") -> Function:
@@ -72,9 +55,9 @@ def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = 
     state = TensorType((batch_size, num_hidden), dtype)
     pair = TupleType([state, state])
     weight, bias = _weight_types(num_hidden, dtype)
-    scope = _Scope()
-    first = scope.let("zeros", state, zeros((batch_size, num_hidden), dtype))
-    states, out = scope.let("init_states", pair, Tuple([first, first])), first
+    scope = ScopeBuilder()
+    first = scope.let(("zeros", state), zeros((batch_size, num_hidden), dtype))
+    states, out = scope.let(("init_states", pair), Tuple([first, first])), first
     for step in range(iterations):
         weights = [
             Var(f"{way}_{step}_{what}", ty)
@@ -83,10 +66,11 @@ def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = 
         ]
         cell = lstm_cell(num_hidden, batch_size, dtype, f"lstm_{step}")
         call = Call(cell, [Var("data", state), states, *weights])
-        made = scope.let(f"call_{step}", TupleType([state, pair]), call)
-        out = scope.let(f"out_{step}", state, TupleGetItem(made, 0))
-        states = scope.let(f"states_{step}", pair, TupleGetItem(made, 1))
-    body = scope.close(out)
+        made = scope.let((f"call_{step}", TupleType([state, pair])), call)
+        out = scope.let((f"out_{step}", state), TupleGetItem(made, 0))
+        states = scope.let((f"states_{step}", pair), TupleGetItem(made, 1))
+    scope.ret(out)
+    body = scope.get()
     return Function(free_vars(body), body, state)
 
 

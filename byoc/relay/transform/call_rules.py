@@ -14,17 +14,13 @@ from byoc.ir.op import Op, get_op
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
+from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import post_order, rewrite
 
 CallRule = Callable[[Call, Call], RelayExpr]
-
-
-def op_name(expr: RelayExpr) -> str | None:
-    """The name of the operator that *expr* calls; None for anything else."""
-    return expr.op.name if isinstance(expr, Call) and isinstance(expr.op, Op) else None
 
 
 def call_op(name: str, args: Sequence[RelayExpr], span: AnySpan | None = None, **attrs: object) -> Call:

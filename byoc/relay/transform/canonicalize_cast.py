@@ -11,8 +11,8 @@ from byoc.ir.op import Op, OpPattern
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, dtype_bytes
 from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
-from byoc.relay.transform.call_rules import op_name
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import rewrite

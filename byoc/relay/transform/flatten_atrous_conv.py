@@ -13,8 +13,9 @@ from dataclasses import replace
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import merge_spans
+from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Constant
-from byoc.relay.transform.call_rules import call_rule_pass, op_name
+from byoc.relay.transform.call_rules import call_rule_pass
 from byoc.relay.transform.infer_type import FunctionPass
 
 _CONVOLUTIONS = ("nn.conv2d", "qnn.conv2d")

@@ -22,6 +22,7 @@ from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import Type, dtype_bytes, tensor_types
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, const
 from byoc.relay.interpreter import Value, run_operator
@@ -105,7 +106,7 @@ def fold_call(call: Call) -> RelayExpr:
 
 def shape_constant(call: Call) -> Constant | None:
     """The known shape that a typed call of ``shape_of`` asks for, in its dtype (floats too); else None."""
-    if not isinstance(call.op, Op) or call.op.name != "shape_of":
+    if not calls(call, "shape_of"):
         return None
     source = tensor_types(call.args[0].checked_type)[0]
     dtype = tensor_types(call.checked_type)[0].dtype

@@ -16,10 +16,10 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
 from byoc.ir.span import merge_spans
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, const
 from byoc.relay.transform.fusion_graph import fusion_children
@@ -31,13 +31,9 @@ _BIASES = ("add", "subtract", "nn.bias_add")
 _MAX_WAY = 8  # steps between a scale and the weights that take it, so that long chains take linear time
 
 
-def _is_call(expr: RelayExpr, *names: str) -> bool:
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
-
-
 def _scale_of(call: RelayExpr) -> tuple[RelayExpr, Constant] | None:
     """``x * s`` as (x, s) for a constant s."""
-    if not _is_call(call, "multiply"):
+    if not calls(call, "multiply"):
         return None
     left, right = call.args  # type: ignore[attr-defined]
     if isinstance(right, Constant) and left.checked_type == call.checked_type:
@@ -79,7 +75,7 @@ class _Folder:
         while self.uses[data] == 1 and len(way) < _MAX_WAY and self._passes(data):
             way.append(data)  # type: ignore[arg-type]
             data = data.args[0]  # type: ignore[attr-defined]
-        if self.uses[data] != 1 or not _is_call(data, *SCALE_RULES) or not isinstance(data.args[1], Constant):
+        if self.uses[data] != 1 or not calls(data, *SCALE_RULES) or not isinstance(data.args[1], Constant):
             return None
         rule, ty = SCALE_RULES[data.op.name], data.checked_type
         axis = rule.out_axis(data)
@@ -98,17 +94,17 @@ class _Folder:
     @staticmethod
     def _passes(call: RelayExpr) -> bool:
         """True for a relu, and for ``x + b`` with a constant bias that does not change the shape."""
-        if _is_call(call, "nn.relu"):
+        if calls(call, "nn.relu"):
             return True
-        biased = _is_call(call, *_BIASES) and isinstance(call.args[1], Constant)  # type: ignore[attr-defined]
+        biased = calls(call, *_BIASES) and isinstance(call.args[1], Constant)  # type: ignore[attr-defined]
         return biased and call.args[0].checked_type == call.checked_type  # type: ignore[attr-defined]
 
     @staticmethod
     def _takes_scale(call: Call, axis: int, channels: np.ndarray) -> bool:
         """True where the scale may pass: relu needs positive numbers, a bias the same channel axis."""
-        if _is_call(call, "nn.relu"):
+        if calls(call, "nn.relu"):
             return bool(np.all(channels > 0))
-        return not _is_call(call, "nn.bias_add") or call.attrs.get_int("axis") % call.checked_type.ndim == axis  # type: ignore
+        return not calls(call, "nn.bias_add") or call.attrs.get_int("axis") % call.checked_type.ndim == axis  # type: ignore
 
     @staticmethod
     def _scaled_step(
@@ -118,13 +114,13 @@ class _Folder:
         args = [data]
         for bias in call.args[1:]:
             values = bias.data.numpy()  # type: ignore[attr-defined]
-            across = 0 if _is_call(call, "nn.bias_add") else ty.ndim - axis - 1
+            across = 0 if calls(call, "nn.bias_add") else ty.ndim - axis - 1
             factor = channels.reshape(channels.size, *(1,) * across)
             args.append(const((values * factor).astype(values.dtype), span=merge_spans([bias.span, scaled.span])))
         return Call(call.op, args, call.attrs, span=merge_spans([call.span, scaled.span]))
 
     def _forward(self, node: RelayExpr) -> RelayExpr | None:
-        if not _is_call(node, *SCALE_RULES) or not isinstance(node.args[1], Constant):  # type: ignore[attr-defined]
+        if not calls(node, *SCALE_RULES) or not isinstance(node.args[1], Constant):  # type: ignore[attr-defined]
             return None
         product = node.args[0]  # type: ignore[attr-defined]
         found = _scale_of(product) if self.uses[product] == 1 else None

@@ -16,8 +16,9 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
 from byoc.ir.span import merge_spans
 from byoc.ir.types import TensorType
+from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Constant
-from byoc.relay.transform.call_rules import call_rule_pass, op_name
+from byoc.relay.transform.call_rules import call_rule_pass
 from byoc.relay.transform.infer_type import FunctionPass
 
 # (the operator's call, the value that is padded with, its dtype) -> whether the operator pads with it too

@@ -17,6 +17,7 @@ from byoc.ir.op import Op
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import Type
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.transform.fusion_graph import OPAQUE, build_graph, fusion_children, is_scalar_constant
@@ -119,7 +120,7 @@ class _Fuser:
         return self.kernels.setdefault(group, _Kernel())
 
     def _finish(self, node: RelayExpr, operands: Sequence[RelayExpr]) -> RelayExpr:
-        if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == STOP:
+        if calls(node, STOP):
             return operands[0]
         new = rebuild(node, operands) if operands else node
         if not self._is_inside(node):

@@ -14,8 +14,9 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import BijectiveLayout, Layout, is_convertible
 from byoc.ir.types import Any, TensorType, tensor_types
+from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Constant
-from byoc.relay.transform.call_rules import call_op, op_name
+from byoc.relay.transform.call_rules import call_op
 
 Axes = tuple[int, ...]
 _KEEPS_VALUES = ("expand_dims", "reshape", "transpose", "squeeze")

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import merge_spans
+from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
-from byoc.relay.transform.call_rules import call_op, op_name
+from byoc.relay.transform.call_rules import call_op
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.scale_axes import (
     ConvAxes,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, const
 from byoc.relay.transform.call_rules import call_op
 from byoc.relay.transform.scale_rules import channel_values
 from byoc.relay.transform.simplify_rules import (
     Rule,
-    calls,
     folded,
     is_all,
     is_constant,

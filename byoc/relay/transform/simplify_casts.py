@@ -11,8 +11,9 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
-from byoc.relay.transform.simplify_rules import Rule, calls, keeps_type, merged
+from byoc.relay.transform.simplify_rules import Rule, keeps_type, merged
 from byoc.relay.transform.simplify_shapes import cast_like
 
 # the greatest power of two below which every whole number is a value of the dtype

@@ -13,8 +13,8 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function, Var
-from byoc.relay.transform.call_rules import op_name
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import post_order, rewrite

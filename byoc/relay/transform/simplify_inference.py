@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op, get_op
+from byoc.ir.op import get_op
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import typed_expr
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, const
 from byoc.relay.transform.fusion_graph import fusion_children
@@ -132,20 +133,16 @@ NORMS: dict[str, Callable[[Call], RelayExpr]] = {
 }
 
 
-def _call_of(expr: RelayExpr, name: str) -> bool:
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == name
-
-
 def _simplified(node: RelayExpr, decompose_norms: bool) -> RelayExpr:
     if isinstance(node, TupleGetItem) and node.index == 0:
-        if _call_of(node.tuple_value, "nn.batch_norm"):
+        if calls(node.tuple_value, "nn.batch_norm"):
             return decompose_batch_norm(node.tuple_value)  # type: ignore[arg-type]
-        if _call_of(node.tuple_value, "nn.dropout"):
+        if calls(node.tuple_value, "nn.dropout"):
             return node.tuple_value.args[0]  # type: ignore[attr-defined]
-    if _call_of(node, "nn.dropout") and isinstance(node.checked_type_, TensorType):
+    if calls(node, "nn.dropout") and isinstance(node.checked_type_, TensorType):
         return node.args[0]  # type: ignore[attr-defined]
-    if decompose_norms and isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in NORMS:
-        return NORMS[node.op.name](node)
+    if decompose_norms and calls(node, *NORMS):
+        return NORMS[node.op.name](node)  # type: ignore[attr-defined, arg-type]
     return node
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Op
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.types import TensorType
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, const
 from byoc.relay.transform.call_rules import call_op
 
@@ -27,11 +27,6 @@ def keeps_type(call: Call) -> RelayExpr | None:
     data, result = call.args[0], call.checked_type
     known = isinstance(result, TensorType) and result.is_symbolic
     return data if known and data.checked_type == result else None
-
-
-def calls(expr: RelayExpr, *names: str) -> bool:
-    """True for a call of one of the operators *names*."""
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
 
 
 def spans_of(*sources: RelayExpr) -> AnySpan | None:

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
 from byoc.ir.types import Any, TensorType
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Tuple, bind_span
 from byoc.relay.op.transform_broadcast import broadcast_to, collapse_sum_to
 from byoc.relay.op.transform_shape import reshape
-from byoc.relay.transform.simplify_rules import Rule, calls, keeps_type, merged
+from byoc.relay.transform.simplify_rules import Rule, keeps_type, merged
 from byoc.runtime.kernels.layouts import Axis
 
 # operators that only give the elements another shape

@@ -11,11 +11,11 @@ from collections.abc import Container, Iterator
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.relay.adt import Match
 from byoc.relay.analysis.scopes import NAMES, Scopes, scope_children
 from byoc.relay.expr import Call, Function, If, Let, Var
+from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.transform.infer_type import is_optimizable
 from byoc.relay.traverse import rebuild
 
@@ -133,9 +133,7 @@ class Fill:
 
 def _is_fixed_on_device(node: RelayExpr) -> bool:
     """True for an ``on_device`` call that fixes where its argument is computed and kept."""
-    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.name != "on_device":
-        return False
-    return bool(node.attrs["constrain_body"] and node.attrs["constrain_result"])  # type: ignore[index]
+    return is_on_device(node) and bool(node.attrs.constrain_body and node.attrs.constrain_result)  # type: ignore
 
 
 def _flat(bindings: Bindings) -> Iterator[Binding]:

@@ -23,7 +23,7 @@ from byoc.errors import InputError, UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext
-from byoc.ir.types import TensorType, TupleType, Type, tensor_types
+from byoc.ir.types import TensorType, TupleType, Type
 from byoc.partition.plan import Plan
 from byoc.relay.analysis.module_types import infer_module, infer_type_local
 from byoc.relay.bind import bind_params_by_name, module_with_params
@@ -69,23 +69,11 @@ def optimize(
 def compile_module(mod: IRModule) -> Library:
     """The library of a module that is partitioned already, or not at all.
 
-    Raises UserError for an input with a dimension that has neither a size nor a name.
+    Raises CompileError for control flow, and for an input with a dimension that has neither a size nor a name.
     """
-    typed = infer_module(mod.shallow_copy())
-    unknown = unsized_inputs(typed["main"])  # type: ignore[arg-type]
-    if unknown:
-        raise UserError(
-            f"input {unknown[0]} has a dimension of unknown size, which a graph cannot plan for: give it a name "
-            "(relay.Any('n')), or use the virtual machine"
-        )
-    ready = optimize_module(typed)
+    ready = optimize_module(infer_module(mod.shallow_copy()))
     plan = Plan("order", (), "default", ())
     return build_library(ready, plan, CompileOptions())
-
-
-def unsized_inputs(main: Function) -> list[str]:
-    """The parameters that have a dimension with neither a size nor a name."""
-    return [p.name_hint for p in main.params if not all(t.is_symbolic for t in tensor_types(p.checked_type))]
 
 
 class BuildModule:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from byoc.compat.tvm_modules.ir import attrs_classes
+from byoc.errors import RegistryError
 from byoc.ir.attrs import Attrs
 
 
 def __getattr__(name: str) -> type[Attrs]:
-    classes = attrs_classes()
-    if name in classes:
-        return classes[name]
-    raise AttributeError(f"no operator of byoc has attributes called {name}")
+    try:
+        return Attrs.class_named(name)
+    except RegistryError as error:
+        raise AttributeError(f"no operator of byoc has attributes called {name}") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op
@@ -26,10 +28,10 @@ def take_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     sizes, picked = list(shape(data)), list(shape(indices))
     axis = attrs.axis  # type: ignore[union-attr]
     if axis is None:
-        sizes, axis = [_product(sizes)], 0
+        sizes, axis = [math.prod(sizes)], 0
     axis %= len(sizes)
     places = op.expand_dims(_in_range(indices, sizes[axis], attrs.mode), 0)  # type: ignore[union-attr]
-    rank = axis + len(picked) + len(sizes) - axis - 1
+    rank = len(picked) + len(sizes) - 1
     chosen = list(range(axis, axis + len(picked)))
     first = op.transpose(grad, [*chosen, *(a for a in range(rank) if a not in chosen)]) if axis else grad
     others = [n for a, n in enumerate(sizes) if a != axis]
@@ -38,13 +40,6 @@ def take_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     if axis:
         added = op.transpose(added, [*range(1, axis + 1), 0, *range(axis + 1, len(sizes))])
     return [op.reshape_like(added, data), op.zeros_like(indices)]
-
-
-def _product(sizes: list[int]) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
 
 
 @gradient("gather_nd")

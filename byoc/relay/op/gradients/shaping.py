@@ -46,27 +46,18 @@ def layout_transform_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     return [op.layout_transform(grad, attrs.dst_layout, attrs.src_layout)]  # type: ignore[union-attr]
 
 
-@gradient("broadcast_to", "collapse_sum_to")
+@gradient("broadcast_to", "broadcast_to_like")
 def broadcast_to_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
-    """grad summed over what was broadcast, or broadcast over what was summed."""
-    data = orig.args[0]
-    spread = orig.op.name == "collapse_sum_to"  # type: ignore[attr-defined]
-    rest = [op.zeros_like(arg) for arg in orig.args[1:]]
-    return [op.broadcast_to_like(grad, data) if spread else op.collapse_sum_like(grad, data), *rest]
+    """grad summed over what was broadcast; nothing for what gave the shape."""
+    data, *rest = orig.args
+    return [op.collapse_sum_like(grad, data), *map(op.zeros_like, rest)]
 
 
-@gradient("broadcast_to_like")
-def broadcast_to_like_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
-    """grad summed over what was broadcast."""
-    data, like = orig.args
-    return [op.collapse_sum_like(grad, data), op.zeros_like(like)]
-
-
-@gradient("collapse_sum_like")
-def collapse_sum_like_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
-    """grad broadcast over what was summed."""
-    data, like = orig.args
-    return [op.broadcast_to_like(grad, data), op.zeros_like(like)]
+@gradient("collapse_sum_to", "collapse_sum_like")
+def collapse_sum_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
+    """grad broadcast over what was summed; nothing for what gave the shape."""
+    data, *rest = orig.args
+    return [op.broadcast_to_like(grad, data), *map(op.zeros_like, rest)]
 
 
 def _fields(value: RelayExpr) -> list[RelayExpr]:
@@ -143,12 +134,16 @@ def pad_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     return [nn.pad(inside, cut) if any(map(any, cut)) else inside, rest]
 
 
-@gradient("zeros", "ones", "full")
+@gradient("zeros", "ones")
 def constant_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
-    """Nothing for shapes; the number of ``full`` gets the sum."""
-    if orig.op.name == "full":  # type: ignore[attr-defined]
-        return [op.cast_like(op.sum(grad), orig.args[0])]
+    """Nothing for shapes."""
     return [op.zeros_like(arg) for arg in orig.args]
+
+
+@gradient("full")
+def full_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
+    """The sum for the number."""
+    return [op.cast_like(op.sum(grad), orig.args[0])]
 
 
 @gradient("arange")

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op
 from byoc.relay.expr import Call
 from byoc.relay.op import nn
 from byoc.relay.op.builder import make_call
-from byoc.relay.op.gradients.rules import gradient, scalar, shape, tensor
-
-
-def _sides(padding: object) -> tuple[int, int, int, int]:
-    """Padding as top, left, bottom, right."""
-    given = [int(p) for p in padding]  # type: ignore[attr-defined]
-    if len(given) == 1:
-        given *= 4
-    top, left, bottom, right = given if len(given) == 4 else (*given, *given)
-    return top, left, bottom, right
+from byoc.relay.op.gradients.rules import gradient, scalar, shape
+from byoc.relay.op.window import pad_tuple
 
 
 @gradient("nn.conv2d")
@@ -29,7 +23,7 @@ def conv2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     (data, weight), attrs = orig.args, orig.attrs
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW":  # type: ignore[union-attr]
         raise UserError(f"nn.conv2d has a gradient in NCHW and OIHW, not in {attrs.data_layout}")  # type: ignore[union-attr]
-    pads = _sides(attrs.padding)  # type: ignore[union-attr]
+    pads = pad_tuple(attrs.padding, 2)  # type: ignore[union-attr]
     strides = [int(s) for s in attrs.strides]  # type: ignore[union-attr]
     dilation = [int(d) for d in attrs.dilation]  # type: ignore[union-attr]
     kernel = shape(weight)[2:]
@@ -61,7 +55,7 @@ def conv2d_transpose_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "IOHW":  # type: ignore[union-attr]
         raise UserError("nn.conv2d_transpose has a gradient in NCHW and IOHW only")
     same = {
-        "strides": attrs.strides, "padding": _sides(attrs.padding),  # type: ignore[union-attr]
+        "strides": attrs.strides, "padding": pad_tuple(attrs.padding, 2),  # type: ignore[union-attr]
         "dilation": attrs.dilation, "groups": attrs.groups, "kernel_size": shape(weight)[2:],  # type: ignore[union-attr]
     }
     by_data = nn.conv2d(grad, weight, channels=shape(data)[1], **same)
@@ -84,10 +78,8 @@ def _space(orig: Call) -> list[int]:
 def global_avg_pool2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad / (h * w) for every place."""
     data = orig.args[0]
-    count = 1.0
-    for axis in _space(orig):
-        count *= shape(data)[axis]
-    return [op.broadcast_to_like(op.divide(grad, scalar(count, orig)), data)]
+    count = math.prod(shape(data)[axis] for axis in _space(orig))
+    return [op.broadcast_to_like(op.divide(grad, scalar(float(count), orig)), data)]
 
 
 @gradient("nn.global_max_pool2d")
@@ -96,4 +88,4 @@ def global_max_pool2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     data = orig.args[0]
     mask = op.cast_like(op.equal(data, orig), data)
     share = op.divide(grad, op.sum(mask, axis=_space(orig), keepdims=True))
-    return [op.multiply(mask, share)] if tensor(data) else []
+    return [op.multiply(mask, share)]
