@@ -1,7 +1,7 @@
 """C source from Programs: one static function a group, and per symbol an entry and the size of its workspace.
 
-``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace)`` takes inputs, constants and outputs in the
-order of the signature. The source has no global state, compiles without a warning under ``-Wall -Wextra``, and is the
+``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)`` takes inputs, constants and
+outputs in the order of the signature; each thread of the team calls it. The source has no global state, compiles without a warning under ``-Wall -Wextra``, and is the
 same text whenever it is made for the same programs and machine.
 """
 
@@ -15,10 +15,12 @@ from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES, C
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.schedule import schedule_stage
 from byoc.codegen.c.statements import StatementWriter
+from byoc.codegen.c.team import DEFINITIONS, shared
 from byoc.codegen.c.vectors import vector_support
 from byoc.codegen.c.workspace import ALIGNMENT, WorkspacePlan, plan_workspace
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import loaded_tensors, unique_nodes
+from byoc.codegen.kernel.loops import Barrier
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -61,14 +63,19 @@ class _Emitter:
         parameters = [f"const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
         parameters += [f"{TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in group.stages]
         parameters += [f"int64_t {names(Size(s), s)}" for s in sizes]
+        parameters.append("const Team *team")
         writer = Writer()
         statements = StatementWriter(writer, exprs)
         # "op_": gcc knows a function abs, and round, and index, whatever the headers
         name = self.functions.fresh(group.name if group.name.startswith("fused_") else f"op_{group.name}")
         writer.line(f"/* {self._comment(group, sources)} */")
         with writer.block(f"static void {name}({', '.join(parameters)}) {{"):
-            for stage in group.stages:
-                statements.block(schedule_stage(stage, simplify, self.machine))
+            for k, stage in enumerate(group.stages):
+                if k:
+                    statements.block([Barrier()])
+                statements.block(shared(schedule_stage(stage, simplify, self.machine)))
+            if not statements.meets:
+                writer.line("(void)team;")
         self.helpers.update(exprs.helpers)
         self.vectors.update(statements.vectors)
         return _Function(name, writer.text(), sources, group.stages, sizes)
@@ -104,6 +111,7 @@ def emit_programs(programs: Sequence[Program], machine: Machine) -> str:
         emitter.functions.reserve(f"{program.symbol}_workspace")
     bodies = [emitter.program(p) for p in programs]
     parts = ["\n".join(f"#include <{h}>" for h in HEADERS) + "\n"]
+    parts.append(DEFINITIONS)
     parts += [text + "\n" for text in vector_support(tuple(emitter.vectors))]
     parts += [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
     return "\n".join([*parts, *bodies])
@@ -173,18 +181,23 @@ def _entry(program: Program, plan: WorkspacePlan, functions: Sequence[_Function]
     for f in functions:
         names.reserve(f.name)
     writer = Writer()
-    signature = f"int32_t {program.symbol}(void **args, const int64_t *sizes, uint8_t *workspace)"
+    signature = f"int32_t {program.symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)"
     used = tuple(dict.fromkeys((*(s for f in functions for s in f.sizes), *_sizes_of(plan.symbolic))))
     writer.line(f"{signature};")
     with writer.block(f"{signature} {{"):
         _declare_sizes(writer, program, exprs, used)
         if not program.temporaries:
             writer.line("(void)workspace;")
+        if not functions:
+            writer.line("(void)team;")
         _declare_arguments(writer, program, names, {t for f in functions for t in f.sources})
         _declare_temporaries(writer, plan, names, exprs)
-        for f in functions:
+        for k, f in enumerate(functions):
             arguments = [names(t, t.name) for t in (*f.sources, *f.stages)]
             arguments += [names(Size(s), s) for s in f.sizes]
+            arguments.append("team")
+            if k:
+                writer.line("team_wait(team);")
             writer.line(f"{f.name}({', '.join(arguments)});")
         writer.line("return 0;")
     return writer.text()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
-from byoc.codegen.kernel.loops import AddLanes, Alloc, For, If, Let, Stmt, Store, VectorStore
+from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Share, Stmt, Store, VectorStore
 from byoc.codegen.kernel.simplify import as_index, is_one
 from byoc.codegen.kernel.spelling import ATOM, short_name
 from byoc.codegen.kernel.writer import Writer
@@ -26,6 +26,7 @@ class StatementWriter:
     def __init__(self, writer: Writer, exprs: ExprWriter):
         self.writer, self.exprs = writer, exprs
         self.vectors: dict[tuple[str, int], None] = {}
+        self.meets = False  # whether anything asks for the team
 
     def block(self, statements: Sequence[Stmt]) -> None:
         """A sequence of statements."""
@@ -36,10 +37,10 @@ class StatementWriter:
         if is_one(stmt.extent) and is_one(stmt.index.extent):
             self.block(stmt.body)
             return
-        extent = self.exprs.simplify(as_index(stmt.extent))
+        start, extent = (self.exprs.simplify(as_index(e)) for e in (stmt.start, stmt.extent))
+        first, bound = self.exprs.text(start), self.exprs.text(extent, 11)
         i = self.exprs.names(stmt.index, stmt.index.name)
-        bound = self.exprs.text(extent, 11)
-        with self.writer.block(f"for (int64_t {i} = 0; {i} < {bound}; ++{i}) {{"):
+        with self.writer.block(f"for (int64_t {i} = {first}; {i} < {bound}; ++{i}) {{"):
             self.block(stmt.body)
         self.exprs.names.release(stmt.index)
 
@@ -159,6 +160,19 @@ class StatementWriter:
         self.writer.line(f"{place} = sum_{kind}({self.exprs.names(stmt.source, stmt.source.name)});")
 
 
+    def share(self, stmt: Share) -> None:
+        """The bounds of this thread's part."""
+        self.meets = True
+        extent = self.exprs.text(self.exprs.simplify(as_index(stmt.extent)), 13)
+        begin, end = (self.exprs.names(i, i.name) for i in (stmt.begin, stmt.end))
+        self.writer.line(f"const int64_t {begin} = {extent} * team->thread / team->threads;")
+        self.writer.line(f"const int64_t {end} = {extent} * (team->thread + 1) / team->threads;")
+
+    def barrier(self, stmt: Barrier) -> None:
+        self.meets = True
+        self.writer.line("team_wait(team);")
+
+
 _RULES: dict[type, Callable[..., None]] = {
     For: StatementWriter.loop,
     Store: StatementWriter.store,
@@ -167,4 +181,6 @@ _RULES: dict[type, Callable[..., None]] = {
     Let: StatementWriter.let,
     Alloc: StatementWriter.alloc,
     If: StatementWriter.branch,
+    Share: StatementWriter.share,
+    Barrier: StatementWriter.barrier,
 }

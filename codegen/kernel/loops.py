@@ -17,12 +17,13 @@ SERIAL, SIMD, UNROLL = "serial", "simd", "unroll"
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """*body* for *index* from 0 to *extent*; *kind* is leave to run it otherwise than one after another."""
+    """*body* for *index* from *start* up to *extent*; *kind* is leave to run it otherwise than one after another."""
 
     index: Index
     extent: Dimension
     body: Sequence[Stmt]
     kind: str = SERIAL
+    start: Dimension = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,4 +84,21 @@ class If:
     body: Sequence[Stmt]
 
 
-Stmt = For | Store | VectorStore | AddLanes | Let | Alloc | If
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Declare *begin* and *end*: the part of 0 to *extent* that this thread does, for the rest of the block.
+
+    The threads of a team get contiguous parts whose lengths differ by one at most; one alone gets all.
+    """
+
+    begin: Index
+    end: Index
+    extent: Dimension
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier:
+    """No thread of the team goes on before all are here: what any of them stored before, every one may load after."""
+
+
+Stmt = For | Store | VectorStore | AddLanes | Let | Alloc | If | Share | Barrier

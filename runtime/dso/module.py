@@ -1,6 +1,6 @@
 """DsoModule: functions of a shared library that our C generator wrote, called through cffi.
 
-Each symbol is ``int32_t f(void **args, const int64_t *sizes, uint8_t *workspace)``, which holds no state: threads may
+Each symbol is ``int32_t f(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)``, which holds no state: threads may
 call at once, each with a workspace of its own, and cffi releases the GIL. Constants are given once and referenced.
 """
 
@@ -25,7 +25,7 @@ from byoc.runtime.signature import Signature, TensorSpec
 ALIGNMENT = 64
 _FFI = cffi.FFI()
 _DECLARATIONS = """
-int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace);
+int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team);
 int64_t {symbol}_workspace(const int64_t *sizes);
 """
 
@@ -180,6 +180,7 @@ class _Workspace(threading.local):
 
 
 _WORKSPACE = _Workspace()
+_ALONE = _FFI.new("int64_t[3]", [0, 1, 0])  # a team of one: thread 0 of 1, nobody to meet
 
 
 class _NativeFunction:
@@ -219,7 +220,7 @@ class _NativeFunction:
         pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
         size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
         need = self._need if not self._size_names else self._size(size_args)
-        self._run(_FFI.new("void *[]", pointers), size_args, _WORKSPACE.at_least(need))
+        self._run(_FFI.new("void *[]", pointers), size_args, _WORKSPACE.at_least(need), _ALONE)
         return outputs
 
     def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
@@ -248,7 +249,7 @@ def _prepared(run: Callable[..., int], args: object, sizes: object, need: int, k
     """A call without arguments; it holds *kept*, to whose memory *args* points."""
 
     def call(_kept: object = kept) -> None:
-        run(args, sizes, _WORKSPACE.at_least(need))
+        run(args, sizes, _WORKSPACE.at_least(need), _ALONE)
 
     return call
 

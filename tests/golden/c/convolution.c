@@ -3,6 +3,25 @@
 #include <stdint.h>
 #include <string.h>
 
+/* One thread of the threads that run a function together, and where they meet. */
+typedef struct {
+  int64_t thread, threads;
+  int32_t *meeting; /* how many have arrived, and how often all have */
+} Team;
+
+static inline void team_wait(const Team *team) {
+  if (team->threads == 1) return;
+  int32_t *arrived = team->meeting, *turn = team->meeting + 16;
+  const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
+    __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
+    return;
+  }
+  while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) == now) {
+  }
+}
+
 typedef float f32x16 __attribute__((vector_size(64)));
 
 static inline f32x16 load_f32x16(const float *place) {
@@ -33,8 +52,10 @@ static inline float max_f32(float a, float b) {
 }
 
 /* data: f32[batch, 3, 10, 20], const_0: f32[4, 3, 3, 3], const_1: f32[4, 1, 1] -> maximum: f32[batch, 4, 10, 20]; from Conv_0, Add_1, Relu_2 * / int injected; / * */
-static void fused_nn_conv2d_add_maximum(const float *restrict data, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch) {
-  for (int64_t i0 = 0; i0 < batch; ++i0) {
+static void fused_nn_conv2d_add_maximum(const float *restrict data, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
+  const int64_t begin = batch * team->thread / team->threads;
+  const int64_t end = batch * (team->thread + 1) / team->threads;
+  for (int64_t i0 = begin; i0 < end; ++i0) {
     for (int64_t i1 = 0; i1 < 3; ++i1) {
       for (int64_t i2 = 0; i2 < 12; ++i2) {
         for (int64_t i3 = 0; i3 < 22; ++i3) {
@@ -43,7 +64,10 @@ static void fused_nn_conv2d_add_maximum(const float *restrict data, const float 
       }
     }
   }
-  for (int64_t i0 = 0; i0 < batch; ++i0) {
+  team_wait(team);
+  const int64_t begin_1 = batch * team->thread / team->threads;
+  const int64_t end_1 = batch * (team->thread + 1) / team->threads;
+  for (int64_t i0 = begin_1; i0 < end_1; ++i0) {
     for (int64_t i2 = 0; i2 < 10; ++i2) {
       for (int64_t i3_block = 0; i3_block < 2; ++i3_block) {
         const int64_t i3 = min_i64(i3_block * 16, 4);
@@ -88,8 +112,8 @@ int64_t kernel_0_workspace(const int64_t *sizes) {
   return 0 + (batch * 3168 + 63) / 64 * 64;
 }
 
-int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace);
-int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace) {
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team);
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team) {
   const int64_t batch = sizes[0];
   const float *data = args[0];
   const float *const_0 = args[1];
@@ -97,6 +121,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace) {
   float *maximum = args[3];
   int64_t offset = 0;
   float *pad = (float *)(workspace + offset);
-  fused_nn_conv2d_add_maximum(data, const_0, const_1, pad, maximum, batch);
+  fused_nn_conv2d_add_maximum(data, const_0, const_1, pad, maximum, batch, team);
   return 0;
 }

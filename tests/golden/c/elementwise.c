@@ -3,9 +3,30 @@
 #include <stdint.h>
 #include <string.h>
 
+/* One thread of the threads that run a function together, and where they meet. */
+typedef struct {
+  int64_t thread, threads;
+  int32_t *meeting; /* how many have arrived, and how often all have */
+} Team;
+
+static inline void team_wait(const Team *team) {
+  if (team->threads == 1) return;
+  int32_t *arrived = team->meeting, *turn = team->meeting + 16;
+  const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
+    __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
+    return;
+  }
+  while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) == now) {
+  }
+}
+
 /* x: f32[4, 5], y: f32[5] -> tanh: f32[4, 5] */
-static void fused_add_multiply_tanh(const float *restrict x, const float *restrict y, float *restrict tanh_1) {
-  for (int64_t i0 = 0; i0 < 4; ++i0) {
+static void fused_add_multiply_tanh(const float *restrict x, const float *restrict y, float *restrict tanh_1, const Team *team) {
+  const int64_t begin = 4 * team->thread / team->threads;
+  const int64_t end = 4 * (team->thread + 1) / team->threads;
+  for (int64_t i0 = begin; i0 < end; ++i0) {
     for (int64_t i1 = 0; i1 < 5; ++i1) {
       tanh_1[i0 * 5 + i1] = tanhf((x[i0 * 5 + i1] + y[i1]) * 0.5f);
     }
@@ -18,13 +39,13 @@ int64_t kernel_0_workspace(const int64_t *sizes) {
   return 0;
 }
 
-int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace);
-int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace) {
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team);
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team) {
   (void)sizes;
   (void)workspace;
   const float *x = args[0];
   const float *y = args[1];
   float *tanh_1 = args[2];
-  fused_add_multiply_tanh(x, y, tanh_1);
+  fused_add_multiply_tanh(x, y, tanh_1, team);
   return 0;
 }
