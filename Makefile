@@ -6,7 +6,9 @@ COMPILER := $(or $(filter environment,$(origin CC)),$(shell command -v cc || com
 COMMA := ,
 ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
-.PHONY: demo test test-slow bench-partition clean
+ZOO ?= zoo
+
+.PHONY: demo test test-slow bench bench-partition clean
 
 demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on the host and an OpenCL device
 	$(BIN)/python examples/digits/demo.py
@@ -28,6 +30,14 @@ $(VENV)/.demo: $(BIN)/python setup.cfg pyproject.toml
 $(VENV)/.test: $(BIN)/python setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet -e ".[test$(ZIG)]"
 	touch $@
+
+$(VENV)/.bench: $(BIN)/python setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet -e ".[bench$(ZIG)]"
+	touch $@
+
+bench: $(VENV)/.bench  ## our host code against ONNX Runtime and OpenVINO, on the models in ZOO (benchmarks/export_zoo.py)
+	mkdir -p out
+	$(BIN)/python benchmarks/cpu.py --zoo $(ZOO) --json out/cpu.json --picture out/cpu.png
 
 clean:
 	rm -rf $(VENV) build out *.egg-info
