@@ -38,8 +38,9 @@ def _complete(graph: onnx.GraphProto, shapes: Shapes) -> bool:
 def _known_shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
     shapes: dict[str, Shape] = {w.name: tuple(w.dims) for w in graph.initializer}
     for node in graph.node:
-        if node.op_type == "Constant":
-            shapes.update({node.output[0]: tuple(a.t.dims) for a in node.attribute if a.name == "value"})
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                shapes[node.output[0]] = tuple(attribute.t.dims)
     for value in (*graph.input, *graph.value_info, *graph.output):
         kind = value.type.tensor_type
         if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):

@@ -36,6 +36,7 @@ TOLERANCE = {"f32": 1e-4, "bf16": 5e-2, "int8": 5e-2}
 TINY = HERE.parent / "examples" / "digits" / "digits.onnx"
 FULL, QUICK = Schedule(), Schedule(rounds=3, turn_seconds=0.1)
 CHILD_SECONDS = 1800
+MESSAGE = 240  # characters shown of what an engine says
 
 
 class CompileFailed(Exception):
@@ -130,7 +131,7 @@ class Benchmark:
                 cell.failures[name] = str(error)
                 continue
             except Exception as error:  # whatever an engine raises for a model
-                cell.failures[name] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                cell.failures[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:MESSAGE]}"
                 continue
             if expected is not None:
                 cell.differences[name] = relative_difference(found.run(), expected)
@@ -182,7 +183,8 @@ def machine() -> dict[str, object]:
 def tiny_call(path: Path, engines: Sequence[str], schedule: Schedule, scratch: Path) -> dict[str, object]:
     """Time a call of a tiny model from Python, on one thread, by all *engines*; prints a line each."""
     model = Model(path.stem, path, scratch / "tiny.byoc", random_inputs(path))
-    run_child("compile_model.py", model.onnx, model.artefact, "f32")
+    if OURS in engines:
+        run_child("compile_model.py", model.onnx, model.artefact, "f32")
     calls = {name: prepare(name, model, 1, "f32").run for name in engines}
     found = interleave(calls, schedule)
     for name, seconds in found.items():
@@ -255,7 +257,11 @@ def main() -> int:
         benchmark = Benchmark(options, Path(folder))
         benchmark.run(find_models(options.zoo, options.models))
         data = benchmark.to_json()
-        data["call"] = tiny_call(options.tiny, benchmark.engines, benchmark.schedule, Path(folder))
+        try:
+            data["call"] = tiny_call(options.tiny, benchmark.engines, benchmark.schedule, Path(folder))
+        except CompileFailed as error:
+            print(f"{options.tiny.name}: {error}")
+            benchmark.failed = True
     if options.json is not None:
         options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     if options.picture is not None:

@@ -84,7 +84,8 @@ def run_openvino(model: Model, threads: int, precision: str) -> Call:
     }
     compiled = openvino.Core().compile_model(str(model.onnx), "CPU", config)
     request = compiled.create_infer_request()
-    inputs = {port.get_any_name(): model.inputs[port.get_any_name()] for port in compiled.inputs}
+    # a tensor may have several names: that of the input, and those of reshapes that do nothing to it
+    inputs = {port: model.inputs[next(n for n in port.get_names() if n in model.inputs)] for port in compiled.inputs}
     ports = compiled.outputs
 
     def call() -> Arrays:
@@ -129,11 +130,10 @@ def random_inputs(path: Path, seed: int = 0) -> dict[str, np.ndarray]:
             continue
         kind = value.type.tensor_type
         shape = [d.dim_value or 1 for d in kind.shape.dim]
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-        found[value.name] = (
-            rng.standard_normal(shape) if np.issubdtype(dtype, np.floating)
-            else rng.integers(0, 2 if dtype == bool else 1000, shape)
-        ).astype(dtype)
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        bound = 2 if dtype.kind == "b" else 1000
+        numbers = rng.standard_normal(shape) if dtype.kind == "f" else rng.integers(0, bound, shape)
+        found[value.name] = numbers.astype(dtype)
     return found
 
 

@@ -22,7 +22,7 @@ TRIES, SECONDS = 5, 0.15
 
 @dataclass(frozen=True)
 class Instruction:
-    """A multiply-add of one vector: the C type, how one is done, and the multiply-adds in it for a vector of 64 bytes."""
+    """A multiply-add of one vector: the C type, how one is done, and the multiply-adds in it for 64 bytes of vector."""
 
     ctype: str
     step: str

@@ -74,7 +74,8 @@ def line(cell: Cell, engines: Sequence[str]) -> str:
     columns = "".join(f"{_milliseconds(cell.timings.get(name)):>31}" for name in engines)
     ratios = "".join(f"{_number(cell.ratio(name), '.2f'):>7}" for name in engines if name != OURS)
     shares = "".join(f"{_number(cell.share_of_peak(name), '.0%'):>6}" for name in engines)
-    text = f"{cell.model:<16}{cell.threads:>4}{columns}{ratios}{_number(cell.ratio_to_better, '.2f'):>7}  {'':8}{shares}"
+    best = _number(cell.ratio_to_better, ".2f")
+    text = f"{cell.model:<16}{cell.threads:>4}{columns}{ratios}{best:>7}  {'':8}{shares}"
     return "\n".join([text, *(f"    {name}: {reason}" for name, reason in cell.failures.items())])
 
 

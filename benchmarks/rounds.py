@@ -1,4 +1,4 @@
-"""Interleaved timing: in each round every engine has a turn of several calls, and the order changes from round to round.
+"""Interleaved timing: in each round every engine has a turn of several calls, in an order that changes by rounds.
 
 So what slows the machine for a while slows all alike. A turn begins with a pause, in which the threads of the one
 before stop spinning, and a call that is not counted, which warms the caches. The figure of a turn is the median of
