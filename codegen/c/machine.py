@@ -30,10 +30,11 @@ FEATURES = {
 
 @dataclass(frozen=True)
 class Machine:
-    """``vector_bytes`` of one register, and how many registers a tile may hold as accumulators."""
+    """``vector_bytes`` of one register, how many a tile may hold as accumulators, and how many there are."""
 
     vector_bytes: int = 16
     accumulators: int = 8
+    registers: int = 16
 
     def lanes(self, itemsize: int) -> int:
         """The elements of one vector."""
@@ -43,11 +44,11 @@ class Machine:
 def machine_of(macros: Mapping[str, str]) -> Machine:
     """The machine for which a compiler that predefines *macros* generates code."""
     if "__AVX512F__" in macros:
-        return Machine(64, 24)
+        return Machine(64, 24, 32)
     if "__AVX__" in macros:
-        return Machine(32, 12)
+        return Machine(32, 12, 16)
     if "__aarch64__" in macros:
-        return Machine(16, 24)
+        return Machine(16, 24, 32)
     return Machine()
 
 

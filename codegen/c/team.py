@@ -39,6 +39,8 @@ def shared(statements: Sequence[Stmt]) -> list[Stmt]:
 
     Requires that no nest loads what another stores.
     """
+    if any(isinstance(s, Share) for s in statements):
+        return list(statements)  # its schedule has done it
     if not all(isinstance(s, For) for s in statements):
         return _by_one(statements)
     return [new for s in statements for new in _shared_loop(s)]  # type: ignore[arg-type]

@@ -1,0 +1,175 @@
+"""The loop nest of a contraction: blocks of rows and lanes over the team, in each the sums of a tile, then its epilogue.
+
+Every element is stored by one tile, and its terms are added in the same order whatever the tile and the team. Blocks at
+the end of the row axis have a tile of their own; blocks at the end of the lane axis compute whole vectors over a panel,
+which is padded, and store what there is.
+"""
+
+from __future__ import annotations
+
+from byoc.codegen.c.access import Access
+from byoc.codegen.c.blocks import at
+from byoc.codegen.c.contraction.shape import Contraction
+from byoc.codegen.c.contraction.tile_choice import Tile
+from byoc.codegen.c.team import bounds_of_share
+from byoc.codegen.kernel.loops import Alloc, For, If, Let, Share, Stmt, Store, VectorStore
+from byoc.codegen.kernel.reductions import loops
+from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.te import Index, PrimExpr, Tensor, binary, const, minimum, placeholder
+from byoc.te.expr import INDEX, Const, Load, map_expr
+
+ENOUGH_PARTS = 32  # blocks to share among a team; more loops are not flattened for more
+
+
+def contraction_nest(c: Contraction, tile: Tile) -> list[Stmt]:
+    """The statements that fill the buffer of *c*'s stage, shared among the team."""
+    return _Blocks(c, tile).statements()
+
+
+class _Blocks:
+    """The loops over the blocks."""
+
+    def __init__(self, c: Contraction, tile: Tile):
+        self.c, self.tile = c, tile
+        self.lane_block = Index(f"{c.lane.name}_block", -(-int(c.lane.extent) // tile.width))
+        rows = as_index(c.row_count)
+        self.row_block = Index("row_block", _int_or(binary("div", rows + (tile.rows - 1), tile.rows)))
+        own = [a for a in c.batch if a not in c.shared_batch]
+        inner = [*c.shared_batch, self.row_block]
+        self.order = [*own, self.lane_block, *inner] if tile.lanes_first else [*own, *inner, self.lane_block]
+        self.order = [a for a in self.order if a.extent != 1]
+
+    def statements(self) -> list[Stmt]:
+        """The first loops as one shared index, until there are blocks enough; the others inside."""
+        count, together = 1, 0
+        while together < len(self.order) and count < ENOUGH_PARTS:
+            extent = self.order[together].extent
+            count *= extent if isinstance(extent, int) else ENOUGH_PARTS
+            together += 1
+        flat, inner = self.order[:together], self.order[together:]
+        body = loops(inner, self._tiles())
+        total: PrimExpr = const(1, INDEX)
+        for a in flat:
+            total = total * as_index(a.extent)
+        begin, end = bounds_of_share(_int_or(total))
+        part = Index("part", _int_or(total))
+        lets: list[Stmt] = []
+        rest: PrimExpr = part
+        for a in reversed(flat[1:]):
+            lets.insert(0, Let(a, rest % as_index(a.extent)))
+            rest = binary("div", rest, as_index(a.extent))
+        if flat:
+            lets.insert(0, Let(flat[0], rest))
+        return [Share(begin, end, _int_or(total)), For(part, end, [*lets, *body], start=begin)]
+
+    def _tiles(self) -> list[Stmt]:
+        """The tile at one block, or the one for what remains of the rows."""
+        c, height = self.c, self.tile.rows
+        if c.row is None:
+            return _TileBody(c, self.tile, 1, None, self.lane_block).statements()
+        start = Index(c.row.name, c.row.extent)
+        place = Let(start, self.row_block * height)
+        whole = _TileBody(c, self.tile, height, start, self.lane_block).statements()
+        if not isinstance(c.row.extent, int):
+            step = Index("rest", height)
+            one = Index(c.row.name, c.row.extent)
+            left = as_index(c.row.extent) - start
+            single = _TileBody(c, self.tile, 1, one, self.lane_block).statements()
+            rest = For(step, left, [Let(one, start + step), *single])
+            return [place, If(left >= height, whole), If(left < height, [rest])]
+        full, remaining = divmod(c.row.extent, height)
+        if not remaining:
+            return [place, *whole]
+        part = _TileBody(c, self.tile, remaining, start, self.lane_block).statements()
+        return [place, If(self.row_block < full, whole), If(self.row_block >= full, part)]
+
+
+class _TileBody:
+    """One tile: *height* rows from *start* on, at the lanes of *block*."""
+
+    def __init__(self, c: Contraction, tile: Tile, height: int, start: Index | None, block: Index):
+        self.c, self.tile, self.height, self.start, self.block = c, tile, height, start, block
+        self.lane = Index("lane", tile.lanes)
+        dtype = c.reduce.dtype
+        self.sums = {
+            (r, v): placeholder((tile.lanes,), dtype, f"sum_{r}_{v}") for r in range(height) for v in range(tile.vectors)
+        }
+
+    def places(self, r: int, v: int) -> dict[Index, PrimExpr]:
+        """The axes at row *r* of the tile and at the lanes of vector *v*."""
+        result: dict[Index, PrimExpr] = {
+            self.c.lane: self.block * self.tile.width + (self.lane + v * self.tile.lanes)
+        }
+        if self.c.row is not None and self.start is not None:
+            result[self.c.row] = self.start + r
+        return result
+
+    def statements(self) -> list[Stmt]:
+        allocs: list[Stmt] = [Alloc(t, const(0, t.dtype), vector=True) for t in self.sums.values()]
+        return [*allocs, *loops(self.c.reduce.axes, self.terms()), *self.finish()]
+
+    def terms(self) -> list[Stmt]:
+        """One term of every sum; what several sums share is loaded once."""
+        code: list[Stmt] = []
+        known: dict[tuple[object, ...], Tensor] = {}
+        for v in range(self.tile.vectors):
+            for access in self.c.moving:
+                if not self._by_row(access):
+                    self.operand(access, 0, v, known, code)
+        for r in range(self.height):
+            for v in range(self.tile.vectors):
+                def leaf(e: PrimExpr, r: int = r, v: int = v) -> PrimExpr | None:
+                    if not isinstance(e, Load):
+                        return None
+                    access = next(a for a in (*self.c.moving, *self.c.standing) if a.load is e)
+                    return self.operand(access, r, v, known, code)
+
+                total = self.sums[r, v]
+                value = binary("add", total[self.lane], map_expr(self.c.reduce.body, leaf))
+                code.append(VectorStore(total, (self.lane,), value, self.lane))
+        return code
+
+    def _by_row(self, access: Access) -> bool:
+        return self.c.row is not None and access.steps[self.c.row] != 0
+
+    def operand(
+        self, access: Access, r: int, v: int, known: dict[tuple[object, ...], Tensor], code: list[Stmt]
+    ) -> PrimExpr:
+        """A variable for a load at row *r* and vector *v*, declared where it is first needed."""
+        load, moves = access.load, access.steps[self.c.lane] != 0
+        key = (load, r if self._by_row(access) else 0, v if moves else 0)
+        if key not in known:
+            shape = (self.tile.lanes,) if moves else ()
+            known[key] = placeholder(shape, load.dtype, f"{load.tensor.name}_{v if moves else r}")
+            placed = at(load, self.places(r, v))
+            code.append(Alloc(known[key], placed, vector=moves, lane=self.lane if moves else None))
+        return known[key][self.lane] if moves else known[key][()]
+
+    def finish(self) -> list[Stmt]:
+        """Put the sums where the epilogue can take them one by one."""
+        width = self.tile.width
+        sums = placeholder((self.height, width), self.c.reduce.dtype, "sums")
+        code: list[Stmt] = [Alloc(sums)]
+        for (r, v), t in self.sums.items():
+            place = (const(r, INDEX), self.lane + v * self.tile.lanes)
+            code.append(VectorStore(sums, place, t[self.lane], self.lane))
+        y, x = Index("y", self.height), Index("x", width)
+        places = {self.c.lane: self.block * width + x}
+        if self.c.row is not None and self.start is not None:
+            places[self.c.row] = self.start + y
+        bound: int | PrimExpr = width
+        if int(self.c.lane.extent) % width:
+            bound = minimum(const(width, INDEX), int(self.c.lane.extent) - self.block * width)
+        inner = For(x, bound, [self._store(sums[y, x], places)])
+        return [*code, *loops([y], [inner])]
+
+    def _store(self, total: PrimExpr, places: dict[Index, PrimExpr]) -> Store:
+        nest, reduce = self.c.nest, self.c.reduce
+        value = map_expr(nest.value, lambda e: total if e is reduce else places.get(e) if isinstance(e, Index) else None)
+        return Store(nest.stage, [at(i, places) for i in nest.indices], value)
+
+
+def _int_or(value: PrimExpr) -> int | PrimExpr:
+    """*value* as an int where it is one."""
+    simple = Simplifier()(value)
+    return int(simple.value) if isinstance(simple, Const) else simple

@@ -1,0 +1,22 @@
+"""The schedule of sums of products: tiles where every moving operand can be read in whole vectors."""
+
+from __future__ import annotations
+
+from byoc.codegen.c.contraction.nest import contraction_nest
+from byoc.codegen.c.contraction.shape import PANEL, contraction
+from byoc.codegen.c.contraction.tile_choice import choose_tile
+from byoc.codegen.c.machine import Machine
+from byoc.codegen.kernel.collapse import Nest
+from byoc.codegen.kernel.loops import Stmt
+from byoc.codegen.kernel.simplify import Simplifier
+
+
+def contract(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
+    """The tiled loop nest of *nest*, shared among the team; nothing where it is no such sum."""
+    if machine.lanes(4) == 1:
+        return []
+    c = contraction(nest, simplify)
+    if c is None or not all(a.load.tensor.tag == PANEL or a.steps[c.lane] == 1 for a in c.moving):
+        return []
+    tile = choose_tile(c, machine)
+    return [] if tile is None else contraction_nest(c, tile)

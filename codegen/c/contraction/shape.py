@@ -1,0 +1,123 @@
+"""What a sum of products looks like to its schedule: which axis vectors run along, which positions share their loads.
+
+A product of two operands is computed by tiles: *lane* is the output axis along which vectors run (the innermost one), and
+a block of *row* positions shares every load of the operand that moves with the lanes. A matrix product has its columns as
+lanes; a convolution in a channels-last layout its output channels; a depthwise one its channels, on both operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.c.access import Access, accesses, single_sum
+from byoc.codegen.c.blocks import at
+from byoc.codegen.kernel.collapse import Nest
+from byoc.codegen.kernel.inline import estimated_size, unique_nodes
+from byoc.codegen.kernel.simplify import Simplifier
+from byoc.te import Dimension, Index
+from byoc.te.expr import Binary, Const, Load, Reduce, map_expr
+
+PANEL = "panel"  # the tag of an operand that was packed for its tile; its last extent is the tile's width
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A nest whose value is an epilogue over one sum of products, with what each load does along each axis."""
+
+    nest: Nest
+    reduce: Reduce
+    lane: Index
+    row: Index | None
+    moving: tuple[Access, ...]  # loads that move with the lanes
+    standing: tuple[Access, ...]  # loads that are the same for all lanes
+
+    @property
+    def batch(self) -> tuple[Index, ...]:
+        """The output axes that are neither lanes nor rows."""
+        return tuple(a for a in self.nest.axes if a is not self.lane and a is not self.row)
+
+    @property
+    def shared_batch(self) -> tuple[Index, ...]:
+        """Those of :attr:`batch` along which a moving operand stands still, as the rows of an image do."""
+        return tuple(a for a in self.batch if any(x.steps[a] == 0 for x in self.moving))
+
+    @property
+    def points(self) -> int:
+        """The terms of one sum."""
+        return estimated_size([a.extent for a in self.reduce.axes])
+
+    @property
+    def row_count(self) -> Dimension:
+        return 1 if self.row is None else self.row.extent
+
+
+def contraction(nest: Nest, simplify: Simplifier) -> Contraction | None:
+    """*nest* as a contraction, its reduced axes in the order in which the standing operand lies; None for another.
+
+    An axis that a load takes apart (``c // 32``, as in a grouped convolution) is divided there first.
+    """
+    if not nest.axes or single_sum(nest) is None:
+        return None
+    nest = _divided(nest, simplify)
+    reduce = single_sum(nest)
+    assert reduce is not None
+    lane = nest.axes[-1]
+    if not isinstance(lane.extent, int) or lane.extent < 2:
+        return None
+    loads = accesses(reduce.body, (*nest.axes, *reduce.axes), simplify)
+    standing = tuple(a for a in loads if a.steps[lane] == 0)
+    moving = tuple(a for a in loads if a.steps[lane] != 0)
+    if not moving:
+        return None
+    nest, reduce = _ordered(nest, reduce, standing)
+    return Contraction(nest, reduce, lane, _row(nest.axes[:-1], moving, loads), moving, standing)
+
+
+def _divided(nest: Nest, simplify: Simplifier) -> Nest:
+    """*nest* with its innermost axis divided where a load outside of panels takes it apart by one number."""
+    lane = nest.axes[-1]
+    reduce = single_sum(nest)
+    assert reduce is not None
+    loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load) and n.tensor.tag != PANEL]
+    found = {
+        int(n.right.value)
+        for load in loads for i in load.indices for n in unique_nodes(simplify(i))
+        if isinstance(n, Binary) and n.op in ("div", "mod") and n.left is lane and isinstance(n.right, Const)
+    }
+    if len(found) != 1 or not isinstance(lane.extent, int):
+        return nest
+    width = found.pop()
+    if width < 2 or lane.extent % width:
+        return nest
+    outer, inner = Index(f"{lane.name}_group", lane.extent // width), Index(lane.name, width)
+    table = {lane: outer * width + inner}
+    value = map_expr(nest.value, lambda e: table.get(e) if isinstance(e, Index) else None)
+    return Nest(nest.stage, (*nest.axes[:-1], outer, inner), tuple(at(i, table) for i in nest.indices), value)
+
+
+def _ordered(nest: Nest, reduce: Reduce, standing: Sequence[Access]) -> tuple[Nest, Reduce]:
+    """The reduced axes with the longest strides of the standing operand first, so that it is read as it lies."""
+    if not standing:
+        return nest, reduce
+    steps = standing[0].steps
+    if any(steps[a] is None for a in reduce.axes):
+        return nest, reduce
+    axes = sorted(reduce.axes, key=lambda a: -abs(steps[a] or 0))
+    if tuple(axes) == reduce.axes:
+        return nest, reduce
+    new = Reduce(reduce.kind, reduce.body, axes)
+    value = map_expr(nest.value, lambda e: new if e is reduce else None)
+    return Nest(nest.stage, nest.axes, nest.indices, value), new
+
+
+def _row(axes: Sequence[Index], moving: Sequence[Access], loads: Sequence[Access]) -> Index | None:
+    """The innermost axis along which a moving operand stands still, so that its loads are shared; the longest first."""
+    shared = [
+        a for a in axes
+        if a.extent != 1 and any(x.steps[a] == 0 for x in moving) and any(x.steps[a] for x in loads)
+    ]
+    numbers = [a for a in shared if isinstance(a.extent, int)]
+    best = max(numbers, key=lambda a: min(a.extent, 14), default=None)  # type: ignore[arg-type, return-value]
+    inner = [a for a in numbers if best is not None and a.extent >= min(best.extent, 7)]  # type: ignore[operator]
+    return inner[-1] if inner else best if best is not None else shared[-1] if shared else None

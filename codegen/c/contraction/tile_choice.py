@@ -1,0 +1,112 @@
+"""The register tile of a contraction: how many rows and vectors, by a model of what a processor starts in a cycle.
+
+Two multiply-adds and two loads start in a cycle, and a sum waits four cycles for its last term. Registers hold the sums,
+one vector for each column of the tile, and one number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from byoc.codegen.c.contraction.shape import PANEL, Contraction
+from byoc.codegen.c.machine import Machine
+from byoc.codegen.kernel.inline import estimated_size
+from byoc.ir.types import dtype_bytes
+
+MOST_ROWS = 14
+FEWEST_LANES = 4
+LATENCY = 4.0
+CACHE_BYTES = 1 << 20  # of the cache that a core has for itself
+START = 24.0  # cycles to begin a tile and to leave it
+
+
+@dataclass(frozen=True)
+class Tile:
+    """*rows* x *vectors* sums of *lanes* elements each; *lanes_first*: blocks of lanes are the outer loop."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    lanes_first: bool
+
+    @property
+    def width(self) -> int:
+        """The positions along the lane axis that a tile computes."""
+        return self.vectors * self.lanes
+
+
+def choose_tile(c: Contraction, machine: Machine, packed: bool = False) -> Tile | None:
+    """The tile that takes the fewest cycles by the model; None where no whole vectors can be read.
+
+    One that was chosen by packing an operand keeps its width; *packed*: it will be packed for the tile.
+    """
+    ragged = packed or all(a.load.tensor.tag == PANEL for a in c.moving)
+    lanes = lane_count(c, machine, ragged)
+    width = next((a.load.tensor.shape[-1] for a in c.moving if a.load.tensor.tag == PANEL), None)
+    widths = [int(width) // lanes] if width is not None else range(1, 9)  # type: ignore[call-overload]
+    rows = estimated_size([c.row_count])
+    best: tuple[float, int, int] | None = None
+    for vectors in widths:
+        if width is None and vectors > 1 and (vectors - 1) * lanes >= int(c.lane.extent):
+            break
+        if not ragged and int(c.lane.extent) % (vectors * lanes):
+            continue
+        for height in range(1, min(rows, MOST_ROWS) + 1):
+            if height > 1 and not _fits(c, height, vectors, machine):
+                break
+            cost = _cycles(c, height, vectors, lanes, rows)
+            if best is None or cost < best[0]:
+                best = (cost, height, vectors)
+    if best is None:
+        return None
+    return Tile(best[1], best[2], lanes, _lanes_first(c, best[2] * lanes, best[1]))
+
+
+def lane_count(c: Contraction, machine: Machine, ragged: bool) -> int:
+    """The lanes of a vector: the machine's, or fewer where the axis is shorter or would not be read whole."""
+    lanes = machine.lanes(dtype_bytes(c.reduce.dtype))
+    extent = int(c.lane.extent)
+    while lanes >= 2 * extent or (not ragged and extent % lanes and lanes > FEWEST_LANES):
+        lanes //= 2
+    return lanes
+
+
+def _fits(c: Contraction, rows: int, vectors: int, machine: Machine) -> bool:
+    return rows * vectors + vectors + 1 <= machine.registers
+
+
+def _cycles(c: Contraction, height: int, vectors: int, lanes: int, rows: int) -> float:
+    blocks = math.ceil(int(c.lane.extent) / (vectors * lanes))
+    full, rest = divmod(rows, height)
+    whole = full * _tile_cycles(c, height, vectors) + (_tile_cycles(c, rest, vectors) if rest else 0.0)
+    return blocks * whole
+
+
+def _tile_cycles(c: Contraction, height: int, vectors: int) -> float:
+    """One tile: its sums, and what it costs to begin and to store it."""
+    moving_by_row = sum(1 for a in c.moving if c.row is not None and a.steps[c.row] != 0)
+    standing_by_row = sum(1 for a in c.standing if c.row is not None and a.steps[c.row] != 0)
+    loads = vectors * ((len(c.moving) - moving_by_row) + moving_by_row * height)
+    loads += (len(c.standing) - standing_by_row) + standing_by_row * height
+    term = max(height * vectors / 2, loads / 2, LATENCY)
+    return c.points * (term + 0.25) + START + height * vectors
+
+
+def _lanes_first(c: Contraction, width: int, height: int) -> bool:
+    """Whether less is read when a block of lanes is kept and the rows run past it, than the other way round."""
+    if not c.standing:
+        return False
+    standing = sum(a.size for a in c.standing) * dtype_bytes(c.reduce.dtype)
+    moving = sum(a.size for a in c.moving) * dtype_bytes(c.reduce.dtype)
+    shared = estimated_size([a.extent for a in c.shared_batch])
+    passes = math.ceil(int(c.lane.extent) / width)
+    tiles = shared * math.ceil(estimated_size([c.row_count]) / height)
+    lanes_outer = moving + standing * passes * _distance(standing)
+    rows_outer = standing + moving * tiles * _distance(moving)
+    return lanes_outer <= rows_outer
+
+
+def _distance(size: int) -> float:
+    """What reading *size* bytes again costs, where reading them the first time costs 1."""
+    return 0.1 if size <= CACHE_BYTES // 2 else 1.0
