@@ -52,12 +52,15 @@ def interleave(
     clock: Clock = time.perf_counter,
     pause: Callable[[float], object] = time.sleep,
 ) -> dict[str, Timing]:
-    """Time *calls* by turns under *schedule*. Each has been called before, so that nothing is built here."""
+    """Time *calls* by turns under *schedule*. Each has been called before, so that nothing is built here.
+
+    Without calls there is nothing to time, and the answer is empty.
+    """
     counts = {name: _calls_per_turn(call, schedule, clock) for name, call in calls.items()}
     turns: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     for number in range(schedule.rounds):
-        first = number % len(names)
+        first = number % max(len(names), 1)
         for name in names[first:] + names[:first]:
             pause(schedule.pause_seconds)
             turns[name].append(_turn(calls[name], counts[name], clock))
