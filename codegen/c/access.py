@@ -33,10 +33,11 @@ def single_sum(nest: Nest) -> Reduce | None:
     found = [n for n in unique_nodes(nest.value) if isinstance(n, Reduce)]
     if len(found) != 1 or found[0].kind != "sum" or found[0].dtype not in VECTOR_DTYPES:
         return None
-    return found[0] if _is_product_sum(found[0].body) else None
+    return found[0] if is_product_sum(found[0].body) else None
 
 
-def _is_product_sum(body: PrimExpr) -> bool:
+def is_product_sum(body: PrimExpr) -> bool:
+    """Whether *body* is made of loads and numbers by adding, subtracting and multiplying."""
     stack = [body]
     loads = 0
     while stack:

@@ -7,8 +7,11 @@ which is padded, and store what there is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from byoc.codegen.c.access import Access
 from byoc.codegen.c.blocks import at
+from byoc.codegen.c.contraction.guards import loop_bounds
 from byoc.codegen.c.contraction.shape import Contraction
 from byoc.codegen.c.contraction.tile_choice import Tile
 from byoc.codegen.c.team import bounds_of_share
@@ -63,32 +66,64 @@ class _Blocks:
         return [Share(begin, end, _int_or(total)), For(part, end, [*lets, *body], start=begin)]
 
     def _tiles(self) -> list[Stmt]:
-        """The tile at one block, or the one for what remains of the rows."""
+        """The tile at one block: the common one, the one for what remains of the rows, and those at borders."""
         c, height = self.c, self.tile.rows
         if c.row is None:
-            return _TileBody(c, self.tile, 1, None, self.lane_block).statements()
+            return self._body(1, None).statements()
         start = Index(c.row.name, c.row.extent)
         place = Let(start, self.row_block * height)
-        whole = _TileBody(c, self.tile, height, start, self.lane_block).statements()
         if not isinstance(c.row.extent, int):
-            step = Index("rest", height)
-            one = Index(c.row.name, c.row.extent)
-            left = as_index(c.row.extent) - start
-            single = _TileBody(c, self.tile, 1, one, self.lane_block).statements()
-            rest = For(step, left, [Let(one, start + step), *single])
-            return [place, If(left >= height, whole), If(left < height, [rest])]
+            return [place, *self._rows_of_unknown_number(start)]
         full, remaining = divmod(c.row.extent, height)
-        if not remaining:
-            return [place, *whole]
-        part = _TileBody(c, self.tile, remaining, start, self.lane_block).statements()
-        return [place, If(self.row_block < full, whole), If(self.row_block >= full, part)]
+        borders = border_blocks(c, height)
+        code: list[Stmt] = [place]
+        for number in borders:
+            rows = height if number < full else remaining
+            static = self._body(rows, start, number * height).statements()
+            code.append(If(binary("eq", self.row_block, const(number, INDEX)), static))
+        inside = [n for n in range(full) if n not in borders]
+        if inside:
+            code.append(If(self._among(inside), self._body(height, start).statements()))
+        if remaining and full not in borders:
+            code.append(If(self.row_block >= full, self._body(remaining, start).statements()))
+        return code
+
+    def _among(self, numbers: Sequence[int]) -> PrimExpr:
+        """The condition that this block is one of *numbers*, which have no gap."""
+        return binary("and", self.row_block >= numbers[0], self.row_block < numbers[-1] + 1)
+
+    def _rows_of_unknown_number(self, start: Index) -> list[Stmt]:
+        c, height = self.c, self.tile.rows
+        assert c.row is not None
+        step, one = Index("rest", height), Index(c.row.name, c.row.extent)
+        left = as_index(c.row.extent) - start
+        rest = For(step, left, [Let(one, start + step), *self._body(1, one).statements()])
+        return [If(left >= height, self._body(height, start).statements()), If(left < height, [rest])]
+
+    def _body(self, rows: int, start: Index | None, number: int | None = None) -> _TileBody:
+        return _TileBody(self.c, self.tile, rows, start, self.lane_block, number)
+
+
+def border_blocks(c: Contraction, height: int) -> list[int]:
+    """The blocks of *height* rows in which a guard does not hold for some row and term: their starts are known."""
+    if c.row is None or not isinstance(c.row.extent, int):
+        return []
+    guards = [g for g in c.guards if g.position is c.row]
+    found = {
+        row // height
+        for row in range(c.row.extent) for g in guards for k in range(int(g.axis.extent))  # type: ignore[call-overload]
+        if not g.holds(row, k)
+    }
+    return sorted(found)
 
 
 class _TileBody:
-    """One tile: *height* rows from *start* on, at the lanes of *block*."""
+    """One tile: *height* rows from *start* on, at the lanes of *block*; at a border *start* is the number *known*."""
 
-    def __init__(self, c: Contraction, tile: Tile, height: int, start: Index | None, block: Index):
-        self.c, self.tile, self.height, self.start, self.block = c, tile, height, start, block
+    def __init__(
+        self, c: Contraction, tile: Tile, height: int, start: Index | None, block: Index, known: int | None = None
+    ):
+        self.c, self.tile, self.height, self.start, self.block, self.known = c, tile, height, start, block, known
         self.lane = Index("lane", tile.lanes)
         dtype = c.reduce.dtype
         self.sums = {
@@ -106,26 +141,42 @@ class _TileBody:
 
     def statements(self) -> list[Stmt]:
         allocs: list[Stmt] = [Alloc(t, const(0, t.dtype), vector=True) for t in self.sums.values()]
-        return [*allocs, *loops(self.c.reduce.axes, self.terms()), *self.finish()]
+        return [*allocs, *self._summed(self.c.reduce.axes, {}, range(self.height)), *self.finish()]
 
-    def terms(self) -> list[Stmt]:
-        """One term of every sum; what several sums share is loaded once."""
+    def _summed(self, axes: Sequence[Index], fixed: dict[Index, PrimExpr], rows: Sequence[int]) -> list[Stmt]:
+        """The terms of *rows* over *axes*: within the bounds that guards give, term by term where these differ by row."""
+        if not axes:
+            return self.terms(fixed, rows)
+        axis, inner = axes[0], axes[1:]
+        by_row = [g for g in self.c.guards if g.axis is axis and g.position is not None and g.position is self.c.row]
+        if by_row and self.known is not None:
+            code: list[Stmt] = []
+            for k in range(int(axis.extent)):  # type: ignore[call-overload]
+                alive = [r for r in rows if all(g.holds(self.known + r, k) for g in by_row)]
+                if alive:
+                    code += self._summed(inner, {**fixed, axis: const(k, INDEX)}, alive)
+            return code
+        start, end = loop_bounds([g for g in self.c.guards if g not in by_row], axis, {})
+        return [For(axis, _int_or(end), self._summed(inner, fixed, rows), start=_int_or(start))]
+
+    def terms(self, fixed: dict[Index, PrimExpr], rows: Sequence[int]) -> list[Stmt]:
+        """One term of the sums of *rows*; what several sums share is loaded once."""
         code: list[Stmt] = []
         known: dict[tuple[object, ...], Tensor] = {}
         for v in range(self.tile.vectors):
             for access in self.c.moving:
                 if not self._by_row(access):
-                    self.operand(access, 0, v, known, code)
-        for r in range(self.height):
+                    self.operand(access, (rows[0], v), fixed, known, code)
+        for r in rows:
             for v in range(self.tile.vectors):
                 def leaf(e: PrimExpr, r: int = r, v: int = v) -> PrimExpr | None:
                     if not isinstance(e, Load):
                         return None
                     access = next(a for a in (*self.c.moving, *self.c.standing) if a.load is e)
-                    return self.operand(access, r, v, known, code)
+                    return self.operand(access, (r, v), fixed, known, code)
 
                 total = self.sums[r, v]
-                value = binary("add", total[self.lane], map_expr(self.c.reduce.body, leaf))
+                value = binary("add", total[self.lane], map_expr(self.c.term, leaf))
                 code.append(VectorStore(total, (self.lane,), value, self.lane))
         return code
 
@@ -133,15 +184,17 @@ class _TileBody:
         return self.c.row is not None and access.steps[self.c.row] != 0
 
     def operand(
-        self, access: Access, r: int, v: int, known: dict[tuple[object, ...], Tensor], code: list[Stmt]
+        self, access: Access, place: tuple[int, int], fixed: dict[Index, PrimExpr],
+        known: dict[tuple[object, ...], Tensor], code: list[Stmt],
     ) -> PrimExpr:
-        """A variable for a load at row *r* and vector *v*, declared where it is first needed."""
+        """A variable for a load at a row and a vector of the tile, declared where it is first needed."""
+        r, v = place
         load, moves = access.load, access.steps[self.c.lane] != 0
         key = (load, r if self._by_row(access) else 0, v if moves else 0)
         if key not in known:
             shape = (self.tile.lanes,) if moves else ()
             known[key] = placeholder(shape, load.dtype, f"{load.tensor.name}_{v if moves else r}")
-            placed = at(load, self.places(r, v))
+            placed = at(load, {**fixed, **self.places(r, v)})
             code.append(Alloc(known[key], placed, vector=moves, lane=self.lane if moves else None))
         return known[key][self.lane] if moves else known[key][()]
 

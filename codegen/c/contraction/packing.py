@@ -7,6 +7,7 @@ last panel is filled up with zeros. ``panel[batch..., block, terms..., width]`` 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,10 +18,11 @@ from byoc.codegen.c.contraction.tile_choice import choose_tile
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size, unique_nodes
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.runtime.ndarray import NDArray
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, compute, const, if_then_else
 from byoc.te.expr import Binary, Const, Load, map_expr
 
@@ -38,37 +40,16 @@ class _Packing:
         self.arrays: dict[Tensor, NDArray] = dict(program.constants)
         self.names = {t: s.name for (t, _), s in zip(program.constants, program.signature.constants, strict=True)}
         self.panels: dict[tuple[object, ...], Tensor] = {}
-        self.new: dict[Tensor, Tensor] = {}
 
     def run(self) -> Program:
-        groups = []
-        for group in self.program.groups:
-            stages: list[Tensor] = []
-            for stage in group.stages:
-                stages += self._packed(self._renamed(stage))
-                self.new[stage] = stages[-1]
-            groups.append(Group(group.name, group.origin, tuple(stages)))
+        program = with_stages(self.program, lambda _, stage: self._packed(stage))
         if not self.panels:
-            return self.program
-        used = {n.tensor for g in groups for s in g.stages for n in _loads(s.body)}
+            return program
+        used = {n.tensor for g in program.groups for s in g.stages for n in _loads(s.body)}
         constants = tuple((t, a) for t, a in self.arrays.items() if t in used)
-        old = self.program.signature
         specs = tuple(TensorSpec(self.names[t], a.shape, a.dtype) for t, a in constants)
-        signature = Signature(old.symbol, old.inputs, old.outputs, specs)
-        outputs = tuple(self.new.get(t, t) for t in self.program.outputs)
-        return Program(self.program.symbol, signature, self.program.inputs, constants, outputs, tuple(groups))
-
-    def _renamed(self, stage: Tensor) -> Tensor:
-        """*stage* over the stages that stand for those it loads from."""
-        if not any(n.tensor in self.new and self.new[n.tensor] is not n.tensor for n in _loads(stage.body)):
-            return stage
-
-        def leaf(e: PrimExpr) -> PrimExpr | None:
-            if isinstance(e, Load) and e.tensor in self.new:
-                return Load(self.new[e.tensor], [map_expr(i, leaf) for i in e.indices])
-            return None
-
-        return _with_body(stage, map_expr(stage.body, leaf))  # type: ignore[arg-type]
+        signature = dataclasses.replace(program.signature, constants=specs)
+        return dataclasses.replace(program, constants=constants, signature=signature)
 
     def _packed(self, stage: Tensor) -> list[Tensor]:
         """*stage* over a panel, after the stage that packs it where that is not done already."""
@@ -89,7 +70,7 @@ class _Packing:
         panel = _Panel(c, operand, self._batch(c, operand), tile.width)
         tensor = self._constant_panel(panel) if constant else panel.stage()
         value = map_expr(c.nest.value, lambda e: panel.load(tensor) if e is operand.load else None)
-        whole = _with_body(stage, _undivided(stage, c.nest, value))
+        whole = with_body(stage, _undivided(stage, c.nest, value))
         return [whole] if constant else [tensor, whole]
 
     def _batch(self, c: Contraction, operand: Access) -> list[Index]:
@@ -199,10 +180,6 @@ def _undivided(stage: Tensor, nest: Nest, value: PrimExpr) -> PrimExpr:
     last = stage.axes[-1]
     table: dict[PrimExpr, PrimExpr] = {outer: last // inner.extent, inner: last % inner.extent}
     return map_expr(value, lambda e: table.get(e) if isinstance(e, Index) else None)
-
-
-def _with_body(stage: Tensor, body: PrimExpr) -> Tensor:
-    return Tensor(stage.name, stage.shape, stage.dtype, stage.axes, body, stage.tag, stage.meta)
 
 
 def _loads(body: PrimExpr | None) -> list[Load]:

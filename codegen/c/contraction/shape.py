@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.access import Access, accesses, single_sum
+from byoc.codegen.c.access import VECTOR_DTYPES, Access, accesses, is_product_sum
 from byoc.codegen.c.blocks import at
+from byoc.codegen.c.contraction.guards import Guard, guards_of, without_guards
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size, unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.te import Dimension, Index
+from byoc.te import Dimension, Index, PrimExpr
 from byoc.te.expr import Binary, Const, Load, Reduce, map_expr
 
 PANEL = "panel"  # the tag of an operand that was packed for its tile; its last extent is the tile's width
@@ -23,10 +24,15 @@ PANEL = "panel"  # the tag of an operand that was packed for its tile; its last 
 
 @dataclass(frozen=True)
 class Contraction:
-    """A nest whose value is an epilogue over one sum of products, with what each load does along each axis."""
+    """A nest whose value is an epilogue over one sum of products, with what each load does along each axis.
+
+    *term* is what is summed, where the *guards* hold.
+    """
 
     nest: Nest
     reduce: Reduce
+    term: PrimExpr
+    guards: tuple[Guard, ...]
     lane: Index
     row: Index | None
     moving: tuple[Access, ...]  # loads that move with the lanes
@@ -57,27 +63,39 @@ def contraction(nest: Nest, simplify: Simplifier) -> Contraction | None:
 
     An axis that a load takes apart (``c // 32``, as in a grouped convolution) is divided there first.
     """
-    if not nest.axes or single_sum(nest) is None:
+    if not nest.axes or _sum(nest) is None:
         return None
     nest = _divided(nest, simplify)
-    reduce = single_sum(nest)
+    reduce = _sum(nest)
     assert reduce is not None
     lane = nest.axes[-1]
     if not isinstance(lane.extent, int) or lane.extent < 2:
         return None
-    loads = accesses(reduce.body, (*nest.axes, *reduce.axes), simplify)
+    bare = without_guards(reduce.body)
+    if bare is None:
+        bare = reduce.body, []
+    guards = guards_of(bare[1], reduce.axes, simplify)
+    if guards is None or not is_product_sum(bare[0]):
+        return None
+    loads = accesses(bare[0], (*nest.axes, *reduce.axes), simplify)
     standing = tuple(a for a in loads if a.steps[lane] == 0)
     moving = tuple(a for a in loads if a.steps[lane] != 0)
-    if not moving:
+    if not moving or any(g.position is lane for g in guards):
         return None
-    nest, reduce = _ordered(nest, reduce, standing)
-    return Contraction(nest, reduce, lane, _row(nest.axes[:-1], moving, loads), moving, standing)
+    nest, reduce = _ordered(nest, reduce, standing or moving)
+    return Contraction(nest, reduce, bare[0], guards, lane, _row(nest.axes[:-1], moving, loads), moving, standing)
+
+
+def _sum(nest: Nest) -> Reduce | None:
+    """The one reduction of *nest*, where it is a sum in a type that vectors have."""
+    found = [n for n in unique_nodes(nest.value) if isinstance(n, Reduce)]
+    return found[0] if len(found) == 1 and found[0].kind == "sum" and found[0].dtype in VECTOR_DTYPES else None
 
 
 def _divided(nest: Nest, simplify: Simplifier) -> Nest:
     """*nest* with its innermost axis divided where a load outside of panels takes it apart by one number."""
     lane = nest.axes[-1]
-    reduce = single_sum(nest)
+    reduce = _sum(nest)
     assert reduce is not None
     loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load) and n.tensor.tag != PANEL]
     found = {
@@ -96,11 +114,9 @@ def _divided(nest: Nest, simplify: Simplifier) -> Nest:
     return Nest(nest.stage, (*nest.axes[:-1], outer, inner), tuple(at(i, table) for i in nest.indices), value)
 
 
-def _ordered(nest: Nest, reduce: Reduce, standing: Sequence[Access]) -> tuple[Nest, Reduce]:
-    """The reduced axes with the longest strides of the standing operand first, so that it is read as it lies."""
-    if not standing:
-        return nest, reduce
-    steps = standing[0].steps
+def _ordered(nest: Nest, reduce: Reduce, loads: Sequence[Access]) -> tuple[Nest, Reduce]:
+    """The reduced axes with the longest strides of the first operand first, so that it is read as it lies."""
+    steps = loads[0].steps
     if any(steps[a] is None for a in reduce.axes):
         return nest, reduce
     axes = sorted(reduce.axes, key=lambda a: -abs(steps[a] or 0))
