@@ -30,7 +30,7 @@ LONGEST_SUM = 32768  # a longer one needs more digits than its type has, and get
 def tile(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The tiled loop nest of *nest*, or nothing where it is not a sum of products with lanes to use."""
     reduce = single_sum(nest)
-    if reduce is None or not nest.axes:
+    if reduce is None or not nest.axes or machine.lanes(dtype_bytes(reduce.dtype)) == 1:
         return []
     loads = accesses(reduce.body, (*nest.axes, *reduce.axes), simplify)
     if any(step is None for a in loads for step in a.steps.values()):
