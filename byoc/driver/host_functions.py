@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from byoc.codegen.c.backend import compile_libraries as compile_c
+from byoc.codegen.c.backend import compile_functions as compile_c
 from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.relay.analysis.module_types import infer_function
@@ -58,5 +58,5 @@ class HostFunctions:
 
     def modules(self, options: Mapping[str, object]) -> list[Module]:
         """The modules that have the symbols. Raises CompilerNotFoundError without a C compiler."""
-        found: list[Module] = list(compile_c(self.compiled, options)) if self.compiled else []
+        found: list[Module] = [compile_c(self.compiled, options)] if self.compiled else []
         return [*found, compile_json(self.interpreted)] if self.interpreted else found

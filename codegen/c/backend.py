@@ -5,19 +5,20 @@ It is also what the host itself runs on: :meth:`CBackend.compile_functions` puts
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from byoc.codegen.backend import Backend, Verdict, judge
-from byoc.codegen.c.compiler import CCompiler, find_compiler
-from byoc.codegen.c.emit import emit_programs
+from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
+from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.kernel.lower import lower_function
-from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.relay.expr import Call, Function
 from byoc.runtime.dso.module import DsoModule
 
+HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
+ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to optimise
 CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
 
@@ -54,28 +55,19 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     function for which no code can be generated, CompilerNotFoundError.
     """
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    compiler = find_compiler()
-    return _library(programs, compiler, overflow_flags(programs, compiler.is_gcc), options or {})
-
-
-def compile_libraries(functions: Mapping[str, Function], options: Mapping[str, object]) -> list[DsoModule]:
-    """As :func:`compile_functions`, but functions that need other flags are in a library of their own."""
-    compiler = find_compiler()
-    by_flags: dict[tuple[str, ...], list[Program]] = {}
-    for symbol, function in functions.items():
-        program = lower_function(function, symbol)
-        by_flags.setdefault(overflow_flags([program], compiler.is_gcc), []).append(program)
-    return [_library(programs, compiler, flags, options) for flags, programs in sorted(by_flags.items())]
-
-
-def _library(
-    programs: Sequence[Program], compiler: CCompiler, needed: tuple[str, ...], options: Mapping[str, object]
-) -> DsoModule:
-    source = emit_programs(programs, compiler.machine)
-    flags = (*needed, *_flags(options))
-    library = compiler.build(source, flags)
+    compiler, flags = find_compiler(), _flags(options or {})
+    source = emit_library(programs, compiler.machine)
+    library = compiler.build_units(translation_units(source, compiler), flags)
     signatures = [p.signature for p in programs]
-    return DsoModule(library, signatures, source, constant_arrays(programs), compiler.processor(flags))
+    return DsoModule(library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags))
+
+
+def translation_units(source: LibrarySource, compiler: CCompiler) -> list[TranslationUnit]:
+    """What the compiler compiles for *source*, each with the flags that it needs."""
+    units = [
+        TranslationUnit(unit.source(), (*HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc))) for unit in source.units
+    ]
+    return [*units, TranslationUnit(source.entries_source(), ENTRY_FLAGS)]
 
 
 def _flags(options: Mapping[str, object]) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
-"""The C compiler: which one, and shared libraries from source through a cache that is addressed by content.
+"""The C compiler: which one, and shared libraries from sources through a cache that is addressed by content.
 
-A library's key is the SHA-256 of source, flags, the compiler's version and the processor that code needs. Entries
-appear whole (written beside and renamed under a lock), so that processes share the cache; a damaged one is built anew.
+A library is linked from the objects of its translation units, which are compiled side by side. An object's key is the
+SHA-256 of source, flags, the compiler's version and the processor that code needs; a library's that of its objects'
+keys. Entries appear whole (written beside and renamed under a lock), so that processes share the cache; a damaged one
+is built anew.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +30,22 @@ from byoc.codegen.c.machine import Machine, machine_of, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.dso.processor import Processor
 
-BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fno-math-errno")
+BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
 NATIVE_FLAGS = ("-march=native",)
-LINK_FLAGS = ("-lm",)
+LINK_FLAGS = ("-shared", "-pthread")
+LIBRARIES = ("-lm",)
 NOT_FOUND = (
     "no C compiler was found ($CC, cc, gcc, clang, or zig of the ziglang package): "
     "install gcc, or run pip install byoc[zig]"
 )
+
+
+@dataclass(frozen=True)
+class TranslationUnit:
+    """A source that is compiled by itself, with *flags* of its own beside those of the library."""
+
+    source: str
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,22 +59,27 @@ class CCompiler:
     is_gcc: bool = False
 
     def build(self, source: str, extra_flags: Sequence[str] = ()) -> bytes:
-        """The shared library of *source*, from the cache where it is.
+        """The shared library of one *source*; as :meth:`build_units`."""
+        return self.build_units([TranslationUnit(source)], extra_flags)
+
+    def build_units(self, units: Sequence[TranslationUnit], extra_flags: Sequence[str] = ()) -> bytes:
+        """The shared library of *units*, from the cache where it is, else from their objects.
 
         Raises CompileError with the compiler's first error and the path where the source is kept.
         """
         flags = (*self.flags, *extra_flags)
-        processor = json.dumps(self.processor(extra_flags).to_json())
-        key = hashlib.sha256("\0".join((self.version, processor, *flags, source)).encode()).hexdigest()
-        folder = cache_dir() / "c"
-        folder.mkdir(parents=True, exist_ok=True)
-        entry = folder / f"{key}.so"
-        with FileLock(str(folder / f"{key}.lock")):
-            cached = _read_entry(entry)
-            if cached is None:
-                cached = self._compile(source, flags, folder / f"{key}.c")
-                _write_entry(entry, cached)
-        return cached
+        head = (self.version, json.dumps(self.processor(extra_flags).to_json()))
+        keys = [_key(*head, *flags, *unit.flags, unit.source) for unit in units]
+
+        def compile_one(key: str, unit: TranslationUnit) -> bytes:
+            source = _folder() / f"{key}.c"
+            return _cached(f"{key}.o", lambda: self._compile(unit.source, (*flags, *unit.flags), source))
+
+        def link() -> bytes:
+            with ThreadPoolExecutor(available_cores()) as pool:
+                return self._link(list(pool.map(compile_one, keys, units)), flags)
+
+        return _cached(f"{_key(*head, *flags, *LINK_FLAGS, *LIBRARIES, *keys)}.so", link)
 
     def processor(self, extra_flags: Sequence[str] = ()) -> Processor:
         """The processor that code built with *extra_flags* needs. Raises CompileError for flags that are refused."""
@@ -72,16 +89,33 @@ class CCompiler:
         return processor_of(macros)
 
     def _compile(self, source: str, flags: Sequence[str], source_path: Path) -> bytes:
+        """The object of *source*, which is kept at *source_path*."""
         source_path.write_text(source, encoding="utf-8")
+        return self._run([*flags, "-c", str(source_path)], f"the source is {source_path}")
+
+    def _link(self, objects: Sequence[bytes], flags: Sequence[str]) -> bytes:
         with tempfile.TemporaryDirectory() as scratch:
-            library = Path(scratch) / "lib.so"
-            command = [*self.command, *flags, str(source_path), "-o", str(library), *LINK_FLAGS]
+            paths = [Path(scratch) / f"{k}.o" for k in range(len(objects))]
+            for path, data in zip(paths, objects, strict=True):
+                path.write_bytes(data)
+            return self._run([*flags, *LINK_FLAGS, *map(str, paths), *LIBRARIES], "it was linking")
+
+    def _run(self, arguments: Sequence[str], where: str) -> bytes:
+        """What the compiler writes when it is called with *arguments*. Raises CompileError with its first error."""
+        with tempfile.TemporaryDirectory() as scratch:
+            output = Path(scratch) / "output"
+            command = [*self.command, *arguments[:-1], "-o", str(output), arguments[-1]]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0 or not library.is_file():
+            if done.returncode != 0 or not output.is_file():
                 lines = done.stderr.splitlines() or [f"exit status {done.returncode}"]
                 first = next((line for line in lines if "error" in line), lines[0])
-                raise CompileError(f"{self.command[0]} refused generated code: {first}; the source is {source_path}")
-            return library.read_bytes()
+                raise CompileError(f"{self.command[0]} refused generated code: {first}; {where}")
+            return output.read_bytes()
+
+
+def available_cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cache_dir() -> Path:
@@ -89,8 +123,31 @@ def cache_dir() -> Path:
     return Path(os.environ.get("BYOC_CACHE_DIR") or user_cache_dir("byoc"))
 
 
+def _folder() -> Path:
+    folder = cache_dir() / "c"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _cached(name: str, make: Callable[[], bytes]) -> bytes:
+    """The entry *name* of the cache; made where it is missing or damaged, by one process at a time."""
+    entry = _folder() / name
+    found = _read_entry(entry)
+    if found is None:
+        with FileLock(str(entry.with_suffix(f"{entry.suffix}.lock"))):
+            found = _read_entry(entry)
+            if found is None:
+                found = make()
+                _write_entry(entry, found)
+    return found
+
+
 def _read_entry(entry: Path) -> bytes | None:
-    """A library of the cache, or None where there is none or where its checksum (its last 32 bytes) is wrong."""
+    """An entry of the cache, or None where there is none or where its checksum (its last 32 bytes) is wrong."""
     if not entry.is_file():
         return None
     data = entry.read_bytes()
@@ -98,10 +155,10 @@ def _read_entry(entry: Path) -> bytes | None:
     return body if hashlib.sha256(body).digest() == digest else None
 
 
-def _write_entry(entry: Path, library: bytes) -> None:
+def _write_entry(entry: Path, content: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=entry.parent)
     with os.fdopen(handle, "wb") as file:
-        file.write(library + hashlib.sha256(library).digest())
+        file.write(content + hashlib.sha256(content).digest())
     os.replace(name, entry)
 
 

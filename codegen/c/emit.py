@@ -1,8 +1,9 @@
-"""C source from Programs: one static function a group, and per symbol an entry and the size of its workspace.
+"""C source from Programs: a function a group, and per symbol an entry and the size of its workspace.
 
 ``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)`` takes inputs, constants and
-outputs in the order of the signature; each thread of the team calls it. The source has no global state, compiles without a warning under ``-Wall -Wextra``, and is the
-same text whenever it is made for the same programs and machine.
+outputs in the order of the signature; each thread of the team calls it. Equal groups share one function. The source
+has no global state, compiles without a warning under ``-Wall -Wextra``, as a whole or by its units, and is the same
+text whenever it is made for the same programs and machine.
 """
 
 from __future__ import annotations
@@ -11,89 +12,40 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES, C
+from byoc.codegen.c.language import RESERVED, TYPES, C
 from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.schedule import schedule_stage
-from byoc.codegen.c.statements import StatementWriter
-from byoc.codegen.c.team import DEFINITIONS, shared
-from byoc.codegen.c.vectors import vector_support
+from byoc.codegen.c.support import PREAMBLE
+from byoc.codegen.c.unit import GroupCall, Unit, Units, definitions
 from byoc.codegen.c.workspace import ALIGNMENT, WorkspacePlan, plan_workspace
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.inline import loaded_tensors, unique_nodes
-from byoc.codegen.kernel.loops import Barrier
-from byoc.codegen.kernel.names import Names, comment_text
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.inline import unique_nodes
+from byoc.codegen.kernel.names import Names
+from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
 from byoc.te import PrimExpr, Size, Tensor, binary
 
-HEADERS = ("math.h", "stdbool.h", "stdint.h", "string.h")
-LONGEST_ORIGIN = 400
-
 
 @dataclass(frozen=True)
-class _Function:
-    """A group's C function: its name, text, and parameters in order."""
+class LibrarySource:
+    """The source of a library: its units, the ONNX nodes that each computes, and the entries that call them."""
 
-    name: str
-    text: str
-    sources: tuple[Tensor, ...]
-    stages: tuple[Tensor, ...]
-    sizes: tuple[str, ...]
+    units: tuple[Unit, ...]
+    origins: dict[str, tuple[str, ...]]
+    entries: tuple[str, ...]
 
+    def text(self) -> str:
+        """The whole source, to be read; it compiles as it stands."""
+        parts = [PREAMBLE, *definitions(self.units)]
+        parts += [f"{u.comment(self.origins[u.name])}{u.text}" for u in self.units]
+        return "\n".join([*parts, *self.entries])
 
-class _Emitter:
-    def __init__(self, machine: Machine):
-        self.machine = machine
-        self.functions = Names(RESERVED)
-        self.helpers: dict[tuple[str, str], None] = {}
-        self.vectors: dict[tuple[str, int], None] = {}
-
-    def group(self, group: Group) -> _Function:
-        """The C function of a group."""
-        names, simplify = Names(RESERVED), Simplifier()
-        sources = tuple(
-            dict.fromkeys(t for s in group.stages for t in loaded_tensors(s.body) if t not in group.stages)
-        )
-        sizes = group_sizes(group)
-        exprs = ExprWriter(C, names, simplify)
-        parameters = [f"const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
-        parameters += [f"{TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in group.stages]
-        parameters += [f"int64_t {names(Size(s), s)}" for s in sizes]
-        parameters.append("const Team *team")
-        writer = Writer()
-        statements = StatementWriter(writer, exprs)
-        # "op_": gcc knows a function abs, and round, and index, whatever the headers
-        name = self.functions.fresh(group.name if group.name.startswith("fused_") else f"op_{group.name}")
-        writer.line(f"/* {self._comment(group, sources)} */")
-        with writer.block(f"static void {name}({', '.join(parameters)}) {{"):
-            for k, stage in enumerate(group.stages):
-                if k:
-                    statements.block([Barrier()])
-                statements.block(shared(schedule_stage(stage, simplify, self.machine)))
-            if not statements.meets:
-                writer.line("(void)team;")
-        self.helpers.update(exprs.helpers)
-        self.vectors.update(statements.vectors)
-        return _Function(name, writer.text(), sources, group.stages, sizes)
-
-    def _comment(self, group: Group, sources: Sequence[Tensor]) -> str:
-        """``data: f32[1, 3, 8, 8], w: … -> out: …; from Conv_0, Relu_1``"""
-        arrow = f"{', '.join(map(_notation, sources))} -> {_notation(group.stages[-1])}".strip()
-        origin = ", ".join(group.origin)
-        shown = origin if len(origin) <= LONGEST_ORIGIN else f"{origin[:LONGEST_ORIGIN]}..."
-        return comment_text(f"{arrow}; from {shown}" if shown else arrow)
-
-    def program(self, program: Program) -> str:
-        """The functions of one symbol."""
-        check_symbol(program.symbol)
-        functions = [self.group(g) for g in program.groups]
-        plan = plan_workspace(program)
-        parts = [f.text for f in functions]
-        return "\n".join([*parts, _workspace_function(program, plan), _entry(program, plan, functions)])
+    def entries_source(self) -> str:
+        """The source of the entries alone."""
+        prototypes = "".join(f"{u.signature};\n" for u in self.units)
+        return "\n".join([PREAMBLE, prototypes, *self.entries])
 
 
 def check_symbol(symbol: str) -> None:
@@ -102,37 +54,26 @@ def check_symbol(symbol: str) -> None:
         raise CompileError(f"symbol {symbol!r} cannot be the name of a C function: use letters, digits and underscores")
 
 
-def emit_programs(programs: Sequence[Program], machine: Machine) -> str:
-    """One C source with the functions of all *programs*. Raises CompileError for a function that C cannot express."""
-    emitter = _Emitter(machine)
+def emit_library(programs: Sequence[Program], machine: Machine) -> LibrarySource:
+    """The source of a library of all *programs*. Raises CompileError for a function that C cannot express."""
+    units = Units(machine)
+    used: dict[str, Unit] = {}
+    origins: dict[str, dict[str, None]] = {}
+    entries: list[str] = []
     for program in programs:
         check_symbol(program.symbol)
-        emitter.functions.reserve(program.symbol)
-        emitter.functions.reserve(f"{program.symbol}_workspace")
-    bodies = [emitter.program(p) for p in programs]
-    parts = ["\n".join(f"#include <{h}>" for h in HEADERS) + "\n"]
-    parts.append(DEFINITIONS)
-    parts += [text + "\n" for text in vector_support(tuple(emitter.vectors))]
-    parts += [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
-    return "\n".join([*parts, *bodies])
+        calls = units.calls(program)
+        for call in calls:
+            used.setdefault(call.unit.name, call.unit)
+            origins.setdefault(call.unit.name, {}).update(dict.fromkeys(call.origin))
+        plan = plan_workspace(program)
+        entries += [_workspace_function(program, plan), _entry(program, plan, calls)]
+    return LibrarySource(tuple(used.values()), {n: tuple(o) for n, o in origins.items()}, tuple(entries))
 
 
-def group_sizes(group: Group) -> tuple[str, ...]:
-    """The names of the sizes on which the code of *group* depends, in the order of their first use."""
-    found: dict[str, None] = {}
-    for stage in group.stages:
-        nodes = [n for n in unique_nodes(stage.body)]
-        tensors = (stage, *loaded_tensors(stage.body))
-        dims = [d for t in tensors for d in t.shape]
-        dims += [a.extent for n in nodes for a in getattr(n, "axes", ())]
-        for expr in (*nodes, *(d for d in dims if isinstance(d, PrimExpr))):
-            found.update((n.name, None) for n in unique_nodes(expr) if isinstance(n, Size))
-    return tuple(found)
-
-
-def _notation(tensor: Tensor) -> str:
-    dims = ", ".join(d.name if isinstance(d, Size) else str(d) if isinstance(d, int) else "?" for d in tensor.shape)
-    return f"{tensor.name}: {short_name(tensor.dtype)}[{dims}]"
+def emit_programs(programs: Sequence[Program], machine: Machine) -> str:
+    """One C source with the functions of all *programs*. Raises CompileError for a function that C cannot express."""
+    return emit_library(programs, machine).text()
 
 
 def _symbol_names(program: Program) -> tuple[Names, ExprWriter]:
@@ -175,30 +116,29 @@ def _sizes_of(tensors: Sequence[Tensor]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n.name for d in dims for n in unique_nodes(d) if isinstance(n, Size)))
 
 
-def _entry(program: Program, plan: WorkspacePlan, functions: Sequence[_Function]) -> str:
+def _entry(program: Program, plan: WorkspacePlan, calls: Sequence[GroupCall]) -> str:
     """The exported function: places the buffers and calls the groups in order."""
     names, exprs = _symbol_names(program)
-    for f in functions:
-        names.reserve(f.name)
+    for call in calls:
+        names.reserve(call.unit.name)
     writer = Writer()
     signature = f"int32_t {program.symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)"
-    used = tuple(dict.fromkeys((*(s for f in functions for s in f.sizes), *_sizes_of(plan.symbolic))))
+    used = tuple(dict.fromkeys((*(s for c in calls for s in c.sizes), *_sizes_of(plan.symbolic))))
     writer.line(f"{signature};")
     with writer.block(f"{signature} {{"):
         _declare_sizes(writer, program, exprs, used)
         if not program.temporaries:
             writer.line("(void)workspace;")
-        if not functions:
+        if not calls:
             writer.line("(void)team;")
-        _declare_arguments(writer, program, names, {t for f in functions for t in f.sources})
+        _declare_arguments(writer, program, names, {t for c in calls for t in c.sources})
         _declare_temporaries(writer, plan, names, exprs)
-        for k, f in enumerate(functions):
-            arguments = [names(t, t.name) for t in (*f.sources, *f.stages)]
-            arguments += [names(Size(s), s) for s in f.sizes]
-            arguments.append("team")
+        for k, call in enumerate(calls):
+            arguments = [names(t, t.name) for t in (*call.sources, *call.stages)]
+            arguments += [names(Size(s), s) for s in call.sizes]
             if k:
                 writer.line("team_wait(team);")
-            writer.line(f"{f.name}({', '.join(arguments)});")
+            writer.line(f"{call.unit.name}({', '.join([*arguments, 'team'])});")
         writer.line("return 0;")
     return writer.text()
 

@@ -1,16 +1,13 @@
-"""Integer overflow wraps, as numpy's does; which flags that takes, and why they are not given to every library.
+"""Integer overflow wraps, as numpy's does; which flags that takes, and why they are not given to every unit.
 
 GCC 12's vectoriser is wrong about conditional loads in a short unrolled loop when ``-fwrapv`` or
 ``-fno-trapping-math`` is given (an average pool of 2x2 over padded data reads a neighbour's elements; seen with GCC
-12.2 at ``-O3 -march=native``). So libraries are built without them; one that computes on integers, where overflow
+12.2 at ``-O3 -march=native``). So units are built without them; one that computes on integers, where overflow
 may happen, is built with ``-fwrapv``, and then without the conversion of conditions that is at fault.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from byoc.codegen.kernel.program import Program
 from byoc.te import PrimExpr
 from byoc.te.expr import Binary, Intrinsic, Load, Reduce, Select, operands
 
@@ -19,10 +16,9 @@ GCC_FLAGS = ("-fno-tree-loop-if-convert",)
 OVERFLOWING = frozenset(["add", "sub", "mul", "shift_left"])
 
 
-def overflow_flags(programs: Iterable[Program], is_gcc: bool) -> tuple[str, ...]:
-    """The flags that *programs* need so that integers wrap; none where they compute on floats alone."""
-    bodies = (s.body for p in programs for g in p.groups for s in g.stages if s.body is not None)
-    if not any(computes_on_integers(body) for body in bodies):
+def overflow_flags(wraps: bool, is_gcc: bool) -> tuple[str, ...]:
+    """The flags for a unit whose integers wrap; none for one that computes on floats alone."""
+    if not wraps:
         return ()
     return (*WRAPPING_FLAGS, *GCC_FLAGS) if is_gcc else WRAPPING_FLAGS
 

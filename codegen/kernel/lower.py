@@ -169,7 +169,7 @@ class _Lowering:
 
     def _append(self, name: str, spans: Iterable[AnySpan | None], stages: Tensors) -> None:
         origin = tuple(dict.fromkeys(n for s in spans for n in span_names(s)))
-        self.groups.append(Group(_unique(name, self.names), origin, stages))
+        self.groups.append(Group(_unique(name, self.names), origin, stages, name))
         self.ready.update(stages)
 
     def _inner(self, call: Call, args: Sequence[Tensor]) -> Tensors:

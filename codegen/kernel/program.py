@@ -17,13 +17,14 @@ from byoc.te import Tensor
 class Group:
     """Stages that were fused: they become one C function, or one kernel a stage in OpenCL.
 
-    ``name`` is a C identifier, unique in the program (``fused_nn_conv2d_add_nn_relu``); ``origin`` the names of the
-    ONNX nodes that it computes.
+    ``name`` is a C identifier, unique in the program (``fused_nn_conv2d_add_nn_relu_1``); ``title`` the same without
+    a number, which equal groups share; ``origin`` the names of the ONNX nodes that it computes.
     """
 
     name: str
     origin: tuple[str, ...]
     stages: tuple[Tensor, ...]
+    title: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,19 @@
-"""Integers wrap, and no library pays for it that computes on floats alone."""
+"""Integers wrap, and no unit pays for it that computes on floats alone."""
+
+import dataclasses
 
 import numpy as np
 import pytest
 
 import byoc
 from byoc import relay
+from byoc.codegen.c.backend import translation_units
+from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.emit import emit_library
+from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.overflow import computes_on_integers
+from byoc.codegen.kernel.lower import lower_function
+from byoc.relay.analysis.module_types import infer_function
 from byoc.te import compute, placeholder, reduce_axis, sum
 
 
@@ -35,13 +43,19 @@ def test_a_small_average_pool_reads_only_its_own_window():
 
 
 @pytest.mark.needs_cc
-def test_functions_on_integers_are_in_a_library_of_their_own():
+def test_only_the_units_that_compute_on_integers_get_the_flags_that_wrap():
     x, n = relay.var("x", shape=(3,)), relay.var("n", shape=(3,), dtype="int64")
     library = byoc.compile(model(relay.Tuple([relay.nn.relu(x), relay.multiply(n, n)])), targets=["c"])
-    assert [module.type_key for module in library.module.imports] == ["c", "c"]
+    assert [module.type_key for module in library.module.imports] == ["c"]
     float_out, int_out = library(np.array([-1, 0, 2], "float32"), np.array([2**40, 3, -4]))
     assert float_out.tolist() == [0, 0, 2]
     assert int_out.tolist() == [0, 9, 16]
+    programs = [
+        lower_function(infer_function(relay.Function([v], body)), name)
+        for v, body, name in ((x, relay.nn.relu(x), "floats"), (n, relay.multiply(n, n), "integers"))
+    ]
+    units = translation_units(emit_library(programs, Machine()), dataclasses.replace(find_compiler(), is_gcc=False))
+    assert ["-fwrapv" in unit.flags for unit in units] == [False, True, False]
 
 
 def test_indices_and_conditions_are_not_integer_arithmetic():

@@ -22,13 +22,13 @@ static inline void team_wait(const Team *team) {
   }
 }
 
-/* x: f32[4, 5], y: f32[5] -> tanh: f32[4, 5] */
-static void fused_add_multiply_tanh(const float *restrict x, const float *restrict y, float *restrict tanh_1, const Team *team) {
+/* p0: f32[4, 5], p1: f32[5] -> tanh_1: f32[4, 5] */
+void fused_add_multiply_tanh_0c5813f7233c(const float *restrict p0, const float *restrict p1, float *restrict tanh_1, const Team *team) {
   const int64_t begin = 4 * team->thread / team->threads;
   const int64_t end = 4 * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
     for (int64_t i1 = 0; i1 < 5; ++i1) {
-      tanh_1[i0 * 5 + i1] = tanhf((x[i0 * 5 + i1] + y[i1]) * 0.5f);
+      tanh_1[i0 * 5 + i1] = tanhf((p0[i0 * 5 + i1] + p1[i1]) * 0.5f);
     }
   }
 }
@@ -46,6 +46,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *x = args[0];
   const float *y = args[1];
   float *tanh_1 = args[2];
-  fused_add_multiply_tanh(x, y, tanh_1, team);
+  fused_add_multiply_tanh_0c5813f7233c(x, y, tanh_1, team);
   return 0;
 }
