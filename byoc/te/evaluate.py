@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from byoc.te.expr import Binary, Cast, Const, Index, Intrinsic, Load, PrimExpr, Reduce, Select, Size
+from byoc.te.expr import DOTS, Binary, Cast, Const, Index, Intrinsic, Load, PrimExpr, Reduce, Select, Size
 from byoc.te.tensor import Tensor
 
 Grid = dict[Index, np.ndarray]
@@ -68,11 +68,15 @@ class _Evaluator:
 
     def intrinsic(self, e: Intrinsic, grid: Grid) -> np.ndarray:
         args = [self.expr(a, grid) for a in e.args]
+        if e.name in DOTS:
+            return _DOTS[e.name](*args)
         return (_INTRINSIC.get(e.name) or getattr(np, e.name))(*args)
 
     def load(self, e: Load, grid: Grid) -> np.ndarray:
         source = self.tensor(e.tensor)
         index = [np.clip(self.expr(i, grid), 0, max(n - 1, 0)) for i, n in zip(e.indices, source.shape, strict=True)]
+        if e.is_word:
+            return _word(source, index, e.dtype)
         return source[tuple(index)] if source.ndim else source
 
     def reduce(self, e: Reduce, grid: Grid) -> np.ndarray:
@@ -93,6 +97,34 @@ class _Evaluator:
 
 def _np(dtype: str) -> np.dtype:
     return np.dtype(dtype)
+
+
+def _word(source: np.ndarray, index: list[np.ndarray], dtype: str) -> np.ndarray:
+    """The words of *dtype* that begin at the elements *index* of *source*."""
+    word = _np(dtype)
+    shape = np.broadcast_shapes(*(i.shape for i in index))
+    flat = np.ravel_multi_index(tuple(np.broadcast_to(i, shape) for i in index), source.shape)
+    places = flat[..., None] * source.itemsize + np.arange(word.itemsize)
+    data = np.ascontiguousarray(source).reshape(-1).view(np.uint8)
+    return np.ascontiguousarray(data[np.clip(places, 0, data.size - 1)]).view(word)[..., 0]
+
+
+def _dot_bf16(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
+    def parts(word: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (word << np.uint32(16)).view(np.float32), (word & np.uint32(0xFFFF0000)).view(np.float32)
+
+    (a0, a1), (b0, b1) = parts(np.atleast_1d(a)), parts(np.atleast_1d(b))
+    return total + a0 * b0 + a1 * b1
+
+
+def _dot_u8s8(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
+    for shift in range(0, 32, 8):
+        left = (a >> np.uint32(shift)).astype(np.uint8).astype(np.int32)
+        total = total + left * (b >> np.uint32(shift)).astype(np.uint8).astype(np.int8).astype(np.int32)
+    return total
+
+
+_DOTS: dict[str, Callable[..., np.ndarray]] = {"dot_bf16": _dot_bf16, "dot_u8s8": _dot_u8s8}
 
 
 _RULES: dict[type, Callable[..., np.ndarray]] = {

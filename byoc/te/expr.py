@@ -9,7 +9,8 @@ Meaning, node by node:
   operands also C's).
 - ``Intrinsic``: a function of :data:`INTRINSICS` on numbers. ``Cast``: conversion as C's (floats to ints truncate).
 - ``Select``: *then* where *cond* holds, else *otherwise*; the other side is not evaluated, so it may guard a load.
-- ``Load``: the element of a tensor at integer indices. ``Reduce``: the fold of *body* over every point of the axes.
+- ``Load``: the element of a tensor at integer indices, or, with a wider dtype, the *word* of several elements that
+  begins there, as they lie in memory. ``Reduce``: the fold of *body* over every point of the axes.
 
 Nodes are immutable and shared freely.
 """
@@ -37,6 +38,8 @@ INTRINSICS = frozenset(
     "erf sigmoid floor ceil round trunc abs not bit_not isnan isinf isfinite pow fmod atan2 sign".split()
 )
 BOOL_INTRINSICS = frozenset(["not", "isnan", "isinf", "isfinite"])
+# ``dot(a, b, sum)``: *sum* and the products of the numbers in two words, by the dtype of the sum
+DOTS = {"dot_bf16": "float32", "dot_u8s8": "int32"}
 
 Number = Union["PrimExpr", int, float, bool]
 
@@ -153,10 +156,10 @@ class Intrinsic(PrimExpr):
     __slots__ = ("args", "name")
 
     def __init__(self, name: str, args: Sequence[PrimExpr]):
-        if name not in INTRINSICS:
+        if name not in INTRINSICS and name not in DOTS:
             raise InternalError(f"te has no intrinsic {name!r}")
         self.name, self.args = name, tuple(args)
-        self.dtype = "bool" if name in BOOL_INTRINSICS else self.args[0].dtype
+        self.dtype = "bool" if name in BOOL_INTRINSICS else DOTS.get(name, self.args[0].dtype)
 
 
 class Cast(PrimExpr):
@@ -178,14 +181,23 @@ class Select(PrimExpr):
 
 
 class Load(PrimExpr):
-    """The element of *tensor* at *indices*, one per dimension."""
+    """The element of *tensor* at *indices*, one per dimension; as *dtype*, the word that begins there."""
 
     __slots__ = ("indices", "tensor")
 
-    def __init__(self, tensor: Tensor, indices: Sequence[PrimExpr]):
-        self.tensor, self.indices, self.dtype = tensor, tuple(indices), tensor.dtype
+    def __init__(self, tensor: Tensor, indices: Sequence[PrimExpr], dtype: str | None = None):
+        self.tensor, self.indices, self.dtype = tensor, tuple(indices), dtype or tensor.dtype
         if len(self.indices) != len(tensor.shape):
             raise InternalError(f"{tensor.name} has {len(tensor.shape)} dimensions, indexed with {len(self.indices)}")
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it takes several elements at once, or an element's bits as they are."""
+        return self.dtype != self.tensor.dtype
+
+    def of(self, tensor: Tensor, indices: Sequence[PrimExpr]) -> Load:
+        """The same kind of load of another place: a word stays one."""
+        return Load(tensor, indices, self.dtype if self.is_word else None)
 
 
 class Reduce(PrimExpr):
@@ -283,7 +295,7 @@ _WITH_OPERANDS: dict[type, Callable[..., PrimExpr]] = {
     Intrinsic: lambda e, new: Intrinsic(e.name, new),
     Cast: lambda e, new: cast(e.dtype, new[0]),
     Select: lambda e, new: Select(*new),
-    Load: lambda e, new: Load(e.tensor, new),
+    Load: lambda e, new: e.of(e.tensor, new),
     Reduce: lambda e, new: Reduce(e.kind, new[0], e.axes),
 }
 

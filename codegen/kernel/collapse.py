@@ -76,7 +76,7 @@ def _merge(
         if id(expr) not in flat:
             return None
         start = [const(0, INDEX)] * (len(expr.indices) - 1)
-        return Load(expr.tensor, (*start, simplify.rebuild(flat[id(expr)]))) if expr.indices else expr
+        return expr.of(expr.tensor, (*start, simplify.rebuild(flat[id(expr)]))) if expr.indices else expr
 
     return axis, [map_expr(e, by_position) for e in new]
 

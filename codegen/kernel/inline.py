@@ -121,7 +121,7 @@ def _rewritten(stage: Tensor, plan: Plan) -> PrimExpr:
             return None
         indices = tuple(map_expr(i, leaf) for i in expr.indices)
         if expr.tensor in plan.kept:
-            return Load(plan.kept[expr.tensor], indices)
+            return expr.of(plan.kept[expr.tensor], indices)
         key = (expr.tensor, *indices)
         if key not in memo:
             memo[key] = substitute_axes(plan.inlined[expr.tensor], expr.tensor.axes, indices)

@@ -40,7 +40,7 @@ def _renamed(stage: Tensor, new: dict[Tensor, Tensor]) -> Tensor:
 
     def leaf(e: PrimExpr) -> PrimExpr | None:
         if isinstance(e, Load) and e.tensor in new:
-            return Load(new[e.tensor], [map_expr(i, leaf) for i in e.indices])
+            return e.of(new[e.tensor], [map_expr(i, leaf) for i in e.indices])
         return None
 
     return with_body(stage, map_expr(stage.body, leaf))
