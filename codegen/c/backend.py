@@ -11,6 +11,7 @@ from byoc.codegen.backend import Backend, Verdict, judge
 from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
 from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.overflow import overflow_flags
+from byoc.codegen.c.prepare import prepare
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.errors import CompileError, CompilerNotFoundError
@@ -54,8 +55,8 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
     function for which no code can be generated, CompilerNotFoundError.
     """
-    programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     compiler, flags = find_compiler(), _flags(options or {})
+    programs = [prepare(lower_function(function, symbol), compiler.machine) for symbol, function in functions.items()]
     source = emit_library(programs, compiler.machine)
     library = compiler.build_units(translation_units(source, compiler), flags)
     signatures = [p.signature for p in programs]
