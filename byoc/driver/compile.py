@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from byoc.codegen.backend import Backend, get_backend
 from byoc.driver.host import HostProgram, check_inputs, lower_host
-from byoc.driver.pipeline import optimize, prepare_host
+from byoc.driver.pipeline import host_layout, optimize, prepare_host
 from byoc.errors import (
     ByocError,
     CompileError,
@@ -114,9 +114,10 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
         tell(f"compiling {var.name_hint}")
         modules.append(compile_region(var, region, options))
     tell("compiling the host's share")
-    main = prepare_host()(mod)["main"]
+    host_options = options.backend_options.get("c", {})
+    main = prepare_host(host_layout(host_options))(mod)["main"]
     host = lower_host(main, regions)  # type: ignore[arg-type]
-    modules.extend(host.functions.modules(options.backend_options.get("c", {})))
+    modules.extend(host.functions.modules(host_options))
     heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
     output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
     return Library(host.graph, assemble(modules), list(output_names), report(plan, host))  # type: ignore[call-overload]

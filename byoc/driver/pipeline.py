@@ -5,13 +5,18 @@ Read top to bottom: this is the order in which everything happens to a graph.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.ir.transform import PassContext, Sequential
+from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay import transform
 from byoc.relay.qnn import transform as qnn_transform
 from byoc.relay.transform.fold_constant_scales import FoldConstantScales
 
 PIPELINE_LEVEL = 3
+# in which order the host's values lie: what is cheapest, or as the model has them
+LAYOUTS = ("channels_last", "default")
 
 
 def simplify() -> Sequential:
@@ -48,10 +53,19 @@ def simplify() -> Sequential:
     )
 
 
-def prepare_host() -> Sequential:
-    """The host's share after the cut: quantized operators lowered, the rest fused into groups.
+def host_layout(options: Mapping[str, object]) -> str:
+    """The option ``layout`` of backend c, one of ``LAYOUTS``. Raises UserError for anything else."""
+    layout = options.get("layout", LAYOUTS[0])
+    if layout not in LAYOUTS:
+        raise UserError(f"option 'layout' of backend c is one of {', '.join(LAYOUTS)}, got {layout!r}")
+    return str(layout)
 
-    Requires regions to be functions of the module.
+
+def prepare_host(layout: str = LAYOUTS[0]) -> Sequential:
+    """The host's share after the cut: quantized operators lowered, the layout chosen, the rest fused into groups.
+
+    *layout*, one of ``LAYOUTS``: ``"default"`` leaves the axes of every value as the model has them. Requires regions to
+    be functions of the module.
     """
     return Sequential(
         [
@@ -59,11 +73,17 @@ def prepare_host() -> Sequential:
             qnn_transform.CanonicalizeOps(),
             transform.FoldConstant(fold_qnn=True),
             transform.DeadCodeElimination(),
+            *(choose_layout() if layout == LAYOUTS[0] else ()),
             transform.FuseOps(),
             transform.InferType(),
         ],
         name="prepare_host",
     )
+
+
+def choose_layout() -> Sequence[Pass]:
+    """Channels innermost where that pays, weights turned round when compiling, reshapes in a row made one."""
+    return (transform.ChannelsLast(), transform.FoldConstant(), transform.SimplifyExpr())
 
 
 def at_least_level_3() -> PassContext:

@@ -227,6 +227,8 @@ def test_options_for_a_backend_that_takes_none_are_refused():
         byoc.compile(onnx_model(), targets=["opencl", "c"], backend_options={"opencl": {"speed": 1}})
     with pytest.raises(CompileError, match="option 'flags' of backend c is a list of strings, got '-O0'"):
         byoc.compile(onnx_model(), targets=["c"], backend_options={"c": {"flags": "-O0"}})
+    with pytest.raises(UserError, match="option 'layout' of backend c is one of channels_last, default, got 'NCHW'"):
+        byoc.compile(onnx_model(), targets=["c"], backend_options={"c": {"layout": "NCHW"}})
 
 
 def test_control_flow_in_main_is_refused_with_what_to_do():

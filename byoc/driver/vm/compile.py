@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from byoc.driver.compile import CompileOptions, assemble, compile_region
+from byoc.driver.pipeline import host_layout
 from byoc.driver.vm.lower import lower_function
 from byoc.driver.vm.passes import prepare
 from byoc.driver.vm.program import ProgramBuilder
@@ -19,7 +20,8 @@ def compile_module(mod: IRModule, backend_options: Mapping[str, Mapping[str, obj
 
     Raises CompileError for what a codegen refuses, TypeInferenceError for types that do not fit.
     """
-    return generate(prepare(mod), CompileOptions(backend_options=dict(backend_options or {})))
+    options = CompileOptions(backend_options=dict(backend_options or {}))
+    return generate(prepare(mod, host_layout(options.backend_options.get("c", {}))), options)
 
 
 def generate(mod: IRModule, options: CompileOptions) -> Executable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-from byoc.driver.pipeline import at_least_level_3, prepare_host, simplify
+from byoc.driver.pipeline import LAYOUTS, at_least_level_3, prepare_host, simplify
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -73,8 +73,8 @@ def control_passes() -> Sequential:
     )
 
 
-def prepare(mod: IRModule) -> IRModule:
-    """*mod* ready for bytecode. Raises TypeInferenceError for what does not fit."""
+def prepare(mod: IRModule, layout: str = LAYOUTS[0]) -> IRModule:
+    """*mod* ready for bytecode, in one of ``LAYOUTS``. Raises TypeInferenceError for what does not fit."""
     with at_least_level_3():
         mod = transform.OutlineCompilerFunctionsWithExistingGlobalSymbols()(infer_module(mod))
         mod = transform.RemoveDeviceAnnotations()(mod)
@@ -85,7 +85,7 @@ def prepare(mod: IRModule) -> IRModule:
         first = {Kind.DATAFLOW: simplify() if has_main else control_passes(), Kind.CONTROL: control_passes()}
         for kind, passes in first.items():
             chosen = [var for var, found in kinds.items() if found is kind]
-            mod = _only(mod, chosen, [passes, prepare_host()])
+            mod = _only(mod, chosen, [passes, prepare_host(layout)])
         return infer_module(mod)
 
 
