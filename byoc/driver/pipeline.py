@@ -64,8 +64,8 @@ def host_layout(options: Mapping[str, object]) -> str:
 def prepare_host(layout: str = LAYOUTS[0]) -> Sequential:
     """The host's share after the cut: quantized operators lowered, the layout chosen, the rest fused into groups.
 
-    *layout*, one of ``LAYOUTS``: ``"default"`` leaves the axes of every value as the model has them. Requires regions to
-    be functions of the module.
+    *layout*, one of ``LAYOUTS``: ``"default"`` leaves the axes of every value as the model has them. Requires regions
+    to be functions of the module.
     """
     return Sequential(
         [
