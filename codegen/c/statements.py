@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from byoc.codegen.c.vector_expr import VectorExprWriter, is_vector_variable
+from byoc.codegen.c.vectors import VectorPart
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
-from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Share, Stmt, Store, VectorStore
+from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Prefetch, Share, Stmt, Store, VectorStore
 from byoc.codegen.kernel.simplify import as_index, is_one
-from byoc.codegen.kernel.spelling import ATOM, short_name
 from byoc.codegen.kernel.writer import Writer
-from byoc.errors import InternalError
-from byoc.te import Index, PrimExpr, Tensor
-from byoc.te.expr import Binary, Const, Load
-
-_VECTOR_OPERATORS = {"add": ("+", 12), "sub": ("-", 12), "mul": ("*", 13)}
+from byoc.te import Index, PrimExpr, placeholder
+from byoc.te.expr import Const
 
 
 class StatementWriter:
-    """Writes statements; ``vectors`` collects the vector types in use as ``(dtype, lanes)``."""
+    """Writes statements; ``vectors`` collects the vector types and functions in use."""
 
     def __init__(self, writer: Writer, exprs: ExprWriter):
         self.writer, self.exprs = writer, exprs
-        self.vectors: dict[tuple[str, int], None] = {}
+        self.vectors: dict[VectorPart, None] = {}
         self.meets = False  # whether anything asks for the team
 
     def block(self, statements: Sequence[Stmt]) -> None:
@@ -72,8 +70,7 @@ class StatementWriter:
         name = self.exprs.names(tensor, tensor.name)
         ctype = self.exprs.language.types[tensor.dtype]
         if stmt.vector:
-            ctype = self.vector_type(tensor.dtype, int(tensor.shape[0]))
-            self.writer.line(f"{ctype} {name} = {self._vector_init(stmt, ctype)};")
+            self.writer.line(self._vector_variable(stmt, name))
         elif tensor.shape:
             length = 1
             for extent in tensor.shape:
@@ -83,12 +80,14 @@ class StatementWriter:
             init = "" if stmt.init is None else f" = {self.exprs.text(self.exprs.simplify(stmt.init))}"
             self.writer.line(f"{ctype} {name}{init};")
 
-    def _vector_init(self, stmt: Alloc, ctype: str) -> str:
+    def _vector_variable(self, stmt: Alloc, name: str) -> str:
+        """The declaration of a vector variable; where *init* needs variables of its own, these come first."""
+        lane = stmt.lane or Index("lane", stmt.tensor.shape[0])
+        vectors = self._vectors(lane, stmt.count)
+        ctype = vectors.type(stmt.tensor.dtype)
         if stmt.init is None or (isinstance(stmt.init, Const) and stmt.init.value == 0):
-            return "{0}"
-        if stmt.lane is not None:
-            return self._vector(self.exprs.simplify(stmt.init), stmt.lane)[0]
-        return f"({ctype}){{0}} + {self.exprs.text(self.exprs.simplify(stmt.init), 13)}"
+            return f"{ctype} {name} = {{0}};"
+        return f"{ctype} {name} = {vectors.root(self.exprs.simplify(stmt.init))};"
 
     def branch(self, stmt: If) -> None:
         cond = self.exprs.simplify(stmt.cond)
@@ -99,66 +98,42 @@ class StatementWriter:
         with self.writer.block(f"if ({self.exprs.text(cond)}) {{"):
             self.block(stmt.body)
 
-    def vector_type(self, dtype: str, lanes: int) -> str:
-        """The name of a vector type, remembered so that it gets defined."""
-        self.vectors.setdefault((dtype, lanes))
-        return f"{short_name(dtype)}x{lanes}"
+    def _vectors(self, lane: Index, count: int | None) -> VectorExprWriter:
+        lanes = int(lane.extent)  # type: ignore[call-overload]
+        return VectorExprWriter(self.exprs, lane, lanes if count is None else count, self.vectors, self.block,
+                                self.writer.line)
 
     def vector_store(self, stmt: VectorStore) -> None:
-        value = self._vector(self.exprs.simplify(stmt.value), stmt.lane)[0]
-        if self._is_vector_variable(stmt.target, tuple(stmt.indices), stmt.lane):
-            self.writer.line(f"{self.exprs.names(stmt.target, stmt.target.name)} = {value};")
+        vectors, target, indices = self._vectors(stmt.lane, stmt.count), stmt.target, tuple(stmt.indices)
+        value = self.exprs.simplify(stmt.value)
+        text = vectors.root(value)
+        if is_vector_variable(self.exprs, target, indices, stmt.lane):
+            self.writer.line(f"{self.exprs.names(target, target.name)} = {text};")
             return
-        kind = self.vector_type(stmt.target.dtype, int(stmt.lane.extent))
-        place = self._address(stmt.target, tuple(stmt.indices), stmt.lane)
-        self.writer.line(f"store_{kind}({place}, {value});")
+        if self.exprs.flat(target, indices).coefficient(stmt.lane) != 1:
+            self._scatter(stmt, vectors, text)
+            return
+        place, dtype = vectors.address(target, indices), target.dtype
+        if dtype == "bool":
+            place, dtype = f"(uint8_t *)({place})", "uint8"
+        if vectors.count == vectors.lanes:
+            self.writer.line(f"{vectors.function('store', dtype)}({place}, {text});")
+        else:
+            self.writer.line(f"{vectors.function('store_first', dtype)}({place}, {text}, {vectors.count});")
 
-    def _is_vector_variable(self, tensor: Tensor, indices: tuple[PrimExpr, ...], lane: Index) -> bool:
-        return tensor in self.exprs.locals and len(indices) == 1 and indices[0] is lane
-
-    def _address(self, tensor: Tensor, indices: tuple[PrimExpr, ...], lane: Index) -> str:
-        """The address of lane 0. Raises InternalError when lanes are not next to each other."""
-        flat = self.exprs.flat(tensor, indices)
-        if flat.coefficient(lane) != 1:
-            raise InternalError(f"the lanes of {tensor.name} are not contiguous")
-        base = flat.without(lane)
-        offset = self.exprs.text(self.exprs.simplify.rebuild(base), 13)
-        return f"{self.exprs.names(tensor, tensor.name)} + {offset}"
-
-    def _vector(self, expr: PrimExpr, lane: Index) -> tuple[str, int]:
-        """*expr* for all lanes: a vector, or a number where it is the same for all."""
-        if isinstance(expr, Binary) and expr.op in _VECTOR_OPERATORS:
-            symbol, precedence = _VECTOR_OPERATORS[expr.op]
-            left, right = self._vector(expr.left, lane), self._vector(expr.right, lane)
-            a = left[0] if left[1] >= precedence else f"({left[0]})"
-            b = right[0] if right[1] > precedence else f"({right[0]})"
-            return f"{a} {symbol} {b}", precedence
-        if isinstance(expr, Load):
-            return self._vector_load(expr, lane), ATOM
-        return self.exprs.text(expr, ATOM), ATOM
-
-    def _vector_load(self, expr: Load, lane: Index) -> str:
-        if self._is_vector_variable(expr.tensor, expr.indices, lane):
-            return self.exprs.names(expr.tensor, expr.tensor.name)
-        flat = self.exprs.flat(expr.tensor, expr.indices)
-        step = flat.coefficient(lane)
-        if step == 0:
-            return self.exprs.text(expr)
-        kind = self.vector_type(expr.dtype, int(lane.extent))
-        if step == 1:
-            return f"load_{kind}({self._address(expr.tensor, expr.indices, lane)})"
-        if step is None:
-            raise InternalError(f"{expr.tensor.name} is not read at regular distances")
-        base = self.exprs.simplify.rebuild(flat.without(lane))
-        place = f"{self.exprs.names(expr.tensor, expr.tensor.name)} + {self.exprs.text(base, 13)}"
-        items = ", ".join(f"({place})[{step * k}]" for k in range(int(lane.extent)))
-        return f"({kind}){{{items}}}"
+    def _scatter(self, stmt: VectorStore, vectors: VectorExprWriter, text: str) -> None:
+        """Lanes that are not next to each other, one by one."""
+        dtype = "uint8" if stmt.target.dtype == "bool" else stmt.target.dtype
+        value = placeholder((vectors.lanes,), stmt.target.dtype, "value")
+        self.writer.line(f"const {vectors.type(dtype)} {self.exprs.names(value, value.name)} = {text};")
+        self.exprs.locals.add(value)
+        self.loop(For(stmt.lane, vectors.count, [Store(stmt.target, stmt.indices, value[stmt.lane])]))
 
     def add_lanes(self, stmt: AddLanes) -> None:
-        kind = self.vector_type(stmt.source.dtype, int(stmt.source.shape[0]))
+        vectors = self._vectors(Index("lane", stmt.source.shape[0]), None)
+        name = vectors.function(stmt.kind if stmt.kind in ("sum", "prod") else f"fold_{stmt.kind}", stmt.source.dtype)
         place = self.exprs.element(stmt.target, tuple(stmt.indices))
-        self.writer.line(f"{place} = sum_{kind}({self.exprs.names(stmt.source, stmt.source.name)});")
-
+        self.writer.line(f"{place} = {name}({self.exprs.names(stmt.source, stmt.source.name)});")
 
     def share(self, stmt: Share) -> None:
         """The bounds of this thread's part."""
@@ -173,6 +148,11 @@ class StatementWriter:
         self.writer.line("team_wait(team);")
 
 
+    def prefetch(self, stmt: Prefetch) -> None:
+        place = self.exprs.text(self.exprs.simplify.rebuild(self.exprs.flat(stmt.tensor, tuple(stmt.indices))), 13)
+        self.writer.line(f"__builtin_prefetch({self.exprs.names(stmt.tensor, stmt.tensor.name)} + {place}, 0, 2);")
+
+
 _RULES: dict[type, Callable[..., None]] = {
     For: StatementWriter.loop,
     Store: StatementWriter.store,
@@ -183,4 +163,5 @@ _RULES: dict[type, Callable[..., None]] = {
     If: StatementWriter.branch,
     Share: StatementWriter.share,
     Barrier: StatementWriter.barrier,
+    Prefetch: StatementWriter.prefetch,
 }

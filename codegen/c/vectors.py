@@ -1,40 +1,159 @@
-"""The vector types that a source uses, and their loads, stores and sums: GCC's vector extension, which clang has."""
+"""The vector types and functions that a source uses, in GCC's vector extension, which clang has too.
+
+A type is named by its elements and their number (``f32x16``); a function by what it does and the type
+(``exp_f32x16``). A definition is a template over the type: ``@V`` is the vector, ``@S`` its scalar, ``@I`` the vector of
+signed integers of the same width, which is also a mask (all bits of a lane set or none), ``@T`` a scalar of that, ``@N``
+the number of lanes, ``@f`` the suffix of C's functions and literals. What a definition mentions is defined before it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
-from byoc.codegen.c.language import TYPES
-from byoc.codegen.kernel.spelling import short_name
+from byoc.codegen.c import narrow
+from byoc.codegen.c.language import FUNCTIONS, TYPES
+from byoc.codegen.c.vector_math import MATH
+from byoc.codegen.kernel.spelling import kind_of, short_name
+from byoc.errors import InternalError
 from byoc.ir.types import dtype_bytes
 
-_SUM = """static inline {scalar} sum_{name}({name} v) {{
-  {scalar} part[{lanes}];
-  memcpy(part, &v, sizeof v);
-  for (int width = {half}; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k)
-      part[k] += part[k + width];
-  return part[0];
-}}"""
-_TYPE = """typedef {scalar} {name} __attribute__((vector_size({bytes})));"""
-_MEMORY = """static inline {name} load_{name}(const {scalar} *place) {{
-  {name} v;
+VectorPart = tuple[str, str, int]  # a function ("" for the type itself), a dtype, lanes
+_NAME = re.compile(r"\b(?:([a-z][a-z0-9_]*)_)?([bfiu](?:8|16|32|64))x(\d+)\b")
+_DTYPES = {short_name(d): d for d in TYPES}
+
+_LOAD = """static inline @V load_@V(const @S *place) {
+  @V v;
   memcpy(&v, place, sizeof v);
   return v;
-}}
-
-static inline void store_{name}({scalar} *place, {name} v) {{
+}"""
+_STORE = """static inline void store_@V(@S *place, @V v) {
   memcpy(place, &v, sizeof v);
+}"""
+_LOAD_FIRST = """/* The first count elements, and 0 in the lanes beyond them, which are not read. */
+static inline @V load_first_@V(const @S *place, int count) {
+  @V v = {0};
+  memcpy(&v, place, (size_t)count * sizeof *place);
+  return v;
+}"""
+_STORE_FIRST = """static inline void store_first_@V(@S *place, @V v, int count) {
+  memcpy(place, &v, (size_t)count * sizeof *place);
+}"""
+_SPLAT = """static inline @V splat_@V(@S x) {
+  return x - (@V){0};
+}"""
+_SELECT = """static inline @V select_@V(@I mask, @V a, @V b) {
+  return (@V)(((@I)a & mask) | ((@I)b & ~mask));
+}"""
+_FOLD = """static inline @S {name}_@V(@V v) {{
+  @S part[@N];
+  memcpy(part, &v, sizeof v);
+  for (int width = @N / 2; width > 0; width /= 2)
+    for (int k = 0; k < width; ++k) {{
+      const @S a = part[k], b = part[k + width];
+      part[k] = {step};
+    }}
+  return part[0];
+}}"""
+_EXTREME = """static inline @V {name}_@V(@V a, @V b) {{
+  @V r;
+  for (int k = 0; k < @N; ++k) r[k] = a[k] {sign} b[k] ? a[k] : b[k];
+  return {result};
+}}"""
+# one number that is no NaN beside x: then the comparison alone lets a NaN of x through
+_BOUND = """static inline @V {name}_number_@V(@S number, @V b) {{
+  @V r;
+  for (int k = 0; k < @N; ++k) r[k] = number {sign} b[k] ? number : b[k];
+  return r;
+}}"""
+_BY_LANES = """static inline @V {name}_@V(@V x) {{
+  for (int k = 0; k < @N; ++k) x[k] = {call};
+  return x;
 }}"""
 
 
-def vector_support(vectors: Sequence[tuple[str, int]]) -> list[str]:
-    """The definitions for the vector types *vectors*, as ``(dtype, lanes)``; static inline, so unused ones are free."""
-    parts: list[str] = []
-    for dtype, lanes in vectors:
-        fields = {
-            "scalar": TYPES[dtype], "name": f"{short_name(dtype)}x{lanes}", "lanes": lanes, "half": lanes // 2,
-            "bytes": lanes * dtype_bytes(dtype),
-        }
-        parts += [text.format(**fields) for text in (_TYPE, _MEMORY, _SUM)]
-    return parts
+def _fold(name: str, step: str) -> str:
+    return _FOLD.format(name=name, step=step)
+
+
+def _extreme(name: str, sign: str, floats: bool) -> str:
+    return _EXTREME.format(name=name, sign=sign, result="select_@V(a != a, a, r)" if floats else "r")
+
+
+_FLOATS, _INTS = ("f32", "f64"), ("int", "uint")
+_ANY = (*_FLOATS, *_INTS)
+_TEMPLATES: Mapping[tuple[str, str], str] = {
+    **{(n, k): t for k in (*_ANY, "bf16") for n, t in (
+        ("load", _LOAD), ("store", _STORE), ("load_first", _LOAD_FIRST), ("store_first", _STORE_FIRST),
+        ("splat", _SPLAT), ("select", _SELECT))},
+    **{(n, k): t for k in _ANY for n, t in (
+        ("sum", _fold("sum", "a + b")), ("prod", _fold("prod", "a * b")))},
+    **{(n, k): _extreme(n, s, k in _FLOATS) for k in _ANY for n, s in (("min", "<"), ("max", ">"))},
+    **{(f"{n}_number", k): _BOUND.format(name=n, sign=s) for k in _ANY for n, s in (("min", "<"), ("max", ">"))},
+    **{(f"fold_{n}", k): _fold(f"fold_{n}", f"a {s} b{' || a != a' if k in _FLOATS else ''} ? a : b")
+       for k in _ANY for n, s in (("min", "<"), ("max", ">"))},
+    **MATH, **narrow.VECTORS,
+}
+
+
+def vector_name(dtype: str, lanes: int) -> str:
+    """The name of a vector type: ``f32x16``."""
+    return f"{short_name(dtype)}x{lanes}"
+
+
+def mask_dtype(dtype: str) -> str:
+    """The signed integers as wide as *dtype*: the elements of a mask over it."""
+    return f"int{8 * dtype_bytes(dtype)}"
+
+
+def has_vector_function(name: str, dtype: str) -> bool:
+    """Whether :func:`vector_support` can define *name* for vectors of *dtype*."""
+    return _template(name, dtype) is not None
+
+
+def _template(name: str, dtype: str) -> str | None:
+    """The definition of *name*: our own, or C's function of that name lane by lane."""
+    kind = kind_of(dtype)
+    template = _TEMPLATES.get((name, kind))
+    spelling = FUNCTIONS.get((name, kind)) if kind in _FLOATS else None
+    if template is None and spelling is not None and "{T}" not in spelling and "{1}" not in spelling:
+        template = _BY_LANES.format(name=name, call=spelling.format("x[k]"))
+    return template
+
+
+def vector_support(parts: Sequence[VectorPart]) -> list[str]:
+    """The definitions for *parts* and for all that these mention, each after what it needs."""
+    texts: dict[VectorPart, str] = {}
+    pending = [(part, False) for part in reversed(parts)]
+    while pending:
+        part, expanded = pending.pop()
+        if part in texts:
+            continue
+        text = _definition(part)
+        if expanded:
+            texts[part] = text
+            continue
+        pending.append((part, True))
+        needs = [_part(m) for m in _NAME.finditer(text)]
+        pending.extend((p, False) for p in reversed(needs) if p != part)
+    return list(texts.values())
+
+
+def _part(match: re.Match[str]) -> VectorPart:
+    return match[1] or "", _DTYPES[match[2]], int(match[3])
+
+
+def _definition(part: VectorPart) -> str:
+    function, dtype, lanes = part
+    if not function:
+        size = lanes * dtype_bytes(dtype)
+        return f"typedef {TYPES[dtype]} {vector_name(dtype, lanes)} __attribute__((vector_size({size})));"
+    template = _template(function, dtype)
+    if template is None:
+        raise InternalError(f"there is no function {function} for vectors of {dtype}")
+    integer = mask_dtype(dtype)
+    fields = {
+        "@V": vector_name(dtype, lanes), "@I": vector_name(integer, lanes), "@S": TYPES[dtype], "@T": TYPES[integer],
+        "@N": str(lanes), "@f": "f" if dtype == "float32" else "",
+    }
+    return re.sub("@[VISTNf]", lambda m: fields[m[0]], template)

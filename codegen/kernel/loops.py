@@ -37,21 +37,27 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class VectorStore:
-    """``target[indices] = value`` for every *lane* from 0 to its extent at once."""
+    """``target[indices] = value`` for every *lane* from 0 to its extent at once.
+
+    *value* is any expression without a Reduce. *count*, a number, stores the first *count* lanes alone, and loads no
+    element for the others: the end of an axis that does not fill a vector.
+    """
 
     target: Tensor
     indices: Sequence[PrimExpr]
     value: PrimExpr
     lane: Index
+    count: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class AddLanes:
-    """``target[indices] = `` the sum of all elements of the vector variable *source*."""
+    """``target[indices] = `` the fold of all elements of the vector variable *source*: ``sum prod min max``."""
 
     target: Tensor
     indices: Sequence[PrimExpr]
     source: Tensor
+    kind: str = "sum"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +72,16 @@ class Let:
 class Alloc:
     """A local: a scalar for a tensor without dimensions, else an array; *vector*: its single axis is one register.
 
-    *init* is its value; each lane of a vector gets the value for *lane*, or all the same one where *lane* is None.
-    Arrays start unset.
+    *init* is its value; each lane of a vector gets the value for *lane*, or all the same one where *lane* is None. Of
+    *count*, where it is given, only so many lanes exist, as for a VectorStore; the others are unspecified. Arrays start
+    unset.
     """
 
     tensor: Tensor
     init: PrimExpr | None = None
     vector: bool = False
     lane: Index | None = None
+    count: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,4 +109,12 @@ class Barrier:
     """No thread of the team goes on before all are here: what any of them stored before, every one may load after."""
 
 
-Stmt = For | Store | VectorStore | AddLanes | Let | Alloc | If | Share | Barrier
+@dataclass(frozen=True, eq=False)
+class Prefetch:
+    """Leave to fetch the element of *tensor* at *indices* into a cache that is near; it may lie outside the tensor."""
+
+    tensor: Tensor
+    indices: Sequence[PrimExpr]
+
+
+Stmt = For | Store | VectorStore | AddLanes | Let | Alloc | If | Share | Barrier | Prefetch
