@@ -11,7 +11,7 @@ from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size, unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr
-from byoc.te.expr import Binary, Const, Load, Reduce
+from byoc.te.expr import DOTS, Binary, Const, Intrinsic, Load, Reduce
 
 VECTOR_DTYPES = frozenset(["float32", "float64", "int32", "int64"])
 
@@ -44,6 +44,8 @@ def is_product_sum(body: PrimExpr) -> bool:
         node = stack.pop()
         if isinstance(node, Binary) and node.op in ("add", "sub", "mul"):
             stack.extend((node.left, node.right))
+        elif isinstance(node, Intrinsic) and node.name in DOTS:
+            stack.extend(node.args)
         elif isinstance(node, Load):
             loads += 1
         elif not isinstance(node, Const):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import re
 
+from byoc.codegen.c import narrow
 from byoc.codegen.kernel.spelling import Language, float_text, short_name, wrapped
 
 TYPES = {
-    "bool": "bool", "float32": "float", "float64": "double",
+    "bool": "bool", "float32": "float", "float64": "double", "bfloat16": "uint16_t",
     **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
 }
 
@@ -22,6 +23,8 @@ def literal(value: float | int | bool, dtype: str) -> str:
     """A constant of *dtype* as C writes it."""
     if dtype == "bool":
         return "true" if value else "false"
+    if dtype == "bfloat16":
+        return narrow.bf16_literal(float(value))
     if dtype.startswith("float"):
         number = float(value)
         if math.isnan(number):
@@ -68,6 +71,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{(n, k): f"{n}_{{T}}({{0}}, {{1}})" for n in ("floordiv", "floormod", "shift_left", "shift_right")
        for k in ("int", "uint")},
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in ("f32", "f64")},
+    **narrow.FUNCTIONS,
 }
 
 
@@ -156,7 +160,7 @@ SUPPORT = {
     "max": lambda d: _extremum("max", ">", d),
     "abs": lambda d: _one(d, "abs", f"return ({TYPES[d]})(a < 0 ? -a : a);"),
     "sign": _sign, "floordiv": _floordiv, "floormod": _floormod, "rem": _rem, "pow": _pow,
-    "shift_left": _shift_left, "shift_right": _shift_right,
+    "shift_left": _shift_left, "shift_right": _shift_right, **narrow.SUPPORT,
 }
 C = Language(TYPES, FUNCTIONS, SUPPORT, literal)
 RESERVED = frozenset(

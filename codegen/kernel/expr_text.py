@@ -12,6 +12,7 @@ from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Polynomial, Simplifier
 from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY, Language, kind_of, short_name
 from byoc.errors import CompileError, InternalError
+from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Size, Tensor
 from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, operands
 
@@ -94,7 +95,17 @@ class ExprWriter:
     def cast(self, expr: Cast) -> Text:
         if expr.dtype == "bool":
             return f"{self.text(expr.value, 10)} != 0", 9
+        if "bfloat16" in (expr.dtype, expr.value.dtype):
+            return self._bfloat16(expr.dtype, expr.value)
         return f"({self.language.types[expr.dtype]}){self.text(expr.value, UNARY)}", UNARY
+
+    def _bfloat16(self, dtype: str, value: PrimExpr) -> Text:
+        """A conversion from or to bfloat16, which goes through float32."""
+        if value.dtype == "bfloat16":
+            text = self.call("from_bf16", value.dtype, self.text(value))
+            return (text, ATOM) if dtype == "float32" else (f"({self.language.types[dtype]}){text}", UNARY)
+        wide = value if value.dtype == "float32" else Cast("float32", value)
+        return self.call("to_bf16", "float32", self.text(wide)), ATOM
 
     def select(self, expr: Select) -> Text:
         cond, then = self.text(expr.cond, TERNARY + 1), self.text(expr.then, TERNARY + 1)
@@ -108,7 +119,9 @@ class ExprWriter:
         return text, ATOM if text[:1] not in "!~-" else UNARY
 
     def load(self, expr: Load) -> Text:
-        return self.element(expr.tensor, expr.indices), ATOM
+        element = self.element(expr.tensor, expr.indices)
+        wide = expr.is_word and dtype_bytes(expr.dtype) > dtype_bytes(expr.tensor.dtype)
+        return (self.call("word", expr.tensor.dtype, element) if wide else element), ATOM
 
 
 def _never_zero(expr: PrimExpr, simplify: Simplifier) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Index, PrimExpr, binary, const
-from byoc.te.expr import INDEX, Binary, Const, Select
+from byoc.te.expr import DOTS, INDEX, Binary, Const, Intrinsic, Select
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ def without_guards(body: PrimExpr) -> tuple[PrimExpr, list[PrimExpr]] | None:
         if isinstance(expr, Binary) and expr.op == "mul":
             left, right = bare(expr.left), bare(expr.right)
             return None if left is None or right is None else binary("mul", left, right)
+        if isinstance(expr, Intrinsic) and expr.name in DOTS:
+            args = [bare(a) for a in expr.args]
+            return None if None in args else Intrinsic(expr.name, args)  # type: ignore[arg-type]
         return None if any_select(expr) else expr
 
     result = bare(body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from byoc.codegen.c.contraction.nest import border_blocks
 from byoc.codegen.c.contraction.shape import Contraction, contraction
 from byoc.codegen.c.contraction.tile_choice import choose_tile
+from byoc.codegen.c.contraction.words import as_words
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import loaded_tensors, substitute_axes
@@ -50,7 +51,8 @@ def _without(stage: Tensor, pad: Tensor, padding: Tensor) -> Tensor:
 
     def leaf(e: PrimExpr) -> PrimExpr | None:
         if isinstance(e, Load) and e.tensor is pad:
-            return substitute_axes(padding.body, padding.axes, e.indices)  # type: ignore[arg-type]
+            padded = substitute_axes(padding.body, padding.axes, e.indices)  # type: ignore[arg-type]
+            return as_words(padded, e.indices[-1], e.dtype) if e.is_word else padded
         return None
 
     return with_body(stage, map_expr(stage.body, leaf))  # type: ignore[arg-type]
