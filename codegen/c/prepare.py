@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from byoc.codegen.c.contraction.packing import pack_operands
 from byoc.codegen.c.contraction.padding import absorb_padding
+from byoc.codegen.c.contraction.words import use_words
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.widen import widen_arithmetic
 
 
 def prepare(program: Program, machine: Machine) -> Program:
-    """*program* with padding left to the sums that read it, and their operands in panels."""
+    """*program* with padding left to the sums that read it, and their operands in words and panels."""
+    program = widen_arithmetic(program)
+    if machine.lanes(4) > 1:
+        program = use_words(program)
     return pack_operands(absorb_padding(program, machine), machine)

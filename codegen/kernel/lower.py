@@ -31,6 +31,7 @@ from byoc.te.tensor import shape_of
 DTYPES = frozenset(
     ["bool", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 )
+LOWERED = DTYPES | {"bfloat16"}  # which C has beside
 Tensors = tuple[Tensor, ...]
 Scope = dict[RelayExpr, Tensors]
 EvaluateCall = Callable[[Call, Sequence[Tensor]], Sequence[Tensor]]
@@ -70,7 +71,7 @@ def _node_reason(node: RelayExpr) -> str | None:
 def type_reason(ty: Type, where: str = "") -> str | None:
     """Why no code can be generated for a value of type *ty*, or None."""
     for tensor in tensor_types(ty):
-        if tensor.dtype not in DTYPES:
+        if tensor.dtype not in LOWERED:
             return f"no code is generated for dtype {tensor.dtype}{where}"
         if not tensor.is_symbolic:
             return f"{tensor!r} has a dimension that is neither a number nor a named size{where}"
