@@ -55,16 +55,14 @@ _FOLD = """static inline @S {name}_@V(@V v) {{
     }}
   return part[0];
 }}"""
+# no loops over lanes here: GCC leaves these in memory where the vectors are the sums of a tile
 _EXTREME = """static inline @V {name}_@V(@V a, @V b) {{
-  @V r;
-  for (int k = 0; k < @N; ++k) r[k] = a[k] {sign} b[k] ? a[k] : b[k];
-  return {result};
+  return select_@V({mask}, a, b);
 }}"""
 # one number that is no NaN beside x: then the comparison alone lets a NaN of x through
 _BOUND = """static inline @V {name}_number_@V(@S number, @V b) {{
-  @V r;
-  for (int k = 0; k < @N; ++k) r[k] = number {sign} b[k] ? number : b[k];
-  return r;
+  const @V a = splat_@V(number);
+  return select_@V(a {sign} b, a, b);
 }}"""
 _BY_LANES = """static inline @V {name}_@V(@V x) {{
   for (int k = 0; k < @N; ++k) x[k] = {call};
@@ -77,7 +75,7 @@ def _fold(name: str, step: str) -> str:
 
 
 def _extreme(name: str, sign: str, floats: bool) -> str:
-    return _EXTREME.format(name=name, sign=sign, result="select_@V(a != a, a, r)" if floats else "r")
+    return _EXTREME.format(name=name, mask=f"(a {sign} b) | (a != a)" if floats else f"a {sign} b")
 
 
 _FLOATS, _INTS = ("f32", "f64"), ("int", "uint")

@@ -7,20 +7,25 @@ which is padded, and store what there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from byoc.codegen.c.access import Access
 from byoc.codegen.c.blocks import at
 from byoc.codegen.c.contraction.guards import loop_bounds
-from byoc.codegen.c.contraction.shape import Contraction
-from byoc.codegen.c.contraction.tile_choice import Tile
+from byoc.codegen.c.contraction.shape import PANEL, Contraction
+from byoc.codegen.c.contraction.tile_choice import CACHE_BYTES, Tile
+from byoc.codegen.c.contraction.words import with_term
 from byoc.codegen.c.team import bounds_of_share
-from byoc.codegen.kernel.loops import Alloc, For, If, Let, Share, Stmt, Store, VectorStore
+from byoc.codegen.kernel.inline import estimated_size, unique_nodes
+from byoc.codegen.kernel.loops import Alloc, For, If, Let, Prefetch, Share, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, minimum, placeholder
-from byoc.te.expr import INDEX, Const, Load, map_expr
+from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, map_expr
 
+SHORT_EPILOGUE = 12  # operations that are written out for every vector of a tile
+LONG_FUNCTION = 8  # operations of an exponential and its like
 ENOUGH_PARTS = 32  # blocks to share among a team; more loops are not flattened for more
 
 
@@ -125,6 +130,7 @@ class _TileBody:
     ):
         self.c, self.tile, self.height, self.start, self.block, self.known = c, tile, height, start, block, known
         self.lane = Index("lane", tile.lanes)
+        self.ahead = _streamed(c, tile)
         dtype = c.reduce.dtype
         self.sums = {
             (r, v): placeholder((tile.lanes,), dtype, f"sum_{r}_{v}") for r in range(height) for v in range(tile.vectors)
@@ -163,6 +169,8 @@ class _TileBody:
         """One term of the sums of *rows*; what several sums share is loaded once."""
         code: list[Stmt] = []
         known: dict[tuple[object, ...], Tensor] = {}
+        if self.ahead is not None:
+            code.append(self._prefetch(self.ahead, fixed))
         for v in range(self.tile.vectors):
             for access in self.c.moving:
                 if not self._by_row(access):
@@ -176,9 +184,20 @@ class _TileBody:
                     return self.operand(access, (r, v), fixed, known, code)
 
                 total = self.sums[r, v]
-                value = binary("add", total[self.lane], map_expr(self.c.term, leaf))
+                value = with_term(total[self.lane], map_expr(self.c.term, leaf))
                 code.append(VectorStore(total, (self.lane,), value, self.lane))
         return code
+
+    def _prefetch(self, access: Access, fixed: dict[Index, PrimExpr]) -> Prefetch:
+        """What the next panel has at this term: each of the first blocks of rows asks for one of its vectors."""
+        assert self.start is not None
+        vector = minimum(binary("div", self.start, self.tile.rows), self.tile.vectors - 1)
+        place = (self.block + 1) * self.tile.width
+        indices = [
+            vector * self.tile.lanes if k == len(access.load.indices) - 1 else at(i, {**fixed, self.c.lane: place})
+            for k, i in enumerate(access.load.indices)
+        ]
+        return Prefetch(access.load.tensor, indices)
 
     def _by_row(self, access: Access) -> bool:
         return self.c.row is not None and access.steps[self.c.row] != 0
@@ -199,27 +218,66 @@ class _TileBody:
         return known[key][self.lane] if moves else known[key][()]
 
     def finish(self) -> list[Stmt]:
-        """Put the sums where the epilogue can take them one by one."""
-        width = self.tile.width
-        sums = placeholder((self.height, width), self.c.reduce.dtype, "sums")
+        """The epilogue of every sum: on the registers where it is short, else in a loop over the sums in memory."""
+        if _work(self.c.nest.value) <= SHORT_EPILOGUE:
+            return self._by_end(lambda valid: [s for key, t in self.sums.items() for s in self._direct(key, t, valid)])
+        sums = placeholder((self.height, self.tile.width), self.c.reduce.dtype, "sums")
         code: list[Stmt] = [Alloc(sums)]
         for (r, v), t in self.sums.items():
             place = (const(r, INDEX), self.lane + v * self.tile.lanes)
             code.append(VectorStore(sums, place, t[self.lane], self.lane))
-        y, x = Index("y", self.height), Index("x", width)
-        places = {self.c.lane: self.block * width + x}
-        if self.c.row is not None and self.start is not None:
-            places[self.c.row] = self.start + y
-        bound: int | PrimExpr = width
-        if int(self.c.lane.extent) % width:
-            bound = minimum(const(width, INDEX), int(self.c.lane.extent) - self.block * width)
-        inner = For(x, bound, [self._store(sums[y, x], places)])
-        return [*code, *loops([y], [inner])]
+        return [*code, *self._by_end(lambda valid: self._looped(sums, valid))]
 
-    def _store(self, total: PrimExpr, places: dict[Index, PrimExpr]) -> Store:
+    def _by_end(self, stores: Callable[[int], list[Stmt]]) -> list[Stmt]:
+        """*stores* of whole tiles, and where the last block of lanes ends raggedly, those of what it has."""
+        width, extent = self.tile.width, int(self.c.lane.extent)  # type: ignore[call-overload]
+        last, rest = extent // width, extent % width
+        if not rest:
+            return stores(width)
+        if not last:
+            return stores(rest)
+        return [If(self.block < last, stores(width)), If(self.block >= last, stores(rest))]
+
+    def _direct(self, key: tuple[int, int], total: Tensor, valid: int) -> list[Stmt]:
+        count = min(valid - key[1] * self.tile.lanes, self.tile.lanes)
+        return [self._stored(total[self.lane], self.places(*key), count)] if count > 0 else []
+
+    def _looped(self, sums: Tensor, valid: int) -> list[Stmt]:
+        y, lanes = Index("y", self.height), self.tile.lanes
+        whole, rest = divmod(valid, lanes)
+        x = Index("x", whole)
+        inner: list[Stmt] = []
+        for place, extent, count in ((x * lanes, whole, lanes), (const(whole * lanes, INDEX), int(rest > 0), rest)):
+            if extent:
+                places: dict[Index, PrimExpr] = {self.c.lane: self.block * self.tile.width + (place + self.lane)}
+                if self.c.row is not None and self.start is not None:
+                    places[self.c.row] = self.start + y
+                stored = self._stored(sums[y, place + self.lane], places, count)
+                inner += [For(x, whole, [stored])] if count == lanes else [stored]
+        return loops([y], inner)
+
+    def _stored(self, total: PrimExpr, places: dict[Index, PrimExpr], count: int) -> VectorStore:
         nest, reduce = self.c.nest, self.c.reduce
         value = map_expr(nest.value, lambda e: total if e is reduce else places.get(e) if isinstance(e, Index) else None)
-        return Store(nest.stage, [at(i, places) for i in nest.indices], value)
+        partial = count if count < self.tile.lanes else None
+        return VectorStore(nest.stage, [at(i, places) for i in nest.indices], value, self.lane, partial)
+
+
+def _work(value: PrimExpr) -> int:
+    """How much an epilogue computes, in simple operations."""
+    nodes = [n for n in unique_nodes(map_expr(value, lambda e: const(0, e.dtype) if isinstance(e, Reduce) else None))
+             if n.dtype != INDEX]
+    return sum(LONG_FUNCTION if isinstance(n, Intrinsic) else 1 for n in nodes if isinstance(n, Binary | Intrinsic | Select))
+
+
+def _streamed(c: Contraction, tile: Tile) -> Access | None:
+    """The panels that are too large for a near cache and are read once each, so that the next one is asked for early."""
+    if not tile.lanes_first or c.row is None:
+        return None
+    panels = [a for a in c.moving if a.load.tensor.tag == PANEL]
+    large = [a for a in panels if a.size * dtype_bytes(c.reduce.dtype) > CACHE_BYTES]
+    blocks = estimated_size([c.row_count]) // tile.rows
+    return large[0] if large and blocks >= tile.vectors else None
 
 
 def _int_or(value: PrimExpr) -> int | PrimExpr:

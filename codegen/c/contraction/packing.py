@@ -14,13 +14,14 @@ import numpy as np
 
 from byoc.codegen.c.access import Access
 from byoc.codegen.c.contraction.shape import PANEL, Contraction, contraction
-from byoc.codegen.c.contraction.tile_choice import choose_tile
+from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
 from byoc.codegen.c.machine import Machine
-from byoc.codegen.kernel.collapse import Nest
+from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import estimated_size, unique_nodes
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
+from byoc.ir.types import dtype_bytes
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, compute, const, if_then_else
@@ -64,14 +65,22 @@ class _Packing:
         constant = operand.load.tensor in self.arrays
         if not constant and not self._worth_packing(c, operand):
             return [stage]
-        tile = choose_tile(c, self.machine, packed=True)
-        if tile is None or any(not isinstance(a.extent, int) for a in self._batch(c, operand)):
+        batch = self._batch(c, operand)
+        if any(not isinstance(a.extent, int) for a in batch):
             return [stage]
-        panel = _Panel(c, operand, self._batch(c, operand), tile.width)
+        tile = self._tile(stage, _Panel(c, operand, batch, self.machine.lanes(dtype_bytes(stage.dtype))))
+        if tile is None:
+            return [stage]
+        panel = _Panel(c, operand, batch, tile.width)
         tensor = self._constant_panel(panel) if constant else panel.stage()
-        value = map_expr(c.nest.value, lambda e: panel.load(tensor) if e is operand.load else None)
-        whole = with_body(stage, _undivided(stage, c.nest, value))
+        whole = panel.reader(stage, tensor)
         return [whole] if constant else [tensor, whole]
+
+    def _tile(self, stage: Tensor, panel: _Panel) -> Tile | None:
+        """The tile of *stage* as its schedule will see it, with axes joined where *panel*, of any width, allows."""
+        some = Tensor("panel", panel.shape, stage.dtype, tag=PANEL)
+        c = contraction(collapse_axes(panel.reader(stage, some), self.simplify), self.simplify)
+        return None if c is None else choose_tile(c, self.machine, packed=True)
 
     def _batch(self, c: Contraction, operand: Access) -> list[Index]:
         return [a for a in c.batch if operand.steps[a] != 0]
@@ -111,10 +120,22 @@ class _Panel:
         lane = self.c.lane
         return Load(tensor, (*self.batch, lane // self.width, *self.c.reduce.axes, lane % self.width))
 
+    def reader(self, stage: Tensor, tensor: Tensor) -> Tensor:
+        """*stage* over the panels *tensor*."""
+        nest = self.c.nest
+        value = map_expr(nest.value, lambda e: self.load(tensor) if e is self.operand.load else None)
+        return with_body(stage, _undivided(stage, nest, value))
+
     def key(self, simplify: Simplifier) -> tuple[object, ...]:
         """What tells two panels of one constant apart."""
         axes = (*self.batch, self.c.lane, *self.c.reduce.axes)
-        return tuple((a.extent, self.operand.steps.get(a)) for a in axes)
+        return (self._start(simplify), *((a.extent, self.operand.steps.get(a)) for a in axes))
+
+    def _start(self, simplify: Simplifier) -> int:
+        """Where the element lies whose every axis is at 0."""
+        indices = [map_expr(i, lambda e: const(0, e.dtype) if isinstance(e, Index) else None)
+                   for i in self.operand.load.indices]
+        return simplify.flat_index(self.operand.load.tensor, indices).constant
 
     def stage(self) -> Tensor:
         """The stage that packs the operand at run time."""
@@ -139,10 +160,7 @@ class _Panel:
         steps = [self.operand.steps.get(a, 0) for a in axes]
         extents = [int(a.extent) for a in axes]  # type: ignore[call-overload]
         if all(s is not None for s in steps) and all(a in self.operand.steps for a in axes):
-            origin: dict[PrimExpr, PrimExpr] = {a: const(0, a.dtype) for a in axes}
-            first = map_expr(self.operand.load, lambda e: origin.get(e) if isinstance(e, Index) else None)
-            start = simplify.flat_index(first.tensor, first.indices).constant  # type: ignore[attr-defined]
-            flat = np.ascontiguousarray(source).reshape(-1)[start:]
+            flat = np.ascontiguousarray(source).reshape(-1)[self._start(simplify):]
             strides = [int(s) * flat.itemsize for s in steps]  # type: ignore[arg-type]
             whole = np.lib.stride_tricks.as_strided(flat, extents, strides, writeable=False)
         else:

@@ -17,6 +17,7 @@ from byoc.ir.types import dtype_bytes
 MOST_ROWS = 14
 FEWEST_LANES = 4
 LATENCY = 4.0
+SPILLED = 1.05  # what a tile costs more where its panel does not stay in the near cache
 CACHE_BYTES = 1 << 20  # of the cache that a core has for itself
 START = 24.0  # cycles to begin a tile and to leave it
 
@@ -43,7 +44,8 @@ def choose_tile(c: Contraction, machine: Machine, packed: bool = False) -> Tile 
     """
     ragged = packed or all(a.load.tensor.tag == PANEL for a in c.moving)
     lanes = lane_count(c, machine, ragged)
-    width = next((a.load.tensor.shape[-1] for a in c.moving if a.load.tensor.tag == PANEL), None)
+    panels = [] if packed else [a.load.tensor for a in c.moving if a.load.tensor.tag == PANEL]
+    width = panels[0].shape[-1] if panels else None
     widths = [int(width) // lanes] if width is not None else range(1, 9)  # type: ignore[call-overload]
     rows = estimated_size([c.row_count])
     best: tuple[float, int, int] | None = None
@@ -80,7 +82,8 @@ def _cycles(c: Contraction, height: int, vectors: int, lanes: int, rows: int) ->
     blocks = math.ceil(int(c.lane.extent) / (vectors * lanes))
     full, rest = divmod(rows, height)
     whole = full * _tile_cycles(c, height, vectors) + (_tile_cycles(c, rest, vectors) if rest else 0.0)
-    return blocks * whole
+    panel = c.points * vectors * lanes * dtype_bytes(c.reduce.dtype)
+    return blocks * whole * (SPILLED if panel > CACHE_BYTES // 2 and rows > height else 1.0)
 
 
 def _tile_cycles(c: Contraction, height: int, vectors: int) -> float:
