@@ -11,90 +11,32 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.runtime.errors import InputError, InternalError, UserError
-from byoc.runtime.memory_plan import Lifetime, MemoryPlan, physical_memory, plan_memory
+from byoc.runtime.errors import InternalError, UserError
+from byoc.runtime.executor import Executor, check_arena, check_sizes
+from byoc.runtime.graph import RESHAPE, Entry, Graph, Node
+from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.module import Module, PackedFunction
-from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
-from byoc.runtime.signature import TensorSpec
-
-RESHAPE = "__nop"
-Entry = tuple[int, int]
+from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 
-@dataclass(frozen=True)
-class Node:
-    """A node of the graph; ``function`` is empty for an input."""
+class GraphExecutor(Executor):
+    """Runs one graph over the functions of a module tree, node by node; not for two threads at once.
 
-    name: str
-    function: str
-    inputs: tuple[Entry, ...]
-    outputs: tuple[Entry, ...]
-    dynamic: bool = False
-
-
-class Graph:
-    """A graph read from its JSON form: nodes, the spec of every entry, inputs and heads."""
-
-    def __init__(self, data: Mapping[str, object]):
-        rows: Sequence[int] = data["node_row_ptr"]  # type: ignore[assignment]
-        attrs: Mapping[str, Sequence[object]] = data["attrs"]  # type: ignore[assignment]
-        shapes, dtypes = attrs["shape"][1], attrs["dltype"][1]
-        self.nodes: list[Node] = []
-        self.specs: dict[Entry, TensorSpec] = {}
-        for index, raw in enumerate(data["nodes"]):  # type: ignore[arg-type, var-annotated]
-            outputs = tuple((index, k) for k in range(rows[index + 1] - rows[index]))
-            for k, entry in enumerate(outputs):
-                position = rows[index] + k
-                self.specs[entry] = TensorSpec(raw["name"], tuple(shapes[position]), dtypes[position])  # type: ignore[index]
-            info = raw.get("attrs", {})
-            self.nodes.append(
-                Node(
-                    raw["name"],
-                    info.get("func_name", ""),
-                    tuple((nid, k) for nid, k, _ in raw["inputs"]),
-                    outputs,
-                    info.get("dynamic") == "1",
-                )
-            )
-        self.inputs = [self.nodes[i] for i in data["arg_nodes"]]  # type: ignore[union-attr]
-        self.heads: list[Entry] = [(nid, k) for nid, k, _ in data["heads"]]  # type: ignore[union-attr]
-
-    @property
-    def calls(self) -> list[Node]:
-        """The nodes that call a function, in order."""
-        return [node for node in self.nodes if node.function]
-
-
-class GraphExecutor:
-    """Runs one graph over the functions of a module tree; not for two threads at once.
-
-    ``set_input``, ``run``, ``get_output``, or calling the executor with all inputs. *params* gives values to inputs
-    that the caller does not set. Raises InputError for an input that is missing, unknown, or of another shape or dtype.
+    *params* gives values to inputs that the caller does not set.
     """
 
     def __init__(self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None):
-        self.graph = graph
+        super().__init__(graph)
         self._functions = {node.function: module[node.function] for node in graph.calls if node.function != RESHAPE}
-        self._values: dict[str, np.ndarray] = {}
-        self._names = [node.name for node in graph.inputs]
         self._sizes: dict[str, int] | None = None
         self._buffers: dict[Entry, np.ndarray] = {}
         self._steps: list[Callable[[], object]] = []
         self.memory = MemoryPlan((), 0)
         for name, value in (params or {}).items():
             self.set_input(name, value)
-
-    def set_input(self, key: str | int, value: object) -> None:
-        """Set an input by its name or position; the value is taken over when the graph runs."""
-        name = self._names[key] if isinstance(key, int) and 0 <= key < len(self._names) else key
-        if name not in self._names:
-            raise InputError(f"the model has no input {key!r}; its inputs are {', '.join(self._names)}")
-        node = self.graph.inputs[self._names.index(name)]
-        self._values[name] = _as_input(value, self.graph.specs[node.outputs[0]])
 
     def run(self, **inputs: object) -> None:
         """Run the graph on the inputs that are set. Raises InputError when one is missing or does not fit."""
@@ -114,17 +56,10 @@ class GraphExecutor:
 
         Raises UserError before a run, and for a number that no output has.
         """
-        if not isinstance(index, int) or not 0 <= index < len(self.graph.heads):
-            count = len(self.graph.heads)
-            raise UserError(f"the outputs are numbered from 0 to {count - 1}, got {index!r}")
+        index = self._checked_index(index)
         if not self._steps and not self._buffers:
             raise UserError("there is no output yet: call run first")
         return NDArray(self._buffers[self.graph.heads[index]])
-
-    @property
-    def input_values(self) -> Mapping[str, np.ndarray]:
-        """The inputs that are set, by name."""
-        return self._values
 
     @property
     def steps(self) -> Sequence[Callable[[], object]]:
@@ -135,14 +70,6 @@ class GraphExecutor:
         """What stands in the place of *entry* after a run, or None; another entry may have taken the place since."""
         return self._buffers.get(entry)
 
-    def get_num_outputs(self) -> int:
-        """How many outputs the graph has."""
-        return len(self.graph.heads)
-
-    def get_num_inputs(self) -> int:
-        """How many inputs the graph has."""
-        return len(self._names)
-
     def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
         """Set *inputs*, run, and return copies of all outputs."""
         for name, value in inputs.items():
@@ -151,13 +78,7 @@ class GraphExecutor:
         return [self._buffers[head].copy() for head in self.graph.heads]
 
     def _bind(self) -> None:
-        sizes: dict[str, int] = {}
-        for node in self.graph.inputs:
-            if node.name not in self._values:
-                missing = [n for n in self._names if n not in self._values]
-                known = ", ".join(self._names)
-                raise InputError(f"input {', '.join(map(repr, missing))} is missing; the inputs are {known}")
-            self.graph.specs[node.outputs[0]].bind(self._values[node.name], sizes)
+        sizes = self._bound_sizes()
         if sizes != self._sizes:
             self._sizes = None  # until all is in place: a failure below must not leave half of it in use
             self._allocate(sizes)
@@ -169,17 +90,13 @@ class GraphExecutor:
         shapes = {
             entry: spec.concrete_shape(sizes) for entry, spec in self.graph.specs.items() if None not in spec.shape
         }
-        self._check_sizes(shapes)
+        check_sizes(self.graph, sizes)
         roots = self._storage_roots(shapes)
         own = {roots[node.outputs[0]] for node in self.graph.inputs}
         own |= {roots[head] for head in self.graph.heads if head in roots}
         lifetimes = self._lifetimes(shapes, roots, own)
         self.memory = plan_memory(list(lifetimes.values()))
-        if self.memory.total > physical_memory():
-            raise UserError(
-                f"the values between the model's nodes take {self.memory.total:,} bytes, this machine has "
-                f"{physical_memory():,}; run smaller inputs"
-            )
+        check_arena(self.memory.total)
         arena = np.empty(self.memory.total + 64, np.uint8)
         base = -arena.ctypes.data % 64
         offsets = dict(zip(lifetimes, self.memory.offsets, strict=True))
@@ -190,18 +107,6 @@ class GraphExecutor:
             for root in dict.fromkeys(roots.values())
         }
         self._buffers = {entry: storage[roots[entry]].reshape(shape) for entry, shape in shapes.items()}
-
-    def _check_sizes(self, shapes: Mapping[Entry, tuple[int, ...]]) -> None:
-        """Refuse what cannot fit, before memory is taken: the sizes come from the model. Raises UserError."""
-        limit = physical_memory()
-        for entry, shape in shapes.items():
-            size = math.prod(shape) * self._dtype(entry).itemsize
-            if size > limit:
-                spec = self.graph.specs[entry]
-                raise UserError(
-                    f"{spec.name}: {spec.dtype}{list(shape)} takes {size:,} bytes, this machine has {limit:,}; "
-                    "check the model's sizes and those of its inputs"
-                )
 
     def _dtype(self, entry: Entry) -> np.dtype:
         return numpy_dtype(self.graph.specs[entry].dtype)
@@ -255,22 +160,6 @@ class GraphExecutor:
                 raise InternalError(f"{node.name}: planned {self._buffers[entry].shape}, computed {result.shape}")
             else:
                 np.copyto(self._buffers[entry], result)
-
-
-def _as_input(value: object, spec: TensorSpec) -> np.ndarray:
-    """*value* as an array; numbers and sequences, which have no dtype, take that of *spec* where it holds their kind.
-
-    Raises InputError for what is no array.
-    """
-    try:
-        array = np.asarray(from_any(value))
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise InputError(f"input {spec.name!r}: a {type(value).__name__} that is no array ({error})") from error
-    plain = isinstance(value, (int, float, list, tuple))
-    if array.dtype.hasobject and not plain and not hasattr(value, "dtype"):
-        raise InputError(f"input {spec.name!r}: a {type(value).__name__} is no array")
-    wanted = numpy_dtype(spec.dtype)
-    return array.astype(wanted) if plain and np.can_cast(array.dtype, wanted, "same_kind") else array
 
 
 def _nothing() -> None:

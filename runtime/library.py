@@ -17,7 +17,9 @@ import numpy as np
 
 from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
-from byoc.runtime.graph_executor import Graph, GraphExecutor
+from byoc.runtime.executor import Executor
+from byoc.runtime.graph import Graph
+from byoc.runtime.graph_executor import GraphExecutor
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import ARRAYS_MEMBER, Module, module_class, saved_members
 from byoc.runtime.signature import TensorSpec
@@ -30,7 +32,8 @@ class Library:
     """A model ready to run.
 
     ``lib(x)`` takes the inputs in their order and returns the output (a list when there are several);
-    ``lib.run({name: array})`` takes them by name and returns the list of outputs.
+    ``lib.run({name: array})`` takes them by name and returns the list of outputs. ``threads`` is how many threads a
+    run may use; None leaves it to the executor: the processors that this process may use, one for a tiny model.
     """
 
     def __init__(
@@ -39,7 +42,9 @@ class Library:
         module: MetadataModule,
         output_names: Sequence[str],
         report: Mapping[str, object] | None = None,
+        threads: int | None = None,
     ):
+        self.threads = threads
         self.graph_json = graph
         self.module = module
         self.report = dict(report or {})
@@ -49,10 +54,22 @@ class Library:
             TensorSpec(name, self._graph.specs[head].shape, self._graph.specs[head].dtype)
             for name, head in zip(output_names, self._graph.heads, strict=True)
         )
-        self._idle: deque[GraphExecutor] = deque()
+        self._idle: deque[Executor] = deque()
 
-    def executor(self) -> GraphExecutor:
-        """A new graph executor over this library."""
+    def executor(self, threads: int | None = None) -> Executor:
+        """A new executor: the whole model by one native call where the library can, else node by node.
+
+        *threads* is as the library's where it is None. Raises UserError for a number of threads below 1.
+        """
+        wanted = self.threads if threads is None else threads
+        for module in self.module.imports:
+            whole = module.whole_executor(self._graph, self.module, wanted)
+            if whole is not None:
+                return whole
+        return self.graph_executor()
+
+    def graph_executor(self) -> GraphExecutor:
+        """A new executor that calls node by node, on one thread: every value between them can be looked at."""
         return GraphExecutor(self._graph, self.module)
 
     def run(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
@@ -125,8 +142,8 @@ class Library:
         return write_artifact(Path(path), manifest, members)
 
 
-def load(path: str | os.PathLike[str]) -> Library:
-    """Load an artefact that ``Library.save`` wrote; needs no compiler.
+def load(path: str | os.PathLike[str], threads: int | None = None) -> Library:
+    """Load an artefact that ``Library.save`` wrote, to run on so many *threads*; needs no compiler.
 
     Raises ArtifactError for a damaged file, a newer schema, or a missing member, and UnavailableError for a missing
     device or another processor, before anything runs.
@@ -134,6 +151,7 @@ def load(path: str | os.PathLike[str]) -> Library:
     library = read_library(path)
     for place, problem in library.problems().items():
         raise UnavailableError(f"{path}: {place} cannot run here: {problem}")
+    library.threads = threads
     return library
 
 

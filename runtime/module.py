@@ -10,12 +10,17 @@ import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from byoc.runtime.artifact import write_artifact
 from byoc.runtime.benchmark import BenchmarkResult, benchmark
 from byoc.runtime.errors import ArtifactError, UnavailableError, UserError
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.weights import write_weights
+
+if TYPE_CHECKING:
+    from byoc.runtime.executor import Executor
+    from byoc.runtime.graph import Graph
 
 PackedFunction = Callable[..., object]
 Members = Mapping[str, bytes | memoryview]
@@ -80,6 +85,10 @@ class Module:
 
     def unavailable(self) -> str | None:
         """One sentence when this module cannot run on this machine (no device, another processor), else None."""
+        return None
+
+    def whole_executor(self, graph: Graph, root: Module, threads: int | None) -> Executor | None:
+        """An executor that runs all of *graph* by one call, or None where this module has no function for that."""
         return None
 
     def save(self) -> dict[str, bytes]:

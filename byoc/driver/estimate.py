@@ -23,7 +23,7 @@ from byoc.partition.plan import Plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.collage.cost_estimator import ESTIMATE_SECONDS
 from byoc.relay.expr import Function
-from byoc.runtime.graph_executor import GraphExecutor
+from byoc.runtime.executor import Executor
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 _REPEATS = 5
@@ -58,7 +58,7 @@ def estimate_seconds(mod: IRModule, target: Target) -> float:
     return _median_seconds(executor)
 
 
-def _median_seconds(executor: GraphExecutor) -> float:
+def _median_seconds(executor: Executor) -> float:
     executor.run()
     start = time.perf_counter()
     executor.run()
@@ -66,7 +66,7 @@ def _median_seconds(executor: GraphExecutor) -> float:
     return statistics.median(_seconds(executor, number) for _ in range(_REPEATS))
 
 
-def _seconds(executor: GraphExecutor, number: int) -> float:
+def _seconds(executor: Executor, number: int) -> float:
     """The mean seconds of *number* runs."""
     start = time.perf_counter()
     for _ in range(number):

@@ -76,6 +76,7 @@ class _HostLowering:
                 "device_index": ["list_int", [1] * len(self._types)],
             },
         }
+        self._program.functions.graph = self._program.graph
         return self._program
 
     def _add_input(self, param: Var) -> list[Entry]:

@@ -19,12 +19,13 @@ from byoc.runtime.module import Module
 
 @dataclass
 class HostFunctions:
-    """The functions to compile by symbol, those to interpret, and why."""
+    """The functions to compile by symbol, those to interpret, and why; ``graph`` calls them, where there is one."""
 
     prefix: str
     compiled: dict[str, Function] = field(default_factory=dict)
     interpreted: dict[str, Function] = field(default_factory=dict)
     fallback_reasons: dict[str, str] = field(default_factory=dict)
+    graph: Mapping[str, object] | None = None
     _shared: dict[int, list[tuple[Function, str]]] = field(default_factory=dict)
 
     def symbol_of(self, function: Function, name: str) -> str:
@@ -58,5 +59,5 @@ class HostFunctions:
 
     def modules(self, options: Mapping[str, object]) -> list[Module]:
         """The modules that have the symbols. Raises CompilerNotFoundError without a C compiler."""
-        found: list[Module] = [compile_c(self.compiled, options)] if self.compiled else []
+        found: list[Module] = [compile_c(self.compiled, options, self.graph)] if self.compiled else []
         return [*found, compile_json(self.interpreted)] if self.interpreted else found

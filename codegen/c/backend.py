@@ -12,14 +12,18 @@ from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
 from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.whole_program import no_whole_program
+from byoc.codegen.c.prepare import prepare
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.relay.expr import Call, Function
 from byoc.runtime.dso.module import DsoModule
+from byoc.runtime.graph import Graph
 
 HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
 ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to optimise
+WHOLE_PROGRAM = "tvmgen_default_run"
 CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
 
@@ -49,18 +53,28 @@ class CBackend(Backend):
         return compile_functions(functions, options)
 
 
-def compile_functions(functions: Mapping[str, Function], options: Mapping[str, object] | None = None) -> DsoModule:
+def compile_functions(
+    functions: Mapping[str, Function],
+    options: Mapping[str, object] | None = None,
+    graph: Mapping[str, object] | None = None,
+) -> DsoModule:
     """Many functions, by their symbols, in one library; a ``Primitive`` function is one group of fused stages.
 
+    With *graph*, the executor's JSON of a host program, the library has that as one function too, where it can be one.
     The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
     function for which no code can be generated, CompilerNotFoundError.
     """
     compiler, flags = find_compiler(), _flags(options or {})
     programs = [prepare(lower_function(function, symbol), compiler.machine) for symbol, function in functions.items()]
-    source = emit_library(programs, compiler.machine)
+    whole = Graph(graph) if graph is not None else None
+    if whole is not None and no_whole_program(whole) is not None:
+        whole = None
+    source = emit_library(programs, compiler.machine, whole, WHOLE_PROGRAM)
     library = compiler.build_units(translation_units(source, compiler), flags)
     signatures = [p.signature for p in programs]
-    return DsoModule(library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags))
+    return DsoModule(
+        library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), source.whole
+    )
 
 
 def translation_units(source: LibrarySource, compiler: CCompiler) -> list[TranslationUnit]:

@@ -12,10 +12,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.c.emit_whole import emit_whole_program
 from byoc.codegen.c.language import RESERVED, TYPES, C
 from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.support import PREAMBLE
+from byoc.codegen.c.support import EXTERNALS, POOL, PREAMBLE
 from byoc.codegen.c.unit import GroupCall, Unit, Units, definitions
+from byoc.codegen.c.whole_program import plan_whole_program
 from byoc.codegen.c.workspace import ALIGNMENT, WorkspacePlan, plan_workspace
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import unique_nodes
@@ -25,27 +27,34 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.writer import Writer
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
+from byoc.runtime.dso.whole_program import WholeProgram
+from byoc.runtime.graph import Graph
 from byoc.te import PrimExpr, Size, Tensor, binary
 
 
 @dataclass(frozen=True)
 class LibrarySource:
-    """The source of a library: its units, the ONNX nodes that each computes, and the entries that call them."""
+    """The source of a library: its units, the ONNX nodes that each computes, and the entries that call them.
+
+    ``helpers`` are those that the entries use; ``whole`` describes the entry of the whole program where there is one.
+    """
 
     units: tuple[Unit, ...]
     origins: dict[str, tuple[str, ...]]
     entries: tuple[str, ...]
+    helpers: tuple[tuple[str, str], ...] = ()
+    whole: WholeProgram | None = None
 
     def text(self) -> str:
         """The whole source, to be read; it compiles as it stands."""
-        parts = [PREAMBLE, *definitions(self.units)]
+        parts = [PREAMBLE, *definitions(self.units, self.helpers)]
         parts += [f"{u.comment(self.origins[u.name])}{u.text}" for u in self.units]
         return "\n".join([*parts, *self.entries])
 
     def entries_source(self) -> str:
         """The source of the entries alone."""
         prototypes = "".join(f"{u.signature};\n" for u in self.units)
-        return "\n".join([PREAMBLE, prototypes, *self.entries])
+        return "\n".join([PREAMBLE, *definitions((), self.helpers), prototypes, *self.entries])
 
 
 def check_symbol(symbol: str) -> None:
@@ -54,21 +63,47 @@ def check_symbol(symbol: str) -> None:
         raise CompileError(f"symbol {symbol!r} cannot be the name of a C function: use letters, digits and underscores")
 
 
-def emit_library(programs: Sequence[Program], machine: Machine) -> LibrarySource:
-    """The source of a library of all *programs*. Raises CompileError for a function that C cannot express."""
+def emit_library(
+    programs: Sequence[Program], machine: Machine, graph: Graph | None = None, whole_symbol: str = ""
+) -> LibrarySource:
+    """The source of a library of all *programs*, and of the whole *graph* as the function *whole_symbol*.
+
+    Raises CompileError for a function that C cannot express.
+    """
     units = Units(machine)
-    used: dict[str, Unit] = {}
-    origins: dict[str, dict[str, None]] = {}
+    calls: dict[str, list[GroupCall]] = {}
     entries: list[str] = []
+    helpers: dict[tuple[str, str], None] = {}
     for program in programs:
         check_symbol(program.symbol)
-        calls = units.calls(program)
-        for call in calls:
-            used.setdefault(call.unit.name, call.unit)
-            origins.setdefault(call.unit.name, {}).update(dict.fromkeys(call.origin))
-        plan = plan_workspace(program)
-        entries += [_workspace_function(program, plan), _entry(program, plan, calls)]
-    return LibrarySource(tuple(used.values()), {n: tuple(o) for n, o in origins.items()}, tuple(entries))
+        calls[program.symbol] = units.calls(program)
+        entries += _entry_functions(program, calls[program.symbol], helpers)
+    whole = None
+    if graph is not None:
+        plan = plan_whole_program(whole_symbol, graph, {p.symbol: p for p in programs}, calls)
+        source, whole = emit_whole_program(plan)
+        entries += [EXTERNALS, source.text, POOL]
+        helpers.update(dict.fromkeys(source.helpers))
+    used: dict[str, Unit] = {}
+    origins: dict[str, dict[str, None]] = {}
+    for call in (c for made in calls.values() for c in made):
+        used.setdefault(call.unit.name, call.unit)
+        origins.setdefault(call.unit.name, {}).update(dict.fromkeys(call.origin))
+    names = {name: tuple(origin) for name, origin in origins.items()}
+    return LibrarySource(tuple(used.values()), names, tuple(entries), tuple(helpers), whole)
+
+
+def _entry_functions(
+    program: Program, calls: Sequence[GroupCall], helpers: dict[tuple[str, str], None]
+) -> tuple[str, str]:
+    """The two functions of a symbol; adds to *helpers* what they call."""
+    plan = plan_workspace(program)
+    names, exprs = _symbol_names(program)
+    _, more = _symbol_names(program)
+    functions = _workspace_function(program, plan, more), _entry(program, plan, calls, names, exprs)
+    helpers.update(exprs.helpers)
+    helpers.update(more.helpers)
+    return functions
 
 
 def emit_programs(programs: Sequence[Program], machine: Machine) -> str:
@@ -98,9 +133,8 @@ def _declare_sizes(writer: Writer, program: Program, exprs: ExprWriter, used: Se
         writer.line("(void)sizes;")
 
 
-def _workspace_function(program: Program, plan: WorkspacePlan) -> str:
+def _workspace_function(program: Program, plan: WorkspacePlan, exprs: ExprWriter) -> str:
     """``int64_t <symbol>_workspace(const int64_t *sizes)``: the bytes that one call needs."""
-    _, exprs = _symbol_names(program)
     writer = Writer()
     used = _sizes_of(plan.symbolic)
     writer.line(f"int64_t {program.symbol}_workspace(const int64_t *sizes);")
@@ -116,9 +150,10 @@ def _sizes_of(tensors: Sequence[Tensor]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n.name for d in dims for n in unique_nodes(d) if isinstance(n, Size)))
 
 
-def _entry(program: Program, plan: WorkspacePlan, calls: Sequence[GroupCall]) -> str:
+def _entry(
+    program: Program, plan: WorkspacePlan, calls: Sequence[GroupCall], names: Names, exprs: ExprWriter
+) -> str:
     """The exported function: places the buffers and calls the groups in order."""
-    names, exprs = _symbol_names(program)
     for call in calls:
         names.reserve(call.unit.name)
     writer = Writer()

@@ -1,4 +1,4 @@
-"""Work of one loop nest over the threads of a team, and the definitions that the emitted code needs for it.
+"""Work of one loop nest over the threads of a team, whose C stands in ``support.py``.
 
 Every thread of a team runs every group function with its own ``team``; a loop that is shared runs over this thread's part
 alone, so each element is stored by one thread, whatever their number, and computed in the same order.
@@ -8,30 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.kernel.loops import For, If, Share, Stmt
+from byoc.codegen.kernel.loops import For, If, Let, Share, Stmt
 from byoc.codegen.kernel.simplify import as_index
 from byoc.te import Dimension, Index
 from byoc.te.expr import Const
 
-DEFINITIONS = """/* One thread of the threads that run a function together, and where they meet. */
-typedef struct {
-  int64_t thread, threads;
-  int32_t *meeting; /* how many have arrived, and how often all have */
-} Team;
-
-static inline void team_wait(const Team *team) {
-  if (team->threads == 1) return;
-  int32_t *arrived = team->meeting, *turn = team->meeting + 16;
-  const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
-  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
-    __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
-    return;
-  }
-  while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) == now) {
-  }
-}
-"""
+ENOUGH = 32  # iterations, so that the parts of eight threads differ little
 
 
 def shared(statements: Sequence[Stmt]) -> list[Stmt]:
@@ -47,14 +29,40 @@ def shared(statements: Sequence[Stmt]) -> list[Stmt]:
 
 
 def _shared_loop(loop: For) -> list[Stmt]:
-    """The first loop of *loop*'s nest that does something more than once, shared."""
+    """*loop*'s nest shared: by its first loop, by several as one, or by a loop inside where the first are short."""
     inner = loop.body[0] if len(loop.body) == 1 else None
     if _is(loop, 0):
         return [loop]
-    if _is(loop, 1) and isinstance(inner, For):
+    if isinstance(inner, For) and _is(loop, 1):
         return [For(loop.index, loop.extent, _shared_loop(inner))]
+    if isinstance(inner, For) and isinstance(loop.extent, int) and loop.extent < ENOUGH:
+        return _joined(loop) or [For(loop.index, loop.extent, _shared_loop(inner))]
     begin, end = bounds_of_share(loop.extent)
     return [Share(begin, end, loop.extent), For(loop.index, end, loop.body, loop.kind, begin)]
+
+
+def _joined(loop: For) -> list[Stmt]:
+    """The first loops of *loop*'s nest as one, shared; nothing where the loops that may be joined are short too.
+
+    The innermost loop stays as it is: its index is not worth a division.
+    """
+    chain, count = [loop], int(loop.extent)  # type: ignore[call-overload]
+    while count < ENOUGH:
+        body = chain[-1].body
+        inner = body[0] if len(body) == 1 else None
+        if not (isinstance(inner, For) and isinstance(inner.extent, int) and inner.start == 0):
+            return []
+        if not any(isinstance(s, For) for s in inner.body):
+            return []
+        chain.append(inner)
+        count *= inner.extent
+    joined, rest = Index("joined", count), count
+    places: list[Stmt] = []
+    for part in chain:
+        rest //= int(part.extent)  # type: ignore[call-overload]
+        places.append(Let(part.index, joined // rest % part.extent))  # type: ignore[operator]
+    begin, end = bounds_of_share(count)
+    return [Share(begin, end, count), For(joined, end, [*places, *chain[-1].body], start=begin)]
 
 
 def bounds_of_share(extent: Dimension) -> tuple[Index, Index]:

@@ -78,10 +78,10 @@ class GroupCall:
     origin: tuple[str, ...] = ()
 
 
-def definitions(units: Sequence[Unit]) -> list[str]:
-    """The vector types and helpers that *units* use, each once."""
+def definitions(units: Sequence[Unit], more_helpers: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """The vector types and helpers that *units* use, and *more_helpers*, each once."""
     vectors = tuple(dict.fromkeys(v for u in units for v in u.vectors))
-    helpers = dict.fromkeys(h for u in units for h in u.helpers)
+    helpers = dict.fromkeys((*(h for u in units for h in u.helpers), *more_helpers))
     return [*(f"{text}\n" for text in vector_support(vectors)), *(f"{SUPPORT[n](dtype)}\n" for n, dtype in helpers)]
 
 

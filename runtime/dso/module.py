@@ -6,23 +6,26 @@ call at once, each with a workspace of its own, and cffi releases the GIL. Const
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import cffi
 import numpy as np
 
+from byoc.runtime.aot import AotExecutor
+from byoc.runtime.dso.library_file import LibraryFile
+from byoc.runtime.dso.native_program import NativeProgram
 from byoc.runtime.dso.processor import Processor, this_processor
+from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
+from byoc.runtime.graph import Graph
 from byoc.runtime.module import Members, Module
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec
 
 ALIGNMENT = 64
+WHOLE_MEMBER = "program.json"
 _FFI = cffi.FFI()
 _DECLARATIONS = """
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team);
@@ -33,7 +36,8 @@ int64_t {symbol}_workspace(const int64_t *sizes);
 class DsoModule(Module):
     """A shared library with its signatures, its source, and the processor that it needs.
 
-    ``constant_arrays`` (name to array) is not saved here.
+    ``constant_arrays`` (name to array) is not saved here. ``whole`` describes the function that is the whole model,
+    where the library has it.
     """
 
     type_key = "c"
@@ -45,8 +49,10 @@ class DsoModule(Module):
         source: str,
         constant_arrays: Mapping[str, NDArray] | None = None,
         processor: Processor | None = None,
+        whole: WholeProgram | None = None,
     ):
         super().__init__()
+        self.whole = whole
         self.processor = processor or Processor(this_processor().machine)
         self._library, self._source = library, source
         self._signatures = {s.symbol: s for s in signatures}
@@ -54,7 +60,7 @@ class DsoModule(Module):
         self._constants: dict[str, list[np.ndarray]] = {}
         self._functions: dict[str, _NativeFunction] = {}
         self._lock = threading.Lock()
-        self._handle: object | None = None
+        self._file: LibraryFile | None = None
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -98,27 +104,49 @@ class DsoModule(Module):
         """
         return self._native(symbol).bind([from_any(a) for a in arrays])
 
+    def constants_of(self, symbol: str) -> list[np.ndarray]:
+        """The constants of *symbol*. Raises InputError before they were given."""
+        signature = self._signatures[symbol]
+        constants = self._constants.get(symbol)
+        if constants is None:
+            given = self.constant_arrays
+            constants = [given[c.name].numpy() for c in signature.constants if c.name in given]
+        if len(constants) != len(signature.constants):
+            raise InputError(f"{symbol} is called before it was given its {len(signature.constants)} constants")
+        return constants
+
+    def file(self) -> LibraryFile:
+        """The library in a file, to be opened. Raises UnavailableError where this machine cannot run it."""
+        if self._file is None:
+            problem = self.unavailable()
+            if problem:
+                raise UnavailableError(f"{', '.join(self.symbols)} cannot run here: {problem}")
+            self._file = LibraryFile(self._library)
+        return self._file
+
+    def whole_executor(self, graph: Graph, root: Module, threads: int | None) -> AotExecutor | None:
+        if self.whole is None:
+            return None
+        with self._lock:
+            file = self.file()
+        for symbol in dict.fromkeys(symbol for symbol, _ in self.whole.constants):
+            root.get_function(symbol)  # the root gives a symbol its constants when it is first asked for
+        constants = [np.ascontiguousarray(self.constants_of(symbol)[k]) for symbol, k in self.whole.constants]
+        externals = [root[call.function] for call in self.whole.externals]
+        return AotExecutor(graph, NativeProgram(file, self.whole), constants, externals, threads)
+
     def _native(self, symbol: str) -> _NativeFunction:
         with self._lock:
             if symbol not in self._functions:
-                if self._handle is None:
-                    problem = self.unavailable()
-                    if problem:
-                        raise UnavailableError(f"{symbol} cannot run here: {problem}")
-                    self._handle = _open(self._library, self.symbols)
-                signature = self._signatures[symbol]
-                constants = self._constants.get(symbol)
-                if constants is None:
-                    constants = [self.constant_arrays[c.name].numpy() for c in signature.constants
-                                 if c.name in self.constant_arrays]
-                if len(constants) != len(signature.constants):
-                    raise InputError(f"{symbol} is called before it was given its {len(signature.constants)} constants")
-                self._functions[symbol] = _NativeFunction(self._handle, signature, constants)
+                handle = self.file().open(_DECLARATIONS.format(symbol=symbol))
+                self._functions[symbol] = _NativeFunction(handle, self._signatures[symbol], self.constants_of(symbol))
             return self._functions[symbol]
 
     def save(self) -> dict[str, bytes]:
         signatures = [s.to_json() for s in self._signatures.values()]
+        whole = {} if self.whole is None else {WHOLE_MEMBER: json.dumps(self.whole.to_json(), indent=1).encode()}
         return {
+            **whole,
             "lib.so": self._library,
             "processor.json": json.dumps(self.processor.to_json(), indent=1).encode(),
             "signature.json": json.dumps(signatures, indent=1).encode(),
@@ -134,33 +162,10 @@ class DsoModule(Module):
             signatures = [Signature.from_json(s) for s in json.loads(bytes(members["signature.json"]))]
             processor = Processor.from_json(json.loads(bytes(members["processor.json"])))
             source = bytes(members["source.c"]).decode()
+            whole = WholeProgram.from_json(json.loads(bytes(members[WHOLE_MEMBER]))) if WHOLE_MEMBER in members else None
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"a module of type 'c' is damaged ({error}); compile the model again") from error
-        return cls(bytes(members["lib.so"]), signatures, source, processor=processor)
-
-
-def _open(library: bytes, symbols: Sequence[str]) -> object:
-    """The library loaded from a private file that is removed when the process ends."""
-    try:
-        handle, path = tempfile.mkstemp(prefix="byoc_", suffix=".so")
-        atexit.register(_remove, path)
-        with os.fdopen(handle, "wb") as file:
-            file.write(library)
-    except OSError as error:
-        raise UnavailableError(
-            f"the folder for temporary files cannot be written ({error.strerror}): name another with TMPDIR"
-        ) from error
-    ffi = cffi.FFI()
-    ffi.cdef("".join(_DECLARATIONS.format(symbol=s) for s in symbols))
-    try:
-        return ffi.dlopen(path)
-    except OSError as error:
-        raise ArtifactError(f"the compiled library cannot be loaded on this machine: {error}") from error
-
-
-def _remove(path: str) -> None:
-    if os.path.exists(path):
-        os.remove(path)
+        return cls(bytes(members["lib.so"]), signatures, source, processor=processor, whole=whole)
 
 
 class _Workspace(threading.local):

@@ -136,10 +136,10 @@ def test_a_compiler_that_refuses_the_native_flag_is_used_without_it(monkeypatch,
 @pytest.mark.parametrize(
     ("macros", "machine"),
     [
-        ({"__AVX512F__": "1", "__AVX__": "1"}, Machine(64, 24)),
-        ({"__AVX__": "1"}, Machine(32, 12)),
-        ({"__aarch64__": "1"}, Machine(16, 24)),
-        ({}, Machine(16, 8)),
+        ({"__AVX512F__": "1", "__AVX__": "1"}, Machine(64, 24, 32)),
+        ({"__AVX__": "1"}, Machine(32, 12, 16)),
+        ({"__aarch64__": "1"}, Machine(16, 24, 32)),
+        ({}, Machine(16, 8, 16)),
     ],
 )
 def test_the_machine_is_read_from_what_the_compiler_predefines(macros, machine):

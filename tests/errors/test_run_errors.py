@@ -7,6 +7,7 @@ import pytest
 
 import byoc
 from byoc.errors import InputError, UserError
+from byoc.runtime.aot import AotExecutor
 from byoc.runtime.graph_executor import GraphExecutor
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
@@ -77,9 +78,10 @@ def test_what_is_no_array_is_refused(library):
             library(thing)
 
 
-def test_the_executor_says_the_same(library):
-    executor = library.executor()
-    assert isinstance(executor, GraphExecutor)
+@pytest.mark.parametrize("kind", ["executor", "graph_executor"])
+def test_the_executors_say_the_same(library, kind):
+    executor = getattr(library, kind)()
+    assert isinstance(executor, AotExecutor if kind == "executor" else GraphExecutor)
     with pytest.raises(UserError, match="there is no output yet: call run first"):
         executor.get_output(0)
     with pytest.raises(InputError, match="input 'image' is missing"):
@@ -106,9 +108,10 @@ def test_nested_lists_of_numbers_take_the_dtype_of_the_input(library):
     np.testing.assert_array_equal(library(IMAGE.astype(int).tolist()), library(IMAGE))
 
 
+@pytest.mark.parametrize("kind", ["executor", "graph_executor"])
 @pytest.mark.parametrize("index", [1, -1, "probabilities"])
-def test_an_output_that_is_not_there_is_refused(library, index):
-    executor = library.executor()
+def test_an_output_that_is_not_there_is_refused(library, index, kind):
+    executor = getattr(library, kind)()
     executor.run(image=IMAGE)
     with pytest.raises(UserError, match=f"the outputs are numbered from 0 to 0, got {index!r}"):
         executor.get_output(index)

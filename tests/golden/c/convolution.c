@@ -1,13 +1,31 @@
 #include <math.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
+
+/* The processor's word for "I am only waiting". */
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
 
 /* One thread of the threads that run a function together, and where they meet. */
 typedef struct {
   int64_t thread, threads;
-  int32_t *meeting; /* how many have arrived, and how often all have */
+  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
 } Team;
+
+static inline void team_pause(int64_t rounds) {
+  const struct timespec moment = {0, 50000};
+  if (rounds < 4096) PAUSE();
+  else if (rounds < 65536) sched_yield();
+  else nanosleep(&moment, 0);
+}
 
 static inline void team_wait(const Team *team) {
   if (team->threads == 1) return;
@@ -18,8 +36,7 @@ static inline void team_wait(const Team *team) {
     __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
     return;
   }
-  while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) == now) {
-  }
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
 }
 
 typedef float f32x4 __attribute__((vector_size(16)));
@@ -30,25 +47,27 @@ static inline f32x4 load_f32x4(const float *place) {
   return v;
 }
 
+static inline f32x4 splat_f32x4(float x) {
+  return x - (f32x4){0};
+}
+
+typedef int32_t i32x4 __attribute__((vector_size(16)));
+
+static inline f32x4 select_f32x4(i32x4 mask, f32x4 a, f32x4 b) {
+  return (f32x4)(((i32x4)a & mask) | ((i32x4)b & ~mask));
+}
+
+static inline f32x4 max_number_f32x4(float number, f32x4 b) {
+  const f32x4 a = splat_f32x4(number);
+  return select_f32x4(a > b, a, b);
+}
+
 static inline void store_f32x4(float *place, f32x4 v) {
   memcpy(place, &v, sizeof v);
 }
 
-static inline float sum_f32x4(f32x4 v) {
-  float part[4];
-  memcpy(part, &v, sizeof v);
-  for (int width = 2; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k)
-      part[k] += part[k + width];
-  return part[0];
-}
-
-static inline float max_f32(float a, float b) {
-  return a > b || a != a ? a : b;
-}
-
 /* p0: f32[batch, 3, 10, 20], const_0: f32[4, 3, 3, 3], const_1: f32[4, 1, 1] -> maximum: f32[batch, 4, 10, 20]; from Conv_0, Add_1, Relu_2 * / int injected; / * */
-void fused_nn_conv2d_add_maximum_089a393305a4(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
+void fused_nn_conv2d_add_maximum_b5b04d7a2591(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
   const int64_t begin = batch * team->thread / team->threads;
   const int64_t end = batch * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -87,36 +106,30 @@ void fused_nn_conv2d_add_maximum_089a393305a4(const float *restrict p0, const fl
               f32x4 pad_3 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 12));
               f32x4 pad_4 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 16));
               float const_0_0 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw];
-              sum_0_0 = sum_0_0 + pad_0 * const_0_0;
-              sum_0_1 = sum_0_1 + pad_1 * const_0_0;
-              sum_0_2 = sum_0_2 + pad_2 * const_0_0;
-              sum_0_3 = sum_0_3 + pad_3 * const_0_0;
-              sum_0_4 = sum_0_4 + pad_4 * const_0_0;
+              sum_0_0 = (sum_0_0 + pad_0 * const_0_0);
+              sum_0_1 = (sum_0_1 + pad_1 * const_0_0);
+              sum_0_2 = (sum_0_2 + pad_2 * const_0_0);
+              sum_0_3 = (sum_0_3 + pad_3 * const_0_0);
+              sum_0_4 = (sum_0_4 + pad_4 * const_0_0);
               float const_0_1 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw + 27];
-              sum_1_0 = sum_1_0 + pad_0 * const_0_1;
-              sum_1_1 = sum_1_1 + pad_1 * const_0_1;
-              sum_1_2 = sum_1_2 + pad_2 * const_0_1;
-              sum_1_3 = sum_1_3 + pad_3 * const_0_1;
-              sum_1_4 = sum_1_4 + pad_4 * const_0_1;
+              sum_1_0 = (sum_1_0 + pad_0 * const_0_1);
+              sum_1_1 = (sum_1_1 + pad_1 * const_0_1);
+              sum_1_2 = (sum_1_2 + pad_2 * const_0_1);
+              sum_1_3 = (sum_1_3 + pad_3 * const_0_1);
+              sum_1_4 = (sum_1_4 + pad_4 * const_0_1);
             }
           }
         }
-        float sums[40];
-        store_f32x4(sums + 0, sum_0_0);
-        store_f32x4(sums + 4, sum_0_1);
-        store_f32x4(sums + 8, sum_0_2);
-        store_f32x4(sums + 12, sum_0_3);
-        store_f32x4(sums + 16, sum_0_4);
-        store_f32x4(sums + 20, sum_1_0);
-        store_f32x4(sums + 24, sum_1_1);
-        store_f32x4(sums + 28, sum_1_2);
-        store_f32x4(sums + 32, sum_1_3);
-        store_f32x4(sums + 36, sum_1_4);
-        for (int64_t y = 0; y < 2; ++y) {
-          for (int64_t x = 0; x < 20; ++x) {
-            maximum[i0 * 800 + i1 * 200 + y * 200 + i2 * 20 + x] = max_f32(sums[y * 20 + x] + const_1[i1 + y], 0.0f);
-          }
-        }
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20), max_number_f32x4(0.0f, sum_0_0 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 4), max_number_f32x4(0.0f, sum_0_1 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 8), max_number_f32x4(0.0f, sum_0_2 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 12), max_number_f32x4(0.0f, sum_0_3 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 16), max_number_f32x4(0.0f, sum_0_4 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 200), max_number_f32x4(0.0f, sum_1_0 + const_1[i1 + 1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 204), max_number_f32x4(0.0f, sum_1_1 + const_1[i1 + 1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 208), max_number_f32x4(0.0f, sum_1_2 + const_1[i1 + 1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 212), max_number_f32x4(0.0f, sum_1_3 + const_1[i1 + 1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 216), max_number_f32x4(0.0f, sum_1_4 + const_1[i1 + 1]));
       }
     }
   }
@@ -137,6 +150,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   float *maximum = args[3];
   int64_t offset = 0;
   float *pad = (float *)(workspace + offset);
-  fused_nn_conv2d_add_maximum_089a393305a4(data, const_0, const_1, pad, maximum, batch, team);
+  fused_nn_conv2d_add_maximum_b5b04d7a2591(data, const_0, const_1, pad, maximum, batch, team);
   return 0;
 }

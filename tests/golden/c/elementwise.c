@@ -1,13 +1,31 @@
 #include <math.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
+
+/* The processor's word for "I am only waiting". */
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
 
 /* One thread of the threads that run a function together, and where they meet. */
 typedef struct {
   int64_t thread, threads;
-  int32_t *meeting; /* how many have arrived, and how often all have */
+  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
 } Team;
+
+static inline void team_pause(int64_t rounds) {
+  const struct timespec moment = {0, 50000};
+  if (rounds < 4096) PAUSE();
+  else if (rounds < 65536) sched_yield();
+  else nanosleep(&moment, 0);
+}
 
 static inline void team_wait(const Team *team) {
   if (team->threads == 1) return;
@@ -18,8 +36,7 @@ static inline void team_wait(const Team *team) {
     __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
     return;
   }
-  while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) == now) {
-  }
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
 }
 
 /* p0: f32[4, 5], p1: f32[5] -> tanh_1: f32[4, 5] */

@@ -47,7 +47,7 @@ class LoadedLibrary(Module):
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
         """What makes an executor on devices (``default``, or the module's name), a function of the library, or None."""
         if name in ("default", self.mod_name):
-            return lambda *devices: GraphFunctions(self.library.executor())
+            return lambda *devices: GraphFunctions(self.library.graph_executor())
         if name in _FACTORY_FUNCTIONS:
             return lambda *args: _FACTORY_FUNCTIONS[name](self)
         return self.library.module.get_function(name, True)
@@ -70,7 +70,7 @@ class LoadedLibrary(Module):
 
 _FACTORY_FUNCTIONS: dict[str, Callable[[LoadedLibrary], object]] = {
     "get_graph_json": lambda loaded: json.dumps(loaded.library.graph_json),
-    "debug_create": lambda loaded: GraphFunctions(loaded.library.executor()),
+    "debug_create": lambda loaded: GraphFunctions(loaded.library.graph_executor()),
     "list_module_names": lambda loaded: Array([loaded.mod_name]),
 }
 
