@@ -17,7 +17,7 @@ import numpy as np
 from byoc.runtime.dso.native_program import ALONE, FFI, NativeProgram, Team
 from byoc.runtime.dso.whole_program import ExternalCall
 from byoc.runtime.errors import InternalError, UserError
-from byoc.runtime.executor import Executor, as_input, check_arena, check_sizes
+from byoc.runtime.executor_base import Executor, as_input, check_arena, check_sizes
 from byoc.runtime.graph import Graph
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.ndarray import NDArray, numpy_dtype

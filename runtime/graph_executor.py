@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from byoc.runtime.errors import InternalError, UserError
-from byoc.runtime.executor import Executor, check_arena, check_sizes
+from byoc.runtime.executor_base import Executor, check_arena, check_sizes
 from byoc.runtime.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.module import Module, PackedFunction

@@ -17,7 +17,7 @@ import numpy as np
 
 from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
-from byoc.runtime.executor import Executor
+from byoc.runtime.executor_base import Executor
 from byoc.runtime.graph import Graph
 from byoc.runtime.graph_executor import GraphExecutor
 from byoc.runtime.metadata import MetadataModule

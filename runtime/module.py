@@ -19,7 +19,7 @@ from byoc.runtime.ndarray import NDArray
 from byoc.runtime.weights import write_weights
 
 if TYPE_CHECKING:
-    from byoc.runtime.executor import Executor
+    from byoc.runtime.executor_base import Executor
     from byoc.runtime.graph import Graph
 
 PackedFunction = Callable[..., object]
