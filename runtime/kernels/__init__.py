@@ -35,6 +35,7 @@ from byoc.runtime.kernels import (
     positions,
     qnn,
     random,
+    recurrent,
     reduce,
     regions,
     scatter,

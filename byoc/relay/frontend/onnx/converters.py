@@ -15,6 +15,7 @@ from byoc.relay.frontend.onnx import (
     padding,
     pooling,
     quantization,
+    recurrent,
     reduction,
     resizing,
     shapes,
@@ -22,5 +23,5 @@ from byoc.relay.frontend.onnx import (
 
 FAMILIES = (
     activations, constants, control, convolution, elementwise, indexing, legacy, linear, logic, movement,
-    normalization, padding, pooling, quantization, reduction, resizing, shapes,
+    normalization, padding, pooling, quantization, recurrent, reduction, resizing, shapes,
 )

@@ -54,6 +54,7 @@ from byoc.relay.op.nn.norm import batch_norm, group_norm, instance_norm, l2_norm
 from byoc.relay.op.nn.pad import depth_to_space, mirror_pad, pad, space_to_depth
 from byoc.relay.op.nn.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from byoc.relay.op.nn.pool_gradient import avg_pool2d_grad, max_pool2d_grad
+from byoc.relay.op.nn.recurrent import gru_sequence, lstm_sequence, rnn_sequence
 from byoc.relay.op.nn.sparse import sparse_add, sparse_dense, sparse_transpose
 from byoc.relay.op.nn.upsampling import upsampling, upsampling3d
 
