@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from byoc.codegen.backend import Backend, get_backend
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import host_layout, optimize, prepare_host
+from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.errors import (
     ByocError,
     CompileError,
@@ -22,6 +23,7 @@ from byoc.errors import (
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
+from byoc.partition.decide import known_names
 from byoc.partition.plan import Plan, make_plan
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx
@@ -40,13 +42,15 @@ class CompileOptions:
     """How to cut and compile.
 
     ``exclude`` keeps operators or ONNX nodes on the host: names for all targets, or names by target.
-    ``backend_options`` are handed to the backends by name. ``shapes`` fixes free dimensions of inputs.
+    ``backend_options`` are handed to the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is
+    what the host's products compute in.
     """
 
     targets: Sequence[str] = ("c",)
     shapes: Mapping[str, Sequence[int | str]] | None = None
     exclude: Sequence[str] | Mapping[str, Sequence[str]] = ()
     backend_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    precision: Precision = Precision()
 
 
 def compile(
@@ -56,21 +60,26 @@ def compile(
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     exclude: Sequence[str] | Mapping[str, Sequence[str]] = (),
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
+    precision: str = "f32",
+    keep_f32: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Library:
     """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
 
     *model* is an ONNX file, its bytes, a ModelProto, or a module of the graph language. A trailing ``"c"`` (or
-    ``"host"``) names the host itself, which is generated C whether named or not. Raises UserError (of its kind for
-    reading, types, partitioning and compiling) with one sentence.
+    ``"host"``) names the host itself, which is generated C whether named or not. With *precision* ``"bf16"`` the host's
+    products compute on bfloat16 with sums in float32, where that pays and but for the operators and ONNX nodes that
+    *keep_f32* names; the report says which they are. Raises UserError (of its kind for reading, types, partitioning and
+    compiling) with one sentence.
     """
     names = [targets] if isinstance(targets, str) else list(targets)
-    options = CompileOptions(names, shapes, exclude, dict(backend_options or {}))
+    options = CompileOptions(names, shapes, exclude, dict(backend_options or {}), Precision.of(precision, keep_f32))
     tell = progress or _silent
     tell("reading the model")
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
     tell("simplifying the graph")
     mod = optimize(mod)
+    options.precision.check(known_names(mod))
     tell("planning")
     plan = plan_for(mod, options)
     return build(plan.apply(mod), plan, options, tell)
@@ -115,12 +124,13 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
         modules.append(compile_region(var, region, options))
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})
-    main = prepare_host(host_layout(host_options))(mod)["main"]
+    narrow = NarrowProducts(options.precision)
+    main = prepare_host(host_layout(host_options), narrow.passes())(mod)["main"]
     host = lower_host(main, regions)  # type: ignore[arg-type]
     modules.extend(host.functions.modules(host_options))
     heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
     output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
-    return Library(host.graph, assemble(modules), list(output_names), report(plan, host))  # type: ignore[call-overload]
+    return Library(host.graph, assemble(modules), list(output_names), report(with_precision(plan, narrow.outcomes), host))  # type: ignore[call-overload]
 
 
 def compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:

@@ -61,11 +61,11 @@ def host_layout(options: Mapping[str, object]) -> str:
     return str(layout)
 
 
-def prepare_host(layout: str = LAYOUTS[0]) -> Sequential:
+def prepare_host(layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> Sequential:
     """The host's share after the cut: quantized operators lowered, the layout chosen, the rest fused into groups.
 
-    *layout*, one of ``LAYOUTS``: ``"default"`` leaves the axes of every value as the model has them. Requires regions
-    to be functions of the module.
+    *layout*, one of ``LAYOUTS``: ``"default"`` leaves the axes of every value as the model has them. *precision*
+    are the passes that lower it. Requires regions to be functions of the module.
     """
     return Sequential(
         [
@@ -74,6 +74,7 @@ def prepare_host(layout: str = LAYOUTS[0]) -> Sequential:
             transform.FoldConstant(fold_qnn=True),
             transform.DeadCodeElimination(),
             *(choose_layout() if layout == LAYOUTS[0] else ()),
+            *precision,
             transform.FuseOps(),
             transform.InferType(),
         ],

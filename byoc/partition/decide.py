@@ -26,12 +26,25 @@ from byoc.relay.typed_rewrite import typed_rewrite
 
 @dataclass(frozen=True)
 class Decision:
-    """Where one call goes (None is the host), and what each target that was asked said."""
+    """Where one call goes (None is the host), and what each target that was asked said.
+
+    *precision* is that of the host's product where another than the model's was asked for, and *precision_reason* why
+    it is not that one.
+    """
 
     operator: str
     nodes: tuple[str, ...]
     target: str | None
     verdicts: tuple[tuple[str, Verdict], ...] = ()
+    precision: str = ""
+    precision_reason: str = ""
+
+    @property
+    def place(self) -> str:
+        """``c/bf16``, ``c/f32: why``: where the host computes it; empty where no precision was asked for."""
+        if not self.precision:
+            return ""
+        return f"place c/{self.precision}{f': {self.precision_reason}' if self.precision_reason else ''}"
 
 
 def functions_of(mod: IRModule) -> Iterator[tuple[GlobalVar, Function]]:

@@ -56,8 +56,15 @@ class Plan:
         return tuple(d for d in self.decisions if d.target is None)
 
     def host_reasons(self) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-        """For each operator on the host: its name, its ONNX nodes, and one sentence a target that refused it."""
-        return [(d.operator, d.nodes, tuple(f"{t}: {reasons(v)}" for t, v in d.verdicts)) for d in self.host]
+        """For each operator on the host: its name, its ONNX nodes, and one sentence a target that refused it.
+
+        The last sentence is the place of a product whose precision was chosen.
+        """
+        def sentences(decision: Decision) -> tuple[str, ...]:
+            refused = tuple(f"{t}: {reasons(v)}" for t, v in decision.verdicts)
+            return (*refused, decision.place) if decision.place else refused
+
+        return [(d.operator, d.nodes, sentences(d)) for d in self.host]
 
     def prepare(self, mod: IRModule) -> IRModule:
         """*mod* with the composites of the plan; its calls are numbered as the decisions are.

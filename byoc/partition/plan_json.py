@@ -42,6 +42,8 @@ def _decision_to_json(decision: Decision) -> dict[str, object]:
             {"target": target, "accepted": v.accepted, "reasons": [asdict(r) for r in v.reasons]}
             for target, v in decision.verdicts
         ],
+        **({"precision": decision.precision, "precision_reason": decision.precision_reason}
+           if decision.precision else {}),
     }
 
 
@@ -72,7 +74,8 @@ def _decision(data: Mapping[str, object]) -> Decision:
         (str(v["target"]), Verdict(bool(v["accepted"]), operator, nodes, tuple(Reason(**r) for r in v["reasons"])))
         for v in data["verdicts"]  # type: ignore[attr-defined]
     )
-    return Decision(operator, nodes, data["target"], verdicts)  # type: ignore[arg-type]
+    precision = (str(data.get(key, "")) for key in ("precision", "precision_reason"))
+    return Decision(operator, nodes, data["target"], verdicts, *precision)  # type: ignore[arg-type]
 
 
 def _region(data: Mapping[str, object]) -> PlannedRegion:

@@ -28,13 +28,20 @@ FEATURES = {
 }
 
 
+DOT_MACROS = {"dot_bf16": ("__AVX512BF16__",), "dot_u8s8": ("__AVX512VNNI__", "__AVXVNNI__")}
+
+
 @dataclass(frozen=True)
 class Machine:
-    """``vector_bytes`` of one register, how many a tile may hold as accumulators, and how many there are."""
+    """``vector_bytes`` of one register, how many a tile may hold as accumulators, and how many there are.
+
+    ``dots`` are those of ``te.expr.DOTS`` that one instruction computes for a whole vector.
+    """
 
     vector_bytes: int = 16
     accumulators: int = 8
     registers: int = 16
+    dots: frozenset[str] = frozenset()
 
     def lanes(self, itemsize: int) -> int:
         """The elements of one vector."""
@@ -43,10 +50,11 @@ class Machine:
 
 def machine_of(macros: Mapping[str, str]) -> Machine:
     """The machine for which a compiler that predefines *macros* generates code."""
+    dots = frozenset(dot for dot, names in DOT_MACROS.items() if any(n in macros for n in names))
     if "__AVX512F__" in macros:
-        return Machine(64, 24, 32)
+        return Machine(64, 24, 32, dots)
     if "__AVX__" in macros:
-        return Machine(32, 12, 16)
+        return Machine(32, 12, 16, dots)
     if "__aarch64__" in macros:
         return Machine(16, 24, 32)
     return Machine()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.compile import compile as compile_model
+from byoc.driver.precision import PRECISIONS
 from byoc.errors import UserError
 from byoc.partition.plan import Plan
 
@@ -35,6 +36,13 @@ def add_compile_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--exclude", action="append", default=[], metavar="NAME", help="keep an ONNX node or an operator on the host"
     )
+    command.add_argument(
+        "--precision", choices=PRECISIONS, default=PRECISIONS[0],
+        help="what the host's products compute in, where that pays; sums are always float32 (default: f32)",
+    )
+    command.add_argument(
+        "--keep-f32", action="append", default=[], metavar="NAME", help="an ONNX node or an operator that stays in f32"
+    )
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
@@ -44,7 +52,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
         library = compile_model(
-            arguments.model, targets, shapes=shapes, exclude=arguments.exclude, progress=tell
+            arguments.model, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
+            keep_f32=arguments.keep_f32, progress=tell,
         )
         tell("writing the artefact")
         library.save(output)

@@ -64,13 +64,16 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
     if not path.exists():
         raise UserError(f"{path}: there is no such file")
     if path.suffix != ".onnx" or _is_zip(path):
-        given = [f"--{n}" for n in ("target", "shape", "exclude") if getattr(arguments, n)]
+        given = [f"--{n.replace('_', '-')}" for n in ("target", "shape", "exclude", "keep_f32") if getattr(arguments, n)]
         if given:
             raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
         tell("loading the artefact")
         return load(path)
     targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
-    return compile_model(path, targets, shapes=shapes, exclude=arguments.exclude, progress=tell)
+    return compile_model(
+        path, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
+        keep_f32=arguments.keep_f32, progress=tell,
+    )
 
 
 def _is_zip(path: Path) -> bool:

@@ -9,6 +9,7 @@ else a stage makes the words. An axis that does not fill its last word is filled
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,7 +89,7 @@ class _Words:
         product = None if 0 in stage.shape or stage.body is None else narrow_product(stage.body)
         if product is None:
             return [stage]
-        axis = self._axis(product)
+        axis = word_axis(product, self.arrays, self.simplify)
         if axis is None:
             return [stage]
         words = Index(axis.name, -(-int(axis.extent) // product.terms))  # type: ignore[call-overload]
@@ -100,32 +101,10 @@ class _Words:
         body = map_expr(stage.body, lambda e: value if e is product.reduce else None)  # type: ignore[arg-type]
         return [*made, with_body(stage, body)]
 
-    def _axis(self, product: Product) -> Index | None:
-        """The axis to take in words: the one that needs the fewest stages, and then the longest."""
-        found: list[tuple[int, int, Index]] = []
-        for axis in product.reduce.axes:
-            if not isinstance(axis.extent, int):
-                continue
-            filled = -(-axis.extent // product.terms) * product.terms
-            costs = [self._cost(load, axis, product.terms) for load in (product.left, product.right)]
-            if filled <= MOST_FILLED_UP * axis.extent and None not in costs:
-                found.append((sum(c for c in costs if c), -axis.extent, axis))
-        return min(found, key=lambda item: item[:2])[2] if found else None
-
-    def _cost(self, load: Load, axis: Index, terms: int) -> int | None:
-        """1 where a stage must make the words of *load* along *axis*, 0 where none must; None where none can."""
-        if load.tensor not in self.arrays and self._lies_in_words(load, axis, terms):
-            return 0
-        return None if _dimension(load, axis) is None else int(load.tensor not in self.arrays)
-
-    def _lies_in_words(self, load: Load, axis: Index, terms: int) -> bool:
-        step = self.simplify.flat_index(load.tensor, load.indices).coefficient(axis)
-        return step == 1 and int(axis.extent) % terms == 0  # type: ignore[call-overload]
-
     def _word(self, load: Load, axis: Index, words: Index, product: Product, made: list[Tensor]) -> Load:
         """The word of *load* at *words*; a stage that makes it goes to *made*."""
         constant = load.tensor in self.arrays
-        if not constant and self._lies_in_words(load, axis, product.terms):
+        if not constant and _lies_in_words(load, axis, product.terms, self.simplify):
             return Load(load.tensor, [at(i, {axis: words * product.terms}) for i in load.indices], WORD)
         dimension = _dimension(load, axis)
         assert dimension is not None
@@ -145,6 +124,37 @@ class _Words:
             self.arrays[tensor] = NDArray(array)
             self.names[tensor] = f"{self.names[source]}_words_{len(self.made)}"
         return self.made[key]
+
+
+def word_axis(product: Product, constants: Container[Tensor], simplify: Simplifier) -> Index | None:
+    """The axis to take in words: the one that needs the fewest stages, and then the longest; None where none can be."""
+    found: list[tuple[int, int, Index]] = []
+    for axis in product.reduce.axes:
+        if not isinstance(axis.extent, int):
+            continue
+        filled = -(-axis.extent // product.terms) * product.terms
+        costs = [_cost(load, axis, product.terms, constants, simplify) for load in (product.left, product.right)]
+        if filled <= MOST_FILLED_UP * axis.extent and None not in costs:
+            found.append((sum(c for c in costs if c), -axis.extent, axis))
+    return min(found, key=lambda item: item[:2])[2] if found else None
+
+
+def takes_words(stage: Tensor, constants: Container[Tensor]) -> bool:
+    """Whether *stage* is a sum of products of narrow numbers that :func:`use_words` takes in words."""
+    product = None if stage.body is None else narrow_product(stage.body)
+    return product is not None and word_axis(product, constants, Simplifier()) is not None
+
+
+def _cost(load: Load, axis: Index, terms: int, constants: Container[Tensor], simplify: Simplifier) -> int | None:
+    """1 where a stage must make the words of *load* along *axis*, 0 where none must; None where none can."""
+    if load.tensor not in constants and _lies_in_words(load, axis, terms, simplify):
+        return 0
+    return None if _dimension(load, axis) is None else int(load.tensor not in constants)
+
+
+def _lies_in_words(load: Load, axis: Index, terms: int, simplify: Simplifier) -> bool:
+    step = simplify.flat_index(load.tensor, load.indices).coefficient(axis)
+    return step == 1 and int(axis.extent) % terms == 0  # type: ignore[call-overload]
 
 
 def _dimension(load: Load, axis: Index) -> int | None:

@@ -1,0 +1,216 @@
+"""Products of the host in lower precision, where the user allows it: operands in bfloat16, sums in float32.
+
+Which operators these are says the rule of mixed precision (``always``); of them, those are taken whose summed axis code
+can be generated for (``codegen/c/contraction/words.py``) on a processor that gains by it. Each call of such an operator
+has an :class:`Outcome`. A value that such products read is rounded where it is made, so that it is stored in half the
+bytes, and widened again for elementwise readers; what others read too is stored as it is, and rounded for the products.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from byoc import te
+from byoc.codegen.backend import callee_name
+from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.contraction.words import takes_words
+from byoc.errors import UserError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op, OpPattern
+from byoc.ir.span import span_names
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.types import TensorType, tensor_types
+from byoc.partition.decide import Decision
+from byoc.partition.plan import Plan
+from byoc.relay import op
+from byoc.relay.expr import Call, Constant, Function
+from byoc.relay.op.definition import define, is_definable
+from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.transform.mixed_precision import KEY, Conversion
+from byoc.relay.traverse import post_order, rebuild
+from byoc.runtime.ndarray import NDArray, numpy_dtype
+
+PRECISIONS = ("f32", "bf16")
+NARROW, WIDE = "bfloat16", "float32"
+DOT = "dot_bf16"
+# what moves numbers: it may as well move those that are rounded already
+MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims", "copy", "nn.batch_flatten", "strided_slice"])
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What the host's products compute in; *keep_f32* names operators and ONNX nodes that stay in float32."""
+
+    products: str = "f32"
+    keep_f32: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(products: str, keep_f32: Sequence[str]) -> Precision:
+        """Raises UserError for a precision that is none of ``PRECISIONS``, or for a name that is not in a list."""
+        if products not in PRECISIONS:
+            raise UserError(f"precision is one of {', '.join(PRECISIONS)}, got {products!r}")
+        if isinstance(keep_f32, str):
+            raise UserError(f"keep_f32 is a list of names; write keep_f32=[{keep_f32!r}]")
+        return Precision(products, tuple(keep_f32))
+
+    def check(self, known: Collection[str]) -> None:
+        """Raises UserError with the nearest names for one of *keep_f32* that is not among *known*."""
+        for name in self.keep_f32:
+            if name not in known:
+                near = difflib.get_close_matches(name, sorted(known), n=5) or sorted(known)[:8]
+                raise UserError(
+                    f"keep_f32: no operator or ONNX node of the model is called {name!r}; the nearest: {', '.join(near)}"
+                )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """In which precision a product runs, and why it is not the one that was asked for."""
+
+    operator: str
+    nodes: tuple[str, ...]
+    precision: str
+    reason: str = ""
+
+
+@dataclass
+class NarrowProducts:
+    """The pass that gives products their operands in bfloat16; *outcomes* tells what became of each call."""
+
+    precision: Precision
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def passes(self) -> list[FunctionPass]:
+        """The pass, where a lower precision was asked for. Requires typed functions before fusion."""
+        if self.precision.products == "f32":
+            return []
+        return [FunctionPass(self._function, PassInfo("NarrowProducts", 0, ("InferType",)))]
+
+    def _function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        chosen = set()
+        for node in post_order(func.body, fusion_children):
+            if isinstance(node, Call) and is_product(node):
+                reason = self._refusal(node)
+                self.outcomes.append(
+                    Outcome(callee_name(node), span_names(node.span), "f32" if reason else "bf16", reason or "")
+                )
+                if reason is None:
+                    chosen.add(node)
+        body = _Rewriter(func.body, chosen).run() if chosen else func.body
+        return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
+
+    def _refusal(self, call: Call) -> str | None:
+        """Why *call* stays in float32."""
+        if not {callee_name(call), *span_names(call.span)}.isdisjoint(self.precision.keep_f32):
+            return "the user keeps it in f32"
+        if DOT not in find_compiler().machine.dots:
+            return "this processor has no instruction for products of bfloat16"
+        if not is_definable(call.op, [a.checked_type for a in call.args], call.checked_type):  # type: ignore[arg-type]
+            return "a dimension is unknown"
+        if not _takes_words(call):
+            return "its sum runs over no axis whose numbers could be taken two at a time"
+        return None
+
+
+def is_product(call: Call) -> bool:
+    """Whether *call* is one of the operators that gain by lower precision, on float32 alone."""
+    if not isinstance(call.op, Op) or not call.op.has_attr(KEY):
+        return False
+    rule = call.op.get_attr(KEY)
+    types = [t for ty in (*(a.checked_type for a in call.args), call.checked_type) for t in tensor_types(ty)]
+    return int(rule(call, NARROW)[0]) == Conversion.ALWAYS and all(t.dtype == WIDE for t in types)  # type: ignore
+
+
+def _takes_words(call: Call) -> bool:
+    """Whether code for words can be generated for *call* on bfloat16."""
+    inputs = [te.placeholder(te.shape_of(a.checked_type), NARROW, f"p{k}") for k, a in enumerate(call.args)]
+    outputs = define(call.op, _summed_wide(call), inputs, call.checked_type)  # type: ignore[arg-type]
+    constants = {p for p, a in zip(inputs, call.args, strict=True) if isinstance(a, Constant)}
+    return len(outputs) == 1 and takes_words(outputs[0], constants)
+
+
+def _summed_wide(call: Call) -> object:
+    return dataclasses.replace(call.attrs, out_dtype=WIDE)  # type: ignore[type-var]
+
+
+class _Rewriter:
+    """Puts the conversions into one function."""
+
+    def __init__(self, root: RelayExpr, chosen: Collection[Call]):
+        self.root, self.chosen = root, chosen
+        self.users: dict[RelayExpr, list[RelayExpr]] = {}
+        self.order = list(post_order(root, fusion_children))
+        for node in self.order:
+            for child in dict.fromkeys(fusion_children(node)):
+                self.users.setdefault(child, []).append(node)
+        self.new: dict[RelayExpr, RelayExpr] = {}
+        self.narrow: dict[RelayExpr, RelayExpr] = {}
+        self.wide: dict[RelayExpr, RelayExpr] = {}
+
+    def run(self) -> RelayExpr:
+        for node in self.order:
+            self.new[node] = self._node(node)
+        return self.new[self.root]
+
+    def _node(self, node: RelayExpr) -> RelayExpr:
+        if node in self.chosen:
+            assert isinstance(node, Call)
+            args = [self._narrowed(a) for a in node.args]
+            return Call(node.op, args, _summed_wide(node), node.type_args, node.span)
+        inner = fusion_children(node)
+        return rebuild(node, [self._widened(c) for c in inner]) if inner else node
+
+    def _narrowed(self, node: RelayExpr) -> RelayExpr:
+        """*node* in bfloat16."""
+        if node not in self.narrow:
+            self.narrow[node] = self._rounded(node)
+        return self.narrow[node]
+
+    def _rounded(self, node: RelayExpr) -> RelayExpr:
+        if isinstance(node, Constant):
+            return Constant(NDArray(node.data.numpy().astype(numpy_dtype(NARROW))), node.span)
+        if _is_move(node) and all(u in self.chosen or _is_move(u) for u in self.users[node]):
+            return rebuild(node, [self._narrowed(c) for c in fusion_children(node)])
+        made = op.cast(self.new[node], NARROW)
+        return Call(made.op, made.args, made.attrs, made.type_args, node.span)
+
+    def _widened(self, node: RelayExpr) -> RelayExpr:
+        """*node* as readers in float32 take it."""
+        if not self._is_stored_narrow(node):
+            return self.new[node]
+        if node not in self.wide:
+            self.wide[node] = op.cast(self._narrowed(node), WIDE)
+        return self.wide[node]
+
+    def _is_stored_narrow(self, node: RelayExpr) -> bool:
+        """Whether products read *node*, which a call makes, and beside them only elementwise operators."""
+        if not isinstance(node, Call) or not isinstance(node.checked_type, TensorType) or node.checked_type.dtype != WIDE:
+            return False
+        users = self.users.get(node, [])
+        return any(u in self.chosen for u in users) and all(u in self.chosen or _is_elementwise(u) for u in users)
+
+
+def _is_move(node: RelayExpr) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in MOVES
+
+
+def _is_elementwise(node: RelayExpr) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.pattern <= OpPattern.BROADCAST
+
+
+def with_precision(plan: Plan, outcomes: Sequence[Outcome]) -> Plan:
+    """*plan* with the precision of each of the host's products."""
+    found: Mapping[tuple[str, tuple[str, ...]], Outcome] = {(o.operator, o.nodes): o for o in outcomes}
+
+    def decided(decision: Decision) -> Decision:
+        outcome = found.get((decision.operator, decision.nodes)) if decision.target is None else None
+        if outcome is None:
+            return decision
+        return dataclasses.replace(decision, precision=outcome.precision, precision_reason=outcome.reason)
+
+    return dataclasses.replace(plan, decisions=tuple(map(decided, plan.decisions)))
