@@ -130,7 +130,8 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
     modules.extend(host.functions.modules(host_options))
     heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
     output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
-    return Library(host.graph, assemble(modules), list(output_names), report(with_precision(plan, narrow.outcomes), host))  # type: ignore[call-overload]
+    told = report(with_precision(plan, narrow.outcomes), host)
+    return Library(host.graph, assemble(modules), list(output_names), told)  # type: ignore[call-overload]
 
 
 def compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:
