@@ -97,7 +97,48 @@ def fuse_stages(
         else:
             plan.kept[stage] = stage if body is stage.body else _with_body(stage, body)
             plan.depth[stage] = 0
-    return tuple(plan.kept.values()), tuple(plan.kept.get(t, t) for t in outputs)
+    return _joined(tuple(plan.kept.values()), tuple(plan.kept.get(t, t) for t in outputs))
+
+
+def _joined(stages: Sequence[Tensor], outputs: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """*stages* with each one whose only reader takes it element by element put into that, however often it reads it.
+
+    What stands at several places in the reader is one node, which is computed once.
+    """
+    bodies: dict[Tensor, PrimExpr] = {s: s.body for s in stages}  # type: ignore[misc]
+    uses = _uses(stages)
+    for stage in stages:
+        readers = uses[stage]
+        if len(readers) != 1 or stage in outputs or not all(u.identity for u in readers.values()):
+            continue
+        (reader,) = readers
+        nodes = [*unique_nodes(bodies[reader]), *unique_nodes(bodies[stage])]
+        if len(nodes) > MAX_NODES or len([n for n in nodes if isinstance(n, Reduce)]) > 1:
+            continue
+        value = substitute_axes(bodies.pop(stage), stage.axes, reader.axes)
+
+        def leaf(e: PrimExpr, stage: Tensor = stage, value: PrimExpr = value) -> PrimExpr | None:
+            return value if isinstance(e, Load) and e.tensor is stage else None
+
+        bodies[reader] = map_expr(bodies[reader], leaf)
+    return _rebuilt(bodies, outputs)
+
+
+def _rebuilt(
+    bodies: dict[Tensor, PrimExpr], outputs: Sequence[Tensor]
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """The stages of *bodies*, which speak of stages as they were."""
+    new: dict[Tensor, Tensor] = {}
+
+    def leaf(e: PrimExpr) -> PrimExpr | None:
+        if not isinstance(e, Load) or new.get(e.tensor, e.tensor) is e.tensor:
+            return None
+        return Load(new[e.tensor], [map_expr(i, leaf) for i in e.indices])
+
+    for stage, body in bodies.items():
+        renamed = map_expr(body, leaf)
+        new[stage] = stage if renamed is stage.body else _with_body(stage, renamed)
+    return tuple(new.values()), tuple(new.get(t, t) for t in outputs)
 
 
 def _with_body(stage: Tensor, body: PrimExpr) -> Tensor:
