@@ -13,6 +13,7 @@ from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay import transform
 from byoc.relay.qnn import transform as qnn_transform
 from byoc.relay.transform.fold_constant_scales import FoldConstantScales
+from byoc.relay.transform.simplify_expr import SimplifyHostExpr
 
 PIPELINE_LEVEL = 3
 # in which order the host's values lie: what is cheapest, or as the model has them
@@ -36,7 +37,7 @@ def simplify() -> Sequential:
             transform.SimplifyInference(decompose_norms=False),  # whole norms have schedules of their own
             transform.FoldConstant(),
             FoldConstantScales(),
-            transform.SimplifyExpr(),
+            SimplifyHostExpr(),
             transform.EliminateCommonSubexpr(),
             # these three from level 4, or where they are required
             transform.CombineParallelConv2D(),
@@ -74,6 +75,7 @@ def prepare_host(layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> Se
             transform.FoldConstant(fold_qnn=True),
             transform.DeadCodeElimination(),
             *(choose_layout() if layout == LAYOUTS[0] else ()),
+            *gather_work(),
             *precision,
             transform.FuseOps(),
             transform.InferType(),
@@ -83,8 +85,13 @@ def prepare_host(layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> Se
 
 
 def choose_layout() -> Sequence[Pass]:
-    """Channels innermost where that pays, weights turned round when compiling, reshapes in a row made one."""
-    return (transform.ChannelsLast(), transform.FoldConstant(), transform.SimplifyExpr())
+    """Channels innermost where that pays, weights turned round when compiling."""
+    return (transform.ChannelsLast(), transform.FoldConstant(), SimplifyHostExpr())
+
+
+def gather_work() -> Sequence[Pass]:
+    """What belongs to one product or sum brought next to it, constant scales taken up by its weights."""
+    return (transform.CarryViews(), transform.FoldConstant(), SimplifyHostExpr(), FoldConstantScales(0))
 
 
 def at_least_level_3() -> PassContext:

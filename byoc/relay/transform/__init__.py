@@ -17,6 +17,7 @@ from byoc.relay.transform.annotate_spans import AnnotateSpans
 from byoc.relay.transform.annotate_target import AnnotateTarget
 from byoc.relay.transform.canonicalize_cast import CanonicalizeCast
 from byoc.relay.transform.canonicalize_ops import CanonicalizeOps
+from byoc.relay.transform.carry_views import CarryViews
 from byoc.relay.transform.channels_last import ChannelsLast
 from byoc.relay.transform.collage_partition import CapturePostDfsIndexInSpans, CollagePartition
 from byoc.relay.transform.combine_parallel_batch_matmul import CombineParallelBatchMatmul
@@ -69,8 +70,8 @@ from byoc.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, Dens
 
 __all__ = [
     "AnnotateSpans",
-    "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "ChannelsLast", "CompositeRecord",
-    "DeadCodeElimination", "DefuseOps",
+    "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CarryViews", "ChannelsLast",
+    "CompositeRecord", "DeadCodeElimination", "DefuseOps",
     "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck",
     "FakeQuantizationToInteger", "FoldConstant", "FoldConstantExpr", "FoldScaleAxis",
     "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "InlineCalls", "InlineCompilerFunctionsBoundTo",

@@ -154,10 +154,10 @@ def fold_scales(root: RelayExpr, mod: IRModule | None = None, forward: bool = Tr
     return folder.memo[root]
 
 
-def FoldConstantScales() -> FunctionPass:  # noqa: N802 - named as the passes are
+def FoldConstantScales(opt_level: int = 3) -> FunctionPass:  # noqa: N802 - named as the passes are
     """The pass that folds constant scales into constant weights; it goes by the name of FoldScaleAxis."""
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fold_scales(func, mod)  # type: ignore[return-value]
 
-    return FunctionPass(fold, PassInfo("FoldScaleAxis", 3, ("InferType",)))
+    return FunctionPass(fold, PassInfo("FoldScaleAxis", opt_level, ("InferType",)))

@@ -18,7 +18,7 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
-from byoc.relay.transform.simplify_arithmetic import ARITHMETIC
+from byoc.relay.transform.simplify_arithmetic import ARITHMETIC, switch_add_multiply
 from byoc.relay.transform.simplify_casts import CASTS
 from byoc.relay.transform.simplify_rules import Rule
 from byoc.relay.transform.simplify_shapes import SHAPES
@@ -27,6 +27,9 @@ from byoc.relay.traverse import post_order, rebuild
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {**SHAPES, **CASTS, **ARITHMETIC}
+
+# sums stay sums: a scale goes into weights through a bias (FoldConstantScales), and a sum read twice is made once
+HOST_RULES: Rules = {**RULES, "multiply": tuple(r for r in RULES["multiply"] if r is not switch_add_multiply)}
 
 _AFTER_ALTER = ("add", "multiply", "subtract", "divide", "reshape", "contrib_reverse_reshape", "cast", "cast_like")
 # what AlterOpLayout leaves behind
@@ -90,3 +93,8 @@ def SimplifyExpr() -> FunctionPass:  # noqa: N802 - Relay's name
 def SimplifyExprPostAlterOp() -> FunctionPass:  # noqa: N802 - Relay's name
     """The pass that cleans up what AlterOpLayout leaves: identities, reshapes and casts in a row."""
     return _pass("SimplifyExprPostAlterOp", POST_ALTER_RULES)
+
+
+def SimplifyHostExpr() -> FunctionPass:  # noqa: N802 - named as the passes above
+    """SimplifyExpr of the pipeline, without Relay's exchange of sums and products; it goes by the same name."""
+    return _pass("SimplifyExpr", HOST_RULES)

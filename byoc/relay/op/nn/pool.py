@@ -17,7 +17,7 @@ from byoc.ir.op import OperationCount, OpPattern, Sample, TypeRelation, register
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
-from byoc.relay.op.layout import arranged, axes_of, data_letters, tensor_of
+from byoc.relay.op.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
 from byoc.relay.op.nn.pool_compute import avg_stages, max_stages
 from byoc.relay.op.window import pad_pairs, pad_tuple, per_axis, window_extent
 from byoc.te import Tensor
@@ -135,7 +135,10 @@ def _avg_compute(attrs: AvgPoolAttrs, inputs: Sequence[Tensor], out_type: Tensor
 def _operations(n: int) -> OperationCount:
     def operations(attrs: MaxPoolAttrs, types: Sequence[Type], out_type: Type) -> int:
         outputs = math.prod(d if isinstance(d, int) else 1 for d in tensor_types(out_type)[0].shape)
-        return outputs * math.prod(per_axis(attrs.pool_size, n, "pool_size"))
+        data = tensor_types(types[0])[0].shape
+        sizes = [data[attrs.layout.index(letter)] for letter in spatial_letters(n)]
+        windows = per_axis(attrs.pool_size, n, "pool_size")  # which may be larger than the data
+        return outputs * math.prod(min(k, d) if isinstance(d, int) else k for k, d in zip(windows, sizes, strict=True))
 
     return operations
 
