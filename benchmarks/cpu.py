@@ -88,7 +88,7 @@ class Benchmark:
         """All cells of one model."""
         model = Model(path.stem, path, self.scratch / f"{path.stem}.byoc", random_inputs(path))
         failures = self.compile(model) if OURS in self.engines else {}
-        expected = prepare(REFERENCE, model, 1, "f32").run() if not missing([REFERENCE]) else None
+        expected = self.reference(model)
         for threads in self.options.threads:
             cell = Cell(model.name, threads, self.options.precision, multiply_adds(path), self.peaks[threads])
             cell.failures.update(failures)
@@ -101,6 +101,14 @@ class Benchmark:
             if self.options.memory:
                 self.memory(model, threads, cell)
         model.artefact.unlink(missing_ok=True)
+
+    def reference(self, model: Model) -> Sequence[np.ndarray] | None:
+        """ONNX Runtime's outputs in f32; None, said aloud, where it has none: then nothing is compared."""
+        try:
+            return list(prepare(REFERENCE, model, 1, "f32").run())
+        except Exception as error:  # it is not installed, or whatever it raises for a model
+            print(f"{model.name:<16}      outputs are not compared: {_said(error)}")
+            return None
 
     def compile(self, model: Model) -> dict[str, str]:
         """Make the artefact; with ``--compile-times`` twice, first with an empty cache. Gives the failure, if any."""
@@ -131,7 +139,7 @@ class Benchmark:
                 cell.failures[name] = str(error)
                 continue
             except Exception as error:  # whatever an engine raises for a model
-                cell.failures[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:MESSAGE]}"
+                cell.failures[name] = _said(error)
                 continue
             if expected is not None:
                 cell.differences[name] = relative_difference(found.run(), expected)
@@ -166,6 +174,10 @@ class Benchmark:
             "peak_multiply_adds_per_second": {str(k): v for k, v in self.peaks.items()},
             "cells": [cell.to_json() for cell in self.cells], "models": self.extra,
         }
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:MESSAGE]}"
 
 
 def machine() -> dict[str, object]:

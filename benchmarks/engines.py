@@ -47,9 +47,7 @@ def run_ours(model: Model, threads: int, precision: str) -> Call:
     """The artefact, loaded by ``byoc.runtime`` alone; *precision* was chosen when it was compiled."""
     from byoc.runtime import load
 
-    if threads != 1:
-        raise Unsupported("byoc: models run on one thread")
-    library = load(model.artefact)
+    library = load(model.artefact, threads)
     values = [model.inputs[spec.name] for spec in library.inputs]
 
     def call() -> Arrays:

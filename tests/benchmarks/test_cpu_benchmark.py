@@ -187,7 +187,8 @@ def test_a_model_that_we_cannot_compile_is_said_and_the_status_is_1(tmp_path):
     write_model(tmp_path / "tiny.onnx")
     done = run("--zoo", tmp_path, "--threads", 1, "--engines", "byoc", "--rounds", 1, "--quick")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "Unheard" in done.stdout and "\ntiny " in done.stdout
+    assert "byoc: byoc.errors.ImportModelError" in done.stdout and "Unheard" in done.stdout
+    assert "outputs are not compared" in done.stdout and "\ntiny " in done.stdout
 
 
 @pytest.mark.needs_cc
