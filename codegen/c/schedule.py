@@ -7,6 +7,7 @@ its epilogue, stored once. Adjacent axes that every access walks through contigu
 from __future__ import annotations
 
 from byoc.codegen.c.contraction.schedule import contract
+from byoc.codegen.c.elementwise import elementwise
 from byoc.codegen.c.lanes import lanes
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.tile import tile
@@ -20,7 +21,10 @@ from byoc.te import Tensor
 def schedule_stage(stage: Tensor, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that fill the buffer of *stage*: by the first schedule that fits."""
     whole = collapse_axes(stage, simplify)
-    return contract(whole, simplify, machine) or tile(whole, simplify, machine) or lanes(whole, simplify) or plain(whole)
+    return (
+        contract(whole, simplify, machine) or tile(whole, simplify, machine) or elementwise(whole, simplify, machine)
+        or lanes(whole, simplify) or plain(whole)
+    )
 
 
 def plain(nest: Nest) -> list[Stmt]:

@@ -61,6 +61,8 @@ class StatementWriter:
         return text
 
     def let(self, stmt: Let) -> None:
+        if is_one(stmt.index.extent):  # it is written as 0
+            return
         name = self.exprs.names(stmt.index, stmt.index.name)
         self.writer.line(f"const int64_t {name} = {self.exprs.text(self.exprs.simplify(stmt.value))};")
 

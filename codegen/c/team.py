@@ -30,13 +30,11 @@ def shared(statements: Sequence[Stmt]) -> list[Stmt]:
 
 def _shared_loop(loop: For) -> list[Stmt]:
     """*loop*'s nest shared: by its first loop, by several as one, or by a loop inside where the first are short."""
-    inner = loop.body[0] if len(loop.body) == 1 else None
     if _is(loop, 0):
         return [loop]
-    if isinstance(inner, For) and _is(loop, 1):
-        return [For(loop.index, loop.extent, _shared_loop(inner))]
-    if isinstance(inner, For) and isinstance(loop.extent, int) and loop.extent < ENOUGH:
-        return _joined(loop) or [For(loop.index, loop.extent, _shared_loop(inner))]
+    short = isinstance(loop.extent, int) and loop.extent < ENOUGH
+    if short and all(isinstance(s, For) for s in loop.body):
+        return _joined(loop) or [For(loop.index, loop.extent, shared(loop.body), loop.kind, loop.start)]
     begin, end = bounds_of_share(loop.extent)
     return [Share(begin, end, loop.extent), For(loop.index, end, loop.body, loop.kind, begin)]
 
@@ -60,7 +58,8 @@ def _joined(loop: For) -> list[Stmt]:
     places: list[Stmt] = []
     for part in chain:
         rest //= int(part.extent)  # type: ignore[call-overload]
-        places.append(Let(part.index, joined // rest % part.extent))  # type: ignore[operator]
+        if part.extent != 1:
+            places.append(Let(part.index, joined // rest % part.extent))  # type: ignore[operator]
     begin, end = bounds_of_share(count)
     return [Share(begin, end, count), For(joined, end, [*places, *chain[-1].body], start=begin)]
 

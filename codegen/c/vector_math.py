@@ -27,7 +27,7 @@ def _define(name: str, arguments: str, *body: str) -> str:
 
 _SQRT = _define("sqrt", "@V x", "for (int k = 0; k < @N; ++k) x[k] = sqrt@f(x[k]);", "return x;")
 _RSQRT = _define("rsqrt", "@V x", "return 1 / sqrt_@V(x);")
-_ABS = _define("abs", "@V x", "for (int k = 0; k < @N; ++k) x[k] = fabs@f(x[k]);", "return x;")
+_ABS = _define("abs", "@V x", "return (@V)((@I)x & INT@B_MAX);")
 _ROUND = _define("round", "@V x", "for (int k = 0; k < @N; ++k) x[k] = rint@f(x[k]);", "return x;")
 _SIGN_OF = _define(  # the bits of x that are not its magnitude
     "sign_of", "@V x", "return (@V)((@I)x ^ (@I)abs_@V(x));"

@@ -3,7 +3,7 @@
 A type is named by its elements and their number (``f32x16``); a function by what it does and the type
 (``exp_f32x16``). A definition is a template over the type: ``@V`` is the vector, ``@S`` its scalar, ``@I`` the vector of
 signed integers of the same width, which is also a mask (all bits of a lane set or none), ``@T`` a scalar of that, ``@N``
-the number of lanes, ``@f`` the suffix of C's functions and literals. What a definition mentions is defined before it.
+the number of lanes, ``@B`` the bits of one, ``@f`` the suffix of C's functions and literals. What a definition mentions is defined before it.
 """
 
 from __future__ import annotations
@@ -57,12 +57,22 @@ _FOLD = """static inline @S {name}_@V(@V v) {{
 }}"""
 # no loops over lanes here: GCC leaves these in memory where the vectors are the sums of a tile
 _EXTREME = """static inline @V {name}_@V(@V a, @V b) {{
-  return select_@V({mask}, a, b);
+  return {result};
 }}"""
 # one number that is no NaN beside x: then the comparison alone lets a NaN of x through
-_BOUND = """static inline @V {name}_number_@V(@S number, @V b) {{
-  const @V a = splat_@V(number);
+_BOUND = """static inline @V {name}_number_@V(@S number, @V x) {{
+  return {chosen}_@V(splat_@V(number), x);
+}}"""
+_CHOSEN = """static inline @V {name}_@V(@V a, @V b) {{
   return select_@V(a {sign} b, a, b);
+}}"""
+# what gcc does not find by itself: one instruction with just that meaning
+_ON_X86 = """static inline @V {name}_@V({arguments}) {{
+#if defined({feature}) && defined(__GNUC__) && !defined(__clang__)
+  return __builtin_ia32_{call};
+#else
+{otherwise}
+#endif
 }}"""
 _BY_LANES = """static inline @V {name}_@V(@V x) {{
   for (int k = 0; k < @N; ++k) x[k] = {call};
@@ -74,8 +84,13 @@ def _fold(name: str, step: str) -> str:
     return _FOLD.format(name=name, step=step)
 
 
-def _extreme(name: str, sign: str, floats: bool) -> str:
-    return _EXTREME.format(name=name, mask=f"(a {sign} b) | (a != a)" if floats else f"a {sign} b")
+_SIGNS = {"lesser": "<", "greater": ">"}  # a where it is so, else b
+_CHOICE = {"min": "lesser", "max": "greater"}
+
+
+def _extreme(name: str, floats: bool) -> str:
+    chosen = f"{_CHOICE[name]}_@V(a, b)"
+    return _EXTREME.format(name=name, result=f"select_@V(a != a, a, {chosen})" if floats else chosen)
 
 
 _FLOATS, _INTS = ("f32", "f64"), ("int", "uint")
@@ -86,12 +101,37 @@ _TEMPLATES: Mapping[tuple[str, str], str] = {
         ("splat", _SPLAT), ("select", _SELECT))},
     **{(n, k): t for k in _ANY for n, t in (
         ("sum", _fold("sum", "a + b")), ("prod", _fold("prod", "a * b")))},
-    **{(n, k): _extreme(n, s, k in _FLOATS) for k in _ANY for n, s in (("min", "<"), ("max", ">"))},
-    **{(f"{n}_number", k): _BOUND.format(name=n, sign=s) for k in _ANY for n, s in (("min", "<"), ("max", ">"))},
+    **{(n, k): _extreme(n, k in _FLOATS) for k in _ANY for n in _CHOICE},
+    **{(n, k): _CHOSEN.format(name=n, sign=s) for k in _ANY for n, s in _SIGNS.items()},
+    **{(f"{n}_number", k): _BOUND.format(name=n, chosen=c) for k in _ANY for n, c in _CHOICE.items()},
     **{(f"fold_{n}", k): _fold(f"fold_{n}", f"a {s} b{' || a != a' if k in _FLOATS else ''} ? a : b")
        for k in _ANY for n, s in (("min", "<"), ("max", ">"))},
     **MATH, **narrow.VECTORS,
 }
+def _on_x86() -> dict[VectorPart, str]:
+    """Functions of a register's width that are one instruction: its builtin, where the compiler has it."""
+    result = {}
+    for dtype, letter in (("float32", "s"), ("float64", "d")):
+        for size, feature in ((16, "__SSE4_1__"), (32, "__AVX__"), (64, "__AVX512F__")):
+            lanes = size // dtype_bytes(dtype)
+            every = f"({'uint16_t' if lanes == 16 else 'uint8_t'})-1, 4"  # all lanes; rounded as everything is
+            wide, width = size == 64, "256" if size == 32 else ""
+            calls = {
+                "lesser": f"minp{letter}512_mask(a, b, b, {every})" if wide else f"minp{letter}{width}(a, b)",
+                "greater": f"maxp{letter}512_mask(a, b, b, {every})" if wide else f"maxp{letter}{width}(a, b)",
+                "sqrt": f"sqrtp{letter}512_mask(x, x, {every})" if wide else f"sqrtp{letter}{width}(x)",
+                "round": f"rndscalep{letter}_mask(x, 4, x, {every})" if wide else f"roundp{letter}{width}(x, 4)",
+            }
+            for name, call in calls.items():
+                body = _TEMPLATES[name, kind_of(dtype)].splitlines()
+                result[name, dtype, lanes] = _ON_X86.format(
+                    name=name, feature=feature, call=call, otherwise="\n".join(body[1:-1]),
+                    arguments="@V a, @V b" if name in _SIGNS else "@V x",
+                )
+    return result
+
+
+_X86 = _on_x86()
 
 
 def vector_name(dtype: str, lanes: int) -> str:
@@ -146,12 +186,12 @@ def _definition(part: VectorPart) -> str:
     if not function:
         size = lanes * dtype_bytes(dtype)
         return f"typedef {TYPES[dtype]} {vector_name(dtype, lanes)} __attribute__((vector_size({size})));"
-    template = _template(function, dtype)
+    template = _X86.get(part) or _template(function, dtype)
     if template is None:
         raise InternalError(f"there is no function {function} for vectors of {dtype}")
     integer = mask_dtype(dtype)
     fields = {
         "@V": vector_name(dtype, lanes), "@I": vector_name(integer, lanes), "@S": TYPES[dtype], "@T": TYPES[integer],
-        "@N": str(lanes), "@f": "f" if dtype == "float32" else "",
+        "@N": str(lanes), "@B": str(8 * dtype_bytes(dtype)), "@f": "f" if dtype == "float32" else "",
     }
-    return re.sub("@[VISTNf]", lambda m: fields[m[0]], template)
+    return re.sub("@[VISTNBf]", lambda m: fields[m[0]], template)

@@ -28,15 +28,20 @@ class Nest:
 
 def collapse_axes(stage: Tensor, simplify: Simplifier) -> Nest:
     """The nest of *stage* over as few axes as its accesses allow; reductions over as few as theirs allow."""
-    axes, indices, value = list(stage.axes), tuple(stage.axes), stage.body
+    return collapse_nest(Nest(stage, stage.axes, tuple(stage.axes), stage.body), simplify)
+
+
+def collapse_nest(nest: Nest, simplify: Simplifier) -> Nest:
+    """*nest* over as few axes as its accesses allow."""
+    axes, indices, value = list(nest.axes), nest.indices, nest.value
     k = len(axes) - 2
     while k >= 0:
-        merged = _merge(axes[k], axes[k + 1], simplify, (value, Load(stage, indices)))
+        merged = _merge(axes[k], axes[k + 1], simplify, (value, Load(nest.stage, indices)))
         if merged is not None:
             axes[k : k + 2] = [merged[0]]
             value, indices = merged[1][0], merged[1][1].indices
         k -= 1
-    return Nest(stage, tuple(axes), indices, _collapse_reductions(value, simplify))
+    return Nest(nest.stage, tuple(axes), indices, _collapse_reductions(value, simplify))
 
 
 def _collapse_reductions(value: PrimExpr, simplify: Simplifier) -> PrimExpr:

@@ -5,6 +5,8 @@ Programs are made by hand from tensor expressions, so that shapes hit each sched
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -162,6 +164,46 @@ def _variance(x: te.Tensor) -> te.Tensor:
     )
 
 
+def _pad(x: te.Tensor) -> te.Tensor:
+    n, h, w, c = x.shape
+
+    def element(b, i, j, k):
+        inside = [i >= 1, i < h + 1, j >= 2, j < w + 2]
+        return te.if_then_else(functools.reduce(lambda p, q: te.binary("and", p, q), inside), x[b, i - 1, j - 2, k], 0.5)
+
+    return te.compute((n, h + 2, w + 4, c), element, name="pad")
+
+
+def _pad_numpy(x: np.ndarray) -> np.ndarray:
+    return np.pad(x, ((0, 0), (1, 1), (2, 2), (0, 0)), constant_values=0.5)
+
+
+def _concatenate(*parts: te.Tensor) -> te.Tensor:
+    def element(i, j):
+        start = sum(p.shape[1] for p in parts)
+        value = None
+        for part in reversed(parts):
+            start -= part.shape[1]
+            load = part[i, j - start]
+            value = load if value is None else te.if_then_else(j < start + part.shape[1], load, value)
+        return value
+
+    return te.compute((parts[0].shape[0], sum(p.shape[1] for p in parts)), element, name="concatenate")
+
+
+def _mapped(f: Callable[..., te.PrimExpr]) -> Callable[..., te.Tensor]:
+    """*f* of the elements of tensors of one shape."""
+    return lambda *x: te.compute(x[0].shape, lambda *i: f(*(t[i] for t in x)), name="mapped")
+
+
+def _permuted(*order: int) -> Callable[[te.Tensor], te.Tensor]:
+    def compute(x: te.Tensor) -> te.Tensor:
+        shape = [x.shape[k] for k in order]
+        return te.compute(shape, lambda *i: x[tuple(i[order.index(k)] for k in range(len(order)))], name="permuted")
+
+    return compute
+
+
 def _with_nans(*shape: int) -> np.ndarray:
     array = np.random.default_rng(5).normal(size=shape).astype("float32")
     array.reshape(-1)[:: 37] = np.nan
@@ -249,6 +291,41 @@ CASES: dict[str, Case] = {
         lambda x: x.reshape(5, 42),
     ),
     "scalar": Case([()], lambda x: te.compute((), lambda: x[()] * 2.0, name="twice"), lambda x: x * 2),
+    **{f"padded {shape}": Case([shape], _pad, _pad_numpy) for shape in [(1, 5, 6, 20), (2, 3, 30, 1), (1, 1, 1, 3)]},
+    "concatenated": Case([(6, 20), (6, 1), (6, 35)], _concatenate, lambda *x: np.concatenate(x, 1)),
+    "concatenated along a symbolic axis": Case(
+        [("n", 20), ("n", 7)], _concatenate, lambda *x: np.concatenate(x, 1), symbols={"n": 3}
+    ),
+    **{
+        f"permuted {shape} by {order}": Case([shape], _permuted(*order), lambda x, o=order: x.transpose(o), dtype)
+        for shape, order, dtype in [
+            ((37, 50), (1, 0), "float32"), ((3, 200), (1, 0), "float32"), ((200, 3), (1, 0), "float64"),
+            ((4, 21, 33), (1, 2, 0), "float32"), ((4, 21, 33), (0, 2, 1), "int32"), ((2, 3, 5, 20), (0, 2, 1, 3), "int8"),
+        ]
+    },
+    "permuted along a symbolic axis": Case(
+        [("n", 30), ], _permuted(1, 0), lambda x: x.T, symbols={"n": 9}
+    ),
+    **{
+        f"sigmoid of {shape}": Case([shape], _mapped(te.sigmoid), lambda x: 1 / (1 + np.exp(-x)))
+        for shape in [(1,), (3,), (16,), (17,), (5, 7), (1, 1, 100), (3, 5, 43)]
+    },
+    **{
+        f"relu of {dtype}": Case([(3, 77)], _mapped(lambda x: te.maximum(x, 0)), lambda x: np.maximum(x, 0), dtype)
+        for dtype in ("float32", "float64", "int8", "int32", "int64")
+    },
+    "compared": Case([(9, 21), (9, 21)], _mapped(lambda x, y: x < y), np.less),
+    "a broadcast row": Case(
+        [(9, 21), (21,)], lambda x, y: te.compute(x.shape, lambda i, j: x[i, j] * y[j], name="scaled"), np.multiply
+    ),
+    "a broadcast column": Case(
+        [(9, 21), (9, 1)], lambda x, y: te.compute(x.shape, lambda i, j: x[i, j] * y[i, 0], name="scaled"), np.multiply
+    ),
+    "rows by a table": Case(
+        [np.array([3, 0, 4, 4]), np.arange(125, dtype="float32").reshape(5, 25)],
+        lambda i, x: te.compute((4, 25), lambda a, b: x[i[a], b], name="taken"), lambda i, x: x[i],
+    ),
+    "a symbolic row": Case([(4, "n")], _mapped(te.exp), np.exp, symbols={"n": 37}),
     "a position as a number": Case(
         [(4, 1)], lambda x: te.compute((4, 1), lambda i, j: x[i, j] + te.cast("float32", i + j), name="p"),
         lambda x: x + np.arange(4, dtype="float32")[:, None],
@@ -276,6 +353,40 @@ def test_a_schedule_computes_what_numpy_computes(name, module):
         np.testing.assert_allclose(got, want, rtol=2e-5 if got.dtype == np.float32 else 1e-12, atol=1e-4)
     else:
         np.testing.assert_array_equal(got, want.astype(got.dtype))
+
+
+class _Team(ctypes.Structure):
+    _fields_ = [("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p)]
+
+
+ALONE = [n for n, c in CASES.items() if c.symbols is None and len(c.program("f").groups[0].stages) == 1]
+
+
+@pytest.fixture(scope="module")
+def team_library(tmp_path_factory):
+    """The cases of one stage, in which no thread waits for another: a team may run one after the other."""
+    source = emit_programs([CASES[name].program(f"case_{k}") for k, name in enumerate(ALONE)], MACHINES["avx512"])
+    path = tmp_path_factory.mktemp("team") / "team.so"
+    path.write_bytes(find_compiler().build(source, FLAGS))
+    return ctypes.CDLL(str(path))
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+@pytest.mark.parametrize("name", ALONE)
+def test_a_team_computes_the_same_bits_as_one_thread(name, threads, team_library):
+    case = CASES[name]
+    arrays, out = case.arrays(), case.program("f").outputs[0]
+    meeting = np.zeros(64, np.int32)
+
+    def run(team: int) -> np.ndarray:
+        result = np.full([int(d) for d in out.shape], 77, out.dtype)
+        args = (ctypes.c_void_p * (len(arrays) + 1))(*(a.ctypes.data for a in (*arrays, result)))
+        for thread in range(team):
+            member = _Team(thread, team, meeting.ctypes.data)
+            getattr(team_library, f"case_{ALONE.index(name)}")(args, None, None, ctypes.byref(member))
+        return result
+
+    assert run(threads).tobytes() == run(1).tobytes()
 
 
 def test_the_same_programs_give_the_same_source_twice():

@@ -39,6 +39,22 @@ static inline void team_wait(const Team *team) {
   for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
 }
 
+typedef float f32x16 __attribute__((vector_size(64)));
+
+static inline f32x16 splat_f32x16(float x) {
+  return x - (f32x16){0};
+}
+
+static inline void store_f32x16(float *place, f32x16 v) {
+  memcpy(place, &v, sizeof v);
+}
+
+static inline f32x16 load_f32x16(const float *place) {
+  f32x16 v;
+  memcpy(&v, place, sizeof v);
+  return v;
+}
+
 typedef float f32x4 __attribute__((vector_size(16)));
 
 static inline f32x4 load_f32x4(const float *place) {
@@ -47,19 +63,26 @@ static inline f32x4 load_f32x4(const float *place) {
   return v;
 }
 
-static inline f32x4 splat_f32x4(float x) {
-  return x - (f32x4){0};
-}
-
 typedef int32_t i32x4 __attribute__((vector_size(16)));
 
 static inline f32x4 select_f32x4(i32x4 mask, f32x4 a, f32x4 b) {
   return (f32x4)(((i32x4)a & mask) | ((i32x4)b & ~mask));
 }
 
-static inline f32x4 max_number_f32x4(float number, f32x4 b) {
-  const f32x4 a = splat_f32x4(number);
+static inline f32x4 greater_f32x4(f32x4 a, f32x4 b) {
+#if defined(__SSE4_1__) && defined(__GNUC__) && !defined(__clang__)
+  return __builtin_ia32_maxps(a, b);
+#else
   return select_f32x4(a > b, a, b);
+#endif
+}
+
+static inline f32x4 splat_f32x4(float x) {
+  return x - (f32x4){0};
+}
+
+static inline f32x4 max_number_f32x4(float number, f32x4 x) {
+  return greater_f32x4(splat_f32x4(number), x);
 }
 
 static inline void store_f32x4(float *place, f32x4 v) {
@@ -67,16 +90,21 @@ static inline void store_f32x4(float *place, f32x4 v) {
 }
 
 /* p0: f32[batch, 3, 10, 20], const_0: f32[4, 3, 3, 3], const_1: f32[4, 1, 1] -> maximum: f32[batch, 4, 10, 20]; from Conv_0, Add_1, Relu_2 * / int injected; / * */
-void fused_nn_conv2d_add_maximum_b5b04d7a2591(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
+void fused_nn_conv2d_add_maximum_4869431a092c(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
   const int64_t begin = batch * team->thread / team->threads;
   const int64_t end = batch * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
     for (int64_t i1 = 0; i1 < 3; ++i1) {
-      for (int64_t i2 = 0; i2 < 12; ++i2) {
-        for (int64_t i3 = 0; i3 < 22; ++i3) {
-          pad[i0 * 792 + i1 * 264 + i2 * 22 + i3] = i2 >= 1 && i2 < 11 && i3 >= 1 && i3 < 21 ? p0[i0 * 600 + i1 * 200 + i2 * 20 + i3 - 21] : 0.0f;
-        }
+      store_f32x16(pad + (i0 * 792 + i1 * 264), splat_f32x16(0.0f));
+      store_f32x16(pad + (i0 * 792 + i1 * 264 + 6), splat_f32x16(0.0f));
+      for (int64_t i2 = 0; i2 < 10; ++i2) {
+        pad[i0 * 792 + i1 * 264 + i2 * 22 + 22] = 0.0f;
+        store_f32x16(pad + (i0 * 792 + i1 * 264 + i2 * 22 + 23), load_f32x16(p0 + (i0 * 600 + i1 * 200 + i2 * 20)));
+        store_f32x16(pad + (i0 * 792 + i1 * 264 + i2 * 22 + 27), load_f32x16(p0 + (i0 * 600 + i1 * 200 + i2 * 20 + 4)));
+        pad[i0 * 792 + i1 * 264 + i2 * 22 + 43] = 0.0f;
       }
+      store_f32x16(pad + (i0 * 792 + i1 * 264 + 242), splat_f32x16(0.0f));
+      store_f32x16(pad + (i0 * 792 + i1 * 264 + 248), splat_f32x16(0.0f));
     }
   }
   team_wait(team);
@@ -150,6 +178,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   float *maximum = args[3];
   int64_t offset = 0;
   float *pad = (float *)(workspace + offset);
-  fused_nn_conv2d_add_maximum_b5b04d7a2591(data, const_0, const_1, pad, maximum, batch, team);
+  fused_nn_conv2d_add_maximum_4869431a092c(data, const_0, const_1, pad, maximum, batch, team);
   return 0;
 }
