@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class Executor:
     def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
         """Set *inputs*, run, and return all outputs in arrays of the caller's own."""
         raise NotImplementedError
+
+    def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        """As a call, with all inputs in their order."""
+        return self(dict(zip(self._names, inputs, strict=True)))
 
     @property
     def input_values(self) -> Mapping[str, np.ndarray]:

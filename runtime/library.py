@@ -76,23 +76,29 @@ class Library:
         """All outputs for *inputs* by name. Raises InputError naming the input that does not fit."""
         if not isinstance(inputs, Mapping):
             raise InputError(f"run takes the inputs by name, as a dictionary, got a {type(inputs).__name__}")
+        if len(inputs) != len(self.inputs) or not all(spec.name in inputs for spec in self.inputs):
+            self._refuse_names(inputs)
+        return self._compute([inputs[spec.name] for spec in self.inputs])
+
+    def _refuse_names(self, inputs: Mapping[str, object]) -> None:
         unknown = [name for name in inputs if name not in {s.name for s in self.inputs}]
         if unknown:
             raise InputError(
                 f"the model has no input {unknown[0]!r}; its inputs are {', '.join(s.name for s in self.inputs)}"
             )
         missing = [s for s in self.inputs if s.name not in inputs]
-        if missing:
-            raise InputError(
-                f"input {', '.join(repr(s.name) for s in missing)} is missing; "
-                f"the inputs are {', '.join(f'{s.name}: {s.dtype}{s}' for s in self.inputs)}"
-            )
+        raise InputError(
+            f"input {', '.join(repr(s.name) for s in missing)} is missing; "
+            f"the inputs are {', '.join(f'{s.name}: {s.dtype}{s}' for s in self.inputs)}"
+        )
+
+    def _compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
         try:
             executor = self._idle.pop()
         except IndexError:
             executor = self.executor()
         try:
-            return executor(inputs)
+            return executor.compute(inputs)
         finally:
             self._idle.append(executor)
 
@@ -100,7 +106,7 @@ class Library:
         if len(inputs) != len(self.inputs):
             names = ", ".join(f"{s.name}{s}" for s in self.inputs)
             raise InputError(f"the model takes {len(self.inputs)} inputs ({names}), got {len(inputs)}")
-        outputs = self.run({spec.name: value for spec, value in zip(self.inputs, inputs, strict=True)})
+        outputs = self._compute(inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def problems(self) -> dict[str, str]:

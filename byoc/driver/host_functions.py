@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from byoc.codegen.c.backend import WHOLE_PROGRAM
 from byoc.codegen.c.backend import compile_functions as compile_c
+from byoc.codegen.c.whole_program import no_whole_program
 from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.structural import structural_equal, structural_hash
+from byoc.runtime.graph import Graph
 from byoc.runtime.module import Module
 
 
@@ -59,5 +62,9 @@ class HostFunctions:
 
     def modules(self, options: Mapping[str, object]) -> list[Module]:
         """The modules that have the symbols. Raises CompilerNotFoundError without a C compiler."""
+        if self.graph is not None:
+            reason = no_whole_program(Graph(self.graph)) if self.compiled else "none of its functions is generated code"
+            if reason is not None:
+                self.fallback_reasons[WHOLE_PROGRAM] = f"the model runs node by node: {reason}"
         found: list[Module] = [compile_c(self.compiled, options, self.graph)] if self.compiled else []
         return [*found, compile_json(self.interpreted)] if self.interpreted else found
