@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from byoc.codegen.c.backend import WHOLE_PROGRAM
 from byoc.codegen.c.backend import compile_functions as compile_c
 from byoc.codegen.c.whole_program import no_whole_program
 from byoc.codegen.json.backend import compile_functions as compile_json
@@ -22,13 +21,17 @@ from byoc.runtime.module import Module
 
 @dataclass
 class HostFunctions:
-    """The functions to compile by symbol, those to interpret, and why; ``graph`` calls them, where there is one."""
+    """The functions to compile by symbol, those to interpret, and why.
+
+    ``graph`` calls them, where there is one; ``node_by_node`` says why that cannot be one native function.
+    """
 
     prefix: str
     compiled: dict[str, Function] = field(default_factory=dict)
     interpreted: dict[str, Function] = field(default_factory=dict)
     fallback_reasons: dict[str, str] = field(default_factory=dict)
     graph: Mapping[str, object] | None = None
+    node_by_node: str | None = None
     _shared: dict[int, list[tuple[Function, str]]] = field(default_factory=dict)
 
     def symbol_of(self, function: Function, name: str) -> str:
@@ -63,8 +66,7 @@ class HostFunctions:
     def modules(self, options: Mapping[str, object]) -> list[Module]:
         """The modules that have the symbols. Raises CompilerNotFoundError without a C compiler."""
         if self.graph is not None:
-            reason = no_whole_program(Graph(self.graph)) if self.compiled else "none of its functions is generated code"
-            if reason is not None:
-                self.fallback_reasons[WHOLE_PROGRAM] = f"the model runs node by node: {reason}"
+            none = "none of the host's functions is generated code"
+            self.node_by_node = no_whole_program(Graph(self.graph)) if self.compiled else none
         found: list[Module] = [compile_c(self.compiled, options, self.graph)] if self.compiled else []
         return [*found, compile_json(self.interpreted)] if self.interpreted else found
