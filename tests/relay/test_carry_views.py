@@ -129,7 +129,7 @@ def test_what_is_pointwise_behind_a_reshape_is_computed_before_it():
     y = relay.add(y, weight(16))
     y = relay.multiply(relay.multiply(y, relay.const(np.float32(0.5))), relay.erf(y))
     found = calls_of(changed(relay.nn.layer_norm(y, weight(16), weight(16)), x))
-    assert found == ["nn.dense", "add", "multiply", "erf", "multiply", "reshape", "nn.layer_norm"]
+    assert found == ["nn.dense", "add", "multiply", "erf", "multiply", "nn.layer_norm", "reshape"]
 
 
 def test_a_bias_over_a_view_becomes_an_addition_over_the_base():
@@ -155,9 +155,23 @@ def test_a_residual_is_brought_to_the_base_by_a_reshape():
     assert calls_of(changed(z, x, y)) == ["reshape", "nn.dense", "add", "reshape"]
 
 
+def test_the_parts_of_a_product_with_constant_weights_are_products_with_their_rows():
+    x = var("x", 4, 12)
+    whole = relay.nn.bias_add(relay.nn.dense(x, weight(15, 12)), weight(15))
+    parts = relay.split(relay.reshape(whole, (1, 4, 15)), (5, 9), axis=2)
+    found = calls_of(changed(relay.Tuple([relay.nn.softmax(parts[k]) for k in range(3)]), x))
+    assert [found.count(name) for name in ("nn.dense", "split", "strided_slice")] == [3, 0, 0]
+    shared = relay.Tuple([relay.nn.relu(whole), relay.split(whole, 3, axis=1)[0]])
+    assert calls_of(changed(shared, x)).count("nn.dense") == 1
+    rows = relay.split(whole, 2, axis=0)
+    assert calls_of(changed(relay.Tuple([rows[0], rows[1]]), x)).count("nn.dense") == 1
+
+
 def test_the_parts_of_a_split_are_slices():
     x = var("x", 4, 12)
-    parts = relay.split(relay.nn.dense(x, weight(12, 12)), 3, axis=1)
+    parts = relay.split(relay.nn.dense(x, x), 2, axis=1)
+    changed(relay.Tuple([parts[1], parts[0]]), x)
+    parts = relay.split(relay.sigmoid(x), 3, axis=1)
     body = relay.Tuple([relay.reshape(relay.transpose(relay.reshape(p, (4, 2, 2)), (1, 0, 2)), (2, 8)) for p in parts])
     found = calls_of(changed(body, x))
     assert found.count("strided_slice") == 3 and "split" not in found

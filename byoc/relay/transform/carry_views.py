@@ -9,6 +9,7 @@ are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,10 +17,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.transform import PassContext, PassInfo
-from byoc.ir.types import TensorType
+from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.expr import Call, Function, TupleGetItem
+from byoc.relay.expr import Call, Constant, Function, TupleGetItem, const
 from byoc.relay.transform.call_rules import call_op
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
@@ -54,21 +55,23 @@ def _static_shape(expr: RelayExpr) -> tuple[int, ...] | None:
 
 
 class _Carrier:
-    def __init__(self) -> None:
+    def __init__(self, root: RelayExpr) -> None:
+        self._uses = Counter(child for node in post_order(root, fusion_children) for child in fusion_children(node))
+        self._root = root
         self._carried: dict[RelayExpr, _Carried] = {}
         self._real: dict[RelayExpr, RelayExpr] = {}
         self._made: dict[tuple[RelayExpr, View], RelayExpr] = {}
 
-    def run(self, root: RelayExpr) -> RelayExpr:
-        """*root* with views where they are needed."""
-        for node in post_order(root, fusion_children):
+    def run(self) -> RelayExpr:
+        """The root with views where they are needed."""
+        for node in post_order(self._root, fusion_children):
             carried = self._visit(node)
             if carried is not None:
                 self._carried[node] = carried
             else:
                 inner = fusion_children(node)
                 self._keep(node, rebuild(node, [self._realized(c) for c in inner]) if inner else node)
-        return self._realized(root)
+        return self._realized(self._root)
 
     def _keep(self, node: RelayExpr, value: RelayExpr) -> None:
         self._real[node] = value
@@ -122,20 +125,48 @@ class _Carrier:
         return replace(carried, view=carried.view.transposed(order))
 
     def _part(self, node: TupleGetItem, shape: tuple[int, ...]) -> _Carried | None:
-        """A part of a split, as a slice."""
+        """A part of a split: a product with some rows of its weights, or a slice."""
         whole = node.tuple_value
         if not calls(whole, "split"):
             return None
-        data, axis = whole.args[0], whole.attrs["axis"]  # type: ignore[attr-defined]
-        axis = int(axis) % len(shape)
+        axis = int(whole.attrs["axis"]) % len(shape)  # type: ignore[attr-defined]
         before = sum(
             int(field.shape[axis]) for field in whole.checked_type.fields[: node.index]  # type: ignore[union-attr]
         )
+        rows = slice(before, before + shape[axis])
+        return self._part_of_product(whole, axis, rows) or self._slice(node, axis, rows, shape)  # type: ignore[arg-type]
+
+    def _slice(self, node: TupleGetItem, axis: int, rows: slice, shape: tuple[int, ...]) -> _Carried:
+        whole = node.tuple_value
         made = call_op(
-            "strided_slice", [self._realized(data)], node.span or whole.span,
-            begin=(before,), end=(before + shape[axis],), strides=(1,), axes=(axis,),
+            "strided_slice", [self._realized(whole.args[0])], node.span or whole.span,  # type: ignore[attr-defined]
+            begin=(rows.start,), end=(rows.stop,), strides=(1,), axes=(axis,),
         )
         return _Carried(made, shape, View.of_shape(shape))
+
+    def _part_of_product(self, whole: Call, axis: int, rows: slice) -> _Carried | None:
+        """The product with *rows* of constant weights, where nothing else reads the whole."""
+        carried = self._carried.get(whole.args[0])
+        if carried is None or not self._is_read_once(whole.args[0]):
+            return None
+        last = carried.view.axes[axis]
+        if last != View.of_shape(carried.shape).axes[-1] or not last:
+            return None
+        base = rows_of_product(carried.base, rows)
+        if base is None:
+            return None
+        part = View((*carried.view.axes[:axis], ((rows.stop - rows.start, 1),), *carried.view.axes[axis + 1 :]))
+        shape = (*carried.shape[:-1], rows.stop - rows.start)
+        view = View.of_shape(shape).reshaped(part.shape) if carried.view.is_dense else None
+        return None if view is None else _Carried(base, shape, view, True)
+
+    def _is_read_once(self, node: RelayExpr) -> bool:
+        """True where a value, and what it is a view or biased sum of, has no other reader."""
+        while self._uses[node] == 1:
+            if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.pattern == _SUM:
+                return True
+            node = node.args[0]
+        return False
 
     def _pointwise(self, node: Call, shape: tuple[int, ...]) -> _Carried | None:
         carried = [self._carried.get(arg) for arg in node.args]
@@ -190,6 +221,19 @@ class _Carrier:
         moved = self._dense(replace(bias, view=View.of_shape(target)))
         return replace(lead, base=call_op("add", [lead.base, moved], node.span))
 
+    def _along_axis(self, node: Call, shape: tuple[int, ...]) -> _Carried | None:
+        """What goes along one axis (softmax, a norm) over a view: along the axis of the base that this is."""
+        lead = self._carried.get(node.args[0])
+        if lead is None or lead.is_plain or len(tensor_types(node.checked_type)) != 1:
+            return None
+        axis = lead.view.axes[int(node.attrs["axis"]) % len(shape)]  # type: ignore[index, call-overload]
+        whole = View.of_shape(lead.shape).axes
+        if not axis or axis not in whole:
+            return None
+        attrs = replace(node.attrs, axis=whole.index(axis))  # type: ignore[type-var]
+        args = [lead.base, *(self._realized(arg) for arg in node.args[1:])]
+        return replace(lead, base=Call(node.op, args, attrs, node.type_args, node.span), is_sum=True)
+
     def _batch_product(self, node: Call, shape: tuple[int, ...]) -> _Carried | None:
         """A product of batches: an operand whose rows lie apart by one is taken transposed."""
         args: list[RelayExpr] = []
@@ -212,7 +256,25 @@ _RULES = {
     "transpose": _Carrier._transposed,
     "nn.bias_add": _Carrier._bias_added,
     "nn.batch_matmul": _Carrier._batch_product,
+    **dict.fromkeys(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "nn.layer_norm"), _Carrier._along_axis),
 }
+
+
+def rows_of_product(product: RelayExpr, rows: slice) -> Call | None:
+    """``dense(x, w) + b`` with *rows* of constants w and b alone; None for any other form."""
+    if calls(product, "nn.bias_add", "add"):
+        inner, bias = product.args  # type: ignore[attr-defined]
+        made = rows_of_product(inner, rows) if isinstance(bias, Constant) else None
+        if made is None or bias.data.shape[-1:] != inner.args[1].data.shape[:1]:  # type: ignore[attr-defined, union-attr]
+            return None
+        part = const(bias.data.numpy()[..., rows], span=bias.span)  # type: ignore[attr-defined]
+        return Call(product.op, [made, part], product.attrs, span=product.span)  # type: ignore[attr-defined]
+    if not calls(product, "nn.dense") or not isinstance(product.args[1], Constant):  # type: ignore[attr-defined]
+        return None
+    weight = product.args[1]  # type: ignore[attr-defined]
+    attrs = replace(product.attrs, units=rows.stop - rows.start)  # type: ignore[attr-defined]
+    part = const(weight.data.numpy()[rows], span=weight.span)
+    return Call(product.op, [product.args[0], part], attrs, span=product.span)  # type: ignore[attr-defined]
 
 
 def _steps(view: View, axis: int) -> int:
@@ -239,7 +301,7 @@ def _moved(carried: _Carried) -> RelayExpr:
 def carry_views(func: Function, mod: IRModule | None = None) -> Function:
     """*func* with reshapes and transposes where something needs them."""
     func = infer_function(func, mod)
-    body = _Carrier().run(func.body)
+    body = _Carrier(func.body).run()
     return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
 
 
