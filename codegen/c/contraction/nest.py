@@ -29,9 +29,10 @@ LONG_FUNCTION = 8  # operations of an exponential and its like
 ENOUGH_PARTS = 32  # blocks to share among a team; more loops are not flattened for more
 
 
-def contraction_nest(c: Contraction, tile: Tile) -> list[Stmt]:
-    """The statements that fill the buffer of *c*'s stage, shared among the team."""
-    return _Blocks(c, tile).statements()
+def contraction_nest(c: Contraction, tile: Tile, alone: bool = False) -> list[Stmt]:
+    """The statements that fill the buffer of *c*'s stage, shared among the team, or for one thread *alone*."""
+    blocks = _Blocks(c, tile)
+    return blocks.by_one() if alone else blocks.statements()
 
 
 class _Blocks:
@@ -46,6 +47,10 @@ class _Blocks:
         inner = [*c.shared_batch, self.row_block]
         self.order = [*own, self.lane_block, *inner] if tile.lanes_first else [*own, *inner, self.lane_block]
         self.order = [a for a in self.order if a.extent != 1]
+
+    def by_one(self) -> list[Stmt]:
+        """One loop for each kind of block."""
+        return loops(self.order, self._tiles())
 
     def statements(self) -> list[Stmt]:
         """The first loops as one shared index, until there are blocks enough; the others inside."""
@@ -170,7 +175,7 @@ class _TileBody:
         code: list[Stmt] = []
         known: dict[tuple[object, ...], Tensor] = {}
         if self.ahead is not None:
-            code.append(self._prefetch(self.ahead, fixed))
+            code += self._prefetch(self.ahead, fixed)
         for v in range(self.tile.vectors):
             for access in self.c.moving:
                 if not self._by_row(access):
@@ -188,16 +193,22 @@ class _TileBody:
                 code.append(VectorStore(total, (self.lane,), value, self.lane))
         return code
 
-    def _prefetch(self, access: Access, fixed: dict[Index, PrimExpr]) -> Prefetch:
-        """What the next panel has at this term: each of the first blocks of rows asks for one of its vectors."""
+    def _prefetch(self, access: Access, fixed: dict[Index, PrimExpr]) -> list[Stmt]:
+        """What the next panel has at this term: the passes over the present one share its vectors among them."""
         assert self.start is not None
-        vector = minimum(binary("div", self.start, self.tile.rows), self.tile.vectors - 1)
+        turn = binary("div", self.start, self.tile.rows)
+        passes: int = max(estimated_size([self.c.row_count]) // self.tile.rows, 1)
+        for axis in reversed(self.c.shared_batch):
+            turn, passes = turn + axis * passes, passes * estimated_size([axis.extent])
+        each = -(-self.tile.vectors // passes)
+        first = turn * each
         place = (self.block + 1) * self.tile.width
-        indices = [
-            vector * self.tile.lanes if k == len(access.load.indices) - 1 else at(i, {**fixed, self.c.lane: place})
-            for k, i in enumerate(access.load.indices)
-        ]
-        return Prefetch(access.load.tensor, indices)
+        code: list[Stmt] = []
+        for k in range(each):
+            vector = minimum(first + k, self.tile.vectors - 1)
+            *outer, _ = (at(i, {**fixed, self.c.lane: place}) for i in access.load.indices)
+            code.append(Prefetch(access.load.tensor, [*outer, vector * self.tile.lanes]))
+        return code
 
     def _by_row(self, access: Access) -> bool:
         return self.c.row is not None and access.steps[self.c.row] != 0
@@ -275,9 +286,11 @@ def _streamed(c: Contraction, tile: Tile) -> Access | None:
     if not tile.lanes_first or c.row is None:
         return None
     panels = [a for a in c.moving if a.load.tensor.tag == PANEL]
-    large = [a for a in panels if a.size * dtype_bytes(c.reduce.dtype) > CACHE_BYTES]
-    blocks = estimated_size([c.row_count]) // tile.rows
-    return large[0] if large and blocks >= tile.vectors else None
+    size = dtype_bytes(c.reduce.dtype)
+    if 2 * c.points * tile.width * size > CACHE_BYTES:
+        return None  # the next one would push the present one out
+    large = [a for a in panels if a.size * size > CACHE_BYTES // 4]
+    return large[0] if large else None
 
 
 def _int_or(value: PrimExpr) -> int | PrimExpr:

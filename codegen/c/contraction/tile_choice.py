@@ -17,6 +17,8 @@ from byoc.ir.types import dtype_bytes
 MOST_ROWS = 14
 FEWEST_LANES = 4
 LATENCY = 4.0
+FIRST_CACHE_BYTES = 48 << 10
+STREAM = 21.0  # bytes of a panel that come in a cycle from the cache behind the first
 SPILLED = 1.05  # what a tile costs more where its panel does not stay in the near cache
 CACHE_BYTES = 1 << 20  # of the cache that a core has for itself
 START = 24.0  # cycles to begin a tile and to leave it
@@ -42,13 +44,19 @@ def choose_tile(c: Contraction, machine: Machine, packed: bool = False) -> Tile 
 
     One that was chosen by packing an operand keeps its width; *packed*: it will be packed for the tile.
     """
+    cost_and_tile = min(tiles(c, machine, packed), key=lambda pair: pair[0], default=None)
+    return None if cost_and_tile is None else cost_and_tile[1]
+
+
+def tiles(c: Contraction, machine: Machine, packed: bool = False) -> list[tuple[float, Tile]]:
+    """Every tile that fits the registers, with the cycles that the model expects, as :func:`choose_tile`."""
     ragged = packed or all(a.load.tensor.tag == PANEL for a in c.moving)
     lanes = lane_count(c, machine, ragged)
     panels = [] if packed else [a.load.tensor for a in c.moving if a.load.tensor.tag == PANEL]
     width = panels[0].shape[-1] if panels else None
     widths = [int(width) // lanes] if width is not None else range(1, 9)  # type: ignore[call-overload]
     rows = estimated_size([c.row_count])
-    best: tuple[float, int, int] | None = None
+    found: list[tuple[float, Tile]] = []
     for vectors in widths:
         if width is None and vectors > 1 and (vectors - 1) * lanes >= int(c.lane.extent):
             break
@@ -57,12 +65,9 @@ def choose_tile(c: Contraction, machine: Machine, packed: bool = False) -> Tile 
         for height in range(1, min(rows, MOST_ROWS) + 1):
             if height > 1 and not _fits(c, height, vectors, machine):
                 break
-            cost = _cycles(c, height, vectors, lanes, rows)
-            if best is None or cost < best[0]:
-                best = (cost, height, vectors)
-    if best is None:
-        return None
-    return Tile(best[1], best[2], lanes, _lanes_first(c, best[2] * lanes, best[1]))
+            tile = Tile(height, vectors, lanes, _lanes_first(c, vectors * lanes, height))
+            found.append((_cycles(c, height, vectors, lanes, rows), tile))
+    return found
 
 
 def lane_count(c: Contraction, machine: Machine, ragged: bool) -> int:
@@ -81,18 +86,22 @@ def _fits(c: Contraction, rows: int, vectors: int, machine: Machine) -> bool:
 def _cycles(c: Contraction, height: int, vectors: int, lanes: int, rows: int) -> float:
     blocks = math.ceil(int(c.lane.extent) / (vectors * lanes))
     full, rest = divmod(rows, height)
-    whole = full * _tile_cycles(c, height, vectors) + (_tile_cycles(c, rest, vectors) if rest else 0.0)
+    size = lanes * dtype_bytes(c.reduce.dtype)
+    whole = full * _tile_cycles(c, height, vectors, size) + (_tile_cycles(c, rest, vectors, size) if rest else 0.0)
     panel = c.points * vectors * lanes * dtype_bytes(c.reduce.dtype)
     return blocks * whole * (SPILLED if panel > CACHE_BYTES // 2 and rows > height else 1.0)
 
 
-def _tile_cycles(c: Contraction, height: int, vectors: int) -> float:
+def _tile_cycles(c: Contraction, height: int, vectors: int, vector_bytes: int) -> float:
     """One tile: its sums, and what it costs to begin and to store it."""
     moving_by_row = sum(1 for a in c.moving if c.row is not None and a.steps[c.row] != 0)
     standing_by_row = sum(1 for a in c.standing if c.row is not None and a.steps[c.row] != 0)
     loads = vectors * ((len(c.moving) - moving_by_row) + moving_by_row * height)
     loads += (len(c.standing) - standing_by_row) + standing_by_row * height
     term = max(height * vectors / 2, loads / 2, LATENCY)
+    panel = c.points * vectors * vector_bytes
+    if panel > FIRST_CACHE_BYTES // 2:
+        term = max(term, len(c.moving) * vectors * vector_bytes / STREAM)
     return c.points * (term + 0.25) + START + height * vectors
 
 
