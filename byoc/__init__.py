@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 # public name -> the module that defines it
 _PUBLIC = {
     "compile": "byoc.driver.compile",
+    "load": "byoc.runtime.library",
     "import_onnx": "byoc.relay.frontend.onnx",
     "Backend": "byoc.codegen.backend",
     "register_backend": "byoc.codegen.backend",

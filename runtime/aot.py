@@ -17,31 +17,13 @@ import numpy as np
 from byoc.runtime.dso.native_program import ALONE, FFI, NativeProgram, Team
 from byoc.runtime.dso.whole_program import ExternalCall
 from byoc.runtime.errors import InternalError, UserError
-from byoc.runtime.executor_base import Executor, as_input, check_arena, check_sizes
+from byoc.runtime.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
 from byoc.runtime.graph import Graph
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 ALIGNMENT = 64
-FEWEST_OPERATIONS = 4_000_000  # of a run that is worth a second thread
 External = Callable[..., object]
-
-
-def usable_processors() -> int:
-    """The processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def thread_count(threads: int | None, operations: int) -> int:
-    """How many threads run a program of *operations*: *threads*, or as many as there are processors, if that pays.
-
-    Raises UserError for a number below 1.
-    """
-    if threads is None:
-        return usable_processors() if operations >= FEWEST_OPERATIONS else 1
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise UserError(f"threads is a number from 1 on, got {threads!r}")
-    return threads
 
 
 class AotExecutor(Executor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,6 +13,8 @@ from byoc.runtime.graph import Graph
 from byoc.runtime.memory_plan import physical_memory
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.signature import TensorSpec
+
+FEWEST_OPERATIONS = 4_000_000  # of a run that is worth a second thread
 
 
 class Executor:
@@ -77,6 +80,25 @@ class Executor:
         for name, spec in zip(self._names, self._specs, strict=True):
             spec.bind(self._values[name], sizes)
         return sizes
+
+
+def usable_processors() -> int:
+    """The processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_threads(threads: int | None) -> None:
+    """Raises UserError for a number of threads below 1; None is as many as pay."""
+    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
+        raise UserError(f"threads is a number from 1 on, got {threads!r}")
+
+
+def thread_count(threads: int | None, operations: int) -> int:
+    """How many threads run a program of *operations*: *threads*, or as many as there are processors, if that pays."""
+    check_threads(threads)
+    if threads is not None:
+        return threads
+    return usable_processors() if operations >= FEWEST_OPERATIONS else 1
 
 
 def check_sizes(graph: Graph, sizes: Mapping[str, int]) -> None:

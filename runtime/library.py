@@ -17,7 +17,7 @@ import numpy as np
 
 from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
-from byoc.runtime.executor_base import Executor
+from byoc.runtime.executor_base import Executor, check_threads
 from byoc.runtime.graph import Graph
 from byoc.runtime.graph_executor import GraphExecutor
 from byoc.runtime.metadata import MetadataModule
@@ -62,6 +62,7 @@ class Library:
         *threads* is as the library's where it is None. Raises UserError for a number of threads below 1.
         """
         wanted = self.threads if threads is None else threads
+        check_threads(wanted)
         for module in self.module.imports:
             whole = module.whole_executor(self._graph, self.module, wanted)
             if whole is not None:

@@ -199,8 +199,13 @@ def assemble(modules: Sequence[Module]) -> MetadataModule:
 
 
 def report(plan: Plan, host: HostProgram) -> dict[str, object]:
-    """What the artefact tells about how it was made: the plan, and why host functions run on numpy kernels."""
-    return {"plan": plan.to_json(), "host_fallbacks": dict(host.functions.fallback_reasons)}
+    """What the artefact tells about how it was made: the plan, why host functions run on numpy kernels, and why the
+    model runs node by node, where it does.
+    """
+    told: dict[str, object] = {"plan": plan.to_json(), "host_fallbacks": dict(host.functions.fallback_reasons)}
+    if host.functions.node_by_node is not None:
+        told["node_by_node"] = host.functions.node_by_node
+    return told
 
 
 __all__ = ["CompileOptions", "UserError", "accelerators", "assemble", "build", "compile", "plan_for"]

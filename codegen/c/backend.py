@@ -13,7 +13,6 @@ from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.whole_program import no_whole_program
-from byoc.codegen.c.prepare import prepare
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.errors import CompileError, CompilerNotFoundError

@@ -1,9 +1,9 @@
 """C source from Programs: a function a group, and per symbol an entry and the size of its workspace.
 
-``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)`` takes inputs, constants and
-outputs in the order of the signature; each thread of the team calls it. Equal groups share one function. The source
-has no global state, compiles without a warning under ``-Wall -Wextra``, as a whole or by its units, and is the same
-text whenever it is made for the same programs and machine.
+``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)`` takes inputs, constants
+and outputs in the order of the signature; each thread of the team calls it. Equal groups share one function. The
+source has no global state, compiles without a warning under ``-Wall -Wextra``, as a whole or by its units, and is the
+same text whenever it is made for the same programs and machine.
 """
 
 from __future__ import annotations

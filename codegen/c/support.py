@@ -155,17 +155,17 @@ Pool *pool_new(int64_t threads) {
   return pool;
 }
 
-int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *externals);
+int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *table);
 /* Run a program with all threads of the pool; one run at a time. */
-int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *externals) {
+int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *table) {
   pool->program = program;
   pool->args = args;
   pool->sizes = sizes;
   pool->workspace = workspace;
-  pool->externals = externals;
+  pool->externals = table;
   pool_start_run(pool);
   const Team *team = &pool_workers(pool)->team;
-  const int32_t status = program(args, sizes, workspace, team, externals);
+  const int32_t status = program(args, sizes, workspace, team, table);
   team_wait(team);
   return status;
 }

@@ -1,7 +1,9 @@
 """DsoModule: functions of a shared library that our C generator wrote, called through cffi.
 
-Each symbol is ``int32_t f(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)``, which holds no state: threads may
-call at once, each with a workspace of its own, and cffi releases the GIL. Constants are given once and referenced.
+Each symbol is ``int32_t f(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)``, which holds no
+state: threads may call at once, each with a workspace of its own, and cffi releases the GIL. Constants are given once
+and referenced. A symbol is called by a team of one; the whole model, where the library has it, by as many as are
+wanted (``runtime/aot.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 
 from byoc.runtime.aot import AotExecutor
 from byoc.runtime.dso.library_file import LibraryFile
-from byoc.runtime.dso.native_program import NativeProgram
+from byoc.runtime.dso.native_program import ALONE, NativeProgram
 from byoc.runtime.dso.processor import Processor, this_processor
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
@@ -162,10 +164,11 @@ class DsoModule(Module):
             signatures = [Signature.from_json(s) for s in json.loads(bytes(members["signature.json"]))]
             processor = Processor.from_json(json.loads(bytes(members["processor.json"])))
             source = bytes(members["source.c"]).decode()
-            whole = WholeProgram.from_json(json.loads(bytes(members[WHOLE_MEMBER]))) if WHOLE_MEMBER in members else None
+            whole = json.loads(bytes(members[WHOLE_MEMBER])) if WHOLE_MEMBER in members else None
+            program = None if whole is None else WholeProgram.from_json(whole)
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"a module of type 'c' is damaged ({error}); compile the model again") from error
-        return cls(bytes(members["lib.so"]), signatures, source, processor=processor, whole=whole)
+        return cls(bytes(members["lib.so"]), signatures, source, processor=processor, whole=program)
 
 
 class _Workspace(threading.local):
@@ -185,7 +188,6 @@ class _Workspace(threading.local):
 
 
 _WORKSPACE = _Workspace()
-_ALONE = _FFI.new("int64_t[3]", [0, 1, 0])  # a team of one: thread 0 of 1, nobody to meet
 
 
 class _NativeFunction:
@@ -225,7 +227,7 @@ class _NativeFunction:
         pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
         size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
         need = self._need if not self._size_names else self._size(size_args)
-        self._run(_FFI.new("void *[]", pointers), size_args, _WORKSPACE.at_least(need), _ALONE)
+        self._run(_FFI.new("void *[]", pointers), size_args, _WORKSPACE.at_least(need), ALONE)
         return outputs
 
     def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
@@ -254,7 +256,7 @@ def _prepared(run: Callable[..., int], args: object, sizes: object, need: int, k
     """A call without arguments; it holds *kept*, to whose memory *args* points."""
 
     def call(_kept: object = kept) -> None:
-        run(args, sizes, _WORKSPACE.at_least(need), _ALONE)
+        run(args, sizes, _WORKSPACE.at_least(need), ALONE)
 
     return call
 

@@ -98,7 +98,7 @@ def test_changing_one_operator_compiles_one_group(compiled):
     assert groups_in(compiled) == 3
     compiled.clear()
     compile_functions({**functions, "b": primitive(relay.sigmoid)})
-    assert groups_in(compiled) == 1 and "expf(-(" in next(s for s in compiled if "void **args" not in s)
+    assert groups_in(compiled) == 1 and any("void sigmoid_" in s for s in compiled)
 
 
 @pytest.mark.needs_cc

@@ -72,6 +72,12 @@ def test_compile_says_which_host_functions_run_on_numpy_kernels():
     ]
 
 
+def test_compile_says_why_a_model_runs_node_by_node():
+    reason = "the shapes of argwhere are known only after it ran"
+    text = compile_command.fallback_lines({"host_fallbacks": {}, "node_by_node": reason})
+    assert text.splitlines()[1:] == [f"the model runs node by node, not by one native call: {reason}"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -137,6 +143,11 @@ def test_run_with_random_inputs_is_seeded_and_describes_the_numbers(capsys, arti
     assert 0 <= row["min"] <= row["mean"] <= row["max"] <= 1
 
 
+def test_run_gives_the_same_on_any_number_of_threads(capsys, artifact):
+    answers = [json.loads(run(capsys, "run", artifact, "--random", "--threads", n, "--json")[1]) for n in (1, 2, 3)]
+    assert answers[0]["outputs"] == answers[1]["outputs"] == answers[2]["outputs"]
+
+
 def test_run_takes_a_model_and_compiles_it_first(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, _ = run(capsys, "run", DIGITS, "--random", "-t", "json,c")
@@ -173,6 +184,7 @@ def saved(folder, name, array):
         (["--random", "--size", "n=3"], "the free dimensions of the inputs are batch"),
         (["--random", "--size", f"batch={10**30}"], "is more than"),
         (["--random", "--repeat", "0"], "--repeat is at least 1, got 0"),
+        (["--random", "--threads", "0"], "threads is a number from 1 on, got 0"),
         (["--random", "-t", "c"], "--target is for ONNX models"),
         (["--random", "-o", "{tmp}/no/y.npz"], "the folder cannot be written"),
     ],

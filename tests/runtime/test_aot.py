@@ -16,7 +16,8 @@ from byoc import relay
 from byoc.errors import InputError, KernelError, UserError
 from byoc.ir.types import Any, TensorType
 from byoc.runtime import Module, load
-from byoc.runtime.aot import AotExecutor, usable_processors
+from byoc.runtime.aot import AotExecutor
+from byoc.runtime.executor_base import usable_processors
 from byoc.runtime.graph_executor import GraphExecutor
 from byoc.runtime.library import Library
 from byoc.runtime.metadata import MetadataModule
@@ -184,7 +185,8 @@ def with_vendor(works=True):
     (dso,) = [m for m in library.module.imports if m.type_key == "c"]
     assert [call.function for call in dso.whole.externals] != []
     symbol = dso.whole.externals[0].function
-    root = MetadataModule(library.module.constant_arrays, {s: k for s, k in library.module.needs.items() if s != symbol})
+    needs = {s: k for s, k in library.module.needs.items() if s != symbol}
+    root = MetadataModule(library.module.constant_arrays, needs)
     vendor = Vendor(symbol, works)
     root.import_module(dso)
     root.import_module(vendor)

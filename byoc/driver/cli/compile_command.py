@@ -66,12 +66,14 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 
 
 def fallback_lines(report: Mapping[str, object]) -> str:
-    """Which of the host's functions run on numpy kernels, and why; empty where there are none."""
+    """What does not run as it should, and why: host functions on numpy kernels, a model node by node; else empty."""
     reasons: Mapping[str, str] = report.get("host_fallbacks", {})  # type: ignore[assignment]
+    by_node = report.get("node_by_node")
+    whole = f"\nthe model runs node by node, not by one native call: {by_node}\n" if by_node else ""
     if not reasons:
-        return ""
+        return whole
     rows = "".join(f"  {symbol}: {reason}\n" for symbol, reason in reasons.items())
-    return f"\nhost functions on numpy kernels, for which no code is generated:\n{rows}"
+    return f"\nhost functions on numpy kernels, for which no code is generated:\n{rows}{whole}"
 
 
 def output_path(model: str, output: str | None) -> Path:

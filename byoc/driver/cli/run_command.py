@@ -32,6 +32,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs to a file")
     command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the median")
+    command.add_argument(
+        "--threads", type=int, metavar="N", help="threads of a run (default: the processors that byoc may use)"
+    )
     add_compile_options(command.add_argument_group("options for a model, as of byoc compile"))  # type: ignore[arg-type]
 
 
@@ -41,6 +44,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         raise UserError(f"--repeat is at least 1, got {arguments.repeat}")
     with StageProgress(quiet=arguments.json) as tell:
         library = open_library(arguments, tell)
+        library.threads = arguments.threads
         inputs = _inputs(library, arguments)
         tell("running")
         outputs, first = _timed(library, inputs)
