@@ -49,3 +49,8 @@ def _renamed(stage: Tensor, new: dict[Tensor, Tensor]) -> Tensor:
 def with_body(stage: Tensor, body: PrimExpr) -> Tensor:
     """*stage* with another expression for its elements."""
     return Tensor(stage.name, stage.shape, stage.dtype, stage.axes, body, stage.tag, stage.meta)
+
+
+def with_meta(stage: Tensor, name: str, value: object) -> Tensor:
+    """*stage* with one more parameter for its schedule."""
+    return Tensor(stage.name, stage.shape, stage.dtype, stage.axes, stage.body, stage.tag, {**stage.meta, name: value})

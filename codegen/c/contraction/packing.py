@@ -13,14 +13,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from byoc.codegen.c.access import Access
-from byoc.codegen.c.contraction.shape import PANEL, Contraction, contraction
+from byoc.codegen.c.contraction.shape import PANEL, Contraction, contraction, reads_whole_vectors
 from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
+from byoc.codegen.c.contraction.tile_question import META, TileChooser
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import estimated_size, unique_nodes
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
+from byoc.codegen.kernel.rewrite_stages import with_body, with_meta, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.tune.choice import Choices
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import TensorSpec
@@ -30,15 +32,19 @@ from byoc.te.expr import Binary, Const, Load, map_expr
 FEWEST_ROWS = 8  # rows that must share a panel that is packed at run time
 
 
-def pack_operands(program: Program, machine: Machine) -> Program:
-    """*program* with the moving operand of each contraction in panels where that pays; without them, itself."""
-    return _Packing(program, machine).run() if machine.lanes(4) > 1 else program
+def pack_operands(program: Program, machine: Machine, choices: Choices | None = None) -> Program:
+    """*program* with the moving operand of each contraction in panels where that pays; without them, itself.
+
+    Each contraction's tile is decided here, where *choices* are asked for it.
+    """
+    return _Packing(program, machine, choices).run() if machine.lanes(4) > 1 else program
 
 
 class _Packing:
-    def __init__(self, program: Program, machine: Machine):
+    def __init__(self, program: Program, machine: Machine, choices: Choices | None = None):
         self.program, self.machine, self.simplify = program, machine, Simplifier()
         self.arrays: dict[Tensor, NDArray] = dict(program.constants)
+        self.chooser = TileChooser(machine, choices, self.arrays)
         self.names = {t: s.name for (t, _), s in zip(program.constants, program.signature.constants, strict=True)}
         self.panels: dict[tuple[object, ...], Tensor] = {}
 
@@ -57,30 +63,46 @@ class _Packing:
         if 0 in stage.shape:
             return [stage]
         c = contraction(Nest(stage, stage.axes, tuple(stage.axes), stage.body), self.simplify)  # type: ignore[arg-type]
-        if c is None or len(c.moving) != 1 or not c.standing or not all(isinstance(a.extent, int) for a in c.reduce.axes):
-            return [stage]
-        operand = c.moving[0]
-        if c.row is not None and operand.steps[c.row] != 0:
-            return [stage]
+        operand = None if c is None else self._to_pack(c)
+        if c is None or operand is None:
+            return [self._direct(stage)]
         constant = operand.load.tensor in self.arrays
-        if not constant and not self._worth_packing(c, operand):
-            return [stage]
         batch = self._batch(c, operand)
-        if any(not isinstance(a.extent, int) for a in batch):
-            return [stage]
-        tile = self._tile(stage, _Panel(c, operand, batch, self.machine.lanes(dtype_bytes(stage.dtype))))
+        some = _Panel(c, operand, batch, self.machine.lanes(dtype_bytes(stage.dtype)))
+        tile = self._tile(stage, some, "constant" if constant else "computed")
         if tile is None:
-            return [stage]
+            return [self._direct(stage)]
         panel = _Panel(c, operand, batch, tile.width)
         tensor = self._constant_panel(panel) if constant else panel.stage()
-        whole = panel.reader(stage, tensor)
+        whole = with_meta(panel.reader(stage, tensor), META, tile)
         return [whole] if constant else [tensor, whole]
 
-    def _tile(self, stage: Tensor, panel: _Panel) -> Tile | None:
+    def _to_pack(self, c: Contraction) -> Access | None:
+        """The operand of *c* that is worth to be packed."""
+        if len(c.moving) != 1 or not c.standing or not all(isinstance(a.extent, int) for a in c.reduce.axes):
+            return None
+        operand = c.moving[0]
+        if c.row is not None and operand.steps[c.row] != 0:
+            return None
+        if operand.load.tensor not in self.arrays and not self._worth_packing(c, operand):
+            return None
+        return operand if all(isinstance(a.extent, int) for a in self._batch(c, operand)) else None
+
+    def _direct(self, stage: Tensor) -> Tensor:
+        """*stage*, which reads its operands as they lie, with its tile where somebody may know a better one."""
+        if self.chooser.choices is None:
+            return stage
+        c = contraction(collapse_axes(stage, self.simplify), self.simplify)
+        if c is None or not reads_whole_vectors(c):
+            return stage
+        tile = self.chooser.tile(stage, c)
+        return stage if tile is None else with_meta(stage, META, tile)
+
+    def _tile(self, stage: Tensor, panel: _Panel, packed: str) -> Tile | None:
         """The tile of *stage* as its schedule will see it, with axes joined where *panel*, of any width, allows."""
         some = Tensor("panel", panel.shape, stage.dtype, tag=PANEL)
         c = contraction(collapse_axes(panel.reader(stage, some), self.simplify), self.simplify)
-        return None if c is None else choose_tile(c, self.machine, packed=True)
+        return None if c is None else self.chooser.tile(stage, c, packed)
 
     def _batch(self, c: Contraction, operand: Access) -> list[Index]:
         return [a for a in c.batch if operand.steps[a] != 0]

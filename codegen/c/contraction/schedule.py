@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from byoc.codegen.c.contraction.nest import contraction_nest
-from byoc.codegen.c.contraction.shape import PANEL, contraction
-from byoc.codegen.c.contraction.tile_choice import choose_tile
+from byoc.codegen.c.contraction.shape import contraction, reads_whole_vectors
+from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
+from byoc.codegen.c.contraction.tile_question import META
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import Stmt
@@ -16,7 +17,8 @@ def contract(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     if machine.lanes(4) == 1:
         return []
     c = contraction(nest, simplify)
-    if c is None or not all(a.load.tensor.tag == PANEL or a.steps[c.lane] == 1 for a in c.moving):
+    if c is None or not reads_whole_vectors(c):
         return []
-    tile = choose_tile(c, machine)
+    decided = nest.stage.meta.get(META)
+    tile = decided if isinstance(decided, Tile) else choose_tile(c, machine)
     return [] if tile is None else contraction_nest(c, tile)

@@ -86,6 +86,11 @@ def contraction(nest: Nest, simplify: Simplifier) -> Contraction | None:
     return Contraction(nest, reduce, bare[0], guards, lane, _row(nest.axes[:-1], moving, loads), moving, standing)
 
 
+def reads_whole_vectors(c: Contraction) -> bool:
+    """Whether every operand that moves with the lanes lies in panels, or so that neighbours lie side by side."""
+    return all(a.load.tensor.tag == PANEL or a.steps[c.lane] == 1 for a in c.moving)
+
+
 def _sum(nest: Nest) -> Reduce | None:
     """The one reduction of *nest*, where it is a sum in a type that vectors have."""
     found = [n for n in unique_nodes(nest.value) if isinstance(n, Reduce)]
