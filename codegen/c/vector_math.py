@@ -65,13 +65,18 @@ _REDUCED = (  # x = n * ln 2 + r, |r| <= ln 2 / 2; adding 1.5 * 2**23 rounds to 
     "const @I n = (@I)turns - 0x4b400000;",
     "const @V r = (x - whole * 0.693145752f) - whole * 1.42860677e-6f;",
 )
+_SCALED = _define(
+    "scaled", "@V x, @V whole /* a number from -149 to 128 */",
+    "const @I n = (@I)(whole + 12582912.0f) - 0x4b400000;",
+    *_POWERS,
+    "return x * first * second;",
+)
 _EXP = _define(
     "exp", "@V x",
     "x = min_number_@V(89.0f, max_number_@V(-104.0f, x));",
-    *_REDUCED,
+    *(line for line in _REDUCED if "n = (@I)" not in line),
     f"const @V p = ({_polynomial('r', _EXP_REST)}) * (r * r) + r + 1.0f;",
-    *_POWERS,
-    "return p * first * second;",
+    "return scaled_@V(p, whole);",
 )
 _EXP2 = _define(
     "exp2", "@V x",
@@ -192,7 +197,7 @@ MATH: Mapping[tuple[str, str], str] = {
         ("square", _SQUARE), ("cube", _CUBE), ("isnan", _ISNAN), ("isinf", _ISINF), ("isfinite", _ISFINITE))},
     ("abs", "int"): _INT_ABS, ("sign", "int"): _INT_SIGN, ("sign", "uint"): _UINT_SIGN,
     ("exp", "f32"): _EXP, ("exp2", "f32"): _EXP2, ("expm1", "f32"): _EXPM1, ("log", "f32"): _LOG,
-    ("log2", "f32"): _LOG2, ("log10", "f32"): _LOG10, ("log1p", "f32"): _LOG1P, ("sigmoid", "f32"): _SIGMOID,
+    ("log2", "f32"): _LOG2, ("log10", "f32"): _LOG10, ("log1p", "f32"): _LOG1P, ("sigmoid", "f32"): _SIGMOID, ("scaled", "f32"): _SCALED,
     ("tanh", "f32"): _TANH, ("erf", "f32"): _ERF, ("sin", "f32"): _circular("sin", 0),
     ("cos", "f32"): _circular("cos", 1),
 }

@@ -122,15 +122,18 @@ def _on_x86() -> dict[VectorPart, str]:
                 "sqrt": f"sqrtp{letter}512_mask(x, x, {every})" if wide else f"sqrtp{letter}{width}(x)",
                 "round": f"rndscalep{letter}_mask(x, 4, x, {every})" if wide else f"roundp{letter}{width}(x, 4)",
             }
+            if wide and letter == "s":
+                calls["scaled"] = f"scalefps512_mask(x, whole, x, {every})"
             for name, call in calls.items():
                 body = _TEMPLATES[name, kind_of(dtype)].splitlines()
                 result[name, dtype, lanes] = _ON_X86.format(
                     name=name, feature=feature, call=call, otherwise="\n".join(body[1:-1]),
-                    arguments="@V a, @V b" if name in _SIGNS else "@V x",
+                    arguments=_ARGUMENTS.get(name, "@V x"),
                 )
     return result
 
 
+_ARGUMENTS = {**dict.fromkeys(_SIGNS, "@V a, @V b"), "scaled": "@V x, @V whole"}
 _X86 = _on_x86()
 
 

@@ -25,7 +25,7 @@ from byoc.te import Index, PrimExpr, Tensor, binary, const, minimum, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, map_expr
 
 SHORT_EPILOGUE = 12  # operations that are written out for every vector of a tile
-LONG_FUNCTION = 8  # operations of an exponential and its like
+LONG_FUNCTION = 16  # operations of an exponential and its like
 ENOUGH_PARTS = 32  # blocks to share among a team; more loops are not flattened for more
 
 
