@@ -24,8 +24,9 @@ from byoc.codegen.c.whole_program import (
 )
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import unique_nodes
-from byoc.codegen.kernel.names import Names
+from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import WholeProgram
@@ -80,6 +81,7 @@ class _WholeWriter:
         plan, writer = self.plan, self.writer
         signature = f"int32_t {plan.symbol}({PARAMETERS})"
         writer.line(f"{signature};")
+        writer.line(f"/* The whole model. {self._types()} */")
         with writer.block(f"{signature} {{"):
             self._declare_sizes([s for step in plan.steps for s in _step_sizes(step)])
             if not self.is_static:
@@ -95,6 +97,12 @@ class _WholeWriter:
                     writer.line("team_wait(team);")
                 _STEPS[type(step)](self, step)
             writer.line("return 0;")
+
+    def _types(self) -> str:
+        """``x: f32[batch, 6], w: … -> y: …``"""
+        plan = self.plan
+        inputs, outputs = (", ".join(f"{b.name}: {_type(b)}" for b in bs) for bs in (plan.inputs, plan.outputs))
+        return comment_text(f"{inputs} -> {outputs}")
 
     def _declare_sizes(self, used: list[str]) -> None:
         for k, name in enumerate(self.plan.sizes):
@@ -152,6 +160,11 @@ class _WholeWriter:
             for k, buffer in enumerate(self.lifetimes):
                 writer.line(f"bytes[{k}] = {self._bytes(buffer)};")
         return writer.text()
+
+
+def _type(buffer: Buffer) -> str:
+    dims = ", ".join(d.name if isinstance(d, Size) else str(d) for d in buffer.shape)
+    return f"{short_name(buffer.dtype)}[{dims}]"
 
 
 def _static_bytes(buffer: Buffer) -> int | None:
