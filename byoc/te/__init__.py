@@ -2,6 +2,7 @@
 
 from byoc.te.evaluate import evaluate
 from byoc.te.expr import Dimension, Index, PrimExpr, Size, as_expr, binary, cast, const
+from byoc.te.recurrence import in_phases, recurrence, state, update
 from byoc.te.tensor import (
     Tensor,
     abs,

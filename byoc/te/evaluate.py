@@ -7,11 +7,12 @@ discards one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from byoc.te.expr import DOTS, Binary, Cast, Const, Index, Intrinsic, Load, PrimExpr, Reduce, Select, Size
+from byoc.te.recurrence import computed_from, recurrence
 from byoc.te.tensor import Tensor
 
 Grid = dict[Index, np.ndarray]
@@ -47,15 +48,36 @@ class _Evaluator:
 
     def tensor(self, tensor: Tensor) -> np.ndarray:
         if tensor not in self.values:
-            shape = tuple(int(self.expr(d, {})) if isinstance(d, PrimExpr) else d for d in tensor.shape)
-            grid = {
-                axis: np.arange(extent).reshape([-1 if k == j else 1 for j in range(len(shape))])
-                for k, (axis, extent) in enumerate(zip(tensor.axes, shape, strict=True))
-            }
-            with np.errstate(all="ignore"):
-                value = np.asarray(self.expr(tensor.body, grid))
-            self.values[tensor] = np.broadcast_to(value, shape).astype(_np(tensor.dtype))
+            ring = recurrence(computed_from(tensor, self.values))
+            if tensor in ring:
+                self.steps(ring)
+            else:
+                self.values[tensor] = self.elements(tensor, [np.arange(n) for n in self.shape(tensor)])
         return self.values[tensor]
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """The shape of *tensor* in numbers."""
+        return tuple(int(self.expr(d, {})) if isinstance(d, PrimExpr) else d for d in tensor.shape)
+
+    def elements(self, tensor: Tensor, places: Sequence[np.ndarray]) -> np.ndarray:
+        """The elements of *tensor* at *places*, the indices of each axis."""
+        rank = len(places)
+        grid = {
+            axis: index.reshape([-1 if k == j else 1 for j in range(rank)])
+            for k, (axis, index) in enumerate(zip(tensor.axes, places, strict=True))
+        }
+        with np.errstate(all="ignore"):
+            value = np.asarray(self.expr(tensor.body, grid))
+        return np.broadcast_to(value, [len(index) for index in places]).astype(_np(tensor.dtype))
+
+    def steps(self, ring: Sequence[Tensor]) -> None:
+        """The tensors of a recurrence, one step after another."""
+        shapes = [self.shape(stage) for stage in ring]
+        self.values.update((s, np.zeros(shape, _np(s.dtype))) for s, shape in zip(ring, shapes, strict=True))
+        for step in range(shapes[0][0]):
+            for stage, shape in zip(ring, shapes, strict=True):
+                places = [np.array([step]), *(np.arange(n) for n in shape[1:])]
+                self.values[stage][step] = self.elements(stage, places)[0]
 
     def expr(self, e: PrimExpr, grid: Grid) -> np.ndarray:
         return _RULES[type(e)](self, e, grid)

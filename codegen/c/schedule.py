@@ -20,7 +20,11 @@ from byoc.te import Tensor
 
 def schedule_stage(stage: Tensor, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that fill the buffer of *stage*: by the first schedule that fits."""
-    whole = collapse_axes(stage, simplify)
+    return schedule_nest(collapse_axes(stage, simplify), simplify, machine)
+
+
+def schedule_nest(whole: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
+    """The statements that do *whole*, whose axes are as few as its accesses allow."""
     return (
         contract(whole, simplify, machine) or tile(whole, simplify, machine) or elementwise(whole, simplify, machine)
         or lanes(whole, simplify) or plain(whole)

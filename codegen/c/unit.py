@@ -15,10 +15,9 @@ from byoc.codegen.c.group_key import Key, group_key
 from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES, C
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.overflow import computes_on_integers
-from byoc.codegen.c.schedule import schedule_stage
 from byoc.codegen.c.statements import StatementWriter
+from byoc.codegen.c.steps import stage_blocks
 from byoc.codegen.c.support import PREAMBLE
-from byoc.codegen.c.team import shared
 from byoc.codegen.c.vectors import vector_support
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import loaded_tensors, unique_nodes
@@ -115,10 +114,10 @@ def write_unit(
     parameters = _parameters(group, sources, sizes, constants, names)
     writer = Writer()
     statements = StatementWriter(writer, exprs)
-    for k, stage in enumerate(group.stages):
+    for k, block in enumerate(stage_blocks(group.stages, simplify, machine)):
         if k:
             statements.block([Barrier()])
-        statements.block(shared(schedule_stage(stage, simplify, machine)))
+        statements.block(block)
     if not statements.meets:
         writer.line("(void)team;")
     signature = f"void {_NAME}({', '.join(parameters)})"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from byoc.te import Dimension, Index, PrimExpr, Tensor
+from byoc.te import Dimension, Index, PrimExpr, Tensor, in_phases, recurrence
 from byoc.te.expr import Binary, Const, Intrinsic, Load, Reduce, map_expr, operands
 
 MAX_NODES = 160
@@ -84,9 +84,12 @@ def fuse_stages(
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """The stages that remain of a group, producers first, and what stands for each of *outputs* now.
 
-    *ready* are the tensors that exist before the group runs: they are loaded from and never inlined.
+    *ready* are the tensors that exist before the group runs: they are loaded from and never inlined. A group with a
+    recurrence stays as it was written: its steps are stages by intention.
     """
     order = stage_order(outputs, ready)
+    if recurrence(order):
+        return tuple(s for phase in in_phases(order) for s in phase), tuple(outputs)
     uses = _uses(order)
     plan = Plan()
     results = set(outputs)

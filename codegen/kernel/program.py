@@ -1,7 +1,8 @@
 """A function as generated code sees it: placeholders, constants, and stages that each fill one tensor.
 
 Made by ``byoc.codegen.kernel.lower`` from a Relay function; read by the writers of C and of OpenCL. The identity of a
-``te.Tensor`` is the identity of a buffer. Every stage loads only from inputs, constants and earlier stages.
+``te.Tensor`` is the identity of a buffer. Every stage loads only from inputs, constants and earlier stages, or in a
+recurrence (``te.recurrence``) from steps before its own.
 """
 
 from __future__ import annotations

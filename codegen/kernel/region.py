@@ -14,6 +14,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Function
+from byoc.relay.op.nn.recurrent import RECURRENT
 from byoc.relay.transform.fuse_ops import FuseOps
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.ndarray import NDArray
@@ -53,6 +54,12 @@ def generated_dtype(call: Call) -> object | None:
 def known_shape(call: Call) -> object | None:
     """every dimension a number or a named size"""
     return next((t for t in tensors_of(call) if not t.is_symbolic), None)
+
+
+@constraint("recurrence")
+def no_recurrence(call: Call) -> object | None:
+    """no recurrences: steps that wait for each other are loops of the host"""
+    return next((n.op.name for n in inner_calls(call) if isinstance(n.op, Op) and n.op.get_attr(RECURRENT)), None)
 
 
 def constant_arrays(programs: Sequence[Program]) -> dict[str, NDArray]:

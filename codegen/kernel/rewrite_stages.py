@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.program import Program
-from byoc.te import PrimExpr, Tensor
+from byoc.te import PrimExpr, Tensor, recurrence
 from byoc.te.expr import Load, map_expr
 
 Change = Callable[[Tensor, Tensor], Sequence[Tensor]]
@@ -16,13 +16,16 @@ Change = Callable[[Tensor, Tensor], Sequence[Tensor]]
 def with_stages(program: Program, change: Change) -> Program:
     """*program* with each stage replaced by what ``change(stage, renamed)`` gives: the last of these stands for it.
 
-    *renamed* is the stage over those that stand for what it loads. Nothing may load a stage that gave none.
+    *renamed* is the stage over those that stand for what it loads. Nothing may load a stage that gave none. The stages
+    of a group with a recurrence are only renamed: each is read by itself or by others before it.
     """
     new: dict[Tensor, Tensor] = {}
     groups = []
     for group in program.groups:
         stages: list[Tensor] = []
-        for stage in group.stages:
+        if recurrence(group.stages):
+            stages = _renamed_together(group.stages, new)
+        for stage in () if stages else group.stages:
             made = change(stage, _renamed(stage, new))
             stages += made
             if made:
@@ -30,6 +33,16 @@ def with_stages(program: Program, change: Change) -> Program:
         groups.append(dataclasses.replace(group, stages=tuple(stages)))
     outputs = tuple(new.get(t, t) for t in program.outputs)
     return dataclasses.replace(program, outputs=outputs, groups=tuple(groups))
+
+
+def _renamed_together(stages: Sequence[Tensor], new: dict[Tensor, Tensor]) -> list[Tensor]:
+    """*stages*, which read each other in a circle, over what stands for others that they load; adds them to *new*."""
+    if all(_renamed(stage, new) is stage for stage in stages):
+        return list(stages)
+    new.update((s, Tensor(s.name, s.shape, s.dtype, s.axes, None, s.tag, s.meta)) for s in stages)
+    for stage in stages:
+        new[stage].body = _renamed(stage, new).body
+    return [new[stage] for stage in stages]
 
 
 def _renamed(stage: Tensor, new: dict[Tensor, Tensor]) -> Tensor:

@@ -16,6 +16,7 @@ from byoc.codegen.kernel.region import (
     generated_dtype,
     has_expression,
     known_shape,
+    no_recurrence,
     tensors_of,
 )
 from byoc.codegen.opencl.emit import emit_programs
@@ -57,7 +58,9 @@ def worth_a_launch(call: Call) -> object | None:
     return f"{largest} elements" if largest < MIN_ELEMENTS else None
 
 
-CONSTRAINTS = (has_expression, generated_dtype, known_shape, device_has_float64, not_empty, worth_a_launch)
+CONSTRAINTS = (
+    has_expression, generated_dtype, known_shape, no_recurrence, device_has_float64, not_empty, worth_a_launch
+)
 
 
 class OpenCLBackend(Backend):

@@ -24,7 +24,7 @@ from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelWriter
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Number
-from byoc.te import Dimension, PrimExpr, Size, Tensor, binary
+from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
 from byoc.te.expr import Binary, Const
 
 LONGEST_ORIGIN = 400
@@ -74,6 +74,9 @@ def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan,
     Raises CompileError for a function that OpenCL C cannot express.
     """
     emitter = _Emitter()
+    for program in programs:
+        if any(recurrence(group.stages) for group in program.groups):
+            raise CompileError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
     kernels = [[emitter.kernel(g, s) for g in p.groups for s in g.stages] for p in programs]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
     text = "\n".join([*helpers, *(k.text for of_program in kernels for k in of_program)])

@@ -20,6 +20,7 @@ from byoc.codegen.opencl.backend import compile_functions
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
+from byoc.relay.op.nn.recurrent import RECURRENT
 from byoc.runtime.kernels.registry import get_kernel
 from byoc.runtime.opencl.module import OpenCLModule
 
@@ -59,7 +60,7 @@ def _case(op: Op, sample: Sample) -> Case:
 
 @functools.cache
 def _cases() -> dict[str, Case]:
-    ops = [OPS[name] for name in sorted(OPS) if not name.startswith("test_")]
+    ops = [OPS[n] for n in sorted(OPS) if not n.startswith("test_") and not OPS[n].get_attr(RECURRENT)]
     cases = {f"{op.name}[{k}]": _case(op, s) for op in ops if op.compute for k, s in enumerate(op.samples)}
     return {name: case for name, case in cases.items() if unsupported_reason(case.function) is None}
 
@@ -73,7 +74,8 @@ def _modules() -> Sequence[OpenCLModule]:
 
 def test_the_samples_cover_most_operators_with_a_tensor_expression():
     covered = {case.op.name for case in _cases().values()}
-    missing = [n for n in OPS if OPS[n].compute and OPS[n].samples and not n.startswith("test_") and n not in covered]
+    wanted = [n for n in OPS if OPS[n].compute and OPS[n].samples and not n.startswith("test_")]
+    missing = [n for n in wanted if n not in covered and not OPS[n].get_attr(RECURRENT)]
     assert not missing, f"no sample of these is generated: {missing}"
 
 

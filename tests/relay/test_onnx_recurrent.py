@@ -36,7 +36,6 @@ class Case:
     constant: bool = True
 
     def arrays(self) -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(3)
         directions = 2 if self.attrs.get("direction") == "bidirectional" else 1
         rows, state = GATES[self.op] * self.hidden, (directions, self.batch, self.hidden)
         shapes = {
@@ -45,8 +44,11 @@ class Case:
             "P": (directions, 3 * self.hidden),
         }
         bound = 1.5 / self.hidden**0.5  # larger weights make the states chaotic, and rounding grows from step to step
-        made = {n: rng.uniform(-bound, bound, s).astype("float32") for n, s in shapes.items()}
-        made["sequence_lens"] = np.array([self.steps, *range(1, self.batch)], "int32")
+        made = {
+            n: np.random.default_rng(k).uniform(-bound, bound, s).astype("float32")
+            for k, (n, s) in enumerate(shapes.items())
+        }
+        made["sequence_lens"] = np.minimum([self.steps, *range(1, self.batch)], self.steps).astype("int32")
         return {n: made[n] for n in INPUTS[self.op] if n in (*self.given, "X", "W", "R")}
 
     def model(self) -> onnx.ModelProto:
@@ -149,3 +151,22 @@ def test_a_batch_of_unknown_size_needs_its_state():
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "batch"
     with pytest.raises(ImportModelError, match="the state before the first step"):
         import_onnx(model)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("op", GATES)
+def test_steps_and_rows_of_any_number_give_the_same_bits_on_any_number_of_threads(op):
+    case = Case(op, ("B", "initial_h", "initial_c", "sequence_lens"), {"direction": "bidirectional"}, hidden=20)
+    model = case.model()
+    for given in model.graph.input:
+        sizes = {"X": {0: "steps", 1: "rows"}, "sequence_lens": {0: "rows"}}.get(given.name, {1: "rows"})
+        for axis, name in sizes.items():
+            given.type.tensor_type.shape.dim[axis].dim_param = name
+    library = byoc.compile(model)
+    assert library.report["host_fallbacks"] == {}
+    for case.steps, case.batch in ((7, 3), (2, 2), (11, 1), (1, 5)):
+        _, inputs, expected = both(case)
+        found = [library.executor(threads)(inputs) for threads in (1, 2, 3)]
+        for one, *others, wanted in zip(*found, expected, strict=True):
+            np.testing.assert_allclose(one, wanted, rtol=1e-5, atol=2e-6)
+            assert all(one.tobytes() == other.tobytes() for other in others)

@@ -7,6 +7,7 @@ Named as OpenVINO's sequences; their meaning is that of ONNX LSTM, GRU and RNN i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,11 +16,14 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OperationCount, Sample, TypeRelation, register_op
+from byoc.ir.op import Sample, TypeRelation, register_op, register_op_attr
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.op.builder import make_call
+from byoc.relay.op.nn.recurrent_compute import gru_compute, lstm_compute, rnn_compute
 from byoc.relay.op.type_relations import is_float, is_integer, same_dtype, tensor_arg, unify_dim
 from byoc.relay.tuple_wrapper import TupleWrapper
+
+RECURRENT = "TRecurrent"  # the operator's tensor expression is a recurrence
 
 
 @dataclass(frozen=True)
@@ -109,24 +113,17 @@ def _check(name: str, ty: TensorType, shape: Sequence[int | Any]) -> None:
         raise TypeInferenceError(f"{name} must have the shape {list(shape)}, got {ty}")
 
 
-def _operations(gate_count: int) -> OperationCount:
+def _operations(attrs: RNNSequenceAttrs, types: Sequence[Type], out_type: Type) -> int:
     """Those of the recurrent products, a multiply-add as two."""
-
-    def count(attrs: RNNSequenceAttrs, types: Sequence[Type], out_type: Type) -> int:
-        sizes = (*tensor_arg(types, 0).shape, tensor_arg(types, 1).shape[0])
-        total = 2
-        for size in sizes:
-            total *= 1 if isinstance(size, Any) else size
-        return total
-
-    return count
+    sizes = (*tensor_arg(types, 0).shape, tensor_arg(types, 1).shape[0])
+    return 2 * math.prod(1 if isinstance(size, Any) else size for size in sizes)
 
 
 _LENGTHS = np.array([3, 1], "int32")
 _OTHERS = {"activations": ("HardSigmoid", "Softsign"), "alphas": (0.2, 0.0), "betas": (0.5, 0.0)}
 register_op(
     "nn.lstm_sequence", inputs=("gates", "recurrence", "hidden", "cell"), attrs=LSTMSequenceAttrs, variadic=True,
-    rel=_relation(4, ("hidden", "cell")), operations=_operations(4),
+    rel=_relation(4, ("hidden", "cell")), operations=_operations, compute=lstm_compute,
     doc="The steps of an LSTM layer after the projection of its inputs.",
     samples=(
         Sample([(3, 2, 20), (5, 20), (2, 5), (2, 5)]),
@@ -142,7 +139,7 @@ register_op(
 )
 register_op(
     "nn.gru_sequence", inputs=("gates", "recurrence", "hidden"), attrs=GRUSequenceAttrs, variadic=True,
-    rel=_relation(3, ("hidden",)), operations=_operations(3),
+    rel=_relation(3, ("hidden",)), operations=_operations, compute=gru_compute,
     doc="The steps of a GRU layer after the projection of its inputs.",
     samples=(
         Sample([(3, 2, 15), (5, 15), (2, 5)]), Sample([(4, 1, 48), (16, 48), (1, 16)], {"clip": 0.5}),
@@ -153,7 +150,7 @@ register_op(
 )
 register_op(
     "nn.rnn_sequence", inputs=("gates", "recurrence", "hidden"), attrs=RNNSequenceAttrs, variadic=True,
-    rel=_relation(1, ("hidden",)), operations=_operations(1),
+    rel=_relation(1, ("hidden",)), operations=_operations, compute=rnn_compute,
     doc="The steps of a plain recurrent layer after the projection of its inputs.",
     samples=(
         Sample([(3, 2, 5), (5, 5), (2, 5)]),
@@ -163,6 +160,10 @@ register_op(
         Sample([(2, 1, 4), (4, 4), (1, 4)], {"activations": ("Relu",)}),
     ),
 )
+
+
+for _name in ("nn.lstm_sequence", "nn.gru_sequence", "nn.rnn_sequence"):
+    register_op_attr(_name, RECURRENT, True)
 
 
 def lstm_sequence(inputs: Sequence[RelayExpr], attrs: LSTMSequenceAttrs) -> TupleWrapper:
