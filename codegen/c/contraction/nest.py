@@ -26,6 +26,7 @@ from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, 
 
 SHORT_EPILOGUE = 12  # operations that are written out for every vector of a tile
 LONG_FUNCTION = 16  # operations of an exponential and its like
+FEWEST_STREAMED = 1 << 18  # bytes of panels that are worth fetching ahead
 ENOUGH_PARTS = 32  # blocks to share among a team; more loops are not flattened for more
 
 
@@ -289,7 +290,7 @@ def _streamed(c: Contraction, tile: Tile) -> Access | None:
     size = dtype_bytes(c.reduce.dtype)
     if 2 * c.points * tile.width * size > CACHE_BYTES:
         return None  # the next one would push the present one out
-    large = [a for a in panels if a.size * size > CACHE_BYTES // 4]
+    large = [a for a in panels if a.size * size > FEWEST_STREAMED]
     return large[0] if large else None
 
 
