@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from byoc import te
@@ -64,7 +64,8 @@ class Precision:
             if name not in known:
                 near = difflib.get_close_matches(name, sorted(known), n=5) or sorted(known)[:8]
                 raise UserError(
-                    f"keep_f32: no operator or ONNX node of the model is called {name!r}; the nearest: {', '.join(near)}"
+                    f"keep_f32: no operator or ONNX node of the model is called {name!r}; "
+                    f"the nearest: {', '.join(near)}"
                 )
 
 
@@ -189,7 +190,8 @@ class _Rewriter:
 
     def _is_stored_narrow(self, node: RelayExpr) -> bool:
         """Whether products read *node*, which a call makes, and beside them only elementwise operators."""
-        if not isinstance(node, Call) or not isinstance(node.checked_type, TensorType) or node.checked_type.dtype != WIDE:
+        ty = node.checked_type
+        if not isinstance(node, Call) or not isinstance(ty, TensorType) or ty.dtype != WIDE:
             return False
         users = self.users.get(node, [])
         return any(u in self.chosen for u in users) and all(u in self.chosen or _is_elementwise(u) for u in users)
@@ -204,13 +206,16 @@ def _is_elementwise(node: RelayExpr) -> bool:
 
 
 def with_precision(plan: Plan, outcomes: Sequence[Outcome]) -> Plan:
-    """*plan* with the precision of each of the host's products."""
-    found: Mapping[tuple[str, tuple[str, ...]], Outcome] = {(o.operator, o.nodes): o for o in outcomes}
+    """*plan* with the precision of each of the host's products; those without names of their own in their order."""
+    found: dict[tuple[str, tuple[str, ...]], list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault((outcome.operator, outcome.nodes), []).append(outcome)
 
     def decided(decision: Decision) -> Decision:
-        outcome = found.get((decision.operator, decision.nodes)) if decision.target is None else None
-        if outcome is None:
+        waiting = found.get((decision.operator, decision.nodes))
+        if not waiting or decision.target is not None:
             return decision
+        outcome = waiting.pop(0)
         return dataclasses.replace(decision, precision=outcome.precision, precision_reason=outcome.reason)
 
     return dataclasses.replace(plan, decisions=tuple(map(decided, plan.decisions)))

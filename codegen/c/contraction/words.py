@@ -196,7 +196,7 @@ def _stage_of_words(source: Tensor, dimension: int, terms: int) -> Tensor:
 
 
 def as_words(expr: PrimExpr, along: PrimExpr, dtype: str) -> PrimExpr | None:
-    """A padded load as the same of words: their numbers lie along the index *along*, which no condition may be about."""
+    """A padded load as one of words, whose numbers lie along the index *along*; None where a condition is about it."""
     if isinstance(expr, Load) and not expr.is_word:
         return Load(expr.tensor, expr.indices, dtype)
     if isinstance(expr, Const) and expr.value == 0:
