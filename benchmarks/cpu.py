@@ -205,13 +205,14 @@ def tiny_call(path: Path, engines: Sequence[str], schedule: Schedule, scratch: P
     return {name: seconds.to_json() for name, seconds in found.items()}
 
 
-def show_groups(path: Path, rounds: int, out: Path | None) -> None:
+def show_groups(path: Path, precision: str, rounds: int, out: Path | None) -> None:
     """Print where the time of one model goes, on one thread; *out* takes it as JSON."""
+    from compile_model import PRODUCTS
     from groups import by_group, table, time_groups
 
-    host, library = by_group(str(path))
+    host, library = by_group(str(path), PRODUCTS[precision])
     found = time_groups(host, library, random_inputs(path), rounds)
-    peak_of_one = peak(1)
+    peak_of_one = peak(1, precision)
     print(table(found, 2 * peak_of_one if peak_of_one else None))
     if out is not None:
         out.write_text(json.dumps([g.to_json() for g in found], indent=1) + "\n", encoding="utf-8")
@@ -261,7 +262,7 @@ def main() -> int:
     if options.groups:
         path = Path(options.groups)
         path = path if path.suffix == ".onnx" else find_models(options.zoo, [options.groups])[0]
-        show_groups(path, options.rounds or (3 if options.quick else 11), options.json)
+        show_groups(path, options.precision, options.rounds or (3 if options.quick else 11), options.json)
         return 0
     for name in missing(options.engines):
         print(f"{name} is not installed and is left out: pip install byoc[bench]")

@@ -1,8 +1,8 @@
 """Where the time of one model goes: a line for each fused group of the host's code, slowest first.
 
-Every group is compiled as a function of its own and called by the graph executor one after the other, as in a run, so
-that each finds the caches as its forerunners left them. Operations are the operators' own counts (a multiply-add is
-two); bytes are those of a group's inputs, constants and outputs, each once.
+Every group is called by the graph executor, one after the other on one thread, so that each finds the caches as its
+forerunners left them; the time of a call from Python, some microseconds, is in each. Operations are the operators' own
+counts (a multiply-add is two); bytes are those of a group's inputs, constants and outputs, each once.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.codegen.c.backend import compile_functions
-from byoc.codegen.json.backend import compile_functions as interpret_functions
 from byoc.driver.compile import CompileOptions, assemble, plan_for
 from byoc.driver.host import HostProgram, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
+from byoc.driver.precision import NarrowProducts, Precision
 from byoc.ir.types import tensor_types
 from byoc.partition.measure import boundary, call_operations, constant_bytes
 from byoc.relay.expr import Call, Constant, Function
@@ -49,18 +48,15 @@ class GroupTime:
         }
 
 
-def by_group(path: str, flags: Sequence[str] = ()) -> tuple[HostProgram, Library]:
-    """The model of *path* for the host alone, every fused group under a symbol of its own."""
+def by_group(path: str, precision: str = "f32") -> tuple[HostProgram, Library]:
+    """The model of *path* for the host alone, as ``byoc.compile`` makes it, with the functions that it calls."""
     mod = optimize(import_onnx(path))
     plan = plan_for(mod, CompileOptions())
-    main = prepare_host()(plan.apply(mod))["main"]
+    narrow = NarrowProducts(Precision.of(precision, ()))
+    main = prepare_host(precision=narrow.passes())(plan.apply(mod))["main"]
     host = lower_host(main, {})
-    functions = host.functions
-    modules = [compile_functions(functions.compiled, {"flags": list(flags)})] if functions.compiled else []
-    if functions.interpreted:
-        modules.append(interpret_functions(functions.interpreted))
-    heads = host.graph["heads"]
-    return host, Library(host.graph, assemble(modules), [f"output{k}" for k in range(len(heads))])
+    names = [f"output{k}" for k in range(len(host.graph["heads"]))]
+    return host, Library(host.graph, assemble(host.functions.modules({})), names)
 
 
 def operations(function: Function) -> int:
