@@ -5,7 +5,7 @@ It is also what the host itself runs on: :meth:`CBackend.compile_functions` puts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from byoc.codegen.backend import Backend, Verdict, judge
 from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
@@ -14,7 +14,11 @@ from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.whole_program import no_whole_program
 from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
+from byoc.codegen.tune.context import cache_sizes, context_of
+from byoc.codegen.tune.trials import Workbench
+from byoc.codegen.tune.tuner import tuner_of
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.relay.expr import Call, Function
 from byoc.runtime.dso.module import DsoModule
@@ -27,7 +31,11 @@ CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
 
 class CBackend(Backend):
-    """Generated C. Option ``flags``: more flags for the compiler, a sequence of strings."""
+    """Generated C. Options: ``flags`` and ``tune``.
+
+    ``flags`` are more flags for the compiler, a sequence of strings; ``tune`` says how much is tried for fast kernels:
+    a level of ``byoc.codegen.tune.level``, or a Tuner.
+    """
 
     name = "c"
 
@@ -64,15 +72,33 @@ def compile_functions(
     function for which no code can be generated, CompilerNotFoundError.
     """
     compiler, flags = find_compiler(), _flags(options or {})
-    programs = [prepare(lower_function(function, symbol), compiler.machine) for symbol, function in functions.items()]
+    lowered = [lower_function(function, symbol) for symbol, function in functions.items()]
+    programs = tuner_of((options or {}).get("tune", "none")).prepared(lowered, workbench(compiler, flags))
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:
         whole = None
+    return build_library(programs, compiler, flags, whole)
+
+
+def build_library(
+    programs: Sequence[Program], compiler: CCompiler, flags: Sequence[str] = (), whole: Graph | None = None
+) -> DsoModule:
+    """The library of prepared programs, with the *whole* graph as one function where it is given."""
     source = emit_library(programs, compiler.machine, whole, WHOLE_PROGRAM)
     library = compiler.build_units(translation_units(source, compiler), flags)
     signatures = [p.signature for p in programs]
     return DsoModule(
         library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), source.whole
+    )
+
+
+def workbench(compiler: CCompiler, flags: Sequence[str]) -> Workbench:
+    """What a tuner prepares and builds programs with."""
+    return Workbench(
+        lambda program, choices: prepare(program, compiler.machine, choices),
+        lambda programs: build_library(programs, compiler, flags),
+        lambda: context_of(compiler, flags),
+        cache_sizes(),
     )
 
 

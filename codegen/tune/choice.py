@@ -1,8 +1,8 @@
 """What a schedule may ask before it decides, and the answer, as data.
 
 A **question** names a kernel by a canonical text, and ranks the answers that are legal; the first is that of the cost
-model. Whoever answers (a database, a measurement) gives one of these, or nothing. Schedules depend on this module alone,
-so that generating code needs no tuner.
+model. Whoever answers (a database, a measurement) gives one of these, or nothing. Schedules depend on this module
+alone, so that generating code needs no tuner.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Fixed:
 
 @dataclass
 class Asked:
-    """Gives no answers and remembers the questions: what there is to tune. ``counts`` tells how often each was asked."""
+    """Gives no answers and remembers the questions, what there is to tune; ``counts`` tells how often each was asked."""
 
     questions: dict[str, Question] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)

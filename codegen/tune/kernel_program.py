@@ -1,0 +1,106 @@
+"""A question's kernel as a program of its own, to be compiled for each candidate, and data to run it on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from byoc.codegen.kernel.inline import SYMBOLIC_EXTENT, loaded_tensors, unique_nodes
+from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.tune.choice import Question
+from byoc.errors import CompileError
+from byoc.ir.types import dtype_bytes
+from byoc.runtime.ndarray import NDArray, numpy_dtype
+from byoc.runtime.signature import Signature, TensorSpec
+from byoc.te import Size, Tensor
+from byoc.te.expr import Load
+
+ALIGNMENT = 64
+MOST_COPIES = 16
+ROTATED_BYTES = 2  # times the second cache: what copies of weights fill at least
+
+
+def kernel_program(question: Question, symbol: str) -> Program:
+    """The program *symbol* of the question's stage alone; what the stage loads and is no constant is its input.
+
+    Raises CompileError for a stage with a dimension that is neither a number nor a named size.
+    """
+    stage = question.stage
+    loaded = loaded_tensors(stage.body)
+    inputs = tuple(t for t in loaded if t not in question.constants and t is not stage)
+    constants = tuple((t, question.constants[t]) for t in loaded if t in question.constants)
+    signature = Signature(
+        symbol,
+        tuple(_spec(t, f"input_{k}") for k, t in enumerate(inputs)),
+        (_spec(stage, "output"),),
+        tuple(TensorSpec(f"{symbol}_const_{k}", a.shape, a.dtype) for k, (_, a) in enumerate(constants)),
+    )
+    return Program(symbol, signature, inputs, constants, (stage,), (Group("kernel", (), (stage,), "kernel"),))
+
+
+def _spec(tensor: Tensor, name: str) -> TensorSpec:
+    dims = [d.name if isinstance(d, Size) else d for d in tensor.shape]
+    if not all(isinstance(d, int | str) for d in dims):
+        raise CompileError(f"{tensor.name} has a dimension that is neither a number nor a named size")
+    return TensorSpec(name, tuple(dims), tensor.dtype)  # type: ignore[arg-type]
+
+
+def arrays_for(question: Question, program: Program) -> tuple[list[np.ndarray], np.ndarray]:
+    """Inputs and an output for *program*: numbers as activations have them, zeros for what is used as an index."""
+    places = {t for t, _ in _index_loads(question.stage)}
+    random = np.random.default_rng(0)
+    inputs = []
+    for tensor, spec in zip(program.inputs, program.signature.inputs, strict=True):
+        array = aligned(_shape(spec), numpy_dtype(spec.dtype))
+        if tensor not in places:
+            array[...] = _values(array.shape, array.dtype, random)
+        inputs.append(array)
+    output = program.signature.outputs[0]
+    return inputs, aligned(_shape(output), numpy_dtype(output.dtype))
+
+
+def _index_loads(stage: Tensor) -> Iterator[tuple[Tensor, Load]]:
+    """The loads of *stage* that stand in the indices of others."""
+    for node in unique_nodes(stage.body):  # type: ignore[arg-type]
+        if isinstance(node, Load):
+            yield from ((n.tensor, n) for i in node.indices for n in unique_nodes(i) if isinstance(n, Load))
+
+
+def _values(shape: tuple[int, ...], dtype: np.dtype, random: np.random.Generator) -> np.ndarray:
+    if dtype.kind in "biu":
+        return random.integers(0, 2 if dtype.kind == "b" else 5, shape)
+    return random.standard_normal(shape, "float32")
+
+
+def _shape(spec: TensorSpec) -> tuple[int, ...]:
+    return tuple(d if isinstance(d, int) else SYMBOLIC_EXTENT for d in spec.shape)
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Zeros that begin at a cache line."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def copies_of(constants: Mapping[str, NDArray], caches: Mapping[int, int]) -> list[list[NDArray]]:
+    """The constants as often as is needed for none to be in the near cache when its turn comes.
+
+    Between two runs of a layer the weights of all the others pass through the caches. *caches* are bytes by level.
+    """
+    size = sum(math.prod(a.shape) * dtype_bytes(a.dtype) for a in constants.values())
+    near, far = caches.get(2, 1 << 20), caches.get(3, 0)
+    target = ROTATED_BYTES * near if size <= near else max(far, ROTATED_BYTES * near)
+    count = min(max(math.ceil(target / size), 1) + (size > near), MOST_COPIES) if size else 1
+    arrays = list(constants.values())
+    return [arrays, *([_copy(a) for a in arrays] for _ in range(count - 1))]
+
+
+def _copy(array: NDArray) -> NDArray:
+    source = array.numpy()
+    copy = aligned(source.shape, source.dtype)
+    copy[...] = source
+    return NDArray(copy)

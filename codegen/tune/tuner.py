@@ -1,0 +1,103 @@
+"""Tuning of a model's kernels: which matter, what is known of them, what is tried, and what is told of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from byoc.codegen.c.compiler import cache_dir
+from byoc.codegen.kernel.program import Program
+from byoc.codegen.tune.choice import Asked, Choice, Question
+from byoc.codegen.tune.database import FOLDER, Database
+from byoc.codegen.tune.level import LEVELS, Level, level_named
+from byoc.codegen.tune.measure import Clock
+from byoc.codegen.tune.record import Record, Trial
+from byoc.codegen.tune.report import TuningReport
+from byoc.codegen.tune.trials import Laboratory, Workbench, winner
+
+Try = Callable[[Question, Sequence[Choice]], Sequence[Trial]]
+
+
+@dataclass
+class _Answers(Asked):
+    """Answers from what is known, and remembers what was asked."""
+
+    known: dict[str, Record] = field(default_factory=dict)
+
+    def choose(self, question: Question) -> Choice | None:
+        """The known choice, where it is legal."""
+        super().choose(question)
+        record = self.known.get(question.kernel)
+        return record.choice if record is not None and question.legal(record.choice) else None
+
+
+class Tuner:
+    """Prepares programs with tuned choices; one for a compilation.
+
+    What is known at *level* or above is taken from *database*, the rest is tried now. With *again*, also what ran out
+    of time before. ``report`` tells what was done. *laboratory* and *clock* are for tests.
+    """
+
+    def __init__(
+        self, level: Level, database: Database, again: bool = False,
+        laboratory: Callable[[Workbench, int], Try] | None = None, clock: Clock = time.perf_counter,
+        tell: Callable[[str], None] | None = None,
+    ):
+        self.level, self.database, self.again, self.clock = level, database, again, clock
+        self.report = TuningReport(level.name)
+        self._laboratory = laboratory or (lambda bench, rounds: Laboratory(bench, rounds).trials)
+        self._spent = 0.0
+        self._tell = tell or (lambda text: None)
+
+    def prepared(self, programs: Sequence[Program], bench: Workbench) -> list[Program]:
+        """*programs* prepared by *bench*, after tuning what matters in them and is not known."""
+        if self.level is LEVELS["none"]:
+            return [bench.prepare(p, None) for p in programs]
+        context = bench.context().digest
+        answers = _Answers(known=self.database.read(context))
+        made = [bench.prepare(p, answers) for p in programs]
+        worth = self.level.worth(answers)
+        missing = [q for q in worth if not self._is_known(q, answers.known)]
+        self.report.add_known([answers.known[q.kernel] for q in worth if q not in missing])
+        self.report.left += len(answers.questions) - len(worth)
+        if not missing:
+            return made
+        found = self._tune(missing, bench, context)
+        again = _Answers(known={**answers.known, **{r.kernel: r for r in found}})
+        return [bench.prepare(p, again) for p in programs]
+
+    def _is_known(self, question: Question, known: dict[str, Record]) -> bool:
+        record = known.get(question.kernel)
+        if record is None or not question.legal(record.choice):
+            return False
+        return LEVELS[record.level].covers(self.level.name) and (record.complete or not self.again)
+
+    def _tune(self, questions: Sequence[Question], bench: Workbench, context: str) -> list[Record]:
+        """A record for each question: tried until the time is over."""
+        attempt = self._laboratory(bench, self.level.rounds)
+        records = []
+        start = self.clock()
+        for k, question in enumerate(questions):
+            late = self._spent + self.clock() - start >= self.level.seconds
+            self._tell(f"tuning, kernel {k + 1} of {len(questions)}")
+            trials = () if late else attempt(question, self.level.of(question))
+            records.append(self._record(question, context, trials, late))
+        self._spent += self.clock() - start
+        self.report.add_tuned(records, self.database.add(records))
+        self.report.seconds = self._spent
+        return records
+
+    def _record(self, question: Question, context: str, trials: Sequence[Trial], late: bool) -> Record:
+        choice = winner(trials, question.expected)
+        return Record(context, question.kernel, self.level.name, choice, question.expected, tuple(trials), not late)
+
+
+def own_database() -> Database:
+    """The database in the cache folder."""
+    return Database(cache_dir() / FOLDER)
+
+
+def tuner_of(option: object) -> Tuner:
+    """The tuner that an option names: by a level, or itself. Raises UserError for an unknown level."""
+    return option if isinstance(option, Tuner) else Tuner(level_named(option), own_database())
