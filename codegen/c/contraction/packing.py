@@ -68,7 +68,7 @@ class _Packing:
             return [self._direct(stage)]
         constant = operand.load.tensor in self.arrays
         batch = self._batch(c, operand)
-        some = _Panel(c, operand, batch, self.machine.lanes(dtype_bytes(stage.dtype)))
+        some = _Panel(c, operand, batch, self.machine.lanes(dtype_bytes(c.reduce.dtype)))
         tile = self._tile(stage, some, "constant" if constant else "computed")
         if tile is None:
             return [self._direct(stage)]
@@ -100,7 +100,7 @@ class _Packing:
 
     def _tile(self, stage: Tensor, panel: _Panel, packed: str) -> Tile | None:
         """The tile of *stage* as its schedule will see it, with axes joined where *panel*, of any width, allows."""
-        some = Tensor("panel", panel.shape, stage.dtype, tag=PANEL)
+        some = Tensor("panel", panel.shape, panel.operand.load.dtype, tag=PANEL)
         c = contraction(collapse_axes(panel.reader(stage, some), self.simplify), self.simplify)
         return None if c is None else self.chooser.tile(stage, c, packed)
 
