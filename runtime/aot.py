@@ -158,7 +158,7 @@ class AotExecutor(Executor):
             self._run = lambda args, sizes, place, externals: run(args, sizes, place, ALONE, externals)
             return
         if self._team is None or self._team_process != os.getpid():
-            self._team, self._team_process = self._native.team(self.threads), os.getpid()
+            self._team, self._team_process = self._native.team(self.threads, self._lock), os.getpid()
         self._run = self._team.runner()
 
 

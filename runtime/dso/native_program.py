@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 
@@ -46,21 +47,25 @@ class NativeProgram:
         self._buffers(FFI.new("int64_t[]", list(sizes)), result)
         return list(result)
 
-    def team(self, threads: int) -> Team:
-        """A team of so many threads. Raises UnavailableError where the system does not give them."""
-        return Team(self._handle, self.run, threads)
+    def team(self, threads: int, running: threading.Lock) -> Team:
+        """A team of so many threads; *running* is held during a run.
+
+        Raises UnavailableError where the system does not give them.
+        """
+        return Team(self._handle, self.run, threads, running)
 
 
 class Team:
     """Threads that run a program together, this one counted in; they end with this object, or with the process."""
 
-    def __init__(self, handle: object, program: object, threads: int):
+    def __init__(self, handle: object, program: object, threads: int, running: threading.Lock):
         pool = handle.pool_new(threads)  # type: ignore[attr-defined]
         if pool == FFI.NULL:
             raise UnavailableError(f"the system gives no {threads} threads: ask for fewer with threads=")
         self._pool, self._run = pool, handle.pool_run  # type: ignore[attr-defined]
         self._program = FFI.cast("void *", program)
-        self._end = weakref.finalize(self, _end_pool, handle, pool, os.getpid())
+        self._handle, self._process = handle, os.getpid()
+        self._end = weakref.finalize(self, _end_when_idle, handle, pool, self._process, running)
 
     def runner(self) -> Callable[[object, object, object, object], int]:
         """``run(args, sizes, workspace, externals)`` on this team."""
@@ -68,8 +73,16 @@ class Team:
         return lambda args, sizes, workspace, externals: run(pool, program, args, sizes, workspace, externals)
 
     def end(self) -> None:
-        """End the threads now."""
-        self._end()
+        """End the threads now. Requires that no run goes on."""
+        if self._end.detach() is not None:
+            _end_pool(self._handle, self._pool, self._process)
+
+
+def _end_when_idle(handle: object, pool: object, process: int, running: threading.Lock) -> None:
+    """The end of a team that nobody holds any more; at the process's end a thread may still be in a run."""
+    if running.acquire(blocking=False):
+        _end_pool(handle, pool, process)
+        running.release()
 
 
 def _end_pool(handle: object, pool: object, process: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -348,3 +350,29 @@ def test_the_program_of_a_module_reads_back_as_it_was_written(model):
     again = type(dso).load(dso.save())
     assert again.whole == dso.whole
     assert json.loads(dso.save()["program.json"])["symbol"] == dso.whole.symbol
+
+
+RUN_AT_EXIT = """
+import sys, threading, time
+import numpy as np
+import byoc.runtime
+library = byoc.runtime.load(sys.argv[1], threads=3)
+x = np.load(sys.argv[2])
+library(x)
+
+def forever():
+    while True:
+        library(x)
+
+threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+def test_a_process_may_end_while_a_thread_runs_the_model(model, tmp_path):
+    library, x = model
+    path = library.save(tmp_path / "m.byoc")
+    np.save(tmp_path / "x.npy", x)
+    command = [sys.executable, "-c", RUN_AT_EXIT, str(path), str(tmp_path / "x.npy")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
