@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from byoc.codegen.c.dialect import HOSTED, Dialect
 from byoc.codegen.c.vector_expr import VectorExprWriter, is_vector_variable
 from byoc.codegen.c.vectors import VectorPart
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
@@ -15,14 +16,15 @@ from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Pr
 from byoc.codegen.kernel.simplify import as_index, is_one
 from byoc.codegen.kernel.writer import Writer
 from byoc.te import Index, PrimExpr, placeholder
-from byoc.te.expr import Const
+from byoc.te.expr import Const, operands
 
 
 class StatementWriter:
     """Writes statements; ``vectors`` collects the vector types and functions in use."""
 
-    def __init__(self, writer: Writer, exprs: ExprWriter):
-        self.writer, self.exprs = writer, exprs
+    def __init__(self, writer: Writer, exprs: ExprWriter, dialect: Dialect = HOSTED):
+        self.writer, self.exprs, self.dialect = writer, exprs, dialect
+        self.alone: list[Share] = []  # those of a single thread, whose bounds are written as they are
         self.vectors: dict[VectorPart, None] = {}
         self.meets = False  # whether anything asks for the team
 
@@ -38,7 +40,7 @@ class StatementWriter:
         start, extent = (self.exprs.simplify(as_index(e)) for e in (stmt.start, stmt.extent))
         first, bound = self.exprs.text(start), self.exprs.text(extent, 11)
         i = self.exprs.names(stmt.index, stmt.index.name)
-        with self.writer.block(f"for (int64_t {i} = {first}; {i} < {bound}; ++{i}) {{"):
+        with self.writer.block(f"for ({self.dialect.index} {i} = {first}; {i} < {bound}; ++{i}) {{"):
             self.block(stmt.body)
         self.exprs.names.release(stmt.index)
 
@@ -64,7 +66,7 @@ class StatementWriter:
         if is_one(stmt.index.extent):  # it is written as 0
             return
         name = self.exprs.names(stmt.index, stmt.index.name)
-        self.writer.line(f"const int64_t {name} = {self.exprs.text(self.exprs.simplify(stmt.value))};")
+        self.writer.line(f"const {self.dialect.index} {name} = {self.exprs.text(self.exprs.simplify(stmt.value))};")
 
     def alloc(self, stmt: Alloc) -> None:
         tensor = stmt.tensor
@@ -96,6 +98,10 @@ class StatementWriter:
         if isinstance(cond, Const):
             if cond.value:
                 self.block(stmt.body)
+            return
+        bounds = [id(e) for e in operands(stmt.cond)]
+        if any(bounds == [id(s.begin), id(s.end)] for s in self.alone if is_one(s.extent)):
+            self.block(stmt.body)  # one thread does what one of several is to do
             return
         with self.writer.block(f"if ({self.exprs.text(cond)}) {{"):
             self.block(stmt.body)
@@ -138,7 +144,12 @@ class StatementWriter:
         self.writer.line(f"{place} = {name}({self.exprs.names(stmt.source, stmt.source.name)});")
 
     def share(self, stmt: Share) -> None:
-        """The bounds of this thread's part."""
+        """The bounds of this thread's part; of one that is alone, they need no variables."""
+        if not self.dialect.team:
+            self.alone.append(stmt)
+            self.exprs.bound[id(stmt.begin)] = "0"
+            self.exprs.bound[id(stmt.end)] = self.exprs.text(self.exprs.simplify(as_index(stmt.extent)), 14)
+            return
         self.meets = True
         extent = self.exprs.text(self.exprs.simplify(as_index(stmt.extent)), 13)
         begin, end = (self.exprs.names(i, i.name) for i in (stmt.begin, stmt.end))
@@ -146,11 +157,15 @@ class StatementWriter:
         self.writer.line(f"const int64_t {end} = {extent} * (team->thread + 1) / team->threads;")
 
     def barrier(self, stmt: Barrier) -> None:
+        if not self.dialect.team:
+            return
         self.meets = True
         self.writer.line("team_wait(team);")
 
 
     def prefetch(self, stmt: Prefetch) -> None:
+        if self.dialect.plain:
+            return
         place = self.exprs.text(self.exprs.simplify.rebuild(self.exprs.flat(stmt.tensor, tuple(stmt.indices))), 13)
         self.writer.line(f"__builtin_prefetch({self.exprs.names(stmt.tensor, stmt.tensor.name)} + {place}, 0, 2);")
 

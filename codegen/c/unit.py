@@ -11,15 +11,16 @@ import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from byoc.codegen.c.dialect import HOSTED, Dialect
 from byoc.codegen.c.group_key import Key, group_key
-from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES, C
+from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.overflow import computes_on_integers
+from byoc.codegen.c.plain_expr import IndexTooWideError
 from byoc.codegen.c.statements import StatementWriter
 from byoc.codegen.c.steps import stage_blocks
 from byoc.codegen.c.support import PREAMBLE
 from byoc.codegen.c.vectors import vector_support
-from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import loaded_tensors, unique_nodes
 from byoc.codegen.kernel.loops import Barrier
 from byoc.codegen.kernel.names import Names, comment_text
@@ -89,6 +90,7 @@ class Units:
     """The units of a library, each once; equal groups get the same one."""
 
     machine: Machine
+    dialect: Dialect = HOSTED
     _by_key: dict[Key, Unit] = field(default_factory=dict)
 
     def calls(self, program: Program) -> list[GroupCall]:
@@ -101,24 +103,36 @@ class Units:
         sources = group_sources(group)
         sizes = group_sizes(group)
         if key not in self._by_key:
-            self._by_key[key] = write_unit(group, sources, sizes, constants, self.machine)
+            self._by_key[key] = write_unit(group, sources, sizes, constants, self.machine, self.dialect)
         return GroupCall(self._by_key[key], sources, group.stages, sizes, group.origin)
 
 
 def write_unit(
-    group: Group, sources: Sequence[Tensor], sizes: Sequence[str], constants: Collection[Tensor], machine: Machine
+    group: Group, sources: Sequence[Tensor], sizes: Sequence[str], constants: Collection[Tensor], machine: Machine,
+    dialect: Dialect = HOSTED,
 ) -> Unit:
     """The unit of *group*. Raises CompileError for what C cannot express."""
+    try:
+        return _write_unit(group, sources, sizes, constants, machine, dialect)
+    except IndexTooWideError:
+        return _write_unit(group, sources, sizes, constants, machine, dialect.widened())
+
+
+def _write_unit(
+    group: Group, sources: Sequence[Tensor], sizes: Sequence[str], constants: Collection[Tensor], machine: Machine,
+    dialect: Dialect,
+) -> Unit:
     names, simplify = Names(RESERVED), Simplifier()
-    exprs = ExprWriter(C, names, simplify)
+    exprs = dialect.expressions(names, simplify)
     parameters = _parameters(group, sources, sizes, constants, names)
+    parameters += ["const Team *team"] if dialect.team else []
     writer = Writer()
-    statements = StatementWriter(writer, exprs)
+    statements = StatementWriter(writer, exprs, dialect)
     for k, block in enumerate(stage_blocks(group.stages, simplify, machine)):
         if k:
             statements.block([Barrier()])
         statements.block(block)
-    if not statements.meets:
+    if dialect.team and not statements.meets:
         writer.line("(void)team;")
     signature = f"void {_NAME}({', '.join(parameters)})"
     body = Writer()
@@ -143,7 +157,7 @@ def _parameters(
     parameters = [f"const {TYPES[t.dtype]} *restrict {names(t, hints[t])}" for t in sources]
     parameters += [f"{TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in group.stages]
     parameters += [f"int64_t {names(Size(s), s)}" for s in sizes]
-    return [*parameters, "const Team *team"]
+    return parameters
 
 
 def group_sources(group: Group) -> tuple[Tensor, ...]:
