@@ -27,11 +27,14 @@ MOST_CUTS = 16  # of one axis; with more of them the code would be larger than t
 TILE = 16
 
 
-def elementwise(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
-    """The loop nest of *nest*, or nothing where it has reductions, no axis, or the machine no vectors."""
+def elementwise(nest: Nest, simplify: Simplifier, machine: Machine, outermost: bool = True) -> list[Stmt]:
+    """The loop nest of *nest*, or nothing where it has reductions, no axis, or the machine no vectors.
+
+    *outermost*: nothing stands around it, so that its loops are shared by threads.
+    """
     if not nest.axes or machine.vector_bytes < SMALLEST_VECTOR or any(isinstance(n, Reduce) for n in values(nest.value)):
         return []
-    return _pieces(nest, simplify, machine, outermost=True)
+    return _pieces(nest, simplify, machine, outermost)
 
 
 def _pieces(nest: Nest, simplify: Simplifier, machine: Machine, outermost: bool) -> list[Stmt]:

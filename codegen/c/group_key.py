@@ -19,7 +19,8 @@ def group_key(group: Group, constants: Collection[Tensor]) -> Key:
     """The key of *group*; *constants* are those of the tensors that it loads which are constants of the program."""
     numbering = _Numbering(constants)
     outer = tuple(numbering.stage(stage) for stage in group.stages)
-    return (group.title, outer, tuple(numbering.rows))
+    local = tuple(stage in group.local for stage in group.stages)
+    return (group.title, outer, local, tuple(numbering.rows))
 
 
 class _Numbering:

@@ -12,7 +12,7 @@ from byoc.codegen.c.vectors import has_vector_function
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr
-from byoc.te.expr import COMPARISONS, DOTS, LOGIC, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, operands
+from byoc.te.expr import COMPARISONS, DOTS, INDEX, LOGIC, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, operands
 
 LARGEST_VECTOR = 64  # bytes: a wider type has no register anywhere
 TESTS = frozenset(["isnan", "isinf", "isfinite"])
@@ -20,6 +20,10 @@ POWERS = {1.0: "", 2.0: "square", 3.0: "cube"}  # by which function
 ROUNDINGS = frozenset(["floor", "ceil", "round", "trunc"])
 MASK_LOGIC = {"and": "&", "or": "|", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "mul": "&", "add": "|",
               "min": "&", "max": "|", "ne": "^"}
+_HOLDS: dict[str, Callable[[int], bool]] = {  # of a difference
+    "lt": lambda d: d < 0, "le": lambda d: d <= 0, "gt": lambda d: d > 0, "ge": lambda d: d >= 0,
+    "eq": lambda d: d == 0, "ne": lambda d: d != 0,
+}
 _DIRECT_BINARY = frozenset("add sub mul min max bit_and bit_or bit_xor".split()) | COMPARISONS
 
 
@@ -89,12 +93,22 @@ class LaneAnalysis:
 
     def direct(self, expr: PrimExpr) -> bool:
         """Whether the node *expr*, which lanes change, is one vector operation on the vectors of its operands."""
-        if isinstance(expr, Index):
+        if isinstance(expr, Index) or self.fixed_mask(expr) is not None:
             return True
         if any(dtype_bytes(e.dtype) * self.lanes > LARGEST_VECTOR for e in (expr, *inputs(expr))):
             return False
         rule = _DIRECT.get(type(expr))
         return rule is not None and rule(self, expr)
+
+    def fixed_mask(self, expr: PrimExpr) -> list[bool] | None:
+        """The value of *expr* in each lane where it compares the lane with a number, else None."""
+        if not (isinstance(expr, Binary) and expr.op in COMPARISONS and expr.left.dtype == INDEX):
+            return None
+        difference = self.simplify.polynomial(expr.left).add(self.simplify.polynomial(expr.right), -1)
+        factor = difference.terms.get((id(self.lane),))
+        if factor is None or len(difference.terms) != 1:
+            return None
+        return [_HOLDS[expr.op](factor * k + difference.constant) for k in range(self.lanes)]
 
     def keeps_branch(self, expr: PrimExpr) -> bool:
         """Whether *expr* is a Select between two vectors that stays a branch: no lane changes its condition."""

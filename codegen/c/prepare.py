@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from byoc.codegen.c.contraction.packing import pack_operands
 from byoc.codegen.c.contraction.padding import absorb_padding
 from byoc.codegen.c.contraction.words import use_words
 from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.rows import local_stages
+from byoc.codegen.kernel.inline import loaded_tensors
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.widen import widen_arithmetic
 from byoc.codegen.tune.choice import Choices
+from byoc.te import Tensor
 
 
 def prepare(program: Program, machine: Machine, choices: Choices | None = None) -> Program:
@@ -19,4 +24,18 @@ def prepare(program: Program, machine: Machine, choices: Choices | None = None) 
     program = widen_arithmetic(program)
     if machine.lanes(4) > 1:
         program = use_words(program)
-    return pack_operands(absorb_padding(program, machine), machine, choices)
+    return _with_local_stages(pack_operands(absorb_padding(program, machine), machine, choices), machine)
+
+
+def _with_local_stages(program: Program, machine: Machine) -> Program:
+    """*program* whose groups keep for themselves what only one row of them needs at a time."""
+    readers: dict[Tensor, set[int]] = {}
+    for number, group in enumerate(program.groups):
+        for stage in group.stages:
+            for tensor in loaded_tensors(stage.body):  # type: ignore[arg-type]
+                readers.setdefault(tensor, set()).add(number)
+    groups = []
+    for number, group in enumerate(program.groups):
+        outside = {s for s in group.stages if s in program.outputs or readers.get(s, set()) - {number}}
+        groups.append(dataclasses.replace(group, local=local_stages(group.stages, outside, machine)))
+    return dataclasses.replace(program, groups=tuple(groups))

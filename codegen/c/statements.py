@@ -79,7 +79,8 @@ class StatementWriter:
             length = 1
             for extent in tensor.shape:
                 length *= int(extent)
-            self.writer.line(f"{ctype} {name}[{length}];")
+            aligned = "_Alignas(64) " if stmt.aligned and not self.dialect.plain else ""
+            self.writer.line(f"{aligned}{ctype} {name}[{length}];")
         else:
             init = "" if stmt.init is None else f" = {self.exprs.text(self.exprs.simplify(stmt.init))}"
             self.writer.line(f"{ctype} {name}{init};")

@@ -6,10 +6,10 @@ no thread begins a stage before all have ended the one before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.schedule import schedule_nest, schedule_stage
+from byoc.codegen.c.schedule import schedule_group, schedule_nest
 from byoc.codegen.c.team import shared
 from byoc.codegen.kernel.collapse import Nest, collapse_nest
 from byoc.codegen.kernel.inline import substitute_axes
@@ -18,15 +18,15 @@ from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, Tensor, in_phases
 
 
-def stage_blocks(stages: Sequence[Tensor], simplify: Simplifier, machine: Machine) -> Iterator[list[Stmt]]:
-    """A block of statements a stage, and one for all steps of a recurrence; a barrier belongs between any two."""
+def stage_blocks(
+    stages: Sequence[Tensor], simplify: Simplifier, machine: Machine, local: Collection[Tensor] = ()
+) -> Iterator[list[Stmt]]:
+    """The blocks of ``schedule_group``, and one for all steps of a recurrence; a barrier belongs between any two."""
     before, ring, behind = in_phases(stages)
-    for stage in before:
-        yield shared(schedule_stage(stage, simplify, machine))
+    yield from schedule_group(before, local, simplify, machine)
     if ring:
         yield [_steps(ring, simplify, machine)]
-    for stage in behind:
-        yield shared(schedule_stage(stage, simplify, machine))
+    yield from schedule_group(behind, local, simplify, machine)
 
 
 def _steps(ring: Sequence[Tensor], simplify: Simplifier, machine: Machine) -> For:

@@ -104,7 +104,7 @@ class Units:
         sizes = group_sizes(group)
         if key not in self._by_key:
             self._by_key[key] = write_unit(group, sources, sizes, constants, self.machine, self.dialect)
-        return GroupCall(self._by_key[key], sources, group.stages, sizes, group.origin)
+        return GroupCall(self._by_key[key], sources, group.stored, sizes, group.origin)
 
 
 def write_unit(
@@ -128,7 +128,7 @@ def _write_unit(
     parameters += ["const Team *team"] if dialect.team else []
     writer = Writer()
     statements = StatementWriter(writer, exprs, dialect)
-    for k, block in enumerate(stage_blocks(group.stages, simplify, machine)):
+    for k, block in enumerate(stage_blocks(group.stages, simplify, machine, group.local)):
         if k:
             statements.block([Barrier()])
         statements.block(block)
@@ -155,7 +155,7 @@ def _parameters(
     free = [t for t in sources if t not in constants]
     hints = {t: f"const_{k}" for k, t in enumerate(fixed)} | {t: f"p{k}" for k, t in enumerate(free)}
     parameters = [f"const {TYPES[t.dtype]} *restrict {names(t, hints[t])}" for t in sources]
-    parameters += [f"{TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in group.stages]
+    parameters += [f"{TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in group.stored]
     parameters += [f"int64_t {names(Size(s), s)}" for s in sizes]
     return parameters
 

@@ -106,6 +106,9 @@ class VectorExprWriter:
             return self._widened(bound, self._natural(expr), bits)
         if not self.analysis.varies(expr):
             return f"{self.function('splat', dtype)}({self.exprs.text(expr, TERNARY + 1)} ? -1 : 0)"
+        fixed = self.analysis.fixed_mask(expr)
+        if fixed is not None:
+            return f"({self.type(dtype)}){{{', '.join('-1' if holds else '0' for holds in fixed)}}}"
         if isinstance(expr, Load) or not self.analysis.direct(expr):
             whole = self._load(expr, "uint8") if self.analysis.direct(expr) else self._by_lanes(expr)
             return f"(__builtin_convertvector({whole}, {self.type(dtype)}) != 0)"

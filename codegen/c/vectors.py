@@ -46,6 +46,9 @@ _SELECT = """static inline @V select_@V(@I mask, @V a, @V b) {
   return (@V)(((@I)a & mask) | ((@I)b & ~mask));
 }"""
 _FOLD = """static inline @S {name}_@V(@V v) {{
+#if defined(__clang__) || __GNUC__ >= 12
+@H  return v[0];
+#else
   @S part[@N];
   memcpy(part, &v, sizeof v);
   for (int width = @N / 2; width > 0; width /= 2)
@@ -54,6 +57,7 @@ _FOLD = """static inline @S {name}_@V(@V v) {{
       part[k] = {step};
     }}
   return part[0];
+#endif
 }}"""
 # no loops over lanes here: GCC leaves these in memory where the vectors are the sums of a tile
 _EXTREME = """static inline @V {name}_@V(@V a, @V b) {{
@@ -82,6 +86,18 @@ _BY_LANES = """static inline @V {name}_@V(@V x) {{
 
 def _fold(name: str, step: str) -> str:
     return _FOLD.format(name=name, step=step)
+
+
+def _halvings(function: str, lanes: int) -> str:
+    """The lines that fold the upper half of the lanes that count into the lower one, until one is left."""
+    lines, width = [], lanes // 2
+    symbol = {"sum": "v + {0}", "prod": "v * {0}", "fold_min": "min_@V(v, {0})", "fold_max": "max_@V(v, {0})"}
+    while width:
+        places = ", ".join(str((k + width) % lanes) for k in range(lanes))
+        upper = f"__builtin_shufflevector(v, v, {places})"
+        lines.append(f"  v = {symbol[function].format(upper)};\n")
+        width //= 2
+    return "".join(lines)
 
 
 _SIGNS = {"lesser": "<", "greater": ">"}  # a where it is so, else b
@@ -122,6 +138,11 @@ def _on_x86() -> dict[VectorPart, str]:
                 "sqrt": f"sqrtp{letter}512_mask(x, x, {every})" if wide else f"sqrtp{letter}{width}(x)",
                 "round": f"rndscalep{letter}_mask(x, 4, x, {every})" if wide else f"roundp{letter}{width}(x, 4)",
             }
+            if wide:  # where a is a NaN it stays
+                kind = "(uint16_t)" if lanes == 16 else "(uint8_t)"
+                numbers = f"__builtin_ia32_cmpp{letter}512_mask(a, a, 7, {every})"
+                calls["min"] = f"minp{letter}512_mask(a, b, a, {kind}{numbers}, 4)"
+                calls["max"] = f"maxp{letter}512_mask(a, b, a, {kind}{numbers}, 4)"
             if wide and letter == "s":
                 calls["scaled"] = f"scalefps512_mask(x, whole, x, {every})"
             for name, call in calls.items():
@@ -133,7 +154,7 @@ def _on_x86() -> dict[VectorPart, str]:
     return result
 
 
-_ARGUMENTS = {**dict.fromkeys(_SIGNS, "@V a, @V b"), "scaled": "@V x, @V whole"}
+_ARGUMENTS = {**dict.fromkeys((*_SIGNS, *_CHOICE), "@V a, @V b"), "scaled": "@V x, @V whole"}
 _X86 = _on_x86()
 
 
@@ -192,6 +213,8 @@ def _definition(part: VectorPart) -> str:
     template = _X86.get(part) or _template(function, dtype)
     if template is None:
         raise InternalError(f"there is no function {function} for vectors of {dtype}")
+    if "@H" in template:
+        template = template.replace("@H", _halvings(function, lanes))
     integer = mask_dtype(dtype)
     fields = {
         "@V": vector_name(dtype, lanes), "@I": vector_name(integer, lanes), "@S": TYPES[dtype], "@T": TYPES[integer],

@@ -74,7 +74,7 @@ class Alloc:
 
     *init* is its value; each lane of a vector gets the value for *lane*, or all the same one where *lane* is None. Of
     *count*, where it is given, only so many lanes exist, as for a VectorStore; the others are unspecified. Arrays start
-    unset.
+    unset; an *aligned* one begins at a cache line, for vectors.
     """
 
     tensor: Tensor
@@ -82,6 +82,7 @@ class Alloc:
     vector: bool = False
     lane: Index | None = None
     count: int | None = None
+    aligned: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,13 +19,20 @@ class Group:
     """Stages that were fused: they become one C function, or one kernel a stage in OpenCL.
 
     ``name`` is a C identifier, unique in the program (``fused_nn_conv2d_add_nn_relu_1``); ``title`` the same without
-    a number, which equal groups share; ``origin`` the names of the ONNX nodes that it computes.
+    a number, which equal groups share; ``origin`` the names of the ONNX nodes that it computes. ``local`` are stages
+    that need no buffer of the program: the group keeps a part of them at a time, and nothing else reads them.
     """
 
     name: str
     origin: tuple[str, ...]
     stages: tuple[Tensor, ...]
     title: str = ""
+    local: tuple[Tensor, ...] = ()
+
+    @property
+    def stored(self) -> tuple[Tensor, ...]:
+        """The stages that have a buffer."""
+        return tuple(s for s in self.stages if s not in self.local)
 
 
 @dataclass(frozen=True)
@@ -47,5 +54,5 @@ class Program:
 
     @property
     def temporaries(self) -> tuple[Tensor, ...]:
-        """Every stage that is not an output: buffers that live only during a run."""
-        return tuple(s for g in self.groups for s in g.stages if s not in self.outputs)
+        """Every stage with a buffer that is not an output: buffers that live only during a run."""
+        return tuple(s for g in self.groups for s in g.stored if s not in self.outputs)
