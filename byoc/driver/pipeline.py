@@ -13,6 +13,7 @@ from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay import transform
 from byoc.relay.qnn import transform as qnn_transform
 from byoc.relay.transform.fold_constant_scales import FoldConstantScales
+from byoc.relay.transform.narrow_integers import NarrowIntegerProducts
 from byoc.relay.transform.simplify_expr import SimplifyHostExpr
 
 PIPELINE_LEVEL = 3
@@ -73,6 +74,8 @@ def prepare_host(layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> Se
             qnn_transform.Legalize(),
             qnn_transform.CanonicalizeOps(),
             transform.FoldConstant(fold_qnn=True),
+            NarrowIntegerProducts(),
+            transform.FoldConstant(),
             transform.DeadCodeElimination(),
             *(choose_layout() if layout == LAYOUTS[0] else ()),
             *gather_work(),
