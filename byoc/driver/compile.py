@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.backend import Backend, get_backend
+from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import host_layout, optimize, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
@@ -62,6 +63,7 @@ def compile(
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
     precision: str = "f32",
     keep_f32: Sequence[str] = (),
+    tune: str | Tuner = "none",
     progress: Progress | None = None,
 ) -> Library:
     """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
@@ -69,12 +71,16 @@ def compile(
     *model* is an ONNX file, its bytes, a ModelProto, or a module of the graph language. A trailing ``"c"`` (or
     ``"host"``) names the host itself, which is generated C whether named or not. With *precision* ``"bf16"`` the host's
     products compute on bfloat16 with sums in float32, where that pays and but for the operators and ONNX nodes that
-    *keep_f32* names; the report says which they are. Raises UserError (of its kind for reading, types, partitioning and
-    compiling) with one sentence.
+    *keep_f32* names; the report says which they are. *tune* says how much is tried for fast kernels: ``"none"``,
+    ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder. Raises UserError (of its kind for
+    reading, types, partitioning and compiling) with one sentence.
     """
     names = [targets] if isinstance(targets, str) else list(targets)
-    options = CompileOptions(names, shapes, exclude, dict(backend_options or {}), Precision.of(precision, keep_f32))
     tell = progress or _silent
+    tuner = tuner_of(tune, tell)
+    options = CompileOptions(
+        names, shapes, exclude, with_tuner(backend_options or {}, tuner), Precision.of(precision, keep_f32)
+    )
     tell("reading the model")
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
     tell("simplifying the graph")
@@ -82,7 +88,19 @@ def compile(
     options.precision.check(known_names(mod))
     tell("planning")
     plan = plan_for(mod, options)
-    return build(plan.apply(mod), plan, options, tell)
+    library = build(plan.apply(mod), plan, options, tell)
+    if tuner.tunes:
+        library.report["tuning"] = tuner.report.to_json()
+    return library
+
+
+def with_tuner(
+    backend_options: Mapping[str, Mapping[str, object]], tuner: Tuner
+) -> Mapping[str, Mapping[str, object]]:
+    """*backend_options* with *tuner* for generated C, where it tunes."""
+    if not tuner.tunes:
+        return dict(backend_options)
+    return {**backend_options, "c": {**backend_options.get("c", {}), "tune": tuner}}
 
 
 def _silent(stage: str) -> None:

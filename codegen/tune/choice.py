@@ -106,7 +106,7 @@ class Fixed:
 
 @dataclass
 class Asked:
-    """Gives no answers and remembers the questions, what there is to tune; ``counts`` tells how often each was asked."""
+    """Gives no answers and remembers the questions, what there is to tune; ``counts`` says how often each was asked."""
 
     questions: dict[str, Question] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)

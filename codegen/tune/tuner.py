@@ -50,9 +50,14 @@ class Tuner:
         self._spent = 0.0
         self._tell = tell or (lambda text: None)
 
+    @property
+    def tunes(self) -> bool:
+        """Whether it does anything; at level ``none`` not even the database is read."""
+        return self.level.rounds > 0
+
     def prepared(self, programs: Sequence[Program], bench: Workbench) -> list[Program]:
         """*programs* prepared by *bench*, after tuning what matters in them and is not known."""
-        if self.level is LEVELS["none"]:
+        if not self.tunes:
             return [bench.prepare(p, None) for p in programs]
         context = bench.context().digest
         answers = _Answers(known=self.database.read(context))
@@ -98,6 +103,9 @@ def own_database() -> Database:
     return Database(cache_dir() / FOLDER)
 
 
-def tuner_of(option: object) -> Tuner:
-    """The tuner that an option names: by a level, or itself. Raises UserError for an unknown level."""
-    return option if isinstance(option, Tuner) else Tuner(level_named(option), own_database())
+def tuner_of(option: object, tell: Callable[[str], None] | None = None) -> Tuner:
+    """The tuner that an option names: by a level, or itself. Raises UserError for an unknown level.
+
+    A new one says what it does through *tell*.
+    """
+    return option if isinstance(option, Tuner) else Tuner(level_named(option), own_database(), tell=tell)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from byoc.codegen.tune.level import LEVELS
+from byoc.codegen.tune.tuner import tuner_of
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.compile import compile as compile_model
 from byoc.driver.precision import PRECISIONS
@@ -21,6 +23,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc compile``."""
     command.add_argument("model", help="the ONNX file")
     command.add_argument("-o", "--output", help="the artefact to write (default: the model's name with .byoc, here)")
+    command.add_argument(
+        "--tune", choices=tuple(LEVELS), default="none",
+        help="how much is tried for fast kernels on the host; what won is kept (default: none, a cost model decides)",
+    )
     add_compile_options(command)
 
 
@@ -53,7 +59,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     with StageProgress(quiet=arguments.json) as tell:
         library = compile_model(
             arguments.model, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
-            keep_f32=arguments.keep_f32, progress=tell,
+            keep_f32=arguments.keep_f32, tune=(tuner := tuner_of(arguments.tune, tell)), progress=tell,
         )
         tell("writing the artefact")
         library.save(output)
@@ -61,7 +67,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     size = output.stat().st_size
     data = {"output": str(output), "bytes": size, "seconds": round(seconds, 3), **library.report}
     plan = Plan.from_json(library.report["plan"])  # type: ignore[arg-type]
-    notes = fallback_lines(library.report)
+    notes = fallback_lines(library.report) + (f"\n{tuner.report.text()}\n" if tuner.tunes else "")
     return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
 
 

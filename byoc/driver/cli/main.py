@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 from byoc import __version__
-from byoc.driver.cli import compile_command, doctor_command, inspect_command, run_command, targets_command
+from byoc.driver.cli import compile_command, doctor_command, inspect_command, run_command, targets_command, tune_command
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, UserError
 
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
@@ -27,6 +27,7 @@ COMMANDS = {
     "inspect": inspect_command,
     "targets": targets_command,
     "doctor": doctor_command,
+    "tune": tune_command,
 }
 EPILOG = (
     "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, 3 something that this "
