@@ -1,4 +1,4 @@
-"""Where the temporaries of a program lie in its workspace: by lifetime, best fit, 64-byte aligned.
+"""Where the temporaries of one symbol lie in its workspace.
 
 Two buffers share bytes only if no group needs both. Buffers of symbolic size come after the others, one by one.
 """
@@ -6,15 +6,15 @@ Two buffers share bytes only if no group needs both. Buffers of symbolic size co
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.inline import loaded_tensors
 from byoc.codegen.kernel.program import Program
 from byoc.ir.types import dtype_bytes
+from byoc.runtime.memory_plan import ALIGNMENT, Lifetime, plan_memory
 from byoc.te import Tensor
 
-ALIGNMENT = 64
+__all__ = ["ALIGNMENT", "WorkspacePlan", "plan_workspace"]
 
 
 @dataclass(frozen=True)
@@ -29,24 +29,18 @@ class WorkspacePlan:
 def plan_workspace(program: Program) -> WorkspacePlan:
     """A place for each temporary of *program*."""
     lives = _lifetimes(program)
-    static = [t for t in program.temporaries if _bytes(t) is not None]
-    symbolic = tuple(t for t in program.temporaries if _bytes(t) is None)
-    offsets: dict[Tensor, int] = {}
-    for tensor in sorted(static, key=lambda t: -(_bytes(t) or 0)):
-        busy = sorted(
-            (offsets[o], offsets[o] + (_bytes(o) or 0)) for o in offsets if _overlap(lives[o], lives[tensor])
-        )
-        offsets[tensor] = _best_fit(busy, _bytes(tensor) or 0)
-    end = max((offsets[t] + (_bytes(t) or 0) for t in offsets), default=0)
-    return WorkspacePlan(offsets, end, symbolic)
+    sizes = {t: _bytes(t) for t in program.temporaries}
+    static = [t for t, size in sizes.items() if size is not None]
+    memory = plan_memory([Lifetime(sizes[t] or 0, *lives[t]) for t in static])
+    symbolic = tuple(t for t, size in sizes.items() if size is None)
+    return WorkspacePlan(dict(zip(static, memory.offsets, strict=True)), memory.total, symbolic)
 
 
 def _bytes(tensor: Tensor) -> int | None:
-    """The aligned size, or None for a symbolic one."""
+    """The size, or None for a symbolic one."""
     if not all(isinstance(d, int) for d in tensor.shape):
         return None
-    size = math.prod(tensor.shape) * dtype_bytes(tensor.dtype)  # type: ignore[arg-type]
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return math.prod(tensor.shape) * dtype_bytes(tensor.dtype)  # type: ignore[arg-type]
 
 
 def _lifetimes(program: Program) -> dict[Tensor, tuple[int, int]]:
@@ -59,19 +53,3 @@ def _lifetimes(program: Program) -> dict[Tensor, tuple[int, int]]:
                 if source in lives:
                     lives[source] = (lives[source][0], number)
     return lives
-
-
-def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] <= b[1] and b[0] <= a[1]
-
-
-def _best_fit(busy: Sequence[tuple[int, int]], size: int) -> int:
-    """The start of the smallest gap between *busy* intervals that holds *size*, or the end of the last."""
-    best: tuple[int, int] | None = None
-    position = 0
-    for start, end in busy:
-        gap = start - position
-        if gap >= size and (best is None or gap < best[0]):
-            best = (gap, position)
-        position = max(position, end)
-    return best[1] if best is not None else position
