@@ -39,6 +39,17 @@ class Cell:
         ratios = [r for peer in self.timings if peer != OURS and (r := self.ratio(peer)) is not None]
         return min(ratios, default=None)
 
+    @property
+    def seconds_at_peak(self) -> float | None:
+        """What the multiply-adds alone take at the peak: less time needs fewer of them (Winograd), or narrower ones."""
+        return self.multiply_adds / self.peak if self.peak else None
+
+    @property
+    def ratio_at_peak(self) -> float | None:
+        """The ratio to the faster peer that :attr:`seconds_at_peak` would be."""
+        peers = [found.median for name, found in self.timings.items() if name != OURS]
+        return min(peers) / self.seconds_at_peak if peers and self.seconds_at_peak else None
+
     def share_of_peak(self, engine: str) -> float | None:
         """Multiply-adds a second of *engine*, as a part of the peak."""
         found = self.timings.get(engine)
@@ -57,7 +68,8 @@ class Cell:
             },
             "failures": self.failures,
             "ratios": {peer: self.ratio(peer) for peer in self.timings if peer != OURS},
-            "ratio_to_better": self.ratio_to_better,
+            "ratio_to_better": self.ratio_to_better, "seconds_at_peak": self.seconds_at_peak,
+            "ratio_at_peak": self.ratio_at_peak,
         }
 
 
@@ -66,7 +78,7 @@ def header(engines: Sequence[str]) -> str:
     columns = "".join(f"{name + ' ms (quartiles)':>31}" for name in engines)
     ratios = "".join(f"{'/' + name[:4]:>7}" for name in engines if name != OURS)
     shares = "".join(f"{name[:4]:>6}" for name in engines)
-    return f"{'model':<16}{'thr':>4}{columns}{ratios}{'/best':>7}  of peak:{shares}"
+    return f"{'model':<16}{'thr':>4}{columns}{ratios}{'/best':>7}  of peak:{shares}{'at it ms':>10}{'/best':>7}"
 
 
 def line(cell: Cell, engines: Sequence[str]) -> str:
@@ -75,7 +87,9 @@ def line(cell: Cell, engines: Sequence[str]) -> str:
     ratios = "".join(f"{_number(cell.ratio(name), '.2f'):>7}" for name in engines if name != OURS)
     shares = "".join(f"{_number(cell.share_of_peak(name), '.0%'):>6}" for name in engines)
     best = _number(cell.ratio_to_better, ".2f")
-    text = f"{cell.model:<16}{cell.threads:>4}{columns}{ratios}{best:>7}  {'':8}{shares}"
+    floor = cell.seconds_at_peak
+    limit = f"{_number(floor and floor * 1e3, '.3f'):>10}{_number(cell.ratio_at_peak, '.2f'):>7}"
+    text = f"{cell.model:<16}{cell.threads:>4}{columns}{ratios}{best:>7}  {'':8}{shares}{limit}"
     return "\n".join([text, *(f"    {name}: {reason}" for name, reason in cell.failures.items())])
 
 
@@ -87,10 +101,12 @@ def means(cells: Sequence[Cell], models: int) -> list[str]:
         if not ratios:
             lines.append(f"threads {threads}: no model has figures of ours and of a peer")
             continue
+        limits = [r for c in cells if c.threads == threads and c.model in ratios and (r := c.ratio_at_peak) is not None]
+        limit = f" (all multiply-adds at the peak: {geometric_mean(limits):.3f})" if limits else ""
         slower = [f"{name} {ratio:.2f}" for name, ratio in ratios.items() if ratio < 1]
         lines.append(
             f"threads {threads}: geometric mean {geometric_mean(list(ratios.values())):.3f} times the better peer's "
-            f"speed over {len(ratios)} of {models} models; slower on: {', '.join(slower) or 'none'}"
+            f"speed{limit} over {len(ratios)} of {models} models; slower on: {', '.join(slower) or 'none'}"
         )
     return lines
 

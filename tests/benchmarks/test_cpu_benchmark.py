@@ -94,6 +94,7 @@ def test_ratios_are_to_each_peer_and_to_the_faster(bench):
     assert cell.ratio("onnxruntime") == pytest.approx(1.5)
     assert cell.ratio_to_better == pytest.approx(0.5)
     assert cell.share_of_peak("byoc") == pytest.approx(0.5)
+    assert cell.seconds_at_peak == pytest.approx(0.001) and cell.ratio_at_peak == pytest.approx(1.0)
     assert "net 0.50" in bench("results").means([cell], 1)[0]
 
 
