@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.row_blocks import row_blocks_of
 from byoc.codegen.c.vector_reduce import is_product
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size, loaded_tensors, unique_nodes
@@ -103,8 +104,10 @@ def _worthwhile(rows: Rows) -> list[Rows]:
 
 def local_stages(stages: Sequence[Tensor], outside: Collection[Tensor], machine: Machine) -> tuple[Tensor, ...]:
     """Those of a group's *stages* that only their row needs; *outside* are those that anything else reads."""
-    result: list[Tensor] = []
-    for rows in rows_of(stages) if machine.lanes(4) > 1 else ():
+    blocks = row_blocks_of(stages, outside, machine)
+    result: list[Tensor] = [] if blocks is None else list(blocks.stages[:-1])
+    others = [s for s in stages if blocks is None or s not in blocks.stages]
+    for rows in rows_of(others) if machine.lanes(4) > 1 else ():
         frame = 0
         for stage in rows.stages if rows.depth else ():
             readers = [s for s in stages if stage in loaded_tensors(s.body)]  # type: ignore[arg-type]

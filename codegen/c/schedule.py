@@ -12,6 +12,7 @@ from byoc.codegen.c.contraction.schedule import contract
 from byoc.codegen.c.elementwise import elementwise
 from byoc.codegen.c.lanes import lanes
 from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.row_blocks import row_blocks, row_blocks_of
 from byoc.codegen.c.rows import Rows, row_nests, rows_of
 from byoc.codegen.c.team import shared
 from byoc.codegen.c.tile import tile
@@ -30,24 +31,32 @@ def schedule_group(
 
     The stages in *local* (of ``rows.local_stages``) have no buffer but that of their row.
     """
-    for rows in rows_of(stages) if machine.lanes(4) > 1 else [Rows((s,), 0) for s in stages]:
+    blocks = row_blocks_of(stages, [s for s in stages if s not in local], machine)
+    others = [s for s in stages if blocks is None or s not in blocks.stages]
+    for rows in rows_of(others) if machine.lanes(4) > 1 else [Rows((s,), 0) for s in others]:
         if rows.depth:
             yield shared(_schedule_rows(rows, local, simplify, machine))
         else:
             yield shared(schedule_stage(rows.stages[0], simplify, machine))
+    if blocks is not None:
+        yield row_blocks(blocks, lambda nest: _schedule_alone(nest, simplify, machine))
 
 
 def _schedule_rows(rows: Rows, local: Collection[Tensor], simplify: Simplifier, machine: Machine) -> list[Stmt]:
     leading, nests = row_nests(rows, local)
     body: list[Stmt] = []
     for declared, nest in nests:
-        inner = collapse_nest(nest, simplify)
-        body += declared
-        body += (
-            vector_reduce(inner, simplify, machine) or elementwise(inner, simplify, machine, outermost=False)
-            or lanes(inner, simplify) or plain(inner)
-        )
+        body += [*declared, *_schedule_alone(nest, simplify, machine)]
     return loops(leading, body)
+
+
+def _schedule_alone(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
+    """The statements that do *nest* on one thread, inside the loops of others."""
+    inner = collapse_nest(nest, simplify)
+    return (
+        vector_reduce(inner, simplify, machine) or contract(inner, simplify, machine, alone=True)
+        or elementwise(inner, simplify, machine, outermost=False) or lanes(inner, simplify) or plain(inner)
+    )
 
 
 def schedule_stage(stage: Tensor, simplify: Simplifier, machine: Machine) -> list[Stmt]:

@@ -151,3 +151,28 @@ def test_two_machines_and_two_runs_pack_the_same_bytes():
         [a.numpy().tobytes() for p in _programs(MACHINES["avx"]) for _, a in p.constants] for _ in range(2)
     )
     assert first == second
+
+
+def _attention(b: int, m: int, n: int, d: int) -> RelayExpr:
+    q, k, v = relay.var("q", shape=(b, m, d)), relay.var("k", shape=(b, n, d)), relay.var("v", shape=(b, n, d))
+    mask = relay.var("mask", shape=(1, 1, n))
+    scores = relay.nn.batch_matmul(q, k, transpose_b=True) * relay.const(0.25, "float32") + mask
+    return relay.nn.batch_matmul(relay.nn.softmax(scores), v, transpose_b=False)
+
+
+@pytest.mark.parametrize("sizes", [(2, 29, 31, 16), (1, 14, 40, 48), (3, 5, 64, 8), (2, 57, 17, 33)])
+def test_attention_is_done_by_blocks_of_rows_without_its_matrix_in_memory(sizes):
+    body = _attention(*sizes)
+    mod = InferType()(IRModule.from_expr(Function(relay.analysis.free_vars(body), body)))
+    function = mod["main"].with_attr({"global_symbol": "f", "Primitive": 1})
+    program = prepare(lower_function(function, "f"), MACHINES["avx512"])
+    (group,) = program.groups
+    b, m, n, d = sizes
+    assert all(s in group.local for s in group.stages if s.shape == (b, m, n))
+    source = emit_programs([program], MACHINES["avx512"])
+    module = DsoModule(find_compiler().build(source, FLAGS), [program.signature], source, constant_arrays([program]))
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal([int(x) for x in p.checked_type.shape]).astype("float32") for p in function.params]
+    got = np.full((b, m, d), np.nan, "float32")
+    module["f"](*arrays, got)
+    np.testing.assert_allclose(got, _expected(function, arrays, (b, m, d)), rtol=2e-5, atol=2e-6)

@@ -12,8 +12,8 @@ from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.simplify import Simplifier
 
 
-def contract(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
-    """The tiled loop nest of *nest*, shared among the team; nothing where it is no such sum."""
+def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = False) -> list[Stmt]:
+    """The tiled loop nest of *nest*, shared among the team or for one thread *alone*; nothing where it is no such sum."""
     if machine.lanes(4) == 1:
         return []
     c = contraction(nest, simplify)
@@ -21,4 +21,4 @@ def contract(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
         return []
     decided = nest.stage.meta.get(META)
     tile = decided if isinstance(decided, Tile) else choose_tile(c, machine)
-    return [] if tile is None else contraction_nest(c, tile)
+    return [] if tile is None else contraction_nest(c, tile, alone)
