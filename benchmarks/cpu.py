@@ -2,10 +2,10 @@
 
 For every ONNX file of the folder (``export_zoo.py`` makes nine known architectures) it compiles, checks that each
 engine's outputs agree with ONNX Runtime's in f32 within TOLERANCE of the output's range, and times all in turns of one
-run (``rounds.py``). Printed are milliseconds, how many times as fast as each peer and the better peer we are, the
-share of the measured peak (``peak.py``) that the model's multiply-adds (``counts.py``) make, the geometric mean, then
-peak memory of each engine alone (``alone.py``), compile times with an empty and a filled cache, and what one call of a
-tiny model costs. ``--groups MODEL`` instead shows where one model's time goes. The status is 1 when a model of ours
+run (``rounds.py``), with a loop that gives the processor's peak (``peak.py``). Printed are milliseconds, how many times
+as fast as each peer and the better peer we are, the share of the peak that the model's multiply-adds (``counts.py``)
+make, the geometric mean, then peak memory of each engine alone (``alone.py``), compile times with an empty and a filled
+cache, and what one call of a tiny model costs. ``--groups MODEL`` instead shows where one model's time goes. The status is 1 when a model of ours
 fails or gives other numbers. Times are of this machine as it is: measure on an idle one.
 """
 
@@ -26,12 +26,14 @@ import numpy as np
 from alone import write_model
 from counts import multiply_adds
 from engines import ENGINES, OURS, Model, Ready, Unsupported, missing, prepare, random_inputs, relative_difference
-from peak import peak
+from peak import burner, peak
 from results import Cell, header, line, means, memory_line
 from rounds import Schedule, interleave
 
 HERE = Path(__file__).resolve().parent
 REFERENCE = "onnxruntime"
+PEAK = "peak"  # the loop's name among the engines' turns
+BUSY = 1.2  # a load for each core above which the machine has other work
 TOLERANCE = {"f32": 1e-4, "bf16": 5e-2, "int8": 5e-2}
 TINY = HERE.parent / "examples" / "digits" / "digits.onnx"
 FULL, QUICK = Schedule(), Schedule(rounds=3, turn_seconds=0.1)
@@ -68,16 +70,18 @@ class Benchmark:
         self.schedule = QUICK if options.quick else FULL
         if options.rounds:
             self.schedule = Schedule(options.rounds, self.schedule.turn_seconds, self.schedule.pause_seconds)
-        self.peaks = {threads: peak(threads, options.precision) for threads in options.threads}
+        self.burners = {threads: burner(threads, options.precision) for threads in options.threads}
         self.cells: list[Cell] = []
         self.extra: dict[str, dict[str, object]] = {}
         self.failed = False
 
     def run(self, paths: Sequence[Path]) -> None:
         """Measure every model, printing as it goes."""
-        for threads, found in self.peaks.items():
-            text = "not measured" if found is None else f"{2e-9 * found:.0f} GFLOP/s"
-            print(f"peak of {threads} thread(s), {self.options.precision}: {text}")
+        busy, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+        if busy > BUSY * cores:
+            print(f"this machine is busy (load {busy:.1f} on {cores} cores): ratios say more than milliseconds")
+        if max(self.options.threads) > cores:
+            print(f"this process may use {cores} cores: figures of more threads than that say little")
         print(header(self.engines), flush=True)
         for path in paths:
             self.model(path)
@@ -90,10 +94,10 @@ class Benchmark:
         failures = self.compile(model) if OURS in self.engines else {}
         expected = self.reference(model)
         for threads in self.options.threads:
-            cell = Cell(model.name, threads, self.options.precision, multiply_adds(path), self.peaks[threads])
+            cell = Cell(model.name, threads, self.options.precision, multiply_adds(path), None)
             cell.failures.update(failures)
             calls = self.ready(model, cell, expected)
-            cell.timings = interleave({name: ready.run for name, ready in calls.items()}, self.schedule)
+            self.measure(cell, calls)
             self.cells.append(cell)
             self.failed |= OURS in cell.failures
             print(line(cell, self.engines), flush=True)
@@ -101,6 +105,15 @@ class Benchmark:
             if self.options.memory:
                 self.memory(model, threads, cell)
         model.artefact.unlink(missing_ok=True)
+
+    def measure(self, cell: Cell, calls: Mapping[str, Ready]) -> None:
+        """Time the engines in turns, and among them the loop that gives the peak: all under the same conditions."""
+        burn = self.burners[cell.threads]
+        loop = {} if burn is None else {PEAK: burn}
+        timings = interleave({**{name: ready.run for name, ready in calls.items()}, **loop}, self.schedule)
+        if burn is not None:
+            cell.peak = burn.work / min(timings.pop(PEAK).turns)
+        cell.timings = timings
 
     def reference(self, model: Model) -> Sequence[np.ndarray] | None:
         """ONNX Runtime's outputs in f32; None, said aloud, where it has none: then nothing is compared."""
@@ -171,7 +184,6 @@ class Benchmark:
         """All that was found, with what it was found on."""
         return {
             "machine": machine(), "precision": self.options.precision, "tolerance": TOLERANCE[self.options.precision],
-            "peak_multiply_adds_per_second": {str(k): v for k, v in self.peaks.items()},
             "cells": [cell.to_json() for cell in self.cells], "models": self.extra,
         }
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from byoc.codegen.c.compiler import CCompiler, find_compiler
 
 ACCUMULATORS, INNER = 16, 1000
-TRIES, SECONDS = 5, 0.15
+TRIES, SECONDS = 5, 0.03
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,34 @@ def has(precision: str, compiler: CCompiler) -> bool:
     return not INSTRUCTIONS[precision].feature or INSTRUCTIONS[precision].feature in features
 
 
+class Burner:
+    """A call of the loop on so many threads: *work* multiply-adds in all, some hundredths of a second."""
+
+    def __init__(self, threads: int, precision: str):
+        compiler = find_compiler()
+        instruction, width = INSTRUCTIONS[precision], compiler.machine.vector_bytes
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "burn.so"
+            path.write_bytes(compiler.build(source(instruction, width)))
+            self._burn = ctypes.CDLL(str(path)).burn
+        self._burn.argtypes, self._burn.restype = [ctypes.c_int64], ctypes.c_float
+        self._threads, self._rounds = threads, _rounds_for(self._burn, SECONDS)
+        self.work = threads * self._rounds * INNER * ACCUMULATORS * instruction.per_64_bytes * width / 64
+
+    def __call__(self) -> float:
+        """Do the work; returns its seconds."""
+        return _together(self._burn, self._rounds, self._threads)
+
+
+def burner(threads: int, precision: str = "f32") -> Burner | None:
+    """The loop for *threads* in *precision*; None where the processor or the compiler lacks the instruction."""
+    return Burner(threads, precision) if has(precision, find_compiler()) else None
+
+
 def peak(threads: int, precision: str = "f32") -> float | None:
     """Multiply-adds a second of *threads* threads together, the best of a few tries; None without the instruction."""
-    compiler = find_compiler()
-    if not has(precision, compiler):
-        return None
-    instruction, width = INSTRUCTIONS[precision], compiler.machine.vector_bytes
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "burn.so"
-        path.write_bytes(compiler.build(source(instruction, width)))
-        burn = ctypes.CDLL(str(path)).burn
-    burn.argtypes, burn.restype = [ctypes.c_int64], ctypes.c_float
-    rounds = _rounds_for(burn, SECONDS)
-    work = threads * rounds * INNER * ACCUMULATORS * instruction.per_64_bytes * width / 64
-    return work / min(_together(burn, rounds, threads) for _ in range(TRIES))
+    made = burner(threads, precision)
+    return None if made is None else made.work / min(made() for _ in range(TRIES))
 
 
 def _rounds_for(burn: ctypes._CFuncPtr, seconds: float) -> int:

@@ -78,7 +78,8 @@ def header(engines: Sequence[str]) -> str:
     columns = "".join(f"{name + ' ms (quartiles)':>31}" for name in engines)
     ratios = "".join(f"{'/' + name[:4]:>7}" for name in engines if name != OURS)
     shares = "".join(f"{name[:4]:>6}" for name in engines)
-    return f"{'model':<16}{'thr':>4}{columns}{ratios}{'/best':>7}  of peak:{shares}{'at it ms':>10}{'/best':>7}"
+    limit = f"{'at it ms':>10}{'/best':>7}{'GFLOP/s':>9}"
+    return f"{'model':<16}{'thr':>4}{columns}{ratios}{'/best':>7}  of peak:{shares}{limit}"
 
 
 def line(cell: Cell, engines: Sequence[str]) -> str:
@@ -89,6 +90,7 @@ def line(cell: Cell, engines: Sequence[str]) -> str:
     best = _number(cell.ratio_to_better, ".2f")
     floor = cell.seconds_at_peak
     limit = f"{_number(floor and floor * 1e3, '.3f'):>10}{_number(cell.ratio_at_peak, '.2f'):>7}"
+    limit += f"{_number(cell.peak and 2e-9 * cell.peak, '.0f'):>9}"
     text = f"{cell.model:<16}{cell.threads:>4}{columns}{ratios}{best:>7}  {'':8}{shares}{limit}"
     return "\n".join([text, *(f"    {name}: {reason}" for name, reason in cell.failures.items())])
 
