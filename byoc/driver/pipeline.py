@@ -81,6 +81,7 @@ def prepare_host(layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> Se
             *gather_work(),
             *precision,
             transform.FuseOps(),
+            transform.JoinGroups(),
             transform.InferType(),
         ],
         name="prepare_host",

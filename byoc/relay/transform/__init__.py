@@ -46,6 +46,7 @@ from byoc.relay.transform.gradient import gradient
 from byoc.relay.transform.infer_type import FunctionPass, InferType, function_pass
 from byoc.relay.transform.inline import Inline
 from byoc.relay.transform.inline_calls import InlineCalls
+from byoc.relay.transform.join_groups import JoinGroups
 from byoc.relay.transform.lambda_lift import LambdaLift
 from byoc.relay.transform.layout_config import LayoutConfig
 from byoc.relay.transform.lazy_gradient_init import LazyGradientInit
@@ -75,6 +76,7 @@ __all__ = [
     "DynamicToStatic", "EliminateCommonSubexpr", "FailedCheck",
     "FakeQuantizationToInteger", "FoldConstant", "FoldConstantExpr", "FoldScaleAxis",
     "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "InlineCalls", "InlineCompilerFunctionsBoundTo",
+    "JoinGroups",
     "MarkCompilerFunctionsAsExtern", "MergeCompilerRegions", "MergeComposite", "ModulePass",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
     "PassInstrument", "PassTimingInstrument", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",

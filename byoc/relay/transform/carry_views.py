@@ -172,8 +172,8 @@ class _Carrier:
         carried = [self._carried.get(arg) for arg in node.args]
         if any(c is None for c in carried):
             return None
-        for lead in carried:
-            if lead.is_sum and lead.view.shape == shape and not lead.is_plain:  # type: ignore[union-attr]
+        for arg, lead in zip(node.args, carried, strict=True):
+            if lead.is_sum and lead.view.shape == shape and self._may_go_before(arg, lead):  # type: ignore[union-attr]
                 args = self._over_base(lead, carried, node)  # type: ignore[arg-type]
                 if args is not None:
                     made = Call(node.op, args, node.attrs, node.type_args, node.span)
@@ -183,6 +183,10 @@ class _Carrier:
             return _Carried(made, shape, View.of_shape(shape), True)
         return None
 
+    def _may_go_before(self, arg: RelayExpr, lead: _Carried) -> bool:
+        """True where what reads *arg* may read its base instead: not where others read it transposed."""
+        return not lead.is_plain and (lead.view.is_dense or self._uses[arg] == 1)
+
     def _over_base(self, lead: _Carried, carried: Sequence[_Carried], node: Call) -> list[RelayExpr] | None:
         """The arguments of *node* over the base's axes of *lead*; None where one cannot be had for nothing."""
         args = []
@@ -190,18 +194,19 @@ class _Carrier:
             if own.shape == lead.shape and own.view == lead.view:
                 args.append(own.base)
                 continue
-            found = self._brought(lead, own, self._realized(arg) if own.is_plain else None)
+            found = self._brought(lead, own)
             if found is None:
                 return None
             args.append(found)
         return args
 
-    def _brought(self, lead: _Carried, own: _Carried, value: RelayExpr | None) -> RelayExpr | None:
+    def _brought(self, lead: _Carried, own: _Carried) -> RelayExpr | None:
+        """The value of *own* over the base's axes of *lead*; None where it would be broadcast in part."""
         shape = own.view.shape
         if not shape:
             return own.base if not own.shape else self._dense(own)
         if not own.view.is_dense:
-            return None
+            own = _Carried(self._dense(own), shape, View.of_shape(shape))
         wide = (*(1 for _ in range(len(lead.view.shape) - len(shape))), *shape)
         target = lead.view.brings_back(lead.shape, wide)
         return None if target is None else self._dense(replace(own, view=View.of_shape(target)))
@@ -224,7 +229,7 @@ class _Carrier:
     def _along_axis(self, node: Call, shape: tuple[int, ...]) -> _Carried | None:
         """What goes along one axis (softmax, a norm) over a view: along the axis of the base that this is."""
         lead = self._carried.get(node.args[0])
-        if lead is None or lead.is_plain or len(tensor_types(node.checked_type)) != 1:
+        if lead is None or not self._may_go_before(node.args[0], lead) or len(tensor_types(node.checked_type)) != 1:
             return None
         axis = lead.view.axes[int(node.attrs["axis"]) % len(shape)]  # type: ignore[index, call-overload]
         whole = View.of_shape(lead.shape).axes

@@ -5,7 +5,7 @@ The reductions have tag ``reduce`` and run in at least float32; the last stage i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from byoc import te
 from byoc.ir.attrs import Attrs
@@ -35,23 +35,40 @@ def _scaled(value: PrimExpr, channel: PrimExpr, gamma: Tensor, beta: Tensor, att
     return value + te.cast(value.dtype, beta(channel)) if attrs.center else value
 
 
+# from so many terms on a sum over several axes is made in two steps: rounding grows with the length of a chain
+LONG_SUM = 4096
+
+
 def mean_over(data: Tensor, over: Sequence[int], centre: Tensor | None, name: str) -> Tensor:
     """The mean of *data* over axes, which stay as 1; with *centre*, the mean of its squared distance from that."""
-    axes = {k: te.reduce_axis(data.shape[k], f"r{k}") for k in over}
-    shape = [1 if k in axes else d for k, d in enumerate(data.shape)]
-    dtype = sum_dtype(data.dtype)
+    dtype, count = sum_dtype(data.dtype), size_of([data.shape[k] for k in over])
+
+    def term(index: Sequence[PrimExpr]) -> PrimExpr:
+        value = te.cast(dtype, data(*index))
+        if centre is None:
+            return value
+        value = value - centre(*(ZERO if k in over else i for k, i in enumerate(index)))
+        return value * value
+
+    if len(over) > 1 and isinstance(count, int) and count >= LONG_SUM:
+        rows = _sum_over(data.shape, over[-1:], term, f"{name}_rows")
+        total = _sum_over(rows.shape, over[:-1], lambda index: rows(*index), f"{name}_sum")
+    else:
+        total = _sum_over(data.shape, over, term, f"{name}_sum")
+    divisor = te.const(count, dtype) if isinstance(count, int) else te.cast(dtype, count)
+    return te.compute(total.shape, lambda *index: total(*index) / divisor, name=name)
+
+
+def _sum_over(
+    shape: Sequence[te.Dimension], over: Sequence[int], term: Callable[[Sequence[PrimExpr]], PrimExpr], name: str
+) -> Tensor:
+    """The sum of *term* over axes of *shape*, which stay as 1."""
+    axes = {k: te.reduce_axis(shape[k], f"r{k}") for k in over}
 
     def element(*index: Index) -> PrimExpr:
-        value = te.cast(dtype, data(*(axes.get(k, i) for k, i in enumerate(index))))
-        if centre is not None:
-            value = value - centre(*(ZERO if k in axes else i for k, i in enumerate(index)))
-            value = value * value
-        return te.sum(value, list(axes.values()))
+        return te.sum(term([axes.get(k, i) for k, i in enumerate(index)]), list(axes.values()))
 
-    total = te.compute(shape, element, name=f"{name}_sum", tag="reduce")
-    count = size_of([data.shape[k] for k in over])
-    divisor = te.const(count, dtype) if isinstance(count, int) else te.cast(dtype, count)
-    return te.compute(shape, lambda *index: total(*index) / divisor, name=name)
+    return te.compute([1 if k in axes else d for k, d in enumerate(shape)], element, name=name, tag="reduce")
 
 
 def _normalised(
