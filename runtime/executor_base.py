@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.dso.processor import usable_processors
 from byoc.runtime.errors import InputError, UserError
 from byoc.runtime.graph import Graph
 from byoc.runtime.memory_plan import physical_memory
@@ -80,11 +80,6 @@ class Executor:
         for name, spec in zip(self._names, self._specs, strict=True):
             spec.bind(self._values[name], sizes)
         return sizes
-
-
-def usable_processors() -> int:
-    """The processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_threads(threads: int | None) -> None:

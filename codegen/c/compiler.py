@@ -28,7 +28,7 @@ from platformdirs import user_cache_dir
 
 from byoc.codegen.c.machine import Machine, machine_of, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
-from byoc.runtime.dso.processor import Processor
+from byoc.runtime.dso.processor import Processor, usable_processors
 
 BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
 NATIVE_FLAGS = ("-march=native",)
@@ -76,7 +76,7 @@ class CCompiler:
             return _cached(f"{key}.o", lambda: self._compile(unit.source, (*flags, *unit.flags), source))
 
         def link() -> bytes:
-            with ThreadPoolExecutor(available_cores()) as pool:
+            with ThreadPoolExecutor(usable_processors()) as pool:
                 return self._link(list(pool.map(compile_one, keys, units)), flags)
 
         return _cached(f"{_key(*head, *flags, *LINK_FLAGS, *LIBRARIES, *keys)}.so", link)
@@ -87,6 +87,13 @@ class CCompiler:
         if macros is None:
             raise CompileError(f"{' '.join(self.command)} refused the flags {' '.join(extra_flags)}")
         return processor_of(macros)
+
+    def machine_for(self, extra_flags: Sequence[str]) -> Machine:
+        """The machine for which code is generated under *extra_flags*. Raises CompileError for flags that are refused."""
+        macros = _macros(self.command, (*self.flags, *extra_flags))
+        if macros is None:
+            raise CompileError(f"{' '.join(self.command)} refused the flags {' '.join(extra_flags)}")
+        return machine_of(macros)
 
     def _compile(self, source: str, flags: Sequence[str], source_path: Path) -> bytes:
         """The object of *source*, which is kept at *source_path*."""
@@ -111,11 +118,6 @@ class CCompiler:
                 first = next((line for line in lines if "error" in line), lines[0])
                 raise CompileError(f"{self.command[0]} refused generated code: {first}; {where}")
             return output.read_bytes()
-
-
-def available_cores() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cache_dir() -> Path:

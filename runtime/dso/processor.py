@@ -8,12 +8,15 @@ the names that Linux gives them in ``/proc/cpuinfo``.
 from __future__ import annotations
 
 import functools
+import os
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of control groups, version 2
 _SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
 _FEATURE_LINES = frozenset(["flags", "Features"])  # as x86 and as Arm spell them
 
@@ -48,6 +51,21 @@ class Processor:
                 "compile the model on this machine"
             )
         return None
+
+
+def usable_processors() -> int:
+    """The processors that this process may use: those it may run on, but no more than its group has time for."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(min(count, _time_share()), 1)
+
+
+def _time_share() -> int:
+    """How many processors' time the control group of this process gets, rounded up; many where nothing says so."""
+    try:
+        quota, period = CPU_QUOTA.read_text(encoding="ascii").split()
+        return -(-int(quota) // int(period))
+    except (OSError, ValueError, ZeroDivisionError):  # no such file, or "max": no limit
+        return sys.maxsize
 
 
 @functools.cache
