@@ -5,8 +5,8 @@ engine's outputs agree with ONNX Runtime's in f32 within TOLERANCE of the output
 run (``rounds.py``), with a loop that gives the processor's peak (``peak.py``). Printed are milliseconds, how many times
 as fast as each peer and the better peer we are, the share of the peak that the model's multiply-adds (``counts.py``)
 make, the geometric mean, then peak memory of each engine alone (``alone.py``), compile times with an empty and a filled
-cache, and what one call of a tiny model costs. ``--groups MODEL`` instead shows where one model's time goes. The status is 1 when a model of ours
-fails or gives other numbers. Times are of this machine as it is: measure on an idle one.
+cache, and what one call of a tiny model costs. ``--groups MODEL`` instead shows where one model's time goes. The status
+is 1 when a model of ours fails or gives other numbers. Times are of this machine as it is: measure on an idle one.
 """
 
 from __future__ import annotations
