@@ -146,11 +146,18 @@ def test_what_a_recurrent_layer_cannot_be_is_said(attrs, message):
     assert message in str(caught.value)
 
 
-def test_a_batch_of_unknown_size_needs_its_state():
-    model = Case("LSTM", ()).model()
-    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "batch"
-    with pytest.raises(ImportModelError, match="the state before the first step"):
-        import_onnx(model)
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("op", GATES)
+def test_without_a_state_any_number_of_rows_begins_with_zeros(op):
+    case = Case(op, ())
+    model = case.model()
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "rows"
+    library = byoc.compile(model)
+    assert library.report["host_fallbacks"] == {}
+    for case.batch in (1, 4):
+        _, inputs, expected = both(case)
+        for found, wanted in zip(library.run(inputs), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.needs_cc

@@ -80,10 +80,18 @@ class _Layer:
         """A state before the first step, ``T[batch, hidden]``: input *index*, or zeros."""
         value = self.node.optional(index)
         if value is None:
-            batch, = self.node.static_dims_of(self.data, (1,), "the state before the first step, which is not given,")
-            return relay.const(np.zeros((batch, self.hidden), self.node.dtype(self.data)))
+            return self.zero_state()
         axis = 1 if self.batch_first else 0
         return relay.take(value, relay.const(direction.index, "int32"), axis=axis, mode="clip")
+
+    def zero_state(self) -> RelayExpr:
+        """Zeros ``T[batch, hidden]``, as many rows as the inputs have."""
+        batch = self.node.shape(self.data)[1]
+        if isinstance(batch, int):
+            return relay.const(np.zeros((batch, self.hidden), self.node.dtype(self.data)))
+        row = relay.take(self.data, relay.const(0, "int32"), axis=0, mode="clip")
+        column = relay.strided_slice(row, [0], [1], axes=[1])
+        return relay.zeros_like(relay.repeat(column, self.hidden, axis=1))
 
     def ordered(self, value: RelayExpr, direction: _Direction) -> RelayExpr:
         """*value*, with the steps first, in the order in which *direction* runs through it; the same turns it back."""
