@@ -74,6 +74,7 @@ class StatementWriter:
         name = self.exprs.names(tensor, tensor.name)
         ctype = self.exprs.language.types[tensor.dtype]
         if stmt.vector:
+            self.exprs.registers.add(tensor)
             self.writer.line(self._vector_variable(stmt, name))
         elif tensor.shape:
             length = 1

@@ -291,7 +291,7 @@ class VectorExprWriter:
 
 def is_vector_variable(exprs: ExprWriter, tensor: Tensor, indices: Sequence[PrimExpr], lane: Index) -> bool:
     """Whether ``tensor[indices]`` for all lanes is a vector variable as a whole."""
-    return tensor in exprs.locals and len(indices) == 1 and indices[0] is lane
+    return tensor in exprs.registers and len(indices) == 1 and indices[0] is lane
 
 
 def _unscheduled(writer: VectorExprWriter, expr: PrimExpr) -> Text:

@@ -28,6 +28,7 @@ class ExprWriter:
         self.language, self.names, self.simplify = language, names, simplify
         self.helpers: dict[tuple[str, str], None] = {}
         self.locals: set[Tensor] = set()
+        self.registers: set[Tensor] = set()  # those locals that are one vector, not an array
         self.bound: dict[int, str] = {}
 
     def text(self, expr: PrimExpr, least: int = 0) -> str:
