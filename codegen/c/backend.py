@@ -13,6 +13,7 @@ from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.whole_program import no_whole_program
+from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
@@ -31,10 +32,11 @@ CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
 
 class CBackend(Backend):
-    """Generated C. Options: ``flags`` and ``tune``.
+    """Generated C. Options: ``flags``, ``tune``, and ``winograd``, ``max_error``, ``strict``.
 
     ``flags`` are more flags for the compiler, a sequence of strings; ``tune`` says how much is tried for fast kernels:
-    a level of ``byoc.codegen.tune.level``, or a Tuner.
+    a level of ``byoc.codegen.tune.level``, or a Tuner. The last
+    three say which convolutions may take Winograd's method (:meth:`WinogradOptions.of`).
     """
 
     name = "c"
@@ -71,9 +73,9 @@ def compile_functions(
     The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
     function for which no code can be generated, CompilerNotFoundError.
     """
-    compiler, flags = find_compiler(), _flags(options or {})
+    compiler, flags, allowed = find_compiler(), _flags(options or {}), WinogradOptions.of(options or {})
     lowered = [lower_function(function, symbol) for symbol, function in functions.items()]
-    programs = tuner_of((options or {}).get("tune", "none")).prepared(lowered, workbench(compiler, flags))
+    programs = tuner_of((options or {}).get("tune", "none")).prepared(lowered, workbench(compiler, flags, allowed))
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:
         whole = None
@@ -92,10 +94,12 @@ def build_library(
     )
 
 
-def workbench(compiler: CCompiler, flags: Sequence[str]) -> Workbench:
+def workbench(
+    compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = WinogradOptions()
+) -> Workbench:
     """What a tuner prepares and builds programs with."""
     return Workbench(
-        lambda program, choices: prepare(program, compiler.machine, choices),
+        lambda program, choices: prepare(program, compiler.machine, choices, allowed),
         lambda programs: build_library(programs, compiler, flags),
         lambda: context_of(compiler, flags),
         cache_sizes(),

@@ -8,6 +8,8 @@ from byoc.codegen.c.contraction.packing import pack_operands
 from byoc.codegen.c.contraction.padding import absorb_padding
 from byoc.codegen.c.contraction.words import use_words
 from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.winograd.options import WinogradOptions
+from byoc.codegen.c.winograd.rewrite import use_winograd
 from byoc.codegen.c.rows import local_stages
 from byoc.codegen.kernel.inline import loaded_tensors
 from byoc.codegen.kernel.program import Program
@@ -16,12 +18,15 @@ from byoc.codegen.tune.choice import Choices
 from byoc.te import Tensor
 
 
-def prepare(program: Program, machine: Machine, choices: Choices | None = None) -> Program:
+def prepare(
+    program: Program, machine: Machine, choices: Choices | None = None, allowed: WinogradOptions = WinogradOptions()
+) -> Program:
     """*program* with padding left to the sums that read it, and their operands in words and panels.
 
-    *choices* are asked where a schedule has several ways; the cost models decide without them.
+    *choices* are asked where a schedule has several ways; the cost models decide without them. *allowed*: which
+    convolutions may take Winograd's method.
     """
-    program = widen_arithmetic(program)
+    program = use_winograd(widen_arithmetic(program), machine, allowed, choices)
     if machine.lanes(4) > 1:
         program = use_words(program)
     return _with_local_stages(pack_operands(absorb_padding(program, machine), machine, choices), machine)

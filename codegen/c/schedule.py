@@ -17,6 +17,7 @@ from byoc.codegen.c.rows import Rows, row_nests, rows_of
 from byoc.codegen.c.team import shared
 from byoc.codegen.c.tile import tile
 from byoc.codegen.c.vector_reduce import vector_reduce
+from byoc.codegen.c.winograd.schedule import winograd
 from byoc.codegen.kernel.collapse import Nest, collapse_axes, collapse_nest
 from byoc.codegen.kernel.loops import Stmt, Store
 from byoc.codegen.kernel.reductions import loops, without_reductions
@@ -61,6 +62,9 @@ def _schedule_alone(nest: Nest, simplify: Simplifier, machine: Machine) -> list[
 
 def schedule_stage(stage: Tensor, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that fill the buffer of *stage*: by the first schedule that fits."""
+    planned = winograd(stage, simplify)
+    if planned:
+        return planned
     return schedule_nest(collapse_axes(stage, simplify), simplify, machine)
 
 

@@ -1,0 +1,25 @@
+"""Where a tile lies in the images: its number as image, row and column."""
+
+from __future__ import annotations
+
+from byoc.codegen.c.winograd.plan import Plan
+from byoc.codegen.kernel.loops import Let, Stmt
+from byoc.te import Index, PrimExpr
+
+Axes = tuple[Index, Index, Index]
+
+
+def axes_of_tiles(plan: Plan) -> Axes:
+    """Axes for image, row and column of a tile."""
+    return Index("image", plan.batch), Index("tile_y", plan.down), Index("tile_x", plan.across)
+
+
+def place_of_tile(plan: Plan, tile: PrimExpr, axes: Axes) -> list[Stmt]:
+    """Declares *axes* for the tile of number *tile*."""
+    values = tile // (plan.down * plan.across), tile // plan.across % plan.down, tile % plan.across
+    return [s for axis, value in zip(axes, values, strict=True) for s in let(axis, value)]
+
+
+def let(index: Index, value: PrimExpr) -> list[Stmt]:
+    """*index* is *value*; nothing to declare where it can only be 0."""
+    return [] if index.extent == 1 else [Let(index, value)]
