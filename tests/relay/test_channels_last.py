@@ -82,6 +82,16 @@ def test_global_pooling_makes_the_flatten_free():
     assert names(after).count("transpose") == 1
 
 
+@pytest.mark.parametrize("flatten", [relay.nn.batch_flatten, lambda y: relay.reshape(y, (0, -1))])
+def test_weights_behind_a_flatten_take_the_order_of_the_channels(flatten):
+    x = var("x", 2, 32, 6, 5)
+    y = flatten(relay.nn.relu(conv(x, 16, 32)))
+    both = relay.Tuple([relay.nn.dense(y, weight(7, 480)), relay.nn.dense(y, weight(3, 480, seed=1))])
+    assert names(changed(both, x)).count("transpose") == 1
+    read = relay.Tuple([relay.nn.dense(y, weight(7, 480)), y])
+    assert names(changed(read, x)).count("transpose") == 2
+
+
 def test_an_input_of_one_channel_is_converted_for_nothing():
     x = var("x", 1, 1, 28, 28)
     after = changed(relay.nn.global_avg_pool2d(conv(x, 64, 1)), x)

@@ -190,7 +190,7 @@ class _Carrier:
     def _over_base(self, lead: _Carried, carried: Sequence[_Carried], node: Call) -> list[RelayExpr] | None:
         """The arguments of *node* over the base's axes of *lead*; None where one cannot be had for nothing."""
         args = []
-        for arg, own in zip(node.args, carried, strict=True):
+        for own in carried:
             if own.shape == lead.shape and own.view == lead.view:
                 args.append(own.base)
                 continue

@@ -17,6 +17,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.transform.call_rules import call_op
 from byoc.relay.transform.fusion_graph import fusion_children
@@ -55,8 +56,21 @@ class _Rewriter:
             return held[node.index]
         if isinstance(node, Call) and node in self._chosen:
             return self._formed(node, self._forms[node])
+        if calls(node, "nn.dense") and node.args[0] in self._chosen and self._forms[node.args[0]].mixes:
+            return self._kept(node, self._weighed(node))
         inner = fusion_children(node)
         return self._kept(node, rebuild(node, [self._as_given(c) for c in inner]) if inner else node)
+
+    def _weighed(self, dense: Call) -> RelayExpr:
+        """A product with data whose channels are innermost among what was flattened: its weights in that order."""
+        data, weight = dense.args
+        sizes = [int(d) for d in data.args[0].checked_type.shape[1:]]  # type: ignore[attr-defined]
+        rows, order = weight.checked_type.shape[0], (0, *(k + 1 for k in range(1, len(sizes))), 1)
+        split = call_op("reshape", [weight], weight.span, newshape=(int(rows), *sizes))
+        turned = call_op("transpose", [split], weight.span, axes=order)
+        flat = call_op("reshape", [turned], weight.span, newshape=(int(rows), -1))
+        args = [self._as_given(data), flat, *(self._as_given(arg) for arg in dense.args[2:])]
+        return Call(dense.op, args, dense.attrs, dense.type_args, dense.span)
 
     def _kept(self, node: RelayExpr, value: RelayExpr) -> _Held:
         ty = node.checked_type_

@@ -16,10 +16,18 @@ from collections.abc import Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import Any, Dim, TensorType, dtype_bytes, tensor_types
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.transform.convert_layout_rules import CONVERT_RULES
 from byoc.relay.transform.fusion_graph import fusion_children
-from byoc.relay.transform.layout_forms import Form, as_given, channels_last, channels_last_form, moves_nothing
+from byoc.relay.transform.layout_forms import (
+    Form,
+    as_given,
+    channels_last,
+    channels_last_form,
+    flattened_form,
+    moves_nothing,
+)
 from byoc.relay.transform.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
 from byoc.relay.traverse import post_order
 
@@ -82,13 +90,25 @@ def forms_of(root: RelayExpr) -> dict[Call, Form]:
     nodes = list(post_order(root, fusion_children))
     if not any(isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in CONVERT_RULES for n in nodes):
         return forms
+    mixable = _only_weighed(nodes)
     for node in nodes:
         if isinstance(node, Call):
             follows = any(source_of(v)[0] in forms for a in node.args for v in fields_of(a))
-            form = channels_last_form(node, from_last=not follows)
+            form = flattened_form(node) if node in mixable else None
+            form = form or channels_last_form(node, from_last=not follows)
             if form is not None:
                 forms[node] = form
     return forms
+
+
+def _only_weighed(nodes: Sequence[RelayExpr]) -> frozenset[RelayExpr]:
+    """The values that only products with constant weights read, so that the order of their elements is free."""
+    weighed, otherwise = set(), {nodes[-1]}
+    for node in nodes:
+        for child in fusion_children(node):
+            takes = calls(node, "nn.dense") and child is node.args[0] and isinstance(node.args[1], Constant)  # type: ignore
+            (weighed if takes else otherwise).add(child)
+    return frozenset(weighed - otherwise)
 
 
 class _Values:

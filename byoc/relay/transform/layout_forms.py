@@ -19,6 +19,7 @@ from byoc.ir.layout import Layout
 from byoc.ir.op import Op
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call
+from byoc.relay.op.transform_shape import ReshapeAttrs
 from byoc.relay.transform.convert_layout_rules import CONVERT_RULES, is_depthwise
 from byoc.relay.transform.layout_inference import CorrectLayouts, LayoutCase, LayoutRule
 from byoc.relay.transform.layout_rules import layout_rule
@@ -70,13 +71,15 @@ class Wanted:
 class Form:
     """A call with its channels innermost: how it takes its inputs (tuples flattened) and gives its results.
 
-    A call that *is_nothing* disappears: its only input in the order wanted is its result.
+    A call that *is_nothing* disappears: its only input in the order wanted is its result. The elements of one that
+    *mixes* come out in another order, for which the weights that meet them make up.
     """
 
     inputs: tuple[Wanted, ...]
     outputs: tuple[Order, ...]
     attrs: Attrs | None
     is_nothing: bool = False
+    mixes: bool = False
 
 
 def channels_last_form(call: Call, from_last: bool = False) -> Form | None:
@@ -187,6 +190,19 @@ def _reshaped(call: Call, from_last: bool) -> Form | None:
     order = channels_last(len(new))
     attrs = type(call.attrs)(newshape=tuple(int(new[k]) for k in order))  # type: ignore[call-arg, misc]
     return Form((Wanted(0, channels_last(len(old))),), (order,), attrs)
+
+
+def flattened_form(call: Call) -> Form | None:
+    """A reshape or flatten of all axes but the first into one, with the channels innermost among them."""
+    if not isinstance(call.op, Op) or call.op.name not in ("reshape", "nn.batch_flatten"):
+        return None
+    old, new = call.args[0].checked_type.shape, call.checked_type.shape
+    if len(old) not in CHANNELS_LAST or len(new) != 2 or any(isinstance(d, Any) for d in (*old[1:], new[1])):
+        return None
+    if math.prod(old[1:]) != new[1]:
+        return None
+    attrs = ReshapeAttrs((-1, int(new[1]))) if call.op.name == "reshape" else call.attrs
+    return Form((Wanted(0, channels_last(len(old))),), (as_given(2),), attrs, mixes=True)
 
 
 def _along_channels(case: LayoutCase) -> CorrectLayouts | None:
