@@ -18,6 +18,7 @@ from byoc import te
 from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.emit import emit_programs
 from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.prepare import prepare
 from byoc.codegen.kernel.inline import fuse_stages
 from byoc.codegen.kernel.program import Group, Program
 from byoc.runtime.dso.module import DsoModule
@@ -154,6 +155,51 @@ def _softmax_numpy(x: np.ndarray) -> np.ndarray:
     return e / e.sum(1, keepdims=True)
 
 
+def _layer_norm(x: te.Tensor, scale: te.Tensor) -> te.Tensor:
+    r, s = te.reduce_axis(x.shape[-1], "r"), te.reduce_axis(x.shape[-1], "s")
+    n, rows = float(x.shape[-1]), (*x.shape[:-1], 1)
+    mean = te.compute(rows, lambda *i: te.sum(x[(*i[:-1], r)], r) / n, name="mean")
+    deviation = te.compute(x.shape, lambda *i: x[i] - mean[(*i[:-1], 0)], name="deviation")
+    square = te.compute(
+        rows, lambda *i: te.sum(deviation[(*i[:-1], s)] * deviation[(*i[:-1], s)], s) / n, name="square"
+    )
+    return te.compute(
+        x.shape, lambda *i: deviation[i] * te.rsqrt(square[(*i[:-1], 0)] + 1e-5) * scale[i[-1]], name="norm"
+    )
+
+
+def _layer_norm_numpy(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale
+
+
+def _padded_pool(kind: Callable[..., te.PrimExpr], outside: float) -> Callable[[te.Tensor], te.Tensor]:
+    """3x3, stride 2, one element of padding, channels innermost."""
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        h, w, c = x.shape
+        i, j = te.reduce_axis(3, "i"), te.reduce_axis(3, "j")
+
+        def element(y, z, k):
+            row, column = y * 2 + i - 1, z * 2 + j - 1
+            inside = [row >= 0, row < h, column >= 0, column < w]
+            inside = functools.reduce(lambda p, q: te.binary("and", p, q), inside)
+            return kind(te.if_then_else(inside, x[row, column, k], outside), [i, j])
+
+        return te.compute(((h + 1) // 2, (w + 1) // 2, c), element, name="pool")
+
+    return compute
+
+
+def _padded_pool_numpy(fold: Callable[..., np.ndarray], outside: float) -> Callable[[np.ndarray], np.ndarray]:
+    def compute(x: np.ndarray) -> np.ndarray:
+        h, w, _ = x.shape
+        padded = np.pad(x, ((1, 1 + h % 2), (1, 1 + w % 2), (0, 0)), constant_values=outside)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (0, 1))[::2, ::2]
+        return fold(windows, (-1, -2))[: (h + 1) // 2, : (w + 1) // 2]
+
+    return compute
+
+
 def _variance(x: te.Tensor) -> te.Tensor:
     r, s = te.reduce_axis(x.shape[1], "r"), te.reduce_axis(x.shape[1], "s")
     n = float(x.shape[1])
@@ -258,6 +304,33 @@ CASES: dict[str, Case] = {
         lambda x: x.astype("float64").sum(-1),
     ),
     "softmax": Case([(6, 101)], _softmax, _softmax_numpy),
+    **{
+        f"softmax of {shape} {dtype}": Case([shape], _softmax, _softmax_numpy, dtype)
+        for shape, dtype in [((40, 7), "float32"), ((9, 16), "float32"), ((3, 500), "float64"), ((1, 33), "float32"),
+                             ((2, 3), "float32")]
+    },
+    "softmax with symbolic rows": Case([("n", 45)], _softmax, _softmax_numpy, symbols={"n": 11}),
+    "softmax of symbolic length": Case([(9, "n")], _softmax, _softmax_numpy, symbols={"n": 77}),
+    "softmax with NaNs": Case([_with_nans(9, 50)], _softmax, _softmax_numpy),
+    **{
+        f"layer norm of {shape}": Case([shape, (shape[-1],)], _layer_norm, _layer_norm_numpy)
+        for shape in [(3, 5, 64), (40, 77), (2, 5000), (1, 20)]
+    },
+    **{
+        f"padded {name} pool of {shape}": Case([shape], _padded_pool(f, fill), _padded_pool_numpy(g, fill))
+        for shape in [(9, 12, 70), (5, 6, 16), (4, 4, 6)]
+        for name, f, g, fill in [("max", te.max, np.max, -np.inf), ("sum", te.sum, np.sum, 0.0)]
+    },
+    **{
+        f"{name} over the first axis of {shape} {dtype}": Case([shape], _over_first(f), lambda x, g=g: g(x, 0), dtype)
+        for shape, dtype in [((49, 100), "float32"), ((5, 3, 17), "int32"), ((6, 200), "float64"), ((30, 5), "float32")]
+        for name, f, g in [("sum", te.sum, np.sum), ("min", te.min, np.min)]
+    },
+    **{
+        f"{name} over {length}": Case([(11, length)], _over_last(f), lambda x, g=g: g(x, -1))
+        for length in (1, 3, 4, 15, 16, 31, 64, 65, 129, 1000)
+        for name, f, g in [("sum", te.sum, np.sum), ("max", te.max, np.max)]
+    },
     "two sums in one value": Case([(6, 101)], _variance, lambda x: x.astype("float64").var(1)),
     **{
         f"{name} over the last axis, {dtype}": Case([(5, 3, 71)], _over_last(f), lambda x, g=g: g(x, axis=-1), dtype)
@@ -336,8 +409,9 @@ CASES: dict[str, Case] = {
 @pytest.fixture(scope="module", params=list(MACHINES))
 def module(request):
     """All cases in one library, written for one machine."""
-    programs = [case.program(f"case_{k}") for k, case in enumerate(CASES.values())]
-    source = emit_programs(programs, MACHINES[request.param])
+    machine = MACHINES[request.param]
+    programs = [prepare(case.program(f"case_{k}"), machine) for k, case in enumerate(CASES.values())]
+    source = emit_programs(programs, machine)
     return DsoModule(find_compiler().build(source, FLAGS), [p.signature for p in programs], source)
 
 
