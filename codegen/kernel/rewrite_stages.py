@@ -16,17 +16,18 @@ Change = Callable[[Tensor, Tensor], Sequence[Tensor]]
 def with_stages(program: Program, change: Change) -> Program:
     """*program* with each stage replaced by what ``change(stage, renamed)`` gives: the last of these stands for it.
 
-    *renamed* is the stage over those that stand for what it loads. Nothing may load a stage that gave none. The stages
-    of a group with a recurrence are only renamed: each is read by itself or by others before it.
+    *renamed* is the stage over those that stand for what it loads. Nothing may load a stage that gave none. A stage
+    of a recurrence is given as it is at one step, without the axis of steps; it changes where it becomes one stage again.
     """
     new: dict[Tensor, Tensor] = {}
     groups = []
     for group in program.groups:
         stages: list[Tensor] = []
-        if recurrence(group.stages):
-            stages = _renamed_together(group.stages, new)
-        for stage in () if stages else group.stages:
-            made = change(stage, _renamed(stage, new))
+        ring = recurrence(group.stages)
+        for stage in group.stages:
+            if stage in ring and stage not in new:
+                _change_at_steps(ring, new, change)
+            made = [new[stage]] if stage in ring else change(stage, _renamed(stage, new))
             stages += made
             if made:
                 new[stage] = made[-1]
@@ -35,14 +36,15 @@ def with_stages(program: Program, change: Change) -> Program:
     return dataclasses.replace(program, outputs=outputs, groups=tuple(groups))
 
 
-def _renamed_together(stages: Sequence[Tensor], new: dict[Tensor, Tensor]) -> list[Tensor]:
-    """*stages*, which read each other in a circle, over what stands for others that they load; adds them to *new*."""
-    if all(_renamed(stage, new) is stage for stage in stages):
-        return list(stages)
-    new.update((s, Tensor(s.name, s.shape, s.dtype, s.axes, None, s.tag, s.meta)) for s in stages)
-    for stage in stages:
-        new[stage].body = _renamed(stage, new).body
-    return [new[stage] for stage in stages]
+def _change_at_steps(ring: Sequence[Tensor], new: dict[Tensor, Tensor], change: Change) -> None:
+    """Add to *new* what stands for the stages of *ring*: they read each other, so all are made before one is defined."""
+    new.update((s, Tensor(s.name, s.shape, s.dtype, s.axes, None, s.tag, s.meta)) for s in ring)
+    for stage in ring:
+        body = _renamed(stage, new).body
+        shape, axes = stage.shape[1:], stage.axes[1:]
+        made = change(stage, Tensor(stage.name, shape, stage.dtype, axes, body, stage.tag, stage.meta))
+        one = made[0] if len(made) == 1 else stage
+        new[stage].body, new[stage].meta = (body if one is stage else one.body), one.meta
 
 
 def _renamed(stage: Tensor, new: dict[Tensor, Tensor]) -> Tensor:

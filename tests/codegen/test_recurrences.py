@@ -5,6 +5,9 @@ import pytest
 
 from byoc import relay, te
 from byoc.codegen.c.backend import compile_functions
+from byoc.codegen.c.contraction.shape import PANEL
+from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.prepare import prepare
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.opencl.backend import OpenCLBackend
 from byoc.codegen.opencl.backend import compile_functions as compile_opencl
@@ -70,6 +73,17 @@ def test_the_stages_of_a_recurrence_are_one_group_and_stay_as_they_were_written(
     program = lower_function(gru(), "f")
     assert [len(g.stages) for g in program.groups] == [1, 6]
     assert [s.name for s in te.recurrence(program.groups[1].stages)] == ["before", "sums", "reset", "inner", "hidden"]
+
+
+def test_the_weights_of_a_recurrence_are_packed_into_panels():
+    weights = relay.const(np.ones((64, 64), "float32"))
+    x, hidden = relay.var("x", shape=(5, 1, 64)), relay.var("h", shape=(1, 64))
+    body = relay.nn.rnn_sequence([x, weights, hidden], RNNSequenceAttrs())[0]
+    program = prepare(lower_function(relay.Function([x, hidden], body), "f"), Machine(32, 12))
+    (group,) = program.groups
+    ring = te.recurrence(group.stages)
+    assert [s.name for s in ring] == ["before", "sums", "hidden"] and program.outputs[0] in ring
+    assert [t.tag for t, _ in program.constants] == [PANEL]
 
 
 @pytest.mark.needs_cc
