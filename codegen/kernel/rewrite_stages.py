@@ -17,7 +17,7 @@ def with_stages(program: Program, change: Change) -> Program:
     """*program* with each stage replaced by what ``change(stage, renamed)`` gives: the last of these stands for it.
 
     *renamed* is the stage over those that stand for what it loads. Nothing may load a stage that gave none. A stage
-    of a recurrence is given as it is at one step, without the axis of steps; it changes where it becomes one stage again.
+    of a recurrence is given as it is at one step, without the axis of steps; it changes where it stays one stage.
     """
     new: dict[Tensor, Tensor] = {}
     groups = []
@@ -37,7 +37,7 @@ def with_stages(program: Program, change: Change) -> Program:
 
 
 def _change_at_steps(ring: Sequence[Tensor], new: dict[Tensor, Tensor], change: Change) -> None:
-    """Add to *new* what stands for the stages of *ring*: they read each other, so all are made before one is defined."""
+    """Add to *new* what stands for the stages of *ring*, which are all made before one is defined."""
     new.update((s, Tensor(s.name, s.shape, s.dtype, s.axes, None, s.tag, s.meta)) for s in ring)
     for stage in ring:
         body = _renamed(stage, new).body
