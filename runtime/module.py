@@ -21,6 +21,7 @@ from byoc.runtime.weights import write_weights
 if TYPE_CHECKING:
     from byoc.runtime.executor_base import Executor
     from byoc.runtime.graph import Graph
+    from byoc.runtime.metadata import MetadataModule
 
 PackedFunction = Callable[..., object]
 Members = Mapping[str, bytes | memoryview]
@@ -87,7 +88,7 @@ class Module:
         """One sentence when this module cannot run on this machine (no device, another processor), else None."""
         return None
 
-    def whole_executor(self, graph: Graph, root: Module, threads: int | None) -> Executor | None:
+    def whole_executor(self, graph: Graph, root: MetadataModule, threads: int | None) -> Executor | None:
         """An executor that runs all of *graph* by one call, or None where this module has no function for that."""
         return None
 

@@ -85,7 +85,7 @@ typedef struct {
 
 /* Wait for another run than *seen*: awake at first, for the next one often follows at once. */
 static int32_t pool_next(Pool *pool, int32_t seen) {
-  for (int64_t rounds = 0; rounds < 2048; ++rounds) {
+  for (int64_t rounds = 0; rounds < 8192; ++rounds) {
     const int32_t run = __atomic_load_n(&pool->run, __ATOMIC_ACQUIRE);
     if (run != seen) return run;
     PAUSE();

@@ -22,6 +22,7 @@ from byoc.runtime.dso.processor import Processor, this_processor
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
 from byoc.runtime.graph import Graph
+from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Members, Module
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec
@@ -126,13 +127,13 @@ class DsoModule(Module):
             self._file = LibraryFile(self._library)
         return self._file
 
-    def whole_executor(self, graph: Graph, root: Module, threads: int | None) -> AotExecutor | None:
+    def whole_executor(self, graph: Graph, root: MetadataModule, threads: int | None) -> AotExecutor | None:
         if self.whole is None:
             return None
         with self._lock:
             file = self.file()
         for symbol in dict.fromkeys(symbol for symbol, _ in self.whole.constants):
-            root.get_function(symbol)  # the root gives a symbol its constants when it is first asked for
+            root.ensure_initialized(symbol)
         constants = [np.ascontiguousarray(self.constants_of(symbol)[k]) for symbol, k in self.whole.constants]
         externals = [root[call.function] for call in self.whole.externals]
         return AotExecutor(graph, NativeProgram(file, self.whole), constants, externals, threads)
