@@ -80,6 +80,9 @@ def test_a_view_has_the_elements_that_numpy_gives(case):
     np.testing.assert_array_equal(elements(view), array)
     first, order = view.as_moves()
     np.testing.assert_array_equal(np.arange(array.size).reshape(first).transpose(order).reshape(array.shape), array)
+    order = view.as_transpose(sizes)
+    if order is not None:
+        np.testing.assert_array_equal(np.arange(array.size).reshape(sizes).transpose(order), array)
     assert view.is_dense == bool(np.array_equal(array.reshape(-1), np.arange(array.size)))
 
 

@@ -103,6 +103,14 @@ def test_what_is_pointwise_joins_the_rows_behind_it():
     assert found == [["add"], ["nn.softmax"]]
 
 
+@pytest.mark.parametrize("channels, together", [(3, True), (32, False)])
+def test_a_convolution_of_few_channels_reads_them_in_the_order_of_the_input(channels, together):
+    x = var("x", 1, channels, 9, 9)
+    y = relay.nn.conv2d(relay.transpose(x, (0, 2, 3, 1)), weight(3, 3, channels, 4), padding=(1, 1),
+                        data_layout="NHWC", kernel_layout="HWIO", channels=4, kernel_size=(3, 3))
+    assert len(joined(relay.nn.relu(y), x)) == (1 if together else 2)
+
+
 def test_a_value_that_both_groups_read_is_one_parameter():
     x, y = var("x", 4, 8), var("y", 8)
     before = typed(relay.Function([x, y], relay.nn.layer_norm(relay.add(x, y), y, y)))

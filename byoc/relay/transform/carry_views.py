@@ -294,6 +294,9 @@ def _moved(carried: _Carried) -> RelayExpr:
     if carried.is_plain:
         return value
     if not carried.view.is_dense:
+        whole = carried.view.as_transpose(carried.shape)
+        if whole is not None:
+            return call_op("transpose", [value], span, axes=whole)
         first, order = carried.view.as_moves()
         if first != carried.shape:
             value = call_op("reshape", [value], span, newshape=first)

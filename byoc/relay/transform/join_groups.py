@@ -2,7 +2,8 @@
 
 Where nothing but the next group reads what a group gives, the two may be one. Joined are: a view (reshapes, transposes,
 a slice) and the product that reads it, where each axis steps through the data evenly; a product and the transpose that
-is its only reader, whose last reshape stays outside, where it moves nothing; what is pointwise, and the row reduction
+is its only reader, whose last reshape stays outside, where it moves nothing; a transpose and the convolution of few
+channels behind it; what is pointwise, and the row reduction
 (softmax, a norm) behind it. With the option ``byoc.attention`` also two products of batches with a row reduction
 between them, whose group is then what is known as attention: a schedule can go through it by blocks of rows and never
 keep the whole of the scores. Requires FuseOps; a group keeps its result, so that joining never makes a cycle.
@@ -36,6 +37,8 @@ register_config_option(ATTENTION, bool)
 _POINTWISE = frozenset((*ELEMENTWISE, *BROADCAST, "where", "nn.bias_add"))
 _ROWS = frozenset(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "nn.layer_norm"))
 _PRODUCTS = frozenset(("nn.dense", "nn.batch_matmul"))
+# channels that do not fill a line of the cache: nothing is lost by reading them far apart
+FEW_CHANNELS = 16
 
 
 def is_group(expr: RelayExpr) -> bool:
@@ -117,6 +120,18 @@ def _view_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
     return into and moves and view_of(producer.function) is not None
 
 
+def _order_into_convolution(producer: _Group, consumer: _Group, param: Var) -> bool:
+    """The transpose before a convolution of few channels, which reads each of them alone in any order."""
+    readers = consumer.readers(param)
+    if producer.names() != ["transpose"] or len(readers) != 1 or not readers[0].op.name.startswith("nn.conv"):  # type: ignore
+        return False
+    attrs = readers[0].attrs
+    if readers[0].args[0] is not param or not hasattr(attrs, "data_layout") or attrs["groups"] != 1:  # type: ignore[index]
+        return False
+    channels = param.checked_type.shape[str(attrs["data_layout"]).index("C")]  # type: ignore[union-attr, index]
+    return isinstance(channels, int) and channels < FEW_CHANNELS
+
+
 def _product_into_view(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A product of batches, with what is pointwise behind it, and the transpose of its result."""
     names = producer.names()
@@ -151,7 +166,7 @@ def _rows_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
 
 
 _MOVES = frozenset(("reshape", "transpose", "strided_slice", "expand_dims", "squeeze"))
-RULES: tuple[Rule, ...] = (_view_into_product, _product_into_view, _pointwise_into_rows)
+RULES: tuple[Rule, ...] = (_view_into_product, _order_into_convolution, _product_into_view, _pointwise_into_rows)
 ATTENTION_RULES: tuple[Rule, ...] = (_scores_into_rows, _rows_into_product)
 
 

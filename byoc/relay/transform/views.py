@@ -84,6 +84,17 @@ class View:
             axes.append(_joined(taken))
         return View(tuple(axes))
 
+    def as_transpose(self, base: Sequence[int]) -> tuple[int, ...] | None:
+        """The order of the axes of a base of this shape that the view is; None where axes are cut or joined."""
+        left = list(enumerate(View.of_shape(base).axes))
+        order = []
+        for axis in self.axes:
+            place = next((k for k, (_, own) in enumerate(left) if own == axis), None)
+            if place is None:
+                return None
+            order.append(left.pop(place)[0])
+        return None if left else tuple(order)
+
     def as_moves(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The view as a reshape of the base to a first shape, then a transpose by an order, then a reshape."""
         factors = list(_joined([factor for axis in self.axes for factor in axis]))
