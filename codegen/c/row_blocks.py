@@ -27,12 +27,24 @@ LARGEST_LOCALS = 256 * 1024  # bytes on the stack
 ScheduleNest = Callable[[Nest], list[Stmt]]
 
 
+Leading = tuple[Index | None, ...]  # axes of a stage: those of the batch, then the row; None for one position
+
+
 @dataclass(frozen=True)
 class RowBlocks:
-    """Consecutive *stages* whose *depth* leading axes, of which the last is the row, are done block by block."""
+    """Consecutive *stages* that are done block by block over the same positions of *sizes*, of which the last is the row.
+
+    *leading* are the axes of the last stage that stand for these positions, in whatever order it has them; the others
+    have them first.
+    """
 
     stages: tuple[Tensor, ...]
-    depth: int
+    sizes: tuple[int, ...]
+    leading: Leading
+
+    def leading_of(self, stage: Tensor) -> Leading:
+        """The axes of *stage* for the positions."""
+        return self.leading if stage is self.stages[-1] else stage.axes[: len(self.sizes)]
 
 
 def row_blocks_of(stages: Sequence[Tensor], outside: Collection[Tensor], machine: Machine) -> RowBlocks | None:
@@ -43,26 +55,50 @@ def row_blocks_of(stages: Sequence[Tensor], outside: Collection[Tensor], machine
     if machine.lanes(4) == 1 or len(stages) < 2:
         return None
     last, simplify = stages[-1], Simplifier()
-    for depth in range(len(last.axes) - 1, 0, -1):
-        if any(not isinstance(a.extent, int) for a in last.axes[:depth]):
-            continue
-        together = _together(stages, outside, depth)
-        if sum(_is_product(s, simplify) for s in together) >= 2:
-            found = RowBlocks(tuple(together), depth)
+    reads = [n for n in _loads(last) if n.tensor in stages[:-1]]
+    for depth in range(min((len(n.indices) for n in reads), default=1) - 1, 0, -1):
+        found = _at_depth(stages, outside, depth)
+        if found is not None and sum(_is_product(s, simplify) for s in found.stages) >= 2:
             return found if _local_bytes(found) <= LARGEST_LOCALS else None
     return None
 
 
+def _at_depth(stages: Sequence[Tensor], outside: Collection[Tensor], depth: int) -> RowBlocks | None:
+    """The stages that can be done for the same *depth* leading positions as the last one, one after the other."""
+    last = stages[-1]
+    anchor = next(n for n in _loads(last) if n.tensor in stages[:-1])
+    sizes = anchor.tensor.shape[:depth]
+    leading = tuple(i if isinstance(i, Index) and i in last.axes else None for i in anchor.indices[:depth])
+    known = [a for a in leading if a is not None]
+    fits = all(isinstance(d, int) and (a is not None or d == 1) for a, d in zip(leading, sizes, strict=True))
+    if not fits or len(set(map(id, known))) != len(known) or leading[-1] is None or last.axes[-1] in known:
+        return None
+    found = RowBlocks((last,), sizes, leading)  # type: ignore[arg-type]
+    for stage in reversed(stages[:-1]):
+        readers = [s for s in stages if any(n.tensor is stage for n in _loads(s))]
+        same = stage not in outside and len(stage.axes) >= depth and stage.shape[:depth] == sizes
+        if same and readers and all(r in found.stages and _agrees(r, stage, found) for r in readers):
+            found = RowBlocks((stage, *found.stages), found.sizes, leading)
+    return found
+
+
+def _agrees(reader: Tensor, stage: Tensor, found: RowBlocks) -> bool:
+    """Whether *reader* reads *stage* only at its own leading position."""
+    return all(
+        index is axis or size == 1 for n in _loads(reader) if n.tensor is stage
+        for index, axis, size in zip(n.indices, found.leading_of(reader), found.sizes, strict=False)
+    )
+
+
 def _local_bytes(found: RowBlocks) -> int:
     """The bytes of the local arrays of one block."""
-    rows = _block_rows(found)
-    return sum(rows * estimated_size(s.shape[found.depth:]) * dtype_bytes(s.dtype) for s in found.stages[:-1])
+    rows, depth = _block_rows(found), len(found.sizes)
+    return sum(rows * estimated_size(s.shape[depth:]) * dtype_bytes(s.dtype) for s in found.stages[:-1])
 
 
 def _block_rows(found: RowBlocks) -> int:
     """The rows of a block: as many blocks as the largest tile needs, of equal size."""
-    rows = int(found.stages[-1].axes[found.depth - 1].extent)  # type: ignore[call-overload]
-    return -(-rows // -(-rows // MOST_ROWS))
+    return -(-found.sizes[-1] // -(-found.sizes[-1] // MOST_ROWS))
 
 
 def row_blocks(found: RowBlocks, schedule: ScheduleNest) -> list[Stmt]:
@@ -75,42 +111,21 @@ def _is_product(stage: Tensor, simplify: Simplifier) -> bool:
     return c is not None and bool(c.standing)
 
 
-def _together(stages: Sequence[Tensor], outside: Collection[Tensor], count: int) -> list[Tensor]:
-    """The stages that can be computed for the same *count* leading positions as the last one, one after the other."""
-    last = stages[-1]
-    chosen: list[Tensor] = [last]
-    for stage in reversed(stages[:-1]):
-        readers = [s for s in stages if any(n.tensor is stage for n in _loads(s))]
-        fits = len(stage.axes) >= count and stage.shape[:count] == last.shape[:count] and stage not in outside
-        if fits and readers and all(r in chosen and _agrees(r, stage, count) for r in readers):
-            chosen.append(stage)
-    return chosen[::-1]
-
-
 def _loads(stage: Tensor) -> list[Load]:
     assert stage.body is not None
     return [n for n in unique_nodes(stage.body) if isinstance(n, Load)]
 
 
-def _agrees(reader: Tensor, stage: Tensor, count: int) -> bool:
-    """Whether *reader* reads *stage* only where its own first *count* axes are."""
-    loads = [n for n in _loads(reader) if n.tensor is stage]
-    return all(
-        index is axis or (axis.extent == 1) for n in loads
-        for index, axis in zip(n.indices[:count], reader.axes[:count], strict=True)
-    )
-
-
 class _RowBlocks:
     def __init__(self, found: RowBlocks, schedule: ScheduleNest):
-        self.stages, self.count, self.schedule = found.stages, found.depth, schedule
-        self.last, self.rows = found.stages[-1], _block_rows(found)
-        self.total_rows = int(self.last.axes[self.count - 1].extent)  # type: ignore[call-overload]
-        self.blocks = -(-self.total_rows // self.rows)
-        self.full, self.rest = divmod(self.total_rows, self.rows)
+        self.found, self.schedule = found, schedule
+        self.depth, self.rows = len(found.sizes), _block_rows(found)
+        self.blocks = -(-found.sizes[-1] // self.rows)
+        self.full, self.rest = divmod(found.sizes[-1], self.rows)
 
     def statements(self) -> list[Stmt]:
-        batch = [Index(a.name, a.extent) for a in self.last.axes[: self.count - 1]]
+        names = [a.name for a in self.found.stages[0].axes[: self.depth - 1]]
+        batch = [Index(name, size) for name, size in zip(names, self.found.sizes[:-1], strict=True)]
         block = Index("block", self.blocks)
         total = estimated_size([a.extent for a in batch]) * self.blocks
         begin, end = bounds_of_share(total)
@@ -121,7 +136,7 @@ class _RowBlocks:
             if a.extent != 1:
                 lets.insert(0, Let(a, rest % a.extent))  # type: ignore[operator]
             rest = binary("div", rest, a.extent)
-        start = Index("row", self.total_rows)
+        start = Index("row", self.found.sizes[-1])
         lets.append(Let(start, block * self.rows))
         whole = self._block(batch, start, self.rows)
         if not self.rest:
@@ -134,31 +149,32 @@ class _RowBlocks:
         """All stages for *rows* rows from *start* on."""
         local: dict[Tensor, Tensor] = {}
         code: list[Stmt] = []
-        for stage in self.stages:
+        for stage in self.found.stages:
             row = Index("row", rows)
-            places: dict[Index, PrimExpr] = dict(zip(stage.axes, (*batch, start + row), strict=False))
-            inner = stage.axes[self.count:]
-            value = self._value(stage, places, local)
-            if stage is self.last:
-                indices = tuple(at(i, places) for i in (*stage.axes,))
-                nest = Nest(stage, (row, *inner), indices, value)
+            leading = self.found.leading_of(stage)
+            spots = zip(leading, (*batch, start + row), strict=True)
+            places: dict[Index, PrimExpr] = {a: spot for a, spot in spots if a is not None}
+            inner = [a for a in stage.axes if a not in places]
+            value = self._value(stage, places, row, local)
+            if stage is self.found.stages[-1]:
+                nest = Nest(stage, (row, *inner), tuple(at(a, places) for a in stage.axes), value)
             else:
-                target = placeholder((rows, *stage.shape[self.count:]), stage.dtype, stage.name)
+                target = placeholder((rows, *stage.shape[self.depth:]), stage.dtype, stage.name)
                 code.append(Alloc(target, aligned=True))
                 nest = Nest(target, (row, *inner), (row, *inner), value)
                 local[stage] = target
             code += self.schedule(nest)
         return code
 
-    def _value(self, stage: Tensor, places: dict[Index, PrimExpr], local: dict[Tensor, Tensor]) -> PrimExpr:
+    def _value(
+        self, stage: Tensor, places: dict[Index, PrimExpr], row: Index, local: dict[Tensor, Tensor]
+    ) -> PrimExpr:
         """The element of *stage* at *places*, over the local arrays."""
-        row = list(places.values())[self.count - 1]
-        inner_row = row.right  # type: ignore[attr-defined]  # the position inside the block
 
         def leaf(e: PrimExpr) -> PrimExpr | None:
             if isinstance(e, Load) and e.tensor in local:
-                rest = [map_expr(i, leaf) for i in e.indices[self.count:]]
-                return Load(local[e.tensor], (inner_row, *rest))
+                rest = [map_expr(i, leaf) for i in e.indices[self.depth:]]
+                return Load(local[e.tensor], (row, *rest))
             return places.get(e) if isinstance(e, Index) else None
 
         assert stage.body is not None

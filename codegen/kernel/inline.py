@@ -112,19 +112,35 @@ def _joined(stages: Sequence[Tensor], outputs: Sequence[Tensor]) -> tuple[tuple[
     uses = _uses(stages)
     for stage in stages:
         readers = uses[stage]
-        if len(readers) != 1 or stage in outputs or not all(u.identity for u in readers.values()):
+        if len(readers) != 1 or stage in outputs:
             continue
         (reader,) = readers
+        if not readers[reader].identity and not _is_permuted(stage, bodies[stage], reader, bodies[reader]):
+            continue
         nodes = [*unique_nodes(bodies[reader]), *unique_nodes(bodies[stage])]
         if len(nodes) > MAX_NODES or len([n for n in nodes if isinstance(n, Reduce)]) > 1:
             continue
-        value = substitute_axes(bodies.pop(stage), stage.axes, reader.axes)
+        load = next(n for n in unique_nodes(bodies[reader]) if isinstance(n, Load) and n.tensor is stage)
+        value = substitute_axes(bodies.pop(stage), stage.axes, load.indices)
 
         def leaf(e: PrimExpr, stage: Tensor = stage, value: PrimExpr = value) -> PrimExpr | None:
             return value if isinstance(e, Load) and e.tensor is stage else None
 
         bodies[reader] = map_expr(bodies[reader], leaf)
     return _rebuilt(bodies, outputs)
+
+
+def _is_permuted(stage: Tensor, body: PrimExpr, reader: Tensor, reading: PrimExpr) -> bool:
+    """Whether *reader* takes each element of the sums *stage* once, only in another order of the outer axes."""
+    loads = [n for n in unique_nodes(reading) if isinstance(n, Load) and n.tensor is stage]
+    if len(loads) != 1 or not any(isinstance(n, Reduce) for n in unique_nodes(body)):
+        return False
+    if any(isinstance(n, Reduce) for n in unique_nodes(reading)):
+        return False
+    used = [i for i, d in zip(loads[0].indices, stage.shape, strict=True) if d != 1]
+    own = [a for a in reader.axes if a.extent != 1]
+    same = len(used) == len(own) and set(map(id, used)) == set(map(id, own))
+    return same and bool(own) and used[-1] is own[-1] and own[-1] is reader.axes[-1]
 
 
 def _rebuilt(
