@@ -4,7 +4,7 @@ Where nothing but the next group reads what a group gives, the two may be one. J
 a slice) and the product that reads it, where each axis steps through the data evenly; a product and the transpose that
 is its only reader, whose last reshape stays outside, where it moves nothing; a transpose and the convolution of few
 channels behind it; what is pointwise, and the row reduction
-(softmax, a norm) behind it. With the option ``byoc.attention`` also two products of batches with a row reduction
+(softmax, a norm) behind it. Unless the option ``byoc.attention`` is off also two products of batches with a row reduction
 between them, whose group is then what is known as attention: a schedule can go through it by blocks of rows and never
 keep the whole of the scores. Requires FuseOps; a group keeps its result, so that joining never makes a cycle.
 """
@@ -251,9 +251,9 @@ def join_groups(func: Function, mod: IRModule | None = None, attention: bool = F
 
 
 def JoinGroups() -> FunctionPass:  # noqa: N802 - named as the passes around it
-    """The pass that joins groups; with the option ``byoc.attention`` those of attention too."""
+    """The pass that joins groups, those of attention too unless the option ``byoc.attention`` is off."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return join_groups(func, mod, bool(ctx.config.get(ATTENTION)))
+        return join_groups(func, mod, bool(ctx.config.get(ATTENTION, True)))
 
     return FunctionPass(run, PassInfo("JoinGroups", 0, ("InferType",)))
