@@ -1,4 +1,4 @@
-"""Which C is written: what the host's compiler takes, or what any compiler for C99 does; with a team of threads or for one.
+"""Which C is written: what the host's compiler takes or what any compiler for C99 does, for a team or for one thread.
 
 A schedule that asks for vectors asks for GCC's extensions; for plain C a machine without them (``PLAIN_MACHINE``) is
 scheduled for.
@@ -15,6 +15,7 @@ from byoc.codegen.c.plain_expr import PLAIN_C, PlainExprWriter
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.kernel.spelling import Language
 
 PLAIN_MACHINE = Machine(1, 8, 16)  # one byte: no two elements of any type in a vector
 
@@ -34,11 +35,16 @@ class Dialect:
         """The type of loop variables and positions."""
         return "int64_t" if self.wide else "int32_t"
 
+    @property
+    def language(self) -> Language:
+        """The spellings, and the helpers that they call."""
+        return PLAIN_C if self.plain else C
+
     def expressions(self, names: Names, simplify: Simplifier) -> ExprWriter:
         """A writer of expressions. Where indices take 32 bits, it raises IndexTooWideError for one that needs more."""
         if not self.plain:
-            return ExprWriter(C, names, simplify)
-        return PlainExprWriter(PLAIN_C, names, simplify, self.wide)
+            return ExprWriter(self.language, names, simplify)
+        return PlainExprWriter(self.language, names, simplify, self.wide)
 
     def widened(self) -> Dialect:
         """The same with indices of 64 bits."""

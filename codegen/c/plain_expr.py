@@ -95,6 +95,7 @@ _SUPPORT: Mapping[str, Callable[[str], str]] = {
     **SUPPORT, **{f"wrapped_{op}": _wrapped(op) for op in WRAPPED}, "abs": _abs, "floordiv": _floordiv, "pow": _pow,
 }
 _FUNCTIONS = {
-    **FUNCTIONS, **{(f"wrapped_{op}", k): f"wrapped_{op}_{{T}}({{0}}, {{1}})" for op in WRAPPED for k in ("int", "uint")}
+    **FUNCTIONS,
+    **{(f"wrapped_{op}", k): f"wrapped_{op}_{{T}}({{0}}, {{1}})" for op in WRAPPED for k in ("int", "uint")},
 }
 PLAIN_C = Language(TYPES, _FUNCTIONS, _SUPPORT, literal)

@@ -15,7 +15,15 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 from byoc import __version__
-from byoc.driver.cli import compile_command, doctor_command, inspect_command, run_command, targets_command, tune_command
+from byoc.driver.cli import (
+    compile_command,
+    doctor_command,
+    export_c_command,
+    inspect_command,
+    run_command,
+    targets_command,
+    tune_command,
+)
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, UserError
 
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
@@ -24,6 +32,7 @@ DEBUG_VARIABLE = "BYOC_DEBUG"
 COMMANDS = {
     "compile": compile_command,
     "run": run_command,
+    "export-c": export_c_command,
     "inspect": inspect_command,
     "targets": targets_command,
     "doctor": doctor_command,

@@ -1,0 +1,85 @@
+"""From an ONNX model to a folder with C that needs no Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from byoc.codegen.c.export.options import ExportOptions
+from byoc.codegen.c.export.project import check_inputs as check_sizes
+from byoc.codegen.c.export.project import export_project
+from byoc.driver.compile import CompileOptions, plan_for
+from byoc.driver.host import HostProgram, check_inputs, lower_host
+from byoc.driver.pipeline import optimize, prepare_host
+from byoc.errors import CompileError, UserError
+from byoc.ir.module import IRModule
+from byoc.relay.frontend.onnx import import_onnx
+from byoc.runtime.artifact import replace_file
+from byoc.runtime.graph import Graph
+
+MAX_REASONS = 3
+
+
+def export_c(
+    model: str | os.PathLike[str] | bytes | IRModule | object,
+    folder: str | os.PathLike[str],
+    options: ExportOptions,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, int]:
+    """Write *model* as C into *folder*, which is made where it is missing; returns the bytes of each file by its name.
+
+    *model* and *shapes* are those of ``byoc.compile``. Raises UserError with one sentence: for free dimensions that
+    *shapes* leaves free, and for operators without generated C, which it names.
+    """
+    tell = progress or _silent
+    path = checked_folder(folder)
+    tell("reading the model")
+    mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
+    tell("simplifying the graph")
+    host, output_names = _host_program(optimize(mod))
+    graph = Graph(host.graph)
+    check_sizes(graph)
+    _check_functions(host)
+    tell("writing C")
+    title = Path(model).name if isinstance(model, (str, os.PathLike)) else "the model"
+    files = export_project(host.functions.compiled, graph, output_names, title, options)
+    path.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        replace_file(path / name, lambda file, data=data: file.write(data))  # type: ignore[misc]
+    return {name: len(data) for name, data in files.items()}
+
+
+def _silent(stage: str) -> None:
+    """Progress that nobody watches."""
+
+
+def checked_folder(folder: str | os.PathLike[str]) -> Path:
+    """Where to write. Raises UserError for a place where no folder can be."""
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path}: this is a file; name a folder for the C files")
+    parent = next(p for p in (path, *path.absolute().parents) if p.is_dir())
+    if not os.access(parent, os.W_OK):
+        raise UserError(f"{path}: the folder {parent} cannot be written; choose another")
+    return path
+
+
+def _host_program(mod: IRModule) -> tuple[HostProgram, list[str]]:
+    """The whole model as the host's share, and the names of its outputs."""
+    cut = plan_for(mod, CompileOptions()).apply(mod)
+    check_inputs(cut["main"])  # type: ignore[arg-type]
+    main = prepare_host()(cut)["main"]
+    host = lower_host(main, {})  # type: ignore[arg-type]
+    heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
+    names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
+    return host, [str(n) for n in names]
+
+
+def _check_functions(host: HostProgram) -> None:
+    """Raises CompileError naming the nodes for which no C is generated."""
+    reasons = list(dict.fromkeys(host.functions.fallback_reasons.values()))
+    if reasons:
+        more = f"; and {len(reasons) - MAX_REASONS} more" if len(reasons) > MAX_REASONS else ""
+        raise CompileError(f"the model cannot be C alone: {'; '.join(reasons[:MAX_REASONS])}{more}")
