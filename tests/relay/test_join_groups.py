@@ -54,7 +54,7 @@ INPUTS = [var(name, 6, 8) for name in "qkv"]
 
 
 def test_views_join_the_products_that_read_them_and_the_last_reshape_stays_outside():
-    assert joined(attention(*INPUTS), *INPUTS) == [
+    assert joined(attention(*INPUTS), *INPUTS, **{"byoc.attention": False}) == [
         ["reshape", "transpose", "reshape", "transpose", "nn.batch_matmul", "multiply", "add"],
         ["nn.softmax"],
         ["reshape", "transpose", "nn.batch_matmul", "transpose"],
@@ -63,8 +63,8 @@ def test_views_join_the_products_that_read_them_and_the_last_reshape_stays_outsi
 
 
 @pytest.mark.parametrize("guard", [False, True])
-def test_attention_is_one_group_where_it_is_asked_for(guard):
-    found = joined(attention(*INPUTS, guard=guard), *INPUTS, **{"byoc.attention": True})
+def test_attention_is_one_group(guard):
+    found = joined(attention(*INPUTS, guard=guard), *INPUTS)
     assert [len(group) > 1 for group in found] == [True, False]
     assert found[0].count("nn.batch_matmul") == 2 and "nn.softmax" in found[0]
 
@@ -101,6 +101,15 @@ def test_what_is_pointwise_joins_the_rows_behind_it():
     assert found == [["add", "nn.layer_norm"]]
     found = joined(relay.Tuple([relay.nn.softmax(total), total]), x, y)
     assert found == [["add"], ["nn.softmax"]]
+
+
+def test_an_rms_norm_is_one_group():
+    x = var("x", 4, 8)
+    square = relay.mean(relay.multiply(x, x), axis=-1, keepdims=True)
+    body = relay.multiply(relay.multiply(x, relay.rsqrt(relay.add(square, relay.const(np.float32(1e-6))))), weight(8))
+    assert len(joined(body, x)) == 1
+    columns = relay.multiply(x, relay.rsqrt(relay.mean(relay.multiply(x, x), axis=0, keepdims=True)))
+    assert len(joined(columns, x)) == 2
 
 
 @pytest.mark.parametrize("channels, together", [(3, True), (32, False)])
