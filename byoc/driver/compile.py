@@ -71,7 +71,8 @@ def compile(
     *model* is an ONNX file, its bytes, a ModelProto, or a module of the graph language. A trailing ``"c"`` (or
     ``"host"``) names the host itself, which is generated C whether named or not. With *precision* ``"bf16"`` the host's
     products compute on bfloat16 with sums in float32, where that pays and but for the operators and ONNX nodes that
-    *keep_f32* names; the report says which they are. *tune* says how much is tried for fast kernels: ``"none"``,
+    *keep_f32* names; with ``"int8"`` those that the model quantizes compute on integers. The report says which they
+    are. *tune* says how much is tried for fast kernels: ``"none"``,
     ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder. Raises UserError (of its kind for
     reading, types, partitioning and compiling) with one sentence.
     """
@@ -84,7 +85,7 @@ def compile(
     tell("reading the model")
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
     tell("simplifying the graph")
-    mod = optimize(mod)
+    mod = optimize(options.precision.before_simplifying(mod))
     options.precision.check(known_names(mod))
     tell("planning")
     plan = plan_for(mod, options)

@@ -30,12 +30,13 @@ from byoc.relay import op
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.op.definition import define, is_definable
 from byoc.relay.transform.fusion_graph import fusion_children
-from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.transform.infer_type import FunctionPass, InferType
 from byoc.relay.transform.mixed_precision import KEY, Conversion
+from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
-PRECISIONS = ("f32", "bf16")
+PRECISIONS = ("f32", "bf16", "int8")
 NARROW, WIDE = "bfloat16", "float32"
 DOT = "dot_bf16"
 # what moves numbers: it may as well move those that are rounded already
@@ -44,7 +45,10 @@ MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims", "copy", "nn
 
 @dataclass(frozen=True)
 class Precision:
-    """What the host's products compute in; *keep_f32* names operators and ONNX nodes that stay in float32."""
+    """What the host's products compute in; *keep_f32* names operators and ONNX nodes that stay in float32.
+
+    ``int8`` takes what the model quantizes (QuantizeLinear, DequantizeLinear) as integers; it quantizes nothing itself.
+    """
 
     products: str = "f32"
     keep_f32: tuple[str, ...] = ()
@@ -57,6 +61,10 @@ class Precision:
         if isinstance(keep_f32, str):
             raise UserError(f"keep_f32 is a list of names; write keep_f32=[{keep_f32!r}]")
         return Precision(products, tuple(keep_f32))
+
+    def before_simplifying(self, mod: IRModule) -> IRModule:
+        """*mod* with the products of dequantized numbers over their integers, where int8 is asked for."""
+        return QuantizedProducts()(InferType()(mod)) if self.products == "int8" else mod
 
     def check(self, known: Collection[str]) -> None:
         """Raises UserError with the nearest names for one of *keep_f32* that is not among *known*."""
@@ -90,6 +98,8 @@ class NarrowProducts:
         """The pass, where a lower precision was asked for. Requires typed functions before fusion."""
         if self.precision.products == "f32":
             return []
+        if self.precision.products == "int8":
+            return [FunctionPass(self._integers, PassInfo("TellIntegerProducts", 0, ("InferType",)))]
         return [FunctionPass(self._function, PassInfo("NarrowProducts", 0, ("InferType",)))]
 
     def _function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -104,6 +114,14 @@ class NarrowProducts:
                     chosen.add(node)
         body = _Rewriter(func.body, chosen).run() if chosen else func.body
         return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
+
+    def _integers(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """*func* as it is: its integer products are made when the model is simplified."""
+        for node in post_order(func.body, fusion_children):
+            if isinstance(node, Call) and _is_always_narrowed(node):
+                precision, reason = _integer_precision(node)
+                self.outcomes.append(Outcome(callee_name(node), span_names(node.span), precision, reason))
+        return func
 
     def _refusal(self, call: Call) -> str | None:
         """Why *call* stays in float32."""
@@ -120,11 +138,24 @@ class NarrowProducts:
 
 def is_product(call: Call) -> bool:
     """Whether *call* is one of the operators that gain by lower precision, on float32 alone."""
+    types = [t for ty in (*(a.checked_type for a in call.args), call.checked_type) for t in tensor_types(ty)]
+    return _is_always_narrowed(call) and all(t.dtype == WIDE for t in types)
+
+
+def _is_always_narrowed(call: Call) -> bool:
     if not isinstance(call.op, Op) or not call.op.has_attr(KEY):
         return False
-    rule = call.op.get_attr(KEY)
-    types = [t for ty in (*(a.checked_type for a in call.args), call.checked_type) for t in tensor_types(ty)]
-    return int(rule(call, NARROW)[0]) == Conversion.ALWAYS and all(t.dtype == WIDE for t in types)  # type: ignore
+    return int(call.op.get_attr(KEY)(call, NARROW)[0]) == Conversion.ALWAYS  # type: ignore[operator]
+
+
+def _integer_precision(call: Call) -> tuple[str, str]:
+    """In what *call* multiplies, and why not in bytes."""
+    dtypes = [a.checked_type.dtype for a in call.args]
+    if dtypes == ["uint8", "int8"]:
+        return "int8", ""
+    if call.checked_type.dtype == "int32":
+        return "int32", "its operands do not fit into 8 bits"
+    return "f32", "the model does not quantize its operands, or it is depthwise"
 
 
 def _takes_words(call: Call) -> bool:

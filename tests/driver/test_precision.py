@@ -157,6 +157,66 @@ def test_the_command_line_takes_the_precision(bf16, tmp_path, capsys, small_onnx
 
 
 @pytest.fixture
+def quantized_onnx(tmp_path):
+    """A dense layer between QuantizeLinear and DequantizeLinear, and one without."""
+    onnx = pytest.importorskip("onnx")
+    helper, rng = onnx.helper, np.random.default_rng(0)
+    numbers = {
+        "s": np.float32(0.02), "z": np.uint8(117), "t": np.float32(0.004), "w": rng.integers(-127, 128, (20, 8)),
+        "r": np.float32(0.3), "y": np.uint8(100), "v": rng.standard_normal((8, 5)).astype("float32"), "u": np.int8(0),
+    }
+    numbers["w"] = numbers["w"].astype("int8")
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["w", "t", "u"], ["wd"]),
+        helper.make_node("MatMul", ["xd", "wd"], ["p"], name="quantized"),
+        helper.make_node("QuantizeLinear", ["p", "r", "y"], ["pq"]),
+        helper.make_node("DequantizeLinear", ["pq", "r", "y"], ["pd"]),
+        helper.make_node("MatMul", ["pd", "v"], ["o"], name="plain"),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [9, 20])],
+        [helper.make_tensor_value_info("o", onnx.TensorProto.FLOAT, [9, 5])],
+        [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in numbers.items()],
+    )
+    path = tmp_path / "quantized.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_what_a_model_quantizes_computes_on_integers_where_int8_is_asked_for(quantized_onnx):
+    full, whole = (byoc.compile(quantized_onnx, precision=p) for p in ("f32", "int8"))
+    assert _places(full) == {}
+    assert _places(whole) == {
+        "nn.dense": ["place c/int8", "place c/f32: the model does not quantize its operands, or it is depthwise"]
+    }
+    x = np.random.default_rng(1).standard_normal((9, 20)).astype("float32")
+    np.testing.assert_allclose(whole(x), full(x), rtol=1e-5, atol=1e-5)
+    assert "dot_u8s8" in _source(whole)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_integer_operators_run_on_bytes_whatever_the_precision(tmp_path, dtype):
+    onnx = pytest.importorskip("onnx")
+    helper, rng = onnx.helper, np.random.default_rng(0)
+    weight = rng.integers(-128, 128, (70, 33)).astype("int8")
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["a", "b", "az"], ["y"])], "g",
+        [helper.make_tensor_value_info("a", onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), [13, 70])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [13, 33])],
+        [onnx.numpy_helper.from_array(weight, "b"), onnx.numpy_helper.from_array(np.array(5, dtype), "az")],
+    )
+    path = tmp_path / "integers.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    library = byoc.compile(path)
+    limits = np.iinfo(dtype)
+    a = np.where(rng.random((13, 70)) < 0.5, limits.max, rng.integers(limits.min, limits.max, (13, 70))).astype(dtype)
+    np.testing.assert_array_equal(library(a), (a.astype("int32") - 5) @ weight.astype("int32"))
+    assert "dot_u8s8" in _source(library)
+
+
+@pytest.fixture
 def small_onnx(tmp_path):
     """A model of one product, node ``product``."""
     onnx = pytest.importorskip("onnx")

@@ -92,14 +92,15 @@ def narrow_weights(expr: RelayExpr) -> np.ndarray | None:
     Those that FoldConstant left, because they would be larger than what they are made from, are computed here.
     """
     ty = expr.checked_type
-    if not isinstance(ty, TensorType) or ty.dtype not in INTEGERS or not _is_constant(expr):
+    if not isinstance(ty, TensorType) or ty.dtype not in INTEGERS or not is_constant(expr):
         return None
     values = np.asarray(evaluate(expr))
     fits = values.size and -128 <= int(values.min()) and int(values.max()) <= 127
     return values.astype("int8") if fits else None
 
 
-def _is_constant(expr: RelayExpr) -> bool:
+def is_constant(expr: RelayExpr) -> bool:
+    """Whether *expr* is made of constants by operators alone."""
     return all(
         isinstance(n, Constant | Op) or (isinstance(n, Call) and isinstance(n.op, Op)) for n in post_order(expr)
     )

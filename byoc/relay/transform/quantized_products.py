@@ -1,0 +1,146 @@
+"""QuantizedProducts: a product of dequantized numbers is the product of their integers, and one scale.
+
+A model with QuantizeLinear and DequantizeLinear around its operators says in float32 what integers should compute:
+``sum((s (x - z)) (t w))`` is ``s t sum((x - z) w)``, where the sum is exact. Importing folds weights into float32; they
+are taken apart again where each output's weights are whole multiples of one number, but for rounding. Results differ
+from the float ones by the rounding in float32 alone, of which the integers have less. Source: what
+``FakeQuantizationToInteger`` of Relay does for its own quantized operators.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.types import TensorType
+from byoc.relay import op as relay
+from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, Function, const
+from byoc.relay.interpreter import evaluate
+from byoc.relay.op.nn.conv_geometry import conv_geometry
+from byoc.relay.transform.call_rules import rewrite_calls
+from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.transform.narrow_integers import FEWEST_CHANNELS, MOVES, is_constant, shifted
+from byoc.relay.traverse import rebuild
+
+FLOAT, SUM = "float32", "int32"
+GREATEST = 128  # a byte with a sign stays below
+ROUNDING = 2.0**-22  # of a product, and of the greatest one, from which the scale is found
+Weights = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Dequantized:
+    """``scale * float32(integers)``, with integers of 32 bits that are 8 bits less a zero point."""
+
+    integers: RelayExpr
+    scale: float
+
+
+def dequantized(expr: RelayExpr) -> Dequantized | None:
+    """*expr* as integers and one scale; None where it is something else."""
+    if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in MOVES:
+        base = dequantized(expr.args[0])
+        if base is None:
+            return None
+        moved = rebuild(expr, [base.integers])
+        infer_expr(moved)
+        return Dequantized(moved, base.scale)
+    if not calls(expr, "multiply"):
+        return None
+    left, right = expr.args  # type: ignore[attr-defined]
+    if not calls(left, "cast") or left.checked_type.shape != expr.checked_type.shape:
+        return None
+    integers = left.args[0]
+    if integers.checked_type.dtype != SUM or shifted(integers) is None or not is_constant(right):
+        return None
+    scale = np.asarray(evaluate(right))
+    return Dequantized(integers, float(scale.reshape(()))) if scale.size == 1 else None
+
+
+def whole_multiples(weights: np.ndarray) -> Weights | None:
+    """``f32[outputs, terms]`` as bytes and a scale for each output whose products round to *weights*; else None.
+
+    A scale is the greatest weight, of the output or of all outputs, by a number of steps.
+    """
+    greatest = np.abs(weights).max(1).astype("float64")
+    if not np.isfinite(greatest).all():
+        return None
+    scales, whole = np.ones(len(weights)), np.zeros(weights.shape, "int8")
+    left = np.flatnonzero(greatest)
+    for steps in range(GREATEST, 0, -1):
+        for top in (np.full(len(weights), greatest.max()), greatest):
+            scale = top[left] / steps
+            rows = np.rint(weights[left] / scale[:, None])
+            near = np.abs(rows * scale[:, None] - weights[left]) <= ROUNDING * np.abs(weights[left])
+            fits = near.all(1) & (rows.max(1) < GREATEST) & (rows.min(1) >= -GREATEST)
+            scales[left[fits]], whole[left[fits]] = scale[fits], rows[fits]
+            left = left[~fits]
+        if not len(left):
+            return whole, scales
+    return None
+
+
+def _weights(expr: RelayExpr, axis: int) -> Weights | None:
+    """Constant weights as bytes and a scale for each position along *axis*."""
+    if not isinstance(expr.checked_type, TensorType) or not is_constant(expr):
+        return None
+    values = np.moveaxis(np.asarray(evaluate(expr)), axis, 0)
+    found = whole_multiples(np.ascontiguousarray(values).reshape(len(values), -1))
+    return None if found is None else (np.moveaxis(found[0].reshape(values.shape), 0, axis), found[1])
+
+
+def _conv(call: Call) -> tuple[int, tuple[int, ...]] | None:
+    attrs = call.attrs
+    geometry = conv_geometry([a.checked_type for a in call.args], attrs, len(attrs.strides))
+    if geometry.is_depthwise or geometry.reduced < FEWEST_CHANNELS:
+        return None
+    layout = attrs.out_layout or attrs.data_layout
+    return attrs.kernel_layout.index("O"), tuple(-1 if letter == "C" else 1 for letter in layout)
+
+
+# the axis of the weights along which outputs lie, and the shape in which a number for each goes beside the result
+Place = Callable[[Call], "tuple[int, tuple[int, ...]] | None"]
+PLACES: Mapping[str, Place] = {
+    **{f"nn.conv{n}d": _conv for n in (1, 2, 3)}, "nn.dense": lambda call: (0, (-1,)),
+}
+
+
+def _rewritten(place: Place) -> Callable[[Call, Call], RelayExpr]:
+    def rewritten(before: Call, after: Call) -> RelayExpr:
+        if before.checked_type.dtype != FLOAT or not is_constant(after.args[1]):
+            return after
+        for arg in after.args:
+            infer_expr(arg)
+        data, where = dequantized(after.args[0]), place(before)
+        weights = None if data is None or where is None else _weights(after.args[1], where[0])
+        if data is None or where is None or weights is None:
+            return after
+        whole, scales = weights
+        attrs = dataclasses.replace(after.attrs, out_dtype=SUM)  # type: ignore[type-var]
+        wide = relay.cast(const(whole), SUM)
+        sums = Call(after.op, [data.integers, wide], attrs, None, before.span)
+        scale = const((scales * data.scale).astype(FLOAT).reshape(where[1]))
+        made = relay.multiply(relay.cast(sums, FLOAT), scale)
+        infer_expr(made)
+        return made
+
+    return rewritten
+
+
+def QuantizedProducts() -> FunctionPass:  # noqa: N802 - named as the passes around it
+    """The pass that multiplies the integers of dequantized operands. Requires a module as it was imported."""
+    rules = {name: _rewritten(place) for name, place in PLACES.items()}
+
+    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return rewrite_calls(func, rules, mod)  # type: ignore[return-value, arg-type]
+
+    return FunctionPass(run, PassInfo("QuantizedProducts", 1, ("InferType",)))
