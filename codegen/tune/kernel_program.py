@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from byoc.codegen.c.contraction.padding import PAD
 from byoc.codegen.kernel.inline import SYMBOLIC_EXTENT, loaded_tensors, unique_nodes
 from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.rewrite_stages import with_body
 from byoc.codegen.tune.choice import Question
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec
-from byoc.te import Size, Tensor
-from byoc.te.expr import Load
+from byoc.te import PrimExpr, Size, Tensor, placeholder
+from byoc.te.expr import Load, map_expr
 
 ALIGNMENT = 64
 MOST_COPIES = 16
@@ -23,13 +25,16 @@ ROTATED_BYTES = 2  # times the second cache: what copies of weights fill at leas
 
 
 def kernel_program(question: Question, symbol: str) -> Program:
-    """The program *symbol* of the question's stage alone; what the stage loads and is no constant is its input.
+    """The program *symbol* of the question's stage, and of the padding that it reads, alone.
 
-    Raises CompileError for a stage with a dimension that is neither a number nor a named size.
+    What these load and is no constant is an input. Raises CompileError for a stage with a dimension that is neither a
+    number nor a named size.
     """
-    stage = question.stage
-    loaded = loaded_tensors(stage.body)
-    inputs = tuple(t for t in loaded if t not in question.constants and t is not stage)
+    stages = _with_padding(question.stage)
+    loaded = dict.fromkeys(t for s in stages for t in loaded_tensors(s.body) if t not in stages)  # type: ignore[arg-type]
+    free = {t: placeholder(t.shape, t.dtype, t.name) for t in loaded if t not in question.constants}
+    stages = _over(stages, free)
+    stage, inputs = stages[-1], tuple(free.values())
     constants = tuple((t, question.constants[t]) for t in loaded if t in question.constants)
     signature = Signature(
         symbol,
@@ -37,7 +42,27 @@ def kernel_program(question: Question, symbol: str) -> Program:
         (_spec(stage, "output"),),
         tuple(TensorSpec(f"{symbol}_const_{k}", a.shape, a.dtype) for k, (_, a) in enumerate(constants)),
     )
-    return Program(symbol, signature, inputs, constants, (stage,), (Group("kernel", (), (stage,), "kernel"),))
+    return Program(symbol, signature, inputs, constants, (stage,), (Group("kernel", (), stages, "kernel"),))
+
+
+def _with_padding(stage: Tensor) -> tuple[Tensor, ...]:
+    """*stage* after the stages that do nothing but pad what it reads: schedules look at both."""
+    pads = [t for t in loaded_tensors(stage.body) if t.tag == PAD and t.body is not None]  # type: ignore[arg-type]
+    return (*pads, stage)
+
+
+def _over(stages: Sequence[Tensor], new: Mapping[Tensor, Tensor]) -> tuple[Tensor, ...]:
+    """*stages* over other tensors, and over each other."""
+    table = dict(new)
+
+    def leaf(e: PrimExpr) -> PrimExpr | None:
+        if isinstance(e, Load) and e.tensor in table:
+            return e.of(table[e.tensor], [map_expr(i, leaf) for i in e.indices])
+        return None
+
+    for stage in stages:
+        table[stage] = with_body(stage, map_expr(stage.body, leaf))  # type: ignore[arg-type]
+    return tuple(table[stage] for stage in stages)
 
 
 def _spec(tensor: Tensor, name: str) -> TensorSpec:
@@ -47,9 +72,9 @@ def _spec(tensor: Tensor, name: str) -> TensorSpec:
     return TensorSpec(name, tuple(dims), tensor.dtype)  # type: ignore[arg-type]
 
 
-def arrays_for(question: Question, program: Program) -> tuple[list[np.ndarray], np.ndarray]:
+def arrays_for(program: Program) -> tuple[list[np.ndarray], np.ndarray]:
     """Inputs and an output for *program*: numbers as activations have them, zeros for what is used as an index."""
-    places = {t for t, _ in _index_loads(question.stage)}
+    places = {t for group in program.groups for stage in group.stages for t in _index_tensors(stage)}
     random = np.random.default_rng(0)
     inputs = []
     for tensor, spec in zip(program.inputs, program.signature.inputs, strict=True):
@@ -61,11 +86,11 @@ def arrays_for(question: Question, program: Program) -> tuple[list[np.ndarray], 
     return inputs, aligned(_shape(output), numpy_dtype(output.dtype))
 
 
-def _index_loads(stage: Tensor) -> Iterator[tuple[Tensor, Load]]:
-    """The loads of *stage* that stand in the indices of others."""
+def _index_tensors(stage: Tensor) -> Iterator[Tensor]:
+    """What *stage* loads in the indices of other loads."""
     for node in unique_nodes(stage.body):  # type: ignore[arg-type]
         if isinstance(node, Load):
-            yield from ((n.tensor, n) for i in node.indices for n in unique_nodes(i) if isinstance(n, Load))
+            yield from (n.tensor for i in node.indices for n in unique_nodes(i) if isinstance(n, Load))
 
 
 def _values(shape: tuple[int, ...], dtype: np.dtype, random: np.random.Generator) -> np.ndarray:

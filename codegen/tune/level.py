@@ -24,10 +24,12 @@ class Level:
     rounds: int
 
     def of(self, question: Question) -> list[Choice]:
-        """The candidates to measure: the model's own choice, then those that it likes next; never one twice."""
+        """The candidates to measure, the model's own, the best of each other kind, then the next best; none twice."""
         limit = question.cost * self.slower
         near = [choice for cost, choice in question.ranked if cost <= limit] or [question.expected]
-        return list(dict.fromkeys(near))[: self.candidates]
+        kinds = {choice.kind: choice for choice in reversed(near)}
+        first = sorted(kinds.values(), key=near.index)
+        return list(dict.fromkeys((*first, *near)))[: self.candidates]
 
     def worth(self, asked: Asked) -> list[Question]:
         """The questions that matter, the one with the longest time first."""

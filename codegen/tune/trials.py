@@ -36,16 +36,17 @@ class Workbench:
 
 @dataclass(frozen=True)
 class _Only:
-    """One answer for one kernel."""
+    """One answer for one kernel; the *rest* answers what is asked about others."""
 
     kernel: str
     choice: Choice
+    rest: Choices | None = None
     given: list[Choice] = field(default_factory=list)
 
     def choose(self, question: Question) -> Choice | None:
         """The choice, where the question is about the kernel."""
         if question.kernel != self.kernel:
-            return None
+            return self.rest.choose(question) if self.rest is not None else None
         self.given.append(self.choice)
         return self.choice
 
@@ -56,17 +57,20 @@ class Laboratory:
     def __init__(self, bench: Workbench, rounds: int, clock: Clock = time.thread_time):
         self.bench, self.rounds, self.clock = bench, rounds, clock
 
-    def trials(self, question: Question, candidates: Sequence[Choice]) -> list[Trial]:
-        """A trial for each of *candidates*, in their order; the first is the one that others must agree with."""
+    def trials(self, question: Question, candidates: Sequence[Choice], rest: Choices | None = None) -> list[Trial]:
+        """A trial for each of *candidates*, in their order; the first is the one that others must agree with.
+
+        *rest* answers the questions that a candidate asks in its turn.
+        """
         calls: dict[Choice, list[Run]] = {}
         failed: dict[Choice, str] = {}
         expected: np.ndarray | None = None
-        for choice, made in self._built(question, candidates):
+        for choice, made in self._built(question, candidates, rest):
             if isinstance(made, str):
                 failed[choice] = made
                 continue
             program, module = made
-            inputs, output = arrays_for(question, program)
+            inputs, output = arrays_for(program)
             try:
                 found = _bound(program, module, inputs, output, self.bench.caches)
                 found[0]()
@@ -93,7 +97,7 @@ class Laboratory:
         ]
 
     def _built(
-        self, question: Question, candidates: Sequence[Choice]
+        self, question: Question, candidates: Sequence[Choice], rest: Choices | None
     ) -> list[tuple[Choice, tuple[Program, DsoModule] | str]]:
         """Each candidate with its program and the library that has it, or why there is none.
 
@@ -103,7 +107,7 @@ class Laboratory:
         failed: dict[Choice, str] = {}
         for k, choice in enumerate(candidates):
             try:
-                programs[choice] = self._program(question, choice, f"candidate_{k}")
+                programs[choice] = self._program(question, _Only(question.kernel, choice, rest), f"candidate_{k}")
             except ByocError as error:
                 failed[choice] = f"failed: {error}"
         modules: dict[Choice, DsoModule] = {}
@@ -117,8 +121,7 @@ class Laboratory:
                     failed[choice] = f"failed: {error}"
         return [(c, (programs[c], modules[c]) if c in modules else failed[c]) for c in candidates]
 
-    def _program(self, question: Question, choice: Choice, symbol: str) -> Program:
-        only = _Only(question.kernel, choice)
+    def _program(self, question: Question, only: _Only, symbol: str) -> Program:
         program = self.bench.prepare(kernel_program(question, symbol), only)
         if not only.given:
             raise ByocError("alone the kernel is another one")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.compiler import cache_dir
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.tune.choice import Asked, Choice, Question
+from byoc.codegen.tune.choice import Asked, Choice, Choices, Question
 from byoc.codegen.tune.database import FOLDER, Database
 from byoc.codegen.tune.level import LEVELS, Level, level_named
 from byoc.codegen.tune.measure import Clock
@@ -16,7 +17,7 @@ from byoc.codegen.tune.record import Record, Trial
 from byoc.codegen.tune.report import TuningReport
 from byoc.codegen.tune.trials import Laboratory, Workbench, winner
 
-Try = Callable[[Question, Sequence[Choice]], Sequence[Trial]]
+Try = Callable[[Question, Sequence[Choice], Choices], Sequence[Trial]]
 
 
 @dataclass
@@ -27,7 +28,7 @@ class _Answers(Asked):
 
     def choose(self, question: Question) -> Choice | None:
         """The known choice, where it is legal."""
-        super().choose(question)
+        Asked.choose(self, question)
         record = self.known.get(question.kernel)
         return record.choice if record is not None and question.legal(record.choice) else None
 
@@ -60,25 +61,31 @@ class Tuner:
         if not self.tunes:
             return [bench.prepare(p, None) for p in programs]
         context = bench.context().digest
-        answers = _Answers(known=self.database.read(context))
-        made = [bench.prepare(p, answers) for p in programs]
-        worth = self.level.worth(answers)
-        missing = [q for q in worth if not self._is_known(q, answers.known)]
-        self.report.add_known([answers.known[q.kernel] for q in worth if q not in missing])
+        known = self.database.read(context)
+        before = set(known)
+        while True:
+            answers = _Answers(known=known)
+            made = [bench.prepare(p, answers) for p in programs]
+            worth = self.level.worth(answers)
+            missing = [q for q in worth if not self._is_known(q, known, before)]
+            if not missing:
+                break
+            found = self._tune(missing, bench, context, answers)  # the answers may lead to other questions
+            known = {**known, **{r.kernel: r for r in found}}
+            before -= {r.kernel for r in found}
+        self.report.add_known([known[q.kernel] for q in worth if q.kernel in before])
         self.report.left += len(answers.questions) - len(worth)
-        if not missing:
-            return made
-        found = self._tune(missing, bench, context)
-        again = _Answers(known={**answers.known, **{r.kernel: r for r in found}})
-        return [bench.prepare(p, again) for p in programs]
+        return made
 
-    def _is_known(self, question: Question, known: dict[str, Record]) -> bool:
+    def _is_known(self, question: Question, known: Mapping[str, Record], before: AbstractSet[str]) -> bool:
+        """Whether nothing is to be tried: *known* has it, from now or, well enough, from *before*."""
         record = known.get(question.kernel)
-        if record is None or not question.legal(record.choice):
-            return False
-        return LEVELS[record.level].covers(self.level.name) and (record.complete or not self.again)
+        if record is None or question.kernel not in before:
+            return record is not None
+        wanted = LEVELS[record.level].covers(self.level.name) and (record.complete or not self.again)
+        return wanted and question.legal(record.choice)
 
-    def _tune(self, questions: Sequence[Question], bench: Workbench, context: str) -> list[Record]:
+    def _tune(self, questions: Sequence[Question], bench: Workbench, context: str, rest: Choices) -> list[Record]:
         """A record for each question: tried until the time is over."""
         attempt = self._laboratory(bench, self.level.rounds)
         records = []
@@ -86,7 +93,7 @@ class Tuner:
         for k, question in enumerate(questions):
             late = self._spent + self.clock() - start >= self.level.seconds
             self._tell(f"tuning, kernel {k + 1} of {len(questions)}")
-            trials = () if late else attempt(question, self.level.of(question))
+            trials = () if late else attempt(question, self.level.of(question), rest)
             records.append(self._record(question, context, trials, late))
         self._spent += self.clock() - start
         self.report.add_tuned(records, self.database.add(records))

@@ -39,7 +39,8 @@ class WinogradChooser:
         loaded = loaded_tensors(conv.stage.body)  # type: ignore[arg-type]
         kept = {t: self.constants[t] for t in loaded if t in self.constants}
         answers = tuple((cost, choice) for cost, choice, _ in ranked)
-        choice = self.choices.choose(Question(describe(conv), answers, conv.stage, kept))
+        kernel = f"{describe(conv)}; outputs {self.allowed}"
+        choice = self.choices.choose(Question(kernel, answers, conv.stage, kept))
         return next((plan for _, c, plan in ranked if c == choice), best)
 
     def ranked(self, conv: Convolution) -> Ranked:
