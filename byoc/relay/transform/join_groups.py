@@ -3,8 +3,8 @@
 Where nothing but the next group reads what a group gives, the two may be one. Joined are: a view (reshapes, transposes,
 a slice) and the product that reads it, where each axis steps through the data evenly; a product and the transpose that
 is its only reader, whose last reshape stays outside, where it moves nothing; a transpose and the convolution of few
-channels behind it; what is pointwise, and the row reduction
-(softmax, a norm) behind it. Unless the option ``byoc.attention`` is off also two products of batches with a row reduction
+channels behind it; what is pointwise, and the row reduction (softmax, a norm) behind it; a reduction of rows and what
+is pointwise over them. Unless the option ``byoc.attention`` is off, also two products of batches with a softmax
 between them, whose group is then what is known as attention: a schedule can go through it by blocks of rows and never
 keep the whole of the scores. Requires FuseOps; a group keeps its result, so that joining never makes a cycle.
 """
@@ -24,6 +24,7 @@ from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function, Var
+from byoc.relay.op.reduce import reduced_axes
 from byoc.relay.transform.call_rules import call_op
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
@@ -147,6 +148,21 @@ def _pointwise_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool
     return rows and all(name in _POINTWISE for name in producer.names())
 
 
+def _reduction_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
+    """A reduction of rows to one number each, and what is pointwise over the rows: an RMS norm, say."""
+    names, root = producer.names(), producer.function.body
+    if not isinstance(root, Call) or names[-1] not in ("mean", "sum", "max", "min") or not _is_static(root.args[0]):
+        return False
+    data, attrs = _shape(root.args[0]), root.attrs
+    last = list(reduced_axes(attrs, len(data))) == [len(data) - 1] and not attrs["exclude"]  # type: ignore
+    rows = [p for p in consumer.function.params if _is_static(p) and _shape(p) == data]
+    result = consumer.function.body
+    same = _is_static(result) and _shape(result) == data and bool(rows)
+    return bool(last and attrs["keepdims"]) and same and all(  # type: ignore[index]
+        name in _POINTWISE for name in (*names[:-1], *consumer.names())
+    )
+
+
 def _scores_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A product of batches, with what is pointwise behind it, and the softmax over it."""
     names = producer.names()
@@ -166,7 +182,9 @@ def _rows_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
 
 
 _MOVES = frozenset(("reshape", "transpose", "strided_slice", "expand_dims", "squeeze"))
-RULES: tuple[Rule, ...] = (_view_into_product, _order_into_convolution, _product_into_view, _pointwise_into_rows)
+RULES: tuple[Rule, ...] = (
+    _view_into_product, _order_into_convolution, _product_into_view, _pointwise_into_rows, _reduction_into_rows,
+)
 ATTENTION_RULES: tuple[Rule, ...] = (_scores_into_rows, _rows_into_product)
 
 

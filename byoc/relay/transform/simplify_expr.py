@@ -20,6 +20,7 @@ from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.transform.simplify_arithmetic import ARITHMETIC, switch_add_multiply
 from byoc.relay.transform.simplify_casts import CASTS
+from byoc.relay.transform.simplify_norms import NORMS
 from byoc.relay.transform.simplify_rules import Rule
 from byoc.relay.transform.simplify_shapes import SHAPES
 from byoc.relay.traverse import post_order, rebuild
@@ -28,8 +29,11 @@ Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {**SHAPES, **CASTS, **ARITHMETIC}
 
-# sums stay sums: a scale goes into weights through a bias (FoldConstantScales), and a sum read twice is made once
-HOST_RULES: Rules = {**RULES, "multiply": tuple(r for r in RULES["multiply"] if r is not switch_add_multiply)}
+# norms are gathered, and sums stay sums: a scale goes into weights through a bias (FoldConstantScales), and a sum that
+# is read twice is made once
+HOST_RULES: Rules = {
+    name: (*(r for r in rules if r is not switch_add_multiply), *NORMS.get(name, ())) for name, rules in RULES.items()
+}
 
 _AFTER_ALTER = ("add", "multiply", "subtract", "divide", "reshape", "contrib_reverse_reshape", "cast", "cast_like")
 # what AlterOpLayout leaves behind
@@ -96,5 +100,5 @@ def SimplifyExprPostAlterOp() -> FunctionPass:  # noqa: N802 - Relay's name
 
 
 def SimplifyHostExpr() -> FunctionPass:  # noqa: N802 - named as the passes above
-    """SimplifyExpr of the pipeline, without Relay's exchange of sums and products; it goes by the same name."""
+    """SimplifyExpr of the pipeline, of the same name: it gathers norms, and leaves sums before products."""
     return _pass("SimplifyExpr", HOST_RULES)
