@@ -77,9 +77,9 @@ class Benchmark:
 
     def run(self, paths: Sequence[Path]) -> None:
         """Measure every model, printing as it goes."""
-        busy, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
-        if busy > BUSY * cores:
-            print(f"this machine is busy (load {busy:.1f} on {cores} cores): ratios say more than milliseconds")
+        busy, present, cores = os.getloadavg()[0], os.cpu_count() or 1, len(os.sched_getaffinity(0))
+        if busy > BUSY * present:
+            print(f"this machine is busy (load {busy:.1f} on {present} cores): ratios say more than milliseconds")
         if max(self.options.threads) > cores:
             print(f"this process may use {cores} cores: figures of more threads than that say little")
         print(header(self.engines), flush=True)

@@ -78,19 +78,21 @@ def header(engines: Sequence[str]) -> str:
     columns = "".join(f"{name + ' ms (quartiles)':>31}" for name in engines)
     ratios = "".join(f"{'/' + name[:4]:>7}" for name in engines if name != OURS)
     shares = "".join(f"{name[:4]:>6}" for name in engines)
-    limit = f"{'at it ms':>10}{'/best':>7}{'GFLOP/s':>9}"
+    limit = f"{'at it ms':>10}{'/best':>7}{'GFLOP/s':>9}{'differs':>9}"
     return f"{'model':<16}{'thr':>4}{columns}{ratios}{'/best':>7}  of peak:{shares}{limit}"
 
 
 def line(cell: Cell, engines: Sequence[str]) -> str:
-    """One cell: milliseconds with quartiles, our ratio to each peer and to the better, shares of the peak."""
+    """One cell: milliseconds with quartiles, our ratio to each peer and to the better, shares of the peak, what the
+    multiply-adds take at the peak with that ratio, the peak, and how much our outputs differ.
+    """
     columns = "".join(f"{_milliseconds(cell.timings.get(name)):>31}" for name in engines)
     ratios = "".join(f"{_number(cell.ratio(name), '.2f'):>7}" for name in engines if name != OURS)
     shares = "".join(f"{_number(cell.share_of_peak(name), '.0%'):>6}" for name in engines)
     best = _number(cell.ratio_to_better, ".2f")
     floor = cell.seconds_at_peak
     limit = f"{_number(floor and floor * 1e3, '.3f'):>10}{_number(cell.ratio_at_peak, '.2f'):>7}"
-    limit += f"{_number(cell.peak and 2e-9 * cell.peak, '.0f'):>9}"
+    limit += f"{_number(cell.peak and 2e-9 * cell.peak, '.0f'):>9}{_number(cell.differences.get(OURS), '.0e'):>9}"
     text = f"{cell.model:<16}{cell.threads:>4}{columns}{ratios}{best:>7}  {'':8}{shares}{limit}"
     return "\n".join([text, *(f"    {name}: {reason}" for name, reason in cell.failures.items())])
 
