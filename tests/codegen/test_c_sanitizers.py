@@ -11,12 +11,13 @@ import pytest
 
 from byoc.codegen.c.compiler import find_compiler
 
-CASES = pathlib.Path(__file__).with_name("test_c_schedules.py")
+FOLDER = pathlib.Path(__file__).parent
 
 
 @pytest.mark.slow
 @pytest.mark.needs_cc
-def test_generated_code_reads_and_writes_only_its_buffers_and_has_no_undefined_behaviour(tmp_path):
+@pytest.mark.parametrize("cases", ["test_c_schedules.py", "test_winograd.py"])
+def test_generated_code_reads_and_writes_only_its_buffers_and_has_no_undefined_behaviour(cases, tmp_path):
     runtime = subprocess.run(
         [*find_compiler().command, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
     ).stdout.strip()
@@ -28,7 +29,7 @@ def test_generated_code_reads_and_writes_only_its_buffers_and_has_no_undefined_b
         "BYOC_CACHE_DIR": str(tmp_path),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(CASES)],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(FOLDER / cases)],
         capture_output=True, text=True, env=env, check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]

@@ -1,4 +1,4 @@
-"""Convolutions by Winograd's method: against float64, on images and channels that end raggedly, by teams of any size."""
+"""Convolutions by Winograd's method: against float64, where images and channels end raggedly, by teams of any size."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Pads = tuple[int, int, int, int]
 
 
 class Case:
-    """A convolution of *batch* images [*height*, *width*, *channels*] to *filters*, with bias and relu or as *after* says."""
+    """A convolution of *batch* images [*height*, *width*, *channels*] to *filters*, with bias and what *after* adds."""
 
     def __init__(
         self, batch: int, height: int, width: int, channels: int, filters: int, pads: Pads = SAME,
@@ -180,7 +180,8 @@ def test_it_agrees_with_onnxruntime():
     nchw = np.ascontiguousarray(case.image.transpose(0, 3, 1, 2))
     oihw = np.ascontiguousarray(case.weights.transpose(3, 2, 0, 1))
     graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=list(SAME)), helper.make_node("Relu", ["c"], ["y"])], "g",
+        [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=list(SAME)), helper.make_node("Relu", ["c"], ["y"])],
+        "convolution",
         [helper.make_tensor_value_info("x", kind, nchw.shape)], [helper.make_tensor_value_info("y", kind, None)],
         [onnx.numpy_helper.from_array(oihw, "w"), onnx.numpy_helper.from_array(case.bias, "b")],
     )

@@ -23,8 +23,8 @@ from byoc.te.expr import Binary, Const, Load, Reduce, Select, map_expr
 class Convolution:
     """*stage* over *reduce*: ``sum(data * weights)``.
 
-    ``image`` loads the data at output place 0 and tap 0: ``offsets`` is the place of the tap (0, 0) of the output (0, 0).
-    ``order`` has for (ky, kx, c, o) the dimension of the weights, None where that has one element.
+    ``offsets`` is the row and the column of *image* that tap (0, 0) of the output (0, 0) reads. ``order`` has for each
+    of (ky, kx, c, o) its dimension of the weights, None where that has one element.
     """
 
     stage: Tensor
@@ -40,7 +40,7 @@ class Convolution:
 
     @property
     def inside(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """From which row (column) on and up to which there is an image, numbered from the first tap of the first output."""
+        """The first row that is no padding and the one after the last, counted from the first tap; and columns."""
         rows, columns = inner_part(self.image)
         return (
             (rows[0] - self.offsets[0], rows[1] - self.offsets[0]),
@@ -89,7 +89,8 @@ def _places(
     if not _is(data.indices[0], n, simplify):
         return None
     for down, across in (taps, taps[::-1]):
-        offsets = [_offset(i, a, b, simplify) for i, a, b in zip(data.indices[1:3], (y, x), (down, across), strict=True)]
+        places = zip(data.indices[1:3], (y, x), (down, across), strict=True)
+        offsets = [_offset(index, place, tap, simplify) for index, place, tap in places]
         order = _order(weights, (down, across, channel, o), simplify)
         if None not in offsets and order is not None:
             return Convolution(stage, reduce, image, tuple(offsets), weights.tensor, order)  # type: ignore[arg-type]
@@ -108,7 +109,7 @@ def _offset(index: PrimExpr, place: Index, tap: Index, simplify: Simplifier) -> 
 
 
 def _order(weights: Load, axes: tuple[Index, ...], simplify: Simplifier) -> tuple[int | None, ...] | None:
-    """The dimension of *weights* along which each of *axes* moves; None where it is anything else than a permutation."""
+    """The dimension of *weights* along which each of *axes* moves; None where they are no permutation."""
     if len(weights.indices) != 4 or not _known(weights.tensor.shape):
         return None
     order: list[int | None] = []

@@ -26,7 +26,7 @@ Places = Callable[[PrimExpr, PrimExpr, PrimExpr, PrimExpr], dict[Index, PrimExpr
 
 
 class InputTiles:
-    """The transform of the tiles whose sum in the stage's expression is *pixels*: of matrices' entries times a pixel."""
+    """The transform of tiles; *pixels* is its sum in the stage's expression, of factors times a pixel."""
 
     def __init__(self, plan: Plan, pixels: Reduce, places: Places, simplify: Simplifier):
         self.plan, self.places, self.simplify = plan, places, simplify

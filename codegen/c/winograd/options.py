@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from byoc.errors import CompileError
 
-# the error of F(m x m, 3 x 3) in float32 relative to the largest output, for up to 512 channels; measured against float64,
-# as tests hold it. A sum term by term is at 2e-6
+# the error of F(m x m, 3 x 3) in float32 relative to the largest output, for up to 512 channels, against float64, as
+# tests hold it; a sum term by term is at 2e-6
 ERRORS = {2: 2e-6, 4: 1e-5}
 CHOICES: dict[str, tuple[int, ...]] = {"auto": tuple(ERRORS), "off": (), "f2": (2,), "f4": (4,)}
 
@@ -24,9 +24,9 @@ class WinogradOptions:
     def of(options: Mapping[str, object]) -> WinogradOptions:
         """From options of the backend.
 
-        ``winograd``: "auto" (the default), "off", "f2" or "f4" wherever it is possible. ``max_error``: the error that is
-        allowed, relative to the largest output of a convolution; that of F(4, 3) by default. ``strict``: sums are added term by
-        term as the operator says, so none of it.
+        ``winograd``: "auto" (the default), "off", "f2" or "f4" wherever it is possible. ``max_error``: the error that
+        is allowed, relative to the largest output of a convolution; that of F(4, 3) by default. ``strict``: sums are
+        added term by term as the operator says, so none of it.
 
         Raises CompileError for another value.
         """

@@ -1,4 +1,4 @@
-"""The sums of products back to pixels: ``A^T m A`` for a vector of filters at a time, then the epilogue of the stage."""
+"""The sums of products back to pixels: ``A^T m A`` for a vector of filters at a time, then the stage's epilogue."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OutputTiles:
         return values.code
 
     def _store(self) -> list[Stmt]:
-        """What lies inside the image, through the epilogue: whole vectors, and at the end of the filters what there is."""
+        """What lies inside the image, through the epilogue: whole vectors, and at the end what there is."""
         plan = self.plan
         last, rest = divmod(plan.filters, plan.panel)
         if not rest:
@@ -69,7 +69,8 @@ class OutputTiles:
         for v in range(-(-valid // plan.lanes)):
             place = v * plan.lanes + lane
             places = (self.n, row, column, self.panel * plan.panel + place)
-            table: dict[PrimExpr, PrimExpr] = {**dict(zip(self.stage.axes, places, strict=True)), reduce: self.pixels[y, x, place]}
+            table: dict[PrimExpr, PrimExpr] = {reduce: self.pixels[y, x, place]}
+            table.update(zip(self.stage.axes, places, strict=True))
             value = map_expr(self.stage.body, table.get)  # type: ignore[arg-type]
             count = min(valid - v * plan.lanes, plan.lanes)
             body.append(VectorStore(self.stage, places, value, lane, count if count < plan.lanes else None))

@@ -17,9 +17,9 @@ PAD = 16  # elements after the tiles of one product, so that the products do not
 class Plan:
     """F(*outputs* x *outputs*, 3 x 3) of an image [*batch*, *height*, *width*] of results, *channels* to *filters*.
 
-    A register tile is *rows* tiles of the image times *vectors* x *lanes* filters; *blocks* of such rows are done together.
-    *stored*: all tiles of the image are transformed by a stage of their own before; else those of each block where they
-    are used, in a local array.
+    A register tile is *rows* tiles of the image times *vectors* x *lanes* filters; *blocks* of such rows are done
+    together. *stored*: all tiles of the image are transformed by a stage of their own before; else those of each block
+    where they are used, in a local array.
     """
 
     outputs: int
@@ -79,7 +79,7 @@ class Plan:
 
     @property
     def parts(self) -> int:
-        """What the threads of a team share: panels and chunks, or chunks alone, each with the transform of its tiles."""
+        """What a team shares: panels and chunks, or chunks alone, each with the transform of its tiles."""
         return self.panels * self.chunks if self.stored else self.chunks
 
     @property

@@ -1,4 +1,4 @@
-"""Direct or by Winograd's method, and by which plan, as a question: whoever tunes may answer it, else the model does."""
+"""Direct or by Winograd's method, by which plan: a question that whoever tunes may answer, else the model does."""
 
 from __future__ import annotations
 

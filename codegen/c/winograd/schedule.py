@@ -1,8 +1,9 @@
 """The loops of a convolution by Winograd's method.
 
-For each chunk of tiles of the image: the tiles are transformed, vectors along channels, into ``points`` matrices [tiles,
-channels], where that was not done before by a stage of its own; then for each panel of filters there is one product of
-matrices a point in register tiles, whose results are transformed back tile by tile and stored through the epilogue.
+For each chunk of tiles of the image: the tiles are transformed, vectors along channels, into ``points`` matrices
+[tiles, channels], where that was not done before by a stage of its own; then for each panel of filters there is one
+product of matrices a point in register tiles, whose results are transformed back tile by tile and stored through the
+epilogue.
 Every element is stored by one thread, its terms added in the same order whatever the team.
 """
 

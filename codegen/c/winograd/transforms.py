@@ -2,11 +2,11 @@
 
 ``Y = A^T [(G g G^T) * (B^T d B)] A`` gives *m* x *m* outputs of a 3 x 3 convolution from ``m + 2`` squared products.
 The matrices follow from the points at which polynomials are evaluated, one of them infinity. Their choice decides the
-error: 0, +-3/4, +-3/2 for F(4, 3) keep the entries of one size and are exact in binary; the usual 0, +-1, +-2 give an error
-five times as large. Points in pairs of one magnitude share half of their sums.
+error: 0, +-3/4, +-3/2 for F(4, 3) keep the entries of one size and are exact in binary; the usual 0, +-1, +-2 give an
+error four times as large. Points in pairs of one magnitude share half of their sums.
 
-Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016, section 4; Barabasz, Anderson, Soodhalter
-and Gregg, Error Analysis and Improving the Accuracy of Winograd Convolution, 2020, on points.
+Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016, section 4; Barabasz, Anderson,
+Soodhalter and Gregg, Error Analysis and Improving the Accuracy of Winograd Convolution, 2020, on points.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 
 from byoc.te import PrimExpr, const
 
@@ -42,7 +42,7 @@ class Transforms:
         return self.outputs + KERNEL - 1
 
 
-@lru_cache(maxsize=None)
+@cache
 def transforms(outputs: int) -> Transforms:
     """The matrices of F(*outputs*, 3): Lagrange's interpolation at the points, with B^T monic."""
     points = _POINTS[outputs]
@@ -76,8 +76,8 @@ Keep = Callable[[PrimExpr], PrimExpr]
 def linear_forms(matrix: Matrix, values: Sequence[PrimExpr], keep: Keep) -> list[PrimExpr]:
     """``matrix @ values``; *keep* gives the variable for a sum that several results use.
 
-    Rows that differ in the signs of some columns only, ``e + o`` and ``e - o``, share ``e`` and ``o``; columns that differ
-    in the signs of some rows only share the sum and the difference of their values.
+    Rows that differ in the signs of some columns only, ``e + o`` and ``e - o``, share ``e`` and ``o``; columns that
+    differ in the signs of some rows only share the sum and the difference of their values.
     """
     columns = _pairs(tuple(zip(*matrix, strict=True)))
     if columns:
