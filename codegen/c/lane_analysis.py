@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from byoc.codegen.c.vectors import has_vector_function
+from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr
@@ -93,7 +94,7 @@ class LaneAnalysis:
 
     def direct(self, expr: PrimExpr) -> bool:
         """Whether the node *expr*, which lanes change, is one vector operation on the vectors of its operands."""
-        if isinstance(expr, Index) or self.fixed_mask(expr) is not None:
+        if isinstance(expr, Index) or self.fixed_mask(expr) is not None or self.affine(expr) is not None:
             return True
         if any(dtype_bytes(e.dtype) * self.lanes > LARGEST_VECTOR for e in (expr, *inputs(expr))):
             return False
@@ -109,6 +110,17 @@ class LaneAnalysis:
         if factor is None or len(difference.terms) != 1:
             return None
         return [_HOLDS[expr.op](factor * k + difference.constant) for k in range(self.lanes)]
+
+    def affine(self, expr: PrimExpr) -> tuple[int, PrimExpr] | None:
+        """``(f, rest)`` where *expr* compares ``f * lane + rest``, which 32 bits hold, with 0; else None."""
+        if not is_index_comparison(expr) or 4 * self.lanes > LARGEST_VECTOR:
+            return None
+        difference = self.simplify.polynomial(expr.left).add(self.simplify.polynomial(expr.right), -1)  # type: ignore[attr-defined]
+        factor = difference.coefficient(self.lane)
+        low, high = self.simplify.poly_bounds(difference.without(self.lane))
+        if not factor or abs(factor) > 2**20 or low < -(2**30) or high > 2**30:
+            return None
+        return factor, self.simplify.rebuild(difference.without(self.lane))
 
     def keeps_branch(self, expr: PrimExpr) -> bool:
         """Whether *expr* is a Select between two vectors that stays a branch: no lane changes its condition."""
@@ -181,14 +193,21 @@ def inputs(expr: PrimExpr) -> tuple[PrimExpr, ...]:
     return () if isinstance(expr, Load) else operands(expr)
 
 
+def is_index_comparison(expr: PrimExpr) -> bool:
+    """Whether *expr* compares positions, not elements."""
+    if not (isinstance(expr, Binary) and expr.op in COMPARISONS and expr.left.dtype == INDEX):
+        return False
+    return not any(isinstance(n, Load) for side in (expr.left, expr.right) for n in unique_nodes(side))
+
+
 def values(expr: PrimExpr) -> Iterator[PrimExpr]:
-    """Each node that is a value, once: what stands in the places of loads is left out."""
+    """Each node that is a value, once: what stands in the places of loads and in comparisons of places is left out."""
     seen = {id(expr)}
     stack = [expr]
     while stack:
         node = stack.pop()
         yield node
-        for inner in inputs(node):
+        for inner in () if is_index_comparison(node) else inputs(node):
             if id(inner) not in seen:
                 seen.add(id(inner))
                 stack.append(inner)

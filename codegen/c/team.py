@@ -14,6 +14,7 @@ from byoc.te import Dimension, Index
 from byoc.te.expr import Const
 
 ENOUGH = 32  # iterations, so that the parts of eight threads differ little
+SOME = 4  # with fewer, the loops inside are shared
 
 
 def shared(statements: Sequence[Stmt]) -> list[Stmt]:
@@ -40,7 +41,7 @@ def _shared_loop(loop: For) -> list[Stmt]:
 
 
 def _joined(loop: For) -> list[Stmt]:
-    """The first loops of *loop*'s nest as one, shared; nothing where the loops that may be joined are short too.
+    """The first loops of *loop*'s nest as one, shared; nothing where the loops that may be joined are very short too.
 
     The innermost loop stays as it is: its index is not worth a division.
     """
@@ -49,11 +50,13 @@ def _joined(loop: For) -> list[Stmt]:
         body = chain[-1].body
         inner = body[0] if len(body) == 1 else None
         if not (isinstance(inner, For) and isinstance(inner.extent, int) and inner.start == 0):
-            return []
+            break
         if not any(isinstance(s, For) for s in inner.body):
-            return []
+            break
         chain.append(inner)
         count *= inner.extent
+    if len(chain) == 1 or count < SOME:
+        return []
     joined, rest = Index("joined", count), count
     places: list[Stmt] = []
     for part in chain:

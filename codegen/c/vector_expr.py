@@ -109,10 +109,18 @@ class VectorExprWriter:
         fixed = self.analysis.fixed_mask(expr)
         if fixed is not None:
             return f"({self.type(dtype)}){{{', '.join('-1' if holds else '0' for holds in fixed)}}}"
+        affine = self.analysis.affine(expr)
+        if affine is not None:
+            return self._widened(self._compared_lanes(expr.op, *affine), 32, bits)  # type: ignore[attr-defined]
         if isinstance(expr, Load) or not self.analysis.direct(expr):
             whole = self._load(expr, "uint8") if self.analysis.direct(expr) else self._by_lanes(expr)
             return f"(__builtin_convertvector({whole}, {self.type(dtype)}) != 0)"
         return _MASK_RULES[type(expr)](self, expr, bits)
+
+    def _compared_lanes(self, op: str, factor: int, rest: PrimExpr) -> str:
+        """``factor * lane + rest`` against 0, in 32 bits."""
+        lanes = ", ".join(str(factor * k) for k in range(self.lanes))
+        return f"(({self.type('int32')}){{{lanes}}} {OPERATORS[op][0]} (int32_t)-({self.exprs.text(rest)}))"
 
     def _widened(self, mask: str, have: int, bits: int) -> str:
         return mask if have == bits else f"__builtin_convertvector({mask}, {self.type(f'int{bits}')})"

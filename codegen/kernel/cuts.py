@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr
@@ -11,7 +13,8 @@ from byoc.te.expr import COMPARISONS, INDEX, Binary
 def cuts(value: PrimExpr, axis: Index, simplify: Simplifier) -> list[int]:
     """The positions of *axis*, above 0 and below its extent, at which a comparison of it with a number changes.
 
-    Comparisons of *axis* with anything that is no number are not looked at; an axis of symbolic extent has no cuts.
+    Where a comparison depends on other indices too, it is the same for all of these outside of two positions. An axis of
+    symbolic extent has no cuts.
     """
     if not isinstance(axis.extent, int):
         return []
@@ -23,13 +26,22 @@ def cuts(value: PrimExpr, axis: Index, simplify: Simplifier) -> list[int]:
 
 
 def _changes(comparison: Binary, axis: Index, simplify: Simplifier) -> list[int]:
+    """Where *comparison* changes along *axis*; where others move it too, from where on it may and up to where."""
     difference = simplify.polynomial(comparison.left).add(simplify.polynomial(comparison.right), -1)
-    if list(difference.terms) != [(id(axis),)]:
+    factor = difference.coefficient(axis)
+    if not factor:
         return []
-    factor, constant = difference.terms[(id(axis),)], difference.constant
-    root = -constant // factor  # where the sides are equal, or the last position before they would be
-    if constant % factor:
+    low, high = simplify.poly_bounds(difference.without(axis))
+    if math.isinf(low) or math.isinf(high):
+        return []
+    return [place for rest in {int(low), int(high)} for place in _roots(comparison.op, factor, rest)]
+
+
+def _roots(op: str, factor: int, rest: int) -> list[int]:
+    """Where ``factor * axis + rest`` against 0 changes."""
+    root = -rest // factor  # where the sides are equal, or the last position before they would be
+    if rest % factor:
         return [root + 1]
-    if comparison.op in ("eq", "ne"):
+    if op in ("eq", "ne"):
         return [root, root + 1]
-    return [root if (factor > 0) == (comparison.op in ("lt", "ge")) else root + 1]
+    return [root if (factor > 0) == (op in ("lt", "ge")) else root + 1]

@@ -398,6 +398,23 @@ CASES: dict[str, Case] = {
         [np.array([3, 0, 4, 4]), np.arange(125, dtype="float32").reshape(5, 25)],
         lambda i, x: te.compute((4, 25), lambda a, b: x[i[a], b], name="taken"), lambda i, x: x[i],
     ),
+    "below a diagonal": Case(
+        [(40, 50)],
+        lambda x: te.compute(x.shape, lambda i, j: te.if_then_else(j <= i + 3, x[i, j], -1.0), name="lower"),
+        lambda x: np.where(np.arange(50) <= np.arange(40)[:, None] + 3, x, -1),
+    ),
+    "rows padded to whole blocks": Case(
+        [(45, 20)],
+        lambda x: te.compute(
+            (3, 20, 16), lambda i, j, k: te.if_then_else(i * 16 + k < 45, x[i * 16 + k, j], 0.0), name="blocks"
+        ),
+        lambda x: np.pad(x, ((0, 3), (0, 0))).reshape(3, 16, 20).transpose(0, 2, 1),
+    ),
+    "where two positions are equal": Case(
+        [(21, 33)],
+        lambda x: te.compute(x.shape, lambda i, j: te.cast("float32", te.binary("eq", i, j)) + x[i, j], name="eye"),
+        lambda x: np.eye(21, 33, dtype="float32") + x,
+    ),
     "a symbolic row": Case([(4, "n")], _mapped(te.exp), np.exp, symbols={"n": 37}),
     "a position as a number": Case(
         [(4, 1)], lambda x: te.compute((4, 1), lambda i, j: x[i, j] + te.cast("float32", i + j), name="p"),
