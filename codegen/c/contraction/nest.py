@@ -26,7 +26,8 @@ from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, 
 
 SHORT_EPILOGUE = 12  # operations that are written out for every vector of a tile
 LONG_FUNCTION = 16  # operations of an exponential and its like
-FEWEST_STREAMED = 1 << 18  # bytes of panels that are worth fetching ahead
+CACHE_LINE = 64  # bytes
+FEWEST_STREAMED = 1 << 15  # bytes of panels that are worth fetching ahead
 ENOUGH_PARTS = 32  # blocks to share among a team; more loops are not flattened for more
 
 
@@ -195,21 +196,22 @@ class _TileBody:
         return code
 
     def _prefetch(self, access: Access, fixed: dict[Index, PrimExpr]) -> list[Stmt]:
-        """What the next panel has at this term: the passes over the present one share its vectors among them."""
+        """A piece of the next panel at this term: the passes over the present one fetch it evenly, as it lies."""
         assert self.start is not None
         turn = binary("div", self.start, self.tile.rows)
-        passes: int = max(estimated_size([self.c.row_count]) // self.tile.rows, 1)
+        passes: int = -(-estimated_size([self.c.row_count]) // self.tile.rows)
         for axis in reversed(self.c.shared_batch):
             turn, passes = turn + axis * passes, passes * estimated_size([axis.extent])
-        each = -(-self.tile.vectors // passes)
-        first = turn * each
-        place = (self.block + 1) * self.tile.width
-        code: list[Stmt] = []
-        for k in range(each):
-            vector = minimum(first + k, self.tile.vectors - 1)
-            *outer, _ = (at(i, {**fixed, self.c.lane: place}) for i in access.load.indices)
-            code.append(Prefetch(access.load.tensor, [*outer, vector * self.tile.lanes]))
-        return code
+        term: PrimExpr = const(0, INDEX)
+        for axis in self.c.reduce.axes:
+            term = term * as_index(axis.extent) + fixed.get(axis, axis)
+        step = -(-self.tile.width // passes)
+        place = (turn * self.c.points + term) * step
+        first: dict[Index, PrimExpr] = {a: const(0, INDEX) for a in self.c.reduce.axes}
+        first[self.c.lane] = (self.block + 1) * self.tile.width
+        *outer, last = (at(i, first) for i in access.load.indices)
+        line = CACHE_LINE // dtype_bytes(access.load.dtype)
+        return [Prefetch(access.load.tensor, [*outer, last + place + k]) for k in range(0, step, line)]
 
     def _by_row(self, access: Access) -> bool:
         return self.c.row is not None and access.steps[self.c.row] != 0

@@ -21,6 +21,8 @@ FIRST_CACHE_BYTES = 48 << 10
 STREAM = 21.0  # bytes of a panel that come in a cycle from the cache behind the first
 SPILLED = 1.05  # what a tile costs more where its panel does not stay in the near cache
 CACHE_BYTES = 1 << 20  # of the cache that a core has for itself
+CACHE_WAY_BYTES, CACHE_WAYS = 4096, 11  # of the first cache: lines so far apart share these places, less one to stream
+CONFLICT = 1.06
 START = 24.0  # cycles to begin a tile and to leave it
 
 
@@ -89,7 +91,18 @@ def _cycles(c: Contraction, height: int, vectors: int, lanes: int, rows: int) ->
     size = lanes * dtype_bytes(c.reduce.dtype)
     whole = full * _tile_cycles(c, height, vectors, size) + (_tile_cycles(c, rest, vectors, size) if rest else 0.0)
     panel = c.points * vectors * lanes * dtype_bytes(c.reduce.dtype)
+    whole *= CONFLICT if _rows_collide(c, height) else 1.0
     return blocks * whole * (SPILLED if panel > CACHE_BYTES // 2 and rows > height else 1.0)
+
+
+def _rows_collide(c: Contraction, height: int) -> bool:
+    """Whether the rows of a tile lie so that the first cache has too few places for a line of each."""
+    for access in c.standing:
+        step = access.steps[c.row] if c.row is not None else None
+        stride = (step or 0) * dtype_bytes(access.load.dtype)
+        if stride and height * math.gcd(stride, CACHE_WAY_BYTES) > CACHE_WAYS * CACHE_WAY_BYTES:
+            return True
+    return False
 
 
 def _tile_cycles(c: Contraction, height: int, vectors: int, vector_bytes: int) -> float:
