@@ -399,3 +399,18 @@ def test_the_kernel_to_measure_asks_the_same_question():
     (question,) = asked.questions.values()
     prepare(kernel_program(question, "alone"), AVX512, again)
     assert question.kernel in again.questions
+
+
+@pytest.mark.needs_cc
+def test_every_way_can_be_measured_alone_with_the_padding_that_it_needs():
+    case, asked = Case(1, 14, 14, 24, 32), Asked()
+    prepare(case.program, AVX512, asked)
+    question = next(q for q in asked.questions.values() if DIRECT in [c for _, c in q.ranked])
+    results = []
+    for choice in (DIRECT, question.expected):
+        alone = prepare(kernel_program(question, "conv"), AVX512, Fixed({question.kernel: choice}))
+        assert len(alone.inputs) == 1 and alone.inputs[0].shape == case.image.shape
+        assert (alone.groups[0].stages[-1].tag == OUTPUT) == (choice != DIRECT)
+        results.append(_result(case, alone))
+    _check(case, results[0], 4)
+    _check(case, results[1], 4)
