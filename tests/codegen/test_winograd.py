@@ -414,3 +414,10 @@ def test_every_way_can_be_measured_alone_with_the_padding_that_it_needs():
         results.append(_result(case, alone))
     _check(case, results[0], 4)
     _check(case, results[1], 4)
+
+
+def test_the_emitted_c_is_what_was_read_and_approved(golden):
+    plan = Plan(2, 1, 3, 5, 8, 12, rows=2, vectors=1, lanes=8, blocks=2, stored=True)
+    program = prepare(with_plans(Case(1, 3, 5, 8, 12).program, lambda conv: plan), AVX, None, WinogradOptions(()))
+    source = emit_programs([program], AVX)
+    golden("c/winograd.c", source[source.index("/* p0:") : source.index("int64_t conv_workspace(")])

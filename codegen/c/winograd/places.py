@@ -16,7 +16,8 @@ def axes_of_tiles(plan: Plan) -> Axes:
 
 def place_of_tile(plan: Plan, tile: PrimExpr, axes: Axes) -> list[Stmt]:
     """Declares *axes* for the tile of number *tile*."""
-    values = tile // (plan.down * plan.across), tile // plan.across % plan.down, tile % plan.across
+    row = tile // plan.across
+    values = tile // (plan.down * plan.across), row if plan.batch == 1 else row % plan.down, tile % plan.across
     return [s for axis, value in zip(axes, values, strict=True) for s in let(axis, value)]
 
 
