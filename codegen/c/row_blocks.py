@@ -174,7 +174,7 @@ class _RowBlocks:
         def leaf(e: PrimExpr) -> PrimExpr | None:
             if isinstance(e, Load) and e.tensor in local:
                 rest = [map_expr(i, leaf) for i in e.indices[self.depth:]]
-                return Load(local[e.tensor], (row, *rest))
+                return e.of(local[e.tensor], (row, *rest))
             return places.get(e) if isinstance(e, Index) else None
 
         assert stage.body is not None

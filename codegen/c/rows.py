@@ -152,7 +152,7 @@ def _in_row(body: PrimExpr, table: dict[Index, Index], buffers: dict[Tensor, Ten
         if isinstance(expr, Load) and expr.tensor in buffers:
             buffer = buffers[expr.tensor]
             places = [map_expr(i, leaf) for i in expr.indices[depth:]]
-            return Load(buffer, places if buffer.shape else ())
+            return expr.of(buffer, places if buffer.shape else ())
         return None
 
     return map_expr(body, leaf)
