@@ -22,7 +22,8 @@ def _polynomial(x: str, coefficients: Sequence[float]) -> str:
 
 
 def _define(name: str, arguments: str, *body: str) -> str:
-    return "\n".join([f"static inline @V {name}_@V({arguments}) {{", *(f"  {line}" for line in body), "}"])
+    lines = (line if line.startswith("#") else f"  {line}" for line in body)
+    return "\n".join([f"static inline @V {name}_@V({arguments}) {{", *lines, "}"])
 
 
 _SQRT = _define("sqrt", "@V x", "for (int k = 0; k < @N; ++k) x[k] = sqrt@f(x[k]);", "return x;")
@@ -139,12 +140,19 @@ _LOG1P = _define(  # log(1 + x) with what the rounding of 1 + x took away
     "const @V lost = select_@V((u > 0.0f) & (u < INFINITY), (x - (u - 1.0f)) / u, (@V){0});",
     "return select_@V(abs_@V(x) < 5.96046448e-8f, x, log_@V(u) + lost);",
 )
-_SIGMOID = _define(
+_SIGMOID = _define(  # where scaling is one instruction, 1 / (1 + p * 2**n) as 2**-n / (2**-n + p): neither overflows
     "sigmoid", "@V x",
+    "#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__) && @N == 16",
+    "x = min_number_@V(104.0f, max_number_@V(-87.0f, -x));",
+    *(line for line in _REDUCED if "n = (@I)" not in line),
+    f"const @V p = ({_polynomial('r', _EXP_REST)}) * (r * r) + r + 1.0f;",
+    "return scaled_@V(1.0f / (p + scaled_@V(splat_@V(1.0f), -whole)), -whole);",
+    "#else",
     "const @V e = exp_@V(-abs_@V(x));",
     "const @V sum = 1.0f + e, lost = e - (sum - 1.0f); /* by the rounding of the sum */",
     "const @V q = select_@V(x < 0.0f, e, splat_@V(1.0f)) / sum;",
     "return q - q * lost;",
+    "#endif",
 )
 _TANH = _define(
     "tanh", "@V x",
