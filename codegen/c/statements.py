@@ -15,6 +15,7 @@ from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
 from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Prefetch, Share, Stmt, Store, VectorStore
 from byoc.codegen.kernel.simplify import as_index, is_one
 from byoc.codegen.kernel.writer import Writer
+from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, placeholder
 from byoc.te.expr import Const, operands
 
@@ -27,6 +28,7 @@ class StatementWriter:
         self.alone: list[Share] = []  # those of a single thread, whose bounds are written as they are
         self.vectors: dict[VectorPart, None] = {}
         self.meets = False  # whether anything asks for the team
+        self.local_bytes = 0  # of all local arrays
 
     def block(self, statements: Sequence[Stmt]) -> None:
         """A sequence of statements."""
@@ -80,6 +82,7 @@ class StatementWriter:
             length = 1
             for extent in tensor.shape:
                 length *= int(extent)
+            self.local_bytes += length * dtype_bytes(tensor.dtype)
             aligned = "_Alignas(64) " if stmt.aligned and not self.dialect.plain else ""
             self.writer.line(f"{aligned}{ctype} {name}[{length}];")
         else:

@@ -40,7 +40,7 @@ class Unit:
 
     ``signature`` is its prototype without the semicolon, ``text`` its definition, ``notation`` its types in our
     notation. ``vectors`` and ``helpers`` are the definitions that it uses, by their keys. ``wraps`` says that it
-    computes on integers, whose overflow must wrap.
+    computes on integers, whose overflow must wrap. ``local_bytes`` are those of its local arrays, which the stack has.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Unit:
     vectors: tuple[tuple[object, ...], ...]
     helpers: tuple[tuple[str, str], ...]
     wraps: bool
+    local_bytes: int = 0
 
     def source(self) -> str:
         """The unit as a source of its own."""
@@ -144,7 +145,7 @@ def _write_unit(
     name = f"{group.title or group.name}_{digest}"
     return Unit(
         name, signature.replace(_NAME, name, 1), text.replace(_NAME, name, 1), _notation(group, sources, names),
-        tuple(statements.vectors), tuple(exprs.helpers), wraps,
+        tuple(statements.vectors), tuple(exprs.helpers), wraps, statements.local_bytes,
     )
 
 

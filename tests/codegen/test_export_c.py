@@ -38,9 +38,9 @@ def export(model, folder, shapes=None, **options):
     return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
 
 
-def build(folder, portable=False):
+def build(folder, portable=False, flags=None):
     """Make the example, with warnings as errors."""
-    done = subprocess.run(["make", "-s", "-C", folder, FLAGS[portable]], capture_output=True, text=True)
+    done = subprocess.run(["make", "-s", "-C", folder, flags or FLAGS[portable]], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
@@ -185,6 +185,19 @@ def test_an_exported_model_gives_what_onnx_runtime_gives(name, options, tmp_path
     agree(run(tmp_path, inputs, expected).values(), expected)
 
 
+@pytest.mark.parametrize("portable", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_sanitizers_find_nothing(name, portable, tmp_path):
+    model, inputs = MODELS[name]()
+    export(model, tmp_path, portable=portable)
+    flags = f"{FLAGS[portable]} -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+    if subprocess.run(["make", "-s", "-C", tmp_path, flags, "main.o"], capture_output=True).returncode != 0:
+        pytest.skip("the C compiler has no sanitizers")
+    build(tmp_path, portable, flags)
+    expected = oracle(model, inputs)
+    agree(run(tmp_path, inputs, expected).values(), expected)
+
+
 @pytest.mark.parametrize("portable", [False, True])
 def test_sums_of_integers_wrap(portable, tmp_path):
     node = helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)
@@ -249,6 +262,17 @@ def test_the_code_has_no_variables_and_no_way_to_get_memory_or_to_print(digits):
     assert not called & {"malloc", "calloc", "realloc", "free", "printf", "puts", "fprintf", "abort", "pthread_create"}
     public = {name for kind, name in symbols if kind in "TR"}
     assert all(name.startswith("model_") for name in public)
+
+
+def test_the_header_knows_the_stack_that_the_compiler_takes(digits):
+    folder, _ = digits
+    command = ["make", "-s", "-B", "-C", folder, "CFLAGS=-O1 -fstack-usage", "model.o"]
+    if subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("the C compiler does not tell the stack that it takes")
+    taken = max(int(line.split("\t")[1]) for line in (folder / "model.su").read_text().splitlines())
+    header = (folder / "model.h").read_text()
+    known = int(header.split("MODEL_STACK_BYTES ")[1].split()[0])
+    assert known - 1024 <= taken <= known + 8192
 
 
 ARENA = """#include <pthread.h>

@@ -26,7 +26,7 @@ def write_makefile(options: ExportOptions, form: str, has_weights: bool, wraps: 
     headers = f"{symbol}.h" + (f" {symbol}_weights.h" if source else "")
     objects = f"{symbol}.o" + (f" {symbol}_weights.o" if source else "")
     lines = [
-        f"CFLAGS ?= {'-O2 -Werror -pedantic' if plain else '-O3'} {WARNINGS}",
+        f"CFLAGS ?= {'-O3 -Werror -pedantic' if plain else '-O3'} {WARNINGS}",
         "# what the code needs, whatever CFLAGS are",
         f"NEEDED := {' '.join(needed_flags(options, wraps))}",
     ]
@@ -65,7 +65,8 @@ def write_readme(interface: Interface, options: ExportOptions, form: str, has_we
         *(f"  {a.identifier}   {a.described()}, {a.size} bytes" for a in interface.inputs), "", "Outputs:", "",
         *(f"  {a.identifier}   {a.described()}, {a.size} bytes" for a in interface.outputs), "",
         f"A run works in {interface.arena} bytes that its caller gives (the arena). It allocates nothing and has no",
-        "variables of its own, so any number of threads may run at once, each with its own arena.", "",
+        "variables of its own, so any number of threads may run at once, each with its own arena.",
+        f"Its local arrays take {interface.stack} bytes of the stack at most.", "",
         f"The code needs these flags: {' '.join(needed_flags(options, wraps))}",
     ]
     if options.dialect.plain:

@@ -53,13 +53,15 @@ class Argument:
 class Interface:
     """The functions' arguments; ``title`` is the model's name, ``arena`` the bytes between the inputs and the outputs.
 
-    ``weights`` are the bytes that are given at run time, 0 where they are part of the code.
+    ``stack`` are the bytes of the largest function's local arrays, ``weights`` those that are given at run time, 0
+    where they are part of the code.
     """
 
     title: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     arena: int
+    stack: int
     weights: int = 0
 
     def parameters(self) -> list[str]:
@@ -105,6 +107,10 @@ def write_header(interface: Interface, options: ExportOptions) -> str:
     lines += [
         "/* The memory that a run works in. It holds nothing between runs; two runs at a time need one each. */",
         f"#define {upper}_ARENA_BYTES {interface.arena}", f"#define {upper}_ARENA_ALIGNMENT {options.alignment}", "",
+    ]
+    lines += [
+        "/* The local arrays of the function that has most of them; registers and calls take more of the stack. */",
+        f"#define {upper}_STACK_BYTES {interface.stack}", "",
     ]
     if interface.weights:
         lines += [

@@ -46,10 +46,11 @@ def export_project(
                for n, h in zip(output_names, graph.heads, strict=True)]
     taken = [step.call.unit.name for step in plan.steps if isinstance(step, CallStep)]
     taken += [*weights.reserved, *(w.name for w in weights.arrays)]
-    interface = Interface(
-        title, *name_arguments(inputs, outputs, taken), arena, weights.size if form == SEPARATE else 0
-    )
-    wraps = not options.dialect.plain and any(s.call.unit.wraps for s in plan.steps if isinstance(s, CallStep))
+    called = [step.call.unit for step in plan.steps if isinstance(step, CallStep)]
+    stack = max((unit.local_bytes for unit in called), default=0)
+    given = weights.size if form == SEPARATE else 0
+    interface = Interface(title, *name_arguments(inputs, outputs, taken), arena, stack, given)
+    wraps = not options.dialect.plain and any(unit.wraps for unit in called)
     places = Places(offsets, constants)
     texts = {
         f"{options.symbol}.h": write_header(interface, options),
