@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc import __version__
 from byoc.codegen.c.compiler import CCompiler
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -53,7 +52,6 @@ def context_of(compiler: CCompiler, flags: Sequence[str]) -> Context:
             "compiler": compiler.version,
             "flags": " ".join((*compiler.flags, *flags)),
             "machine": repr(compiler.machine),
-            "byoc": __version__,
             "schedules": schedules_digest(),
         }
     )
