@@ -109,7 +109,9 @@ class _Packing:
 
     def _worth_packing(self, c: Contraction, operand: Access) -> bool:
         shared = estimated_size([c.row_count, *(a.extent for a in c.shared_batch)])
-        direct = operand.steps[c.lane] == 1 and choose_tile(c, self.machine) is not None
+        tile = choose_tile(c, self.machine) if operand.steps[c.lane] == 1 else None
+        whole = self.machine.lanes(dtype_bytes(c.reduce.dtype))
+        direct = tile is not None and tile.lanes >= min(whole, int(c.lane.extent))
         return shared >= FEWEST_ROWS and not direct
 
     def _constant_panel(self, panel: _Panel) -> Tensor:
