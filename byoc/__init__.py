@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 # public name -> the module that defines it
 _PUBLIC = {
     "compile": "byoc.driver.compile",
+    "export_c": "byoc.driver.export_c",
     "load": "byoc.runtime.library",
     "import_onnx": "byoc.relay.frontend.onnx",
     "Backend": "byoc.codegen.backend",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from byoc.codegen.c.export.options import ExportOptions
+from byoc.codegen.c.export.options import export_options
 from byoc.codegen.c.export.project import check_inputs as check_sizes
 from byoc.codegen.c.export.project import export_project
-from byoc.driver.compile import CompileOptions, plan_for
+from byoc.driver.compile import CompileOptions, Progress, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.errors import CompileError, UserError
@@ -24,15 +24,25 @@ MAX_REASONS = 3
 def export_c(
     model: str | os.PathLike[str] | bytes | IRModule | object,
     folder: str | os.PathLike[str],
-    options: ExportOptions,
+    *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
-    progress: Callable[[str], None] | None = None,
+    symbol: str = "model",
+    portable: bool = False,
+    threads: bool = False,
+    weights: str = "",
+    march: str = "native",
+    progress: Progress | None = None,
 ) -> dict[str, int]:
     """Write *model* as C into *folder*, which is made where it is missing; returns the bytes of each file by its name.
 
-    *model* and *shapes* are those of ``byoc.compile``. Raises UserError with one sentence: for free dimensions that
-    *shapes* leaves free, and for operators without generated C, which it names.
+    *model* and *shapes* are those of ``byoc.compile``; *symbol* begins the names of files and functions. *portable*: C99
+    for any compiler, else for the processor *march*, as the C compiler calls it, or this one. *threads*: also a function
+    by which the user's threads share a run. *weights* are ``"c"`` for arrays in C, ``"incbin"`` for a file that the
+    assembler includes, ``"bin"`` for one that the caller has in memory, or chosen by their size. Raises UserError with
+    one sentence: for free dimensions that *shapes* leaves free, for operators without generated C, which it names, and
+    for options that do not go together.
     """
+    options = export_options(symbol, portable, threads, weights, march)
     tell = progress or _silent
     path = checked_folder(folder)
     tell("reading the model")

@@ -12,10 +12,10 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+import byoc
 from byoc.codegen.c.export.options import export_options
 from byoc.codegen.c.export.weights import number_texts
 from byoc.driver.cli.main import main
-from byoc.driver.export_c import export_c
 from byoc.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -34,7 +34,7 @@ pytestmark = [
 def export(model, folder, shapes=None, **options):
     """The files of *model* in *folder*: their bytes by name."""
     data = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-    export_c(data, folder, export_options(**options), shapes)
+    byoc.export_c(data, folder, shapes=shapes, **options)
     return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
 
 

@@ -1,4 +1,4 @@
-"""Every operator with a tensor expression in C99 without extensions: compiled pedantically, free of undefined behaviour.
+"""Every operator with a tensor expression in C99 alone: compiled pedantically, free of undefined behaviour.
 
 All samples stand in one source, each as a function of pointers to all its tensors. Their results are those of the numpy
 kernels, with the tolerances of ``test_c_every_operator.py``.

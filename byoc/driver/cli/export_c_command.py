@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Mapping
 
-from byoc.codegen.c.export.options import WEIGHTS, export_options
+from byoc.codegen.c.export.options import WEIGHTS
 from byoc.driver.cli.compile_command import parse_shapes
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.export_c import export_c
@@ -46,12 +46,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Export. Raises UserError with one sentence."""
     shapes = parse_shapes(arguments.shape)
-    options = export_options(
-        arguments.symbol_prefix, arguments.portable, arguments.threads, arguments.weights, arguments.march
-    )
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
-        sizes = export_c(arguments.model, arguments.folder, options, shapes, tell)
+        sizes = export_c(
+            arguments.model, arguments.folder, shapes=shapes, symbol=arguments.symbol_prefix, march=arguments.march,
+            portable=arguments.portable, threads=arguments.threads, weights=arguments.weights, progress=tell,
+        )
     seconds = time.perf_counter() - start
     data = {"output": arguments.folder, "files": sizes, "seconds": round(seconds, 3)}
     rows = "\n".join(f"  {name} ({size:,} bytes)" for name, size in sizes.items())
