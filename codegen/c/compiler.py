@@ -89,7 +89,7 @@ class CCompiler:
         return processor_of(macros)
 
     def machine_for(self, extra_flags: Sequence[str]) -> Machine:
-        """The machine for which code is generated under *extra_flags*. Raises CompileError for flags that are refused."""
+        """The machine for which code is generated under *extra_flags*. Raises CompileError for refused flags."""
         macros = _macros(self.command, (*self.flags, *extra_flags))
         if macros is None:
             raise CompileError(f"{' '.join(self.command)} refused the flags {' '.join(extra_flags)}")

@@ -9,9 +9,6 @@ int32_t run(void **args, const int64_t *sizes, uint8_t *workspace, const Team *t
   float *Conv_0 = (float *)(workspace + 1216);
   float *tvmgen_default_fused_nn_max_pool2d = (float *)(workspace + 0);
   float *tvmgen_default_fused_nn_batch_flatten = (float *)(workspace + 256);
-  float *Softmax_3_softmax_max = (float *)(workspace + 512);
-  float *Softmax_3_softmax_exp = (float *)(workspace + 0);
-  float *Softmax_3_softmax_sum = (float *)(workspace + 576);
   float *Softmax_3 = args[2];
   nn_conv2d_HASH(image, Conv_0_const_0, Conv_0_pad, Conv_0, team);
   team_wait(team);
@@ -19,6 +16,6 @@ int32_t run(void **args, const int64_t *sizes, uint8_t *workspace, const Team *t
   team_wait(team);
   nn_batch_flatten_HASH(tvmgen_default_fused_nn_max_pool2d, tvmgen_default_fused_nn_batch_flatten, team);
   team_wait(team);
-  nn_softmax_HASH(tvmgen_default_fused_nn_batch_flatten, Softmax_3_softmax_max, Softmax_3_softmax_exp, Softmax_3_softmax_sum, Softmax_3, team);
+  nn_softmax_HASH(tvmgen_default_fused_nn_batch_flatten, Softmax_3, team);
   return 0;
 }
