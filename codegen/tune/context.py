@@ -16,7 +16,6 @@ CPUINFO = Path("/proc/cpuinfo")
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 MODEL_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "CPU implementer", "CPU part")
 SCHEDULES = ("byoc.codegen.c.contraction", "byoc.codegen.c.winograd")  # whose code decides what a choice means
-DEFAULT_CACHES = {2: 1 << 20, 3: 32 << 20}  # bytes by level, where the system does not tell them
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
