@@ -27,7 +27,6 @@ class StatementWriter:
         self.writer, self.exprs, self.dialect = writer, exprs, dialect
         self.alone: list[Share] = []  # those of a single thread, whose bounds are written as they are
         self.vectors: dict[VectorPart, None] = {}
-        self.meets = False  # whether anything asks for the team
         self.local_bytes = 0  # of all local arrays
 
     def block(self, statements: Sequence[Stmt]) -> None:
@@ -155,7 +154,6 @@ class StatementWriter:
             self.exprs.bound[id(stmt.begin)] = "0"
             self.exprs.bound[id(stmt.end)] = self.exprs.text(self.exprs.simplify(as_index(stmt.extent)), 14)
             return
-        self.meets = True
         extent = self.exprs.text(self.exprs.simplify(as_index(stmt.extent)), 13)
         begin, end = (self.exprs.names(i, i.name) for i in (stmt.begin, stmt.end))
         self.writer.line(f"const int64_t {begin} = {extent} * team->thread / team->threads;")
@@ -164,7 +162,6 @@ class StatementWriter:
     def barrier(self, stmt: Barrier) -> None:
         if not self.dialect.team:
             return
-        self.meets = True
         self.writer.line("team_wait(team);")
 
 

@@ -8,6 +8,7 @@ too, is compiled once.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -133,8 +134,9 @@ def _write_unit(
         if k:
             statements.block([Barrier()])
         statements.block(block)
-    if dialect.team and not statements.meets:
-        writer.line("(void)team;")
+    words = set(re.findall(r"\w+", writer.text()))
+    for unused in (name for name in map(_parameter_name, parameters) if name not in words):
+        writer.line(f"(void){unused};")
     signature = f"void {_NAME}({', '.join(parameters)})"
     body = Writer()
     with body.block(f"{signature} {{"):
@@ -159,6 +161,10 @@ def _parameters(
     parameters += [f"{TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in group.stored]
     parameters += [f"int64_t {names(Size(s), s)}" for s in sizes]
     return parameters
+
+
+def _parameter_name(parameter: str) -> str:
+    return re.findall(r"\w+", parameter)[-1]
 
 
 def group_sources(group: Group) -> tuple[Tensor, ...]:

@@ -161,6 +161,14 @@ def integers():
     return model, [a, np.array([8, -1, 0]), rng.integers(0, 2**32, 37).astype("uint32")]
 
 
+def one_place():
+    """A look-up where there is one place to look: what is looked up by is not read."""
+    nodes = [helper.make_node("Gather", ["x", "rows"], ["y"], axis=0)]
+    return make_model(nodes, [("x", "f4", (1, 5)), ("rows", "i4", (3,))], [("y", "f4", (3, 5))]), [
+        numbers(1, 5), np.array([0, -1, 0], "int32")
+    ]
+
+
 def odd_names():
     """Names that are words of C, code, macros, equal but for what C cannot spell, and an input nobody reads."""
     names = ["int", "x*/ int y; /*", "a.b", "a:b", "EOF", "arena", "class", "9th"]
@@ -172,7 +180,8 @@ def odd_names():
     return model, [numbers(2, 3, seed=k) for k in range(len(names))]
 
 
-MODELS = {"convolutions": convolutions, "attention": attention, "integers": integers, "odd names": odd_names}
+MODELS = {"convolutions": convolutions, "attention": attention, "integers": integers, "one place": one_place,
+          "odd names": odd_names}
 
 
 @pytest.mark.parametrize("options", KINDS, ids=KIND_NAMES)
