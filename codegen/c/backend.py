@@ -13,7 +13,7 @@ from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.whole_program import no_whole_program
-from byoc.codegen.c.winograd.options import WinogradOptions
+from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
@@ -95,7 +95,7 @@ def build_library(
 
 
 def workbench(
-    compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = WinogradOptions()
+    compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = DEFAULT
 ) -> Workbench:
     """What a tuner prepares and builds programs with."""
     return Workbench(

@@ -8,9 +8,9 @@ from byoc.codegen.c.contraction.packing import pack_operands
 from byoc.codegen.c.contraction.padding import absorb_padding
 from byoc.codegen.c.contraction.words import use_words
 from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.c.winograd.rewrite import use_winograd
 from byoc.codegen.c.rows import local_stages
+from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
+from byoc.codegen.c.winograd.rewrite import use_winograd
 from byoc.codegen.kernel.inline import loaded_tensors
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.widen import widen_arithmetic
@@ -19,7 +19,7 @@ from byoc.te import Tensor
 
 
 def prepare(
-    program: Program, machine: Machine, choices: Choices | None = None, allowed: WinogradOptions = WinogradOptions()
+    program: Program, machine: Machine, choices: Choices | None = None, allowed: WinogradOptions = DEFAULT
 ) -> Program:
     """*program* with padding left to the sums that read it, and their operands in words and panels.
 

@@ -40,3 +40,6 @@ class WinogradOptions:
             raise CompileError(f"option 'max_error' of backend c is a number from 0 on, got {error!r}")
         allowed = tuple(m for m in CHOICES[choice] if ERRORS[m] <= error and not strict)
         return WinogradOptions(allowed, choice in ("f2", "f4"))
+
+
+DEFAULT = WinogradOptions()  # where no options are given
