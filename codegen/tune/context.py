@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import importlib.resources
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from byoc.codegen.c.compiler import CCompiler
+from byoc.codegen.c.machine import Machine
 
 CPUINFO = Path("/proc/cpuinfo")
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -50,10 +52,20 @@ def context_of(compiler: CCompiler, flags: Sequence[str]) -> Context:
             "caches": " ".join(f"{level}:{size}" for level, size in sorted(cache_sizes().items())),
             "compiler": compiler.version,
             "flags": " ".join((*compiler.flags, *flags)),
-            "machine": repr(compiler.machine),
+            "machine": machine_text(compiler.machine),
             "schedules": schedules_digest(),
         }
     )
+
+
+def machine_text(machine: Machine) -> str:
+    """What the schedules are told of a processor, sets in the order of their elements.
+
+    >>> machine_text(Machine(32, 12, 16, frozenset(["u8s8", "bf16"])))
+    'vector_bytes=32 accumulators=12 registers=16 dots=bf16,u8s8'
+    """
+    facts = {field.name: getattr(machine, field.name) for field in dataclasses.fields(machine)}
+    return " ".join(f"{k}={','.join(sorted(map(str, v))) if isinstance(v, frozenset) else v}" for k, v in facts.items())
 
 
 def processor_model(cpuinfo: Path = CPUINFO) -> str:

@@ -1,5 +1,11 @@
 """Where a time holds: everything that matters is in the context."""
 
+import os
+import subprocess
+import sys
+
+import pytest
+
 from byoc.codegen.tune.context import Context, cache_sizes, processor_model, schedules_digest
 
 
@@ -33,3 +39,20 @@ def test_caches_are_told_by_level_without_that_of_instructions(tmp_path):
 
 def test_the_schedules_have_a_digest():
     assert len(schedules_digest()) == 16 and int(schedules_digest(), 16) >= 0
+
+
+@pytest.mark.needs_cc
+def test_a_context_is_the_same_under_any_hash_seed():
+    code = (
+        "from byoc.codegen.c.compiler import find_compiler; from byoc.codegen.tune.context import context_of\n"
+        "import dataclasses\ncompiler = find_compiler()\n"
+        "machine = dataclasses.replace(compiler.machine, dots=frozenset(map(str, range(9))))\n"
+        "print(context_of(dataclasses.replace(compiler, machine=machine), ()).digest)"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(digests) == 1
