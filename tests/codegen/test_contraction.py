@@ -83,6 +83,8 @@ CASES = {
        _conv((h, w), c, c, (k, k), padding=(k // 2,) * 4, strides=(s, s), groups=c)
        for h, w, c, k, s in [(14, 14, 32, 3, 1), (15, 13, 24, 3, 2), (7, 7, 40, 5, 1), (9, 30, 16, 7, 1), (8, 8, 6, 3, 1)]},
     "depthwise of two outputs a channel": _conv((9, 9), 8, 16, (3, 3), padding=SAME, groups=8),
+    "depthwise of three outputs a channel": _conv((9, 9), 17, 51, (2, 2), groups=17),
+    "grouped in threes": _conv((5, 6), 8, 12, (3, 3), padding=SAME, groups=4),
     "grouped": _conv((9, 10), 32, 64, (3, 3), padding=SAME, groups=4),
     "grouped finely": _conv((9, 10), 32, 32, (3, 3), padding=SAME, groups=8),
     "transposed": _transposed((6, 7), 8, 24, strides=(2, 2), padding=SAME, output_padding=(1, 1)),

@@ -115,7 +115,8 @@ def _divided(nest: Nest, simplify: Simplifier) -> Nest:
         return nest
     outer, inner = Index(f"{lane.name}_group", lane.extent // width), Index(lane.name, width)
     table = {lane: outer * width + inner}
-    value = map_expr(nest.value, lambda e: table.get(e) if isinstance(e, Index) else None)
+    # simplified now, since the lanes of a tile may go beyond the part that is left of the axis
+    value = map_expr(at(nest.value, table), lambda e: simplify(e) if isinstance(e, Load) else None)
     return Nest(nest.stage, (*nest.axes[:-1], outer, inner), tuple(at(i, table) for i in nest.indices), value)
 
 
