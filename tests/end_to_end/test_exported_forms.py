@@ -14,7 +14,6 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import byoc
-from byoc.errors import UserError
 
 TARGETS = [
     pytest.param(("c",), id="host", marks=pytest.mark.needs_cc),
@@ -329,12 +328,3 @@ def test_products_of_free_sizes_are_generated_code(form: str) -> None:
     library = byoc.compile(model(*FORMS[form][0]()), targets=["c"])
     slow = [symbol for symbol in library.report["host_fallbacks"] if "matmul" in symbol or "einsum" in symbol]
     assert slow == []
-
-
-@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
-def test_a_recurrent_operator_is_refused_in_one_sentence(op: str) -> None:
-    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
-    weights = {"w": f32(1, gates * 3, 2), "r": f32(1, gates * 3, 3)}
-    data = model([node(op, "x w r", "y", hidden_size=3)], [("x", "f32", [5, 1, 2])], [("y", "f32")], weights)
-    with pytest.raises(UserError, match=f"operators that are not supported: {op} "):
-        byoc.compile(data)
