@@ -169,6 +169,13 @@ def one_place():
     ]
 
 
+def no_inputs():
+    """Nothing to give: what comes out is a constant, and another of no dimensions."""
+    constants = {"c": numbers(3, 4), "d": np.asarray(7, "int64")}
+    nodes = [helper.make_node("Identity", ["c"], ["y"]), helper.make_node("Identity", ["d"], ["z"])]
+    return make_model(nodes, [], [("y", "f4", (3, 4)), ("z", "i8", ())], constants), []
+
+
 def odd_names():
     """Names that are words of C, code, macros, equal but for what C cannot spell, and an input nobody reads."""
     names = ["int", "x*/ int y; /*", "a.b", "a:b", "EOF", "arena", "class", "9th"]
@@ -181,7 +188,7 @@ def odd_names():
 
 
 MODELS = {"convolutions": convolutions, "attention": attention, "integers": integers, "one place": one_place,
-          "odd names": odd_names}
+          "no inputs": no_inputs, "odd names": odd_names}
 
 
 @pytest.mark.parametrize("options", KINDS, ids=KIND_NAMES)

@@ -63,7 +63,8 @@ def write_example(interface: Interface, options: ExportOptions) -> str:
         "#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>", "#include <time.h>", "",
         f'#include "{options.symbol}.h"', "", *_memory(interface, options),
     ]
-    return joined(["\n".join([*head, ""]), _READ, _WRITE, *_show(interface), _USAGE, _main(interface, options, upper)])
+    read = _READ if interface.inputs or interface.weights else ""
+    return joined(["\n".join([*head, ""]), read, _WRITE, *_show(interface), _USAGE, _main(interface, options, upper)])
 
 
 def _memory(interface: Interface, options: ExportOptions) -> list[str]:

@@ -114,7 +114,8 @@ def _included_source(base: str) -> str:
     ]
     text = "\n".join(f'  "{line}\\n"' for line in lines)
     comment = f"/* The assembler takes {base}.bin from the folder where it runs. */"
-    return f'{comment}\n#include "{base}.h"\n\n__asm__(\n{text}\n);\n'
+    check = '#ifndef __ELF__\n#error "this is written for ELF objects: export again with --weights c or bin"\n#endif'
+    return f'{comment}\n#include "{base}.h"\n\n{check}\n\n__asm__(\n{text}\n);\n'
 
 
 def number_texts(values: np.ndarray, dtype: str) -> list[str]:
