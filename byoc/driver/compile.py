@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.backend import Backend, get_backend
-from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import host_layout, optimize, prepare_host
@@ -144,7 +143,7 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
         modules.append(compile_region(var, region, options))
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})
-    narrow = NarrowProducts(options.precision, WinogradOptions.of(host_options))
+    narrow = NarrowProducts(options.precision)
     main = prepare_host(host_layout(host_options), narrow.passes())(mod)["main"]
     host = lower_host(main, regions)  # type: ignore[arg-type]
     modules.extend(host.functions.modules(host_options))

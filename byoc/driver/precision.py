@@ -17,12 +17,6 @@ from byoc import te
 from byoc.codegen.backend import callee_name
 from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.contraction.words import takes_words
-from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.winograd.choice import direct_cycles
-from byoc.codegen.c.winograd.convolution import convolution
-from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.c.winograd.question import WinogradChooser
-from byoc.codegen.kernel.simplify import Simplifier
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
@@ -45,7 +39,6 @@ from byoc.runtime.ndarray import NDArray, numpy_dtype
 PRECISIONS = ("f32", "bf16", "int8")
 NARROW, WIDE = "bfloat16", "float32"
 DOT = "dot_bf16"
-SPEEDUP = 2  # of products in bfloat16 over those in float32
 # what moves numbers: it may as well move those that are rounded already
 MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims", "copy", "nn.batch_flatten", "strided_slice"])
 
@@ -99,7 +92,6 @@ class NarrowProducts:
     """The pass that gives products their operands in bfloat16; *outcomes* tells what became of each call."""
 
     precision: Precision
-    winograd: WinogradOptions = WinogradOptions()
     outcomes: list[Outcome] = field(default_factory=list)
 
     def passes(self) -> list[FunctionPass]:
@@ -141,8 +133,6 @@ class NarrowProducts:
             return "a dimension is unknown"
         if not _takes_words(call):
             return "its sum runs over no axis whose numbers could be taken two at a time"
-        if _winograd_is_faster(call, find_compiler().machine, self.winograd):
-            return "Winograd's method in f32 is faster"
         return None
 
 
@@ -174,18 +164,6 @@ def _takes_words(call: Call) -> bool:
     outputs = define(call.op, _summed_wide(call), inputs, call.checked_type)  # type: ignore[arg-type]
     constants = {p for p, a in zip(inputs, call.args, strict=True) if isinstance(a, Constant)}
     return len(outputs) == 1 and takes_words(outputs[0], constants)
-
-
-def _winograd_is_faster(call: Call, machine: Machine, allowed: WinogradOptions) -> bool:
-    """Whether *call* takes fewer cycles in float32 by Winograd's method than as sums of products in bfloat16."""
-    inputs = [te.placeholder(te.shape_of(a.checked_type), WIDE, f"p{k}") for k, a in enumerate(call.args)]
-    outputs = define(call.op, call.attrs, inputs, call.checked_type)  # type: ignore[arg-type]
-    constants = {p for p, a in zip(inputs, call.args, strict=True) if isinstance(a, Constant)}
-    conv = convolution(outputs[0], constants, Simplifier()) if allowed.outputs else None
-    if conv is None:
-        return False
-    cycles, _, plan = WinogradChooser(machine, allowed).ranked(conv)[0]
-    return plan is not None and (allowed.forced or cycles < direct_cycles(conv, machine) / SPEEDUP)
 
 
 def _summed_wide(call: Call) -> object:

@@ -21,7 +21,6 @@ from byoc.relay.expr import Function
 from byoc.runtime import load
 
 pytestmark = pytest.mark.needs_cc
-DIRECT = {"c": {"winograd": "off"}}
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def _places(library) -> dict[str, list[str]]:
 
 
 def test_products_run_in_bfloat16_and_the_plan_says_which_do_not_and_why(bf16):
-    library = byoc.compile(_module(), precision="bf16", backend_options=DIRECT)
+    library = byoc.compile(_module(), precision="bf16")
     assert _places(library) == {
         "nn.conv2d": ["place c/bf16", "place c/bf16",
                       "place c/f32: its sum runs over no axis whose numbers could be taken two at a time"],
@@ -67,7 +66,7 @@ def test_products_run_in_bfloat16_and_the_plan_says_which_do_not_and_why(bf16):
 
 def test_the_result_is_that_of_float32_within_the_rounding_of_bfloat16(bf16):
     x = np.random.default_rng(3).standard_normal((1, 16, 12, 12)).astype("float32")
-    full, half = (byoc.compile(_module(), precision=p, backend_options=DIRECT)(x) for p in ("f32", "bf16"))
+    full, half = (byoc.compile(_module(), precision=p)(x) for p in ("f32", "bf16"))
     assert full.dtype == half.dtype == np.float32
     assert 0 < np.abs(full - half).max() < 3e-2 * np.abs(full).max()
 
@@ -84,7 +83,7 @@ def _source(library) -> str:
 
 @pytest.mark.parametrize("kept", ["nn.conv2d", "nn.dense"])
 def test_what_the_user_keeps_stays_in_float32(bf16, kept):
-    places = _places(byoc.compile(_module(), precision="bf16", keep_f32=[kept], backend_options=DIRECT))
+    places = _places(byoc.compile(_module(), precision="bf16", keep_f32=[kept]))
     assert set(places.pop(kept)) == {"place c/f32: the user keeps it in f32"}
     assert all("place c/bf16" in found for found in places.values())
 
@@ -106,24 +105,14 @@ def test_keep_f32_is_a_list():
 
 def test_a_processor_without_the_instruction_computes_in_float32(monkeypatch):
     monkeypatch.setattr("byoc.driver.precision.DOT", "dot_of_another_processor")
-    places = _places(byoc.compile(_module(), precision="bf16", backend_options=DIRECT))
+    places = _places(byoc.compile(_module(), precision="bf16"))
     assert {p for found in places.values() for p in found} == {
         "place c/f32: this processor has no instruction for products of bfloat16"
     }
 
 
-def test_a_convolution_that_winograds_method_does_faster_stays_in_float32(bf16):
-    x = relay.var("x", shape=(1, 64, 56, 56))
-    body = relay.nn.conv2d(x, _const(64, 64, 3, 3), padding=(1, 1), kernel_size=(3, 3), channels=64)
-    module = IRModule.from_expr(Function([x], body))
-    assert _places(byoc.compile(module, precision="bf16")) == {
-        "nn.conv2d": ["place c/f32: Winograd's method in f32 is faster"]
-    }
-    assert _places(byoc.compile(module, precision="bf16", backend_options=DIRECT)) == {"nn.conv2d": ["place c/bf16"]}
-
-
 def test_a_value_that_products_and_elementwise_operators_read_is_stored_once(bf16):
-    library = byoc.compile(_module(), precision="bf16", backend_options=DIRECT)
+    library = byoc.compile(_module(), precision="bf16")
     shapes, dtypes = (library.graph_json["attrs"][key][1] for key in ("shape", "dltype"))
     stored = [d for s, d in zip(shapes, dtypes, strict=True) if s == [1, 12, 12, 32]]
     assert stored.count("bfloat16") == 1
@@ -138,7 +127,7 @@ def test_a_plan_with_precisions_survives_json():
 
 
 def test_an_artefact_keeps_its_precision(bf16, tmp_path):
-    library = byoc.compile(_module(), precision="bf16", backend_options=DIRECT)
+    library = byoc.compile(_module(), precision="bf16")
     library.save(tmp_path / "model.byoc")
     x = np.ones((1, 16, 12, 12), "float32")
     again = load(tmp_path / "model.byoc")
