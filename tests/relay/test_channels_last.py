@@ -109,6 +109,14 @@ def test_transposes_that_say_channels_last_are_gone():
     assert names(after).count("transpose") == 1
 
 
+def test_a_value_that_a_transpose_shares_with_another_reader_is_turned_for_the_one_alone():
+    x, y = var("x", 1, 8, 9, 10), var("y", 1, 9, 10, 8)
+    twice = relay.multiply(y, relay.const(2.0, "float32"))
+    both = relay.Tuple([relay.add(conv(x, 16, 8), conv(x, 16, 8)), relay.transpose(twice, (0, 3, 1, 2)), twice])
+    body = typed(relay.Function([x, y], both))
+    assert_same_numbers(body, run_passes(body, transform.ChannelsLast()))
+
+
 def test_spatial_axes_may_be_joined_with_the_channels_innermost():
     tokens = relay.transpose(relay.reshape(conv(X, 64, 32), (1, 64, 196)), (0, 2, 1))
     after = changed(tokens, X)

@@ -40,7 +40,7 @@ class _Rewriter:
     def __init__(self, forms: Mapping[Call, Form], chosen: frozenset[Call]):
         self._forms, self._chosen = forms, chosen
         self._held: dict[RelayExpr, _Held | list[_Held]] = {}
-        self._converted: dict[tuple[RelayExpr, Wanted], RelayExpr] = {}
+        self._converted: dict[tuple[RelayExpr, Order, Wanted], RelayExpr] = {}
         self._real: dict[RelayExpr, RelayExpr] = {}
 
     def run(self, root: RelayExpr) -> RelayExpr:
@@ -98,7 +98,7 @@ class _Rewriter:
 
     def _brought(self, held: _Held, wanted: Wanted) -> RelayExpr:
         """*held* as a call wants it."""
-        key = held.value, wanted
+        key = held.value, held.order, wanted  # one value may stand for two, each with its own order
         if key not in self._converted:
             self._converted[key] = _converted(held, wanted)
         return self._converted[key]
