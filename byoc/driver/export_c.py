@@ -39,8 +39,8 @@ def export_c(
     C99 for any compiler, else for the processor *march*, as the C compiler calls it, or this one. *threads*: also a
     function by which the user's threads share a run. *weights* are ``"c"`` for arrays in C, ``"incbin"`` for a file
     that the assembler includes, ``"bin"`` for one that the caller has in memory, or chosen by their size. Raises
-    UserError with one sentence: for free dimensions that *shapes* leaves free, for operators without generated C, which it names,
-    and for options that do not go together.
+    UserError with one sentence: for free dimensions that *shapes* leaves free, for operators without generated C,
+    which it names, and for options that do not go together.
     """
     options = export_options(symbol, portable, threads, weights, march)
     tell = progress or _silent
