@@ -15,6 +15,7 @@ from byoc.codegen.kernel.inline import estimated_size
 from byoc.ir.types import dtype_bytes
 
 MOST_ROWS = 14
+MOST_SUMS = 21  # more, and GCC keeps some of them in memory
 FEWEST_LANES = 4
 LATENCY = 4.0
 FIRST_CACHE_BYTES = 48 << 10
@@ -82,7 +83,7 @@ def lane_count(c: Contraction, machine: Machine, ragged: bool) -> int:
 
 
 def _fits(c: Contraction, rows: int, vectors: int, machine: Machine) -> bool:
-    return rows * vectors + vectors + 1 <= machine.registers
+    return rows * vectors <= MOST_SUMS and rows * vectors + vectors + 1 <= machine.registers
 
 
 def _cycles(c: Contraction, height: int, vectors: int, lanes: int, rows: int) -> float:
