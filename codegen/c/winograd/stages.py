@@ -24,11 +24,11 @@ def transformed_weights(weights: np.ndarray, conv: Convolution, plan: Plan) -> n
     shape = (KERNEL, KERNEL, plan.channels, plan.filters)
     g = np.transpose(weights, order + [k for k in range(weights.ndim) if k not in order]).reshape(shape)
     matrix = np.array([[float(x) for x in row] for row in transforms(plan.outputs).kernel])
-    u = np.einsum("xi,ijco,yj->xyco", matrix, g.astype(np.float64), matrix, optimize=True)
+    both = np.kron(matrix, matrix)  # of (x, y) and (i, j): one product instead of two
+    u = (both @ g.reshape(KERNEL * KERNEL, -1).astype(np.float64)).astype(np.float32)
     u = u.reshape(plan.points, plan.channels, plan.filters)
     u = np.pad(u, ((0, 0), (0, 0), (0, plan.panels * plan.panel - plan.filters)))
-    u = u.reshape(plan.points, plan.channels, plan.panels, plan.panel)
-    return np.ascontiguousarray(np.moveaxis(u, 2, 0).astype(np.float32))
+    return np.ascontiguousarray(np.moveaxis(u.reshape(plan.points, plan.channels, plan.panels, plan.panel), 2, 0))
 
 
 def weights_tensor(name: str, plan: Plan) -> Tensor:
