@@ -8,6 +8,7 @@ script and write what it prints over the record.
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -62,15 +63,19 @@ def imported(case: object, inputs: list[np.ndarray]) -> object:
         return import_onnx(with_constants(case.model, inputs))
 
 
-def difference(case: object) -> str:
+def by_interpreter(mod: object, given: dict[str, np.ndarray]) -> list[np.ndarray]:
+    got = evaluate(mod, given)
+    return got if isinstance(got, list) else [got]
+
+
+def difference(case: object, compute: Callable[..., list[np.ndarray]] = by_interpreter) -> str:
     """"" where every output is the standard's, else what differs. Raises ImportModelError for what is not imported."""
     inputs = [array(v) for v in case.data_sets[0][0]]
     mod = imported(case, inputs)
     params = mod["main"].attrs["input_names"]
     given = {v.name: a for v, a in zip(case.model.graph.input, inputs, strict=False) if v.name in params}
     with np.errstate(all="ignore"):
-        got = evaluate(mod, given)
-    got = got if isinstance(got, list) else [got]
+        got = compute(mod, given)
     for found, wanted in zip(got, (array(v) for v in case.data_sets[0][1]), strict=True):
         if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
             return f"{found.dtype}{found.shape} instead of {wanted.dtype}{wanted.shape}"
