@@ -78,6 +78,13 @@ def test_a_random_model_computes_what_onnx_runtime_computes(seed: int, tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.needs_cc
+@pytest.mark.parametrize("seed", range(2000, 2100))
+def test_a_random_model_as_generated_c_alone(seed: int, tmp_path: pathlib.Path) -> None:
+    check(seed, ["c"], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_cc
 @pytest.mark.needs_opencl
 @pytest.mark.parametrize(
     "seed",
