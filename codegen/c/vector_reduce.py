@@ -166,6 +166,7 @@ class _Row:
             place = (block * LONGEST_CHAIN + step) * self.stride
             code += loops([block], self._fold(loops([step], self._step(place))))
         if blocks * LONGEST_CHAIN * self.stride < self.extent:
+            self.accs = [placeholder(a.shape, a.dtype, a.name) for a in self.accs]  # both blocks may stand in one scope
             code += self._fold(self._span(blocks * LONGEST_CHAIN, whole))
         return [*start, *loops(self.others, code)]
 

@@ -68,8 +68,8 @@ def by_interpreter(mod: object, given: dict[str, np.ndarray]) -> list[np.ndarray
     return got if isinstance(got, list) else [got]
 
 
-def difference(case: object, compute: Callable[..., list[np.ndarray]] = by_interpreter) -> str:
-    """"" where every output is the standard's, else what differs. Raises ImportModelError for what is not imported."""
+def difference(case: object, compute: Callable[..., list[np.ndarray]] = by_interpreter, bf16_steps: int = 0) -> str:
+    """"" where every output is the standard's, else what differs; bfloat16 by *bf16_steps* of its rounding. Raises ImportModelError for what is not imported."""
     inputs = [array(v) for v in case.data_sets[0][0]]
     mod = imported(case, inputs)
     params = mod["main"].attrs["input_names"]
@@ -79,9 +79,11 @@ def difference(case: object, compute: Callable[..., list[np.ndarray]] = by_inter
     for found, wanted in zip(got, (array(v) for v in case.data_sets[0][1]), strict=True):
         if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
             return f"{found.dtype}{found.shape} instead of {wanted.dtype}{wanted.shape}"
+        rtol = case.rtol
         if wanted.dtype.name == "bfloat16":
+            rtol = max(rtol, bf16_steps * 2**-7)
             found, wanted = found.astype("float32"), wanted.astype("float32")
-        if not np.allclose(found, wanted, rtol=case.rtol, atol=case.atol, equal_nan=True):
+        if not np.allclose(found, wanted, rtol=rtol, atol=case.atol, equal_nan=True):
             return "other numbers"
     return ""
 

@@ -13,6 +13,9 @@ import byoc
 from byoc.errors import UserError
 
 PARTS = 32
+# the standard's numbers are rounded to bfloat16 after each operator (scores, probabilities, sums), those of a fused group
+# once, at its end: they may lie two steps apart
+BF16_STEPS = 2
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def test_node_tests_compiled_give_the_standards_numbers(part: int, cases: list) 
         if not is_tensors([*case.data_sets[0][0], *case.data_sets[0][1]]) or case.name in TOLERATED:
             continue
         try:
-            found = difference(case, by_generated_code)
+            found = difference(case, by_generated_code, BF16_STEPS)
         except UserError:
             continue  # refused in a sentence; test_onnx_node_conformance.py counts these
         computed += 1
