@@ -178,3 +178,21 @@ def test_attention_is_done_by_blocks_of_rows_without_its_matrix_in_memory(sizes)
     got = np.full((b, m, d), np.nan, "float32")
     module["f"](*arrays, got)
     np.testing.assert_allclose(got, _expected(function, arrays, (b, m, d)), rtol=2e-5, atol=2e-6)
+
+
+def test_a_kernel_as_large_as_its_image_does_not_write_every_term_out():
+    x = relay.var("x", shape=(1, 400, 8))
+    body = relay.nn.conv1d_transpose(
+        x, _weights(8, 16, 400), kernel_size=(400,), channels=16, padding=(199, 200), data_layout="NWC", kernel_layout="IOW"
+    )
+    function = _function(body)
+    program = prepare(lower_function(function, "f"), MACHINES["avx512"])
+    source = emit_programs([program], MACHINES["avx512"])
+    assert len(source.splitlines()) < 2000
+    module = DsoModule(find_compiler().build(source, FLAGS), [program.signature], source, constant_arrays([program]))
+    data = np.random.default_rng(2).standard_normal((1, 400, 8)).astype("float32")
+    shape = tuple(int(d) for d in function.body.checked_type.shape)
+    got = np.full(shape, np.nan, "float32")
+    module["f"](data, got)
+    want = _expected(function, [data], shape)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())

@@ -129,6 +129,12 @@ def border_blocks(c: Contraction, height: int) -> list[int]:
     return sorted(found)
 
 
+def terms_written_out(c: Contraction, height: int) -> int:
+    """How many terms the code of the tiles at borders names one by one, instead of in a loop."""
+    axes = dict.fromkeys(g.axis for g in c.guards if g.position is not None and g.position is c.row)
+    return len(border_blocks(c, height)) * estimated_size([a.extent for a in axes])
+
+
 class _TileBody:
     """One tile: *height* rows from *start* on, at the lanes of *block*; at a border *start* is the number *known*."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.codegen.c.contraction.nest import contraction_nest
+from byoc.codegen.c.contraction.nest import contraction_nest, terms_written_out
 from byoc.codegen.c.contraction.shape import contraction, reads_whole_vectors
 from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
 from byoc.codegen.c.contraction.tile_question import META
@@ -10,6 +10,8 @@ from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.simplify import Simplifier
+
+MOST_WRITTEN_OUT = 512  # terms of tiles at borders: a kernel nearly as large as its image has little else
 
 
 def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = False) -> list[Stmt]:
@@ -21,4 +23,6 @@ def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = F
         return []
     decided = nest.stage.meta.get(META)
     tile = decided if isinstance(decided, Tile) else choose_tile(c, machine)
-    return [] if tile is None else contraction_nest(c, tile, alone)
+    if tile is None or terms_written_out(c, tile.rows) > MOST_WRITTEN_OUT:
+        return []
+    return contraction_nest(c, tile, alone)
