@@ -1,0 +1,1 @@
+"""Solvers of the placement problem (``byoc.partition.problem``): exact cuts, integer programs, heuristics."""
