@@ -5,11 +5,13 @@ It is also what the host itself runs on: :meth:`CBackend.compile_functions` puts
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from byoc.codegen.backend import Backend, Verdict, judge
 from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
 from byoc.codegen.c.emit import LibrarySource, emit_library
+from byoc.codegen.c.kernel_team import kernel_team_source
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.whole_program import no_whole_program
@@ -18,6 +20,7 @@ from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.codegen.tune.context import cache_sizes, context_of
+from byoc.codegen.tune.run_threads import run_threads
 from byoc.codegen.tune.trials import Workbench
 from byoc.codegen.tune.tuner import tuner_of
 from byoc.errors import CompileError, CompilerNotFoundError
@@ -28,6 +31,7 @@ from byoc.runtime.graph import Graph
 HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
 ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to optimise
 WHOLE_PROGRAM = "tvmgen_default_run"
+TRIAL_SECONDS = 120.0  # that the compiler may take for a unit of candidates
 CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
 
@@ -75,10 +79,11 @@ def compile_functions(
     """
     compiler, flags, allowed = find_compiler(), _flags(options or {}), WinogradOptions.of(options or {})
     lowered = [lower_function(function, symbol) for symbol, function in functions.items()]
-    programs = tuner_of((options or {}).get("tune", "none")).prepared(lowered, workbench(compiler, flags, allowed))
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:
         whole = None
+    bench = workbench(compiler, flags, allowed, run_threads(whole, lowered))
+    programs = tuner_of((options or {}).get("tune", "none")).prepared(lowered, bench)
     return build_library(programs, compiler, flags, whole)
 
 
@@ -95,14 +100,17 @@ def build_library(
 
 
 def workbench(
-    compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = DEFAULT
+    compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = DEFAULT, threads: int = 1
 ) -> Workbench:
-    """What a tuner prepares and builds programs with."""
+    """What a tuner prepares and builds programs with, which will run with so many *threads*."""
+    trying = dataclasses.replace(compiler, limit=TRIAL_SECONDS)
     return Workbench(
         lambda program, choices: prepare(program, compiler.machine, choices, allowed),
-        lambda programs: build_library(programs, compiler, flags),
-        lambda: context_of(compiler, flags),
+        lambda programs: build_library(programs, trying, flags),
+        lambda count: context_of(compiler, flags, count),
         cache_sizes(),
+        threads,
+        lambda: compiler.build(kernel_team_source()),
     )
 
 

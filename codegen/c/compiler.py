@@ -26,8 +26,9 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_dir
 
-from byoc.codegen.c.machine import Machine, machine_of, processor_of
+from byoc.codegen.c.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.processor import Processor, usable_processors
 
 BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
@@ -57,6 +58,7 @@ class CCompiler:
     flags: tuple[str, ...]
     machine: Machine
     is_gcc: bool = False
+    limit: float | None = None  # seconds that one call of it may take
 
     def build(self, source: str, extra_flags: Sequence[str] = ()) -> bytes:
         """The shared library of one *source*; as :meth:`build_units`."""
@@ -112,7 +114,10 @@ class CCompiler:
         with tempfile.TemporaryDirectory() as scratch:
             output = Path(scratch) / "output"
             command = [*self.command, *arguments[:-1], "-o", str(output), arguments[-1]]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=self.limit)
+            except subprocess.TimeoutExpired as error:
+                raise CompileError(f"{self.command[0]} did not end within {self.limit:g} s; {where}") from error
             if done.returncode != 0 or not output.is_file():
                 lines = done.stderr.splitlines() or [f"exit status {done.returncode}"]
                 first = next((line for line in lines if "error" in line), lines[0])
@@ -198,6 +203,8 @@ def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler | None:
             continue
         for flags in ((*BASE_FLAGS, *NATIVE_FLAGS), BASE_FLAGS):
             macros = _macros(command, flags)
+            if macros is not None and matrix_refusal(processor_of(macros)):
+                flags, macros = (*flags, *NO_MATRICES), _macros(command, (*flags, *NO_MATRICES))
             if macros is not None:
                 return CCompiler(command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros))
     return None

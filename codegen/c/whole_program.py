@@ -87,7 +87,7 @@ class WholePlan:
     def operations(self) -> int:
         """An estimate of the arithmetic of one run."""
         stages = (s for step in self.steps if isinstance(step, CallStep) for s in step.call.stages)
-        return sum(_operations(stage) for stage in stages)
+        return sum(operations_of(stage) for stage in stages)
 
 
 def no_whole_program(graph: Graph) -> str | None:
@@ -192,7 +192,8 @@ class _Planning:
         return Buffer(name, spec.dtype, shape, kind, position)
 
 
-def _operations(stage: Tensor) -> int:
+def operations_of(stage: Tensor) -> int:
+    """An estimate of the arithmetic of a stage: the terms of its sums, or its elements."""
     assert stage.body is not None
     points = [estimated_size([a.extent for a in n.axes]) for n in unique_nodes(stage.body) if isinstance(n, Reduce)]
     return estimated_size(stage.shape) * max(sum(points), 1)

@@ -1,8 +1,7 @@
-"""Where a measured time holds: this processor with its caches, this compiler with these flags, these schedules."""
+"""Where a time holds: so many threads on this processor with its caches, this compiler and flags, these schedules."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import importlib.resources
@@ -12,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from byoc.codegen.c.compiler import CCompiler
-from byoc.codegen.c.machine import Machine
 
 CPUINFO = Path("/proc/cpuinfo")
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 MODEL_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "CPU implementer", "CPU part")
-SCHEDULES = ("byoc.codegen.c.contraction", "byoc.codegen.c.winograd")  # whose code decides what a choice means
+SCHEDULES = ("byoc.codegen.c", "byoc.codegen.c.contraction", "byoc.codegen.c.winograd")  # whose code a choice means
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -41,31 +39,22 @@ class Context:
         return dict(self.facts)
 
 
-def context_of(compiler: CCompiler, flags: Sequence[str]) -> Context:
-    """The context of code that *compiler* makes with *flags* beside its own, to run here."""
+def context_of(compiler: CCompiler, flags: Sequence[str], threads: int = 1) -> Context:
+    """The context of code that *compiler* makes with *flags* beside its own, to run here with so many *threads*."""
     processor = compiler.processor(flags)
     return Context.of(
         {
+            "threads": str(threads),
             "processor": processor.machine,
             "features": " ".join(processor.features or ()),
             "model": processor_model(),
             "caches": " ".join(f"{level}:{size}" for level, size in sorted(cache_sizes().items())),
             "compiler": compiler.version,
             "flags": " ".join((*compiler.flags, *flags)),
-            "machine": machine_text(compiler.machine),
+            "machine": repr(compiler.machine),
             "schedules": schedules_digest(),
         }
     )
-
-
-def machine_text(machine: Machine) -> str:
-    """What the schedules are told of a processor, sets in the order of their elements.
-
-    >>> machine_text(Machine(32, 12, 16, frozenset(["u8s8", "bf16"])))
-    'vector_bytes=32 accumulators=12 registers=16 dots=bf16,u8s8'
-    """
-    facts = {field.name: getattr(machine, field.name) for field in dataclasses.fields(machine)}
-    return " ".join(f"{k}={','.join(sorted(map(str, v))) if isinstance(v, frozenset) else v}" for k, v in facts.items())
 
 
 def processor_model(cpuinfo: Path = CPUINFO) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -11,17 +10,13 @@ from byoc.codegen.c.contraction.padding import PAD
 from byoc.codegen.kernel.inline import SYMBOLIC_EXTENT, loaded_tensors, unique_nodes
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.rewrite_stages import with_body
+from byoc.codegen.tune.arrays import aligned
 from byoc.codegen.tune.choice import Question
 from byoc.errors import CompileError
-from byoc.ir.types import dtype_bytes
-from byoc.runtime.ndarray import NDArray, numpy_dtype
+from byoc.runtime.ndarray import numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec
 from byoc.te import PrimExpr, Size, Tensor, placeholder
 from byoc.te.expr import Load, map_expr
-
-ALIGNMENT = 64
-MOST_COPIES = 16
-ROTATED_BYTES = 2  # times the second cache: what copies of weights fill at least
 
 
 def kernel_program(question: Question, symbol: str) -> Program:
@@ -72,8 +67,8 @@ def _spec(tensor: Tensor, name: str) -> TensorSpec:
     return TensorSpec(name, tuple(dims), tensor.dtype)  # type: ignore[arg-type]
 
 
-def arrays_for(program: Program) -> tuple[list[np.ndarray], np.ndarray]:
-    """Inputs and an output for *program*: numbers as activations have them, zeros for what is used as an index."""
+def inputs_for(program: Program) -> list[np.ndarray]:
+    """Inputs for *program*: numbers as activations have them, zeros for what is used as an index."""
     places = {t for group in program.groups for stage in group.stages for t in _index_tensors(stage)}
     random = np.random.default_rng(0)
     inputs = []
@@ -82,8 +77,13 @@ def arrays_for(program: Program) -> tuple[list[np.ndarray], np.ndarray]:
         if tensor not in places:
             array[...] = _values(array.shape, array.dtype, random)
         inputs.append(array)
+    return inputs
+
+
+def output_of(program: Program) -> tuple[tuple[int, ...], str]:
+    """The shape and the dtype of what *program* gives for :func:`inputs_for`."""
     output = program.signature.outputs[0]
-    return inputs, aligned(_shape(output), numpy_dtype(output.dtype))
+    return _shape(output), output.dtype
 
 
 def _index_tensors(stage: Tensor) -> Iterator[Tensor]:
@@ -101,31 +101,3 @@ def _values(shape: tuple[int, ...], dtype: np.dtype, random: np.random.Generator
 
 def _shape(spec: TensorSpec) -> tuple[int, ...]:
     return tuple(d if isinstance(d, int) else SYMBOLIC_EXTENT for d in spec.shape)
-
-
-def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Zeros that begin at a cache line."""
-    size = math.prod(shape) * dtype.itemsize
-    memory = np.zeros(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
-
-
-def copies_of(constants: Mapping[str, NDArray], caches: Mapping[int, int]) -> list[list[NDArray]]:
-    """The constants as often as is needed for none to be in the near cache when its turn comes.
-
-    Between two runs of a layer the weights of all the others pass through the caches. *caches* are bytes by level.
-    """
-    size = sum(math.prod(a.shape) * dtype_bytes(a.dtype) for a in constants.values())
-    near, far = caches.get(2, 1 << 20), caches.get(3, 0)
-    target = ROTATED_BYTES * near if size <= near else max(far, ROTATED_BYTES * near)
-    count = min(max(math.ceil(target / size), 1) + (size > near), MOST_COPIES) if size else 1
-    arrays = list(constants.values())
-    return [arrays, *([_copy(a) for a in arrays] for _ in range(count - 1))]
-
-
-def _copy(array: NDArray) -> NDArray:
-    source = array.numpy()
-    copy = aligned(source.shape, source.dtype)
-    copy[...] = source
-    return NDArray(copy)

@@ -1,6 +1,6 @@
 """Times of candidates, taken interleaved and warm, so that what disturbs one disturbs all.
 
-The time is what this thread computed: what others do on the same core does not count.
+The clock of one thread tells what this thread computed, so that what others do on the same core does not count.
 """
 
 from __future__ import annotations
@@ -36,17 +36,25 @@ class Times:
         return statistics.median(self.samples)
 
 
-def measure(candidates: Sequence[Sequence[Run]], rounds: int, clock: Clock = time.thread_time) -> list[Times]:
+def measure(
+    candidates: Sequence[Sequence[Run]], rounds: int, clock: Clock = time.thread_time,
+    tell: Callable[[int], None] = lambda number: None,
+) -> list[Times]:
     """The times of *candidates* over so many *rounds*, in each of which every candidate has a turn, a later one first.
 
     A candidate is a sequence of calls, of equal work on different memory, which take turns as well.
+    *tell* gets the number of a candidate before its turn.
     """
-    repeats = [_repeats(calls, clock) for calls in candidates]
+    repeats = []
+    for number, calls in enumerate(candidates):
+        tell(number)
+        repeats.append(_repeats(calls, clock))
     times = [Times() for _ in candidates]
     for k in range(rounds):
         alive = [i for i, t in enumerate(times) if not t.dropped]
         turn = k % len(alive)
         for i in (*alive[turn:], *alive[:turn]):
+            tell(i)
             times[i].samples.append(_sample(candidates[i], repeats[i], clock))
         if k + 1 >= FIRST_ROUNDS:
             best = min(t.shortest for t in times)

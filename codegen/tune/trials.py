@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.choice import Choice, Choices, Question
 from byoc.codegen.tune.context import Context
-from byoc.codegen.tune.kernel_program import arrays_for, copies_of, kernel_program
-from byoc.codegen.tune.measure import Clock, Run, measure, on_one_core
+from byoc.codegen.tune.heat import Heat, Outcome, RunHeat, Runner
+from byoc.codegen.tune.kernel_program import inputs_for, kernel_program, output_of
 from byoc.codegen.tune.record import DROPPED, MEASURED, Trial
+from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.errors import ByocError
 from byoc.runtime.dso.module import DsoModule
 
-LARGEST_ERROR = 1e-2  # of the largest result: what a candidate may differ from the model's own
 WON = 0.985  # of the time of the model's choice: what another must stay below to be taken
+HEAT = 12  # candidates that are in memory at once, with copies of their weights
+
+Try = Callable[[Question, Sequence[Choice], Choices], Sequence[Trial]]
 
 
 @dataclass(frozen=True)
 class Workbench:
     """What compiles programs: ``prepare`` asks the choices, ``build`` makes the library of prepared programs.
 
-    ``context`` tells where times hold; ``caches`` are the bytes of the data caches by level.
+    ``context`` tells where times with so many threads hold; ``caches`` are the bytes of the data caches by level. What
+    is compiled will be run by so many ``threads``; ``team`` gives the library by which several run a kernel.
     """
 
     prepare: Callable[[Program, Choices | None], Program]
     build: Callable[[Sequence[Program]], DsoModule]
-    context: Callable[[], Context]
+    context: Callable[[int], Context]
     caches: Mapping[int, int] = field(default_factory=dict)
+    threads: int = 1
+    team: Callable[[], bytes] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,53 +56,47 @@ class _Only:
 
 
 class Laboratory:
-    """Tries candidates on a workbench."""
+    """Tries candidates on a workbench, with so many *threads*; *run_heat* times what is compiled."""
 
-    def __init__(self, bench: Workbench, rounds: int, clock: Clock = time.thread_time):
-        self.bench, self.rounds, self.clock = bench, rounds, clock
+    def __init__(self, bench: Workbench, rounds: int, run_heat: RunHeat, threads: int = 1):
+        self.bench, self.rounds, self.run_heat, self.threads = bench, rounds, run_heat, threads
 
     def trials(self, question: Question, candidates: Sequence[Choice], rest: Choices | None = None) -> list[Trial]:
         """A trial for each of *candidates*, in their order; the first is the one that others must agree with.
 
-        *rest* answers the questions that a candidate asks in its turn.
+        Many are tried in heats, the first in each of them; then the fastest of all heats against each other. *rest*
+        answers the questions that a candidate asks in its turn.
         """
-        calls: dict[Choice, list[Run]] = {}
-        failed: dict[Choice, str] = {}
-        expected: np.ndarray | None = None
-        for choice, made in self._built(question, candidates, rest):
-            if isinstance(made, str):
-                failed[choice] = made
-                continue
-            program, module = made
-            inputs, output = arrays_for(program)
-            try:
-                found = _bound(program, module, inputs, output, self.bench.caches)
-                found[0]()
-            except ByocError as error:
-                failed[choice] = f"failed: {error}"
-                continue
-            if expected is None:
-                expected = output.copy()
-            if agrees(output, expected):
-                calls[choice] = found
-            else:
-                failed[choice] = "failed: its result is another one"
-        return self._timed(candidates, calls, failed)
+        first, others = candidates[0], candidates[1:]
+        found: dict[Choice, Trial] = {}
+        fastest: list[Choice] = []
+        for k in range(0, max(len(others), 1), HEAT - 1):
+            heat = self._heat(question, [first, *others[k : k + HEAT - 1]], rest)
+            found.update({t.choice: t for t in heat})
+            fastest.append(winner(heat, first))
+        final = list(dict.fromkeys([first, *fastest]))
+        if len(fastest) > 1 and len(final) > 1:
+            found = {c: _dropped(t) for c, t in found.items()}
+            found.update({t.choice: t for t in self._heat(question, final, rest)})
+        return [found[c] for c in candidates]
 
-    def _timed(
-        self, candidates: Sequence[Choice], calls: Mapping[Choice, Sequence[Run]], failed: Mapping[Choice, str]
-    ) -> list[Trial]:
-        with on_one_core():
-            times = dict(zip(calls, measure(list(calls.values()), self.rounds, self.clock), strict=True))
-        return [
-            Trial(c, state=failed[c]) if c in failed
-            else Trial(c, times[c].shortest, times[c].median, DROPPED if times[c].dropped else MEASURED)
-            for c in candidates
-        ]
+    def _heat(self, question: Question, candidates: Sequence[Choice], rest: Choices | None) -> list[Trial]:
+        made = self._built(question, candidates, rest)
+        runners = {c: _runner(*what) for c, what in made.items() if not isinstance(what, str)}
+        outcomes: dict[Choice, Outcome] = {c: what for c, what in made.items() if isinstance(what, str)}
+        if runners:
+            program = next(what[0] for what in made.values() if not isinstance(what, str))
+            team = self.bench.team() if self.threads > 1 and self.bench.team is not None else None
+            heat = Heat(
+                tuple(runners.values()), tuple(inputs_for(program)), output_of(program), self.rounds, self.threads,
+                team, self.bench.caches,
+            )
+            outcomes.update(zip(runners, self.run_heat(heat), strict=True))
+        return [_trial(c, outcomes[c]) for c in candidates]
 
     def _built(
         self, question: Question, candidates: Sequence[Choice], rest: Choices | None
-    ) -> list[tuple[Choice, tuple[Program, DsoModule] | str]]:
+    ) -> dict[Choice, tuple[Program, DsoModule] | str]:
         """Each candidate with its program and the library that has it, or why there is none.
 
         One library for all; where that fails, one for each, to find out which is at fault.
@@ -119,7 +117,7 @@ class Laboratory:
                     modules[choice] = self.bench.build([program])
                 except ByocError as error:
                     failed[choice] = f"failed: {error}"
-        return [(c, (programs[c], modules[c]) if c in modules else failed[c]) for c in candidates]
+        return {c: (programs[c], modules[c]) if c in modules else failed[c] for c in candidates}
 
     def _program(self, question: Question, only: _Only, symbol: str) -> Program:
         program = self.bench.prepare(kernel_program(question, symbol), only)
@@ -128,31 +126,38 @@ class Laboratory:
         return program
 
 
-def _bound(
-    program: Program, module: DsoModule, inputs: Sequence[np.ndarray], output: np.ndarray, caches: Mapping[int, int]
-) -> list[Run]:
-    """A call for each copy of the constants of *program*."""
-    names = [spec.name for spec in program.signature.constants]
-    calls: list[Run] = []
-    for arrays in copies_of({n: module.constant_arrays[n] for n in names}, caches):
-        module.initialize(program.symbol, arrays)
-        calls.append(module.bind(program.symbol, [*inputs, output]))
-    return calls
+@contextmanager
+def laboratory(bench: Workbench, rounds: int, threads: int) -> Iterator[Try]:
+    """Trials whose candidates run in a process of their own, which ends with the context."""
+    with WorkerProcess() as worker:
+        yield Laboratory(bench, rounds, worker.run, threads).trials
 
 
-def agrees(found: np.ndarray, expected: np.ndarray) -> bool:
-    """Whether two results are the same within what schedules may differ in rounding, relative to the largest."""
-    if found.shape != expected.shape:
-        return False
-    a, b = found.astype("float64"), expected.astype("float64")
-    largest = np.max(np.abs(b), initial=0.0)
-    return bool(np.all(np.abs(a - b) <= LARGEST_ERROR * largest)) and bool(np.all(np.isfinite(a) == np.isfinite(b)))
+def _runner(program: Program, module: DsoModule) -> Runner:
+    constants = tuple(module.constant_arrays[spec.name].numpy() for spec in program.signature.constants)
+    return Runner(module.library, program.signature, constants)
+
+
+def _trial(choice: Choice, outcome: Outcome) -> Trial:
+    if isinstance(outcome, str):
+        return Trial(choice, state=outcome)
+    return Trial(choice, outcome.shortest, outcome.median, DROPPED if outcome.dropped else MEASURED)
+
+
+def _dropped(trial: Trial) -> Trial:
+    """*trial* as one that was given up, where it was timed."""
+    return trial if trial.shortest is None else Trial(trial.choice, trial.shortest, trial.median, DROPPED)
 
 
 def winner(trials: Sequence[Trial], expected: Choice) -> Choice:
-    """The choice with the shortest time, or *expected* where it is as good as that; also where nothing was timed."""
-    times = {t.choice: t.shortest for t in trials if t.shortest is not None}
-    if not times:
+    """The choice with the shortest time, or *expected* where it is as good as that; also where nothing was timed.
+
+    One that was dropped does not win over one that was measured to the end.
+    """
+    timed = {t.choice: (t.state == DROPPED, t.shortest) for t in trials if t.shortest is not None}
+    if not timed:
         return expected
-    best = min(times, key=lambda c: times[c])
-    return best if expected not in times or times[best] < WON * times[expected] else expected
+    best = min(timed, key=lambda c: timed[c])
+    if expected not in timed or best == expected:
+        return best
+    return best if timed[best][1] < WON * timed[expected][1] else expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.compiler import cache_dir
@@ -15,9 +16,10 @@ from byoc.codegen.tune.level import LEVELS, Level, level_named
 from byoc.codegen.tune.measure import Clock
 from byoc.codegen.tune.record import Record, Trial
 from byoc.codegen.tune.report import TuningReport
-from byoc.codegen.tune.trials import Laboratory, Workbench, winner
+from byoc.codegen.tune.trials import Try, Workbench, laboratory, winner
+from byoc.runtime.executor_base import check_threads
 
-Try = Callable[[Question, Sequence[Choice], Choices], Sequence[Trial]]
+OpenLaboratory = Callable[[Workbench, int, int], AbstractContextManager[Try]]
 
 
 @dataclass
@@ -37,17 +39,20 @@ class Tuner:
     """Prepares programs with tuned choices; one for a compilation.
 
     What is known at *level* or above is taken from *database*, the rest is tried now. With *again*, also what ran out
-    of time before. ``report`` tells what was done. *laboratory* and *clock* are for tests.
+    of time before. Candidates are timed with so many *threads*, or with as many as what is compiled will run with.
+    ``report`` tells what was done. *laboratory* (of a workbench, rounds and threads) and *clock* are for tests. Raises
+    UserError for a number of threads below 1.
     """
 
     def __init__(
         self, level: Level, database: Database, again: bool = False,
-        laboratory: Callable[[Workbench, int], Try] | None = None, clock: Clock = time.perf_counter,
-        tell: Callable[[str], None] | None = None,
+        laboratory: OpenLaboratory = laboratory, clock: Clock = time.perf_counter,
+        tell: Callable[[str], None] | None = None, threads: int | None = None,
     ):
-        self.level, self.database, self.again, self.clock = level, database, again, clock
+        check_threads(threads)
+        self.level, self.database, self.again, self.clock, self.threads = level, database, again, clock, threads
         self.report = TuningReport(level.name)
-        self._laboratory = laboratory or (lambda bench, rounds: Laboratory(bench, rounds).trials)
+        self._laboratory = laboratory
         self._spent = 0.0
         self._tell = tell or (lambda text: None)
 
@@ -60,7 +65,9 @@ class Tuner:
         """*programs* prepared by *bench*, after tuning what matters in them and is not known."""
         if not self.tunes:
             return [bench.prepare(p, None) for p in programs]
-        context = bench.context().digest
+        threads = self.threads or bench.threads
+        context = bench.context(threads).digest
+        self.report.threads.add(threads)
         known = self.database.read(context)
         before = set(known)
         while True:
@@ -70,7 +77,7 @@ class Tuner:
             missing = [q for q in worth if not self._is_known(q, known, before)]
             if not missing:
                 break
-            found = self._tune(missing, bench, context, answers)  # the answers may lead to other questions
+            found = self._tune(missing, bench, threads, answers)  # the answers may lead to other questions
             known = {**known, **{r.kernel: r for r in found}}
             before -= {r.kernel for r in found}
         self.report.add_known([known[q.kernel] for q in worth if q.kernel in before])
@@ -85,18 +92,18 @@ class Tuner:
         wanted = LEVELS[record.level].covers(self.level.name) and (record.complete or not self.again)
         return wanted and question.legal(record.choice)
 
-    def _tune(self, questions: Sequence[Question], bench: Workbench, context: str, rest: Choices) -> list[Record]:
-        """A record for each question: tried until the time is over."""
-        attempt = self._laboratory(bench, self.level.rounds)
-        records = []
+    def _tune(self, questions: Sequence[Question], bench: Workbench, threads: int, rest: Choices) -> list[Record]:
+        """A record for each question, kept at once: tried until the time is over."""
+        context, records = bench.context(threads).digest, []
         start = self.clock()
-        for k, question in enumerate(questions):
-            late = self._spent + self.clock() - start >= self.level.seconds
-            self._tell(f"tuning, kernel {k + 1} of {len(questions)}")
-            trials = () if late else attempt(question, self.level.of(question), rest)
-            records.append(self._record(question, context, trials, late))
+        with self._laboratory(bench, self.level.rounds, threads) as attempt:
+            for k, question in enumerate(questions):
+                late = self._spent + self.clock() - start >= self.level.seconds
+                self._tell(f"tuning, kernel {k + 1} of {len(questions)}")
+                trials = () if late else attempt(question, self.level.of(question), rest)
+                records.append(self._record(question, context, trials, late))
+                self.report.add_tuned(records[-1:], self.database.add(records[-1:]))
         self._spent += self.clock() - start
-        self.report.add_tuned(records, self.database.add(records))
         self.report.seconds = self._spent
         return records
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from byoc.runtime.aot import AotExecutor
 from byoc.runtime.dso.library_file import LibraryFile
+from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.native_program import ALONE, NativeProgram
 from byoc.runtime.dso.processor import Processor, this_processor
 from byoc.runtime.dso.whole_program import WholeProgram
@@ -70,12 +71,17 @@ class DsoModule(Module):
         return tuple(self._signatures)
 
     @property
+    def library(self) -> bytes:
+        """The shared library as it is written to a file."""
+        return self._library
+
+    @property
     def signatures(self) -> Mapping[str, Signature]:
         """What each symbol takes and gives."""
         return self._signatures
 
     def unavailable(self) -> str | None:
-        return this_processor().lacks(self.processor)
+        return this_processor().lacks(self.processor) or matrix_refusal(self.processor)
 
     def get_source(self, fmt: str = "") -> str:
         return self._source

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
+from byoc.codegen.tune.arrays import copies_of
 from byoc.codegen.tune.choice import Asked, Fixed
-from byoc.codegen.tune.kernel_program import copies_of
+from byoc.codegen.tune.heat import Timed, agrees, run_heat
+from byoc.codegen.tune.kernel_program import kernel_program
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import DROPPED, MEASURED
-from byoc.codegen.tune.trials import Laboratory, agrees
+from byoc.codegen.tune.trials import HEAT, Laboratory, Workbench, winner
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
@@ -122,6 +125,10 @@ class Ticks:
         return float(next(self.seconds))
 
 
+def timed_by_ticks(heat):
+    return run_heat(heat, clock=Ticks())
+
+
 @pytest.mark.needs_cc
 def test_candidates_are_compiled_in_one_library_and_timed():
     compiler = find_compiler()
@@ -130,9 +137,38 @@ def test_candidates_are_compiled_in_one_library_and_timed():
     counting = dataclasses.replace(bench, build=lambda programs: built.append(len(programs)) or bench.build(programs))
     question = question_of(dense(), compiler.machine)
     candidates = LEVELS["fast"].of(question)
-    trials = Laboratory(counting, 4, Ticks()).trials(question, candidates)
+    trials = Laboratory(counting, 4, timed_by_ticks).trials(question, candidates)
     assert built == [len(candidates)] and [t.choice for t in trials] == candidates
     assert all(t.state in (MEASURED, DROPPED) and t.shortest > 0 for t in trials)
+
+
+def test_many_candidates_are_tried_in_heats_and_the_fastest_of_all_against_each_other():
+    heats = []
+
+    def run(heat):
+        heats.append([r.signature.symbol for r in heat.runners])
+        return [Timed(seconds[r.library], seconds[r.library]) for r in heat.runners]
+
+    question = question_of(dense(m=12, n=64))
+    candidates = [choice for _, choice in question.ranked][: 2 * HEAT]
+    seconds = {c.text().encode(): 5.0 - k / 100 for k, c in enumerate(candidates)}
+    seconds[candidates[HEAT + 3].text().encode()] = 1.0
+
+    class Made(Laboratory):
+        def _built(self, question, candidates, rest):
+            program = kernel_program(question, "f")
+            modules = (SimpleNamespace(library=c.text().encode(), constant_arrays=Zeros()) for c in candidates)
+            return {c: (program, module) for c, module in zip(candidates, modules, strict=True)}
+
+    trials = Made(Workbench(None, None, None), 1, run).trials(question, candidates)
+    assert [len(h) for h in heats] == [HEAT, HEAT, 2, 4] and [t.choice for t in trials] == candidates
+    assert winner(trials, candidates[0]) == candidates[HEAT + 3]
+    assert sum(t.state == MEASURED for t in trials) == 4
+
+
+class Zeros(dict):
+    def __missing__(self, name):
+        return NDArray(np.zeros(1, "float32"))
 
 
 @pytest.mark.needs_cc
@@ -146,7 +182,7 @@ def test_a_candidate_that_does_not_compile_is_recorded_and_the_others_are_timed(
         return bench.build(programs)
 
     question = question_of(dense(), compiler.machine)
-    trials = Laboratory(dataclasses.replace(bench, build=build), 3, Ticks()).trials(
+    trials = Laboratory(dataclasses.replace(bench, build=build), 3, timed_by_ticks).trials(
         question, LEVELS["fast"].of(question)
     )
     assert trials[1].state == "failed: no register is left" and trials[1].shortest is None
@@ -163,7 +199,7 @@ def test_a_candidate_with_another_result_is_not_timed():
         return bench.build([programs[0], dataclasses.replace(programs[1], constants=negative), *programs[2:]])
 
     question = question_of(dense(relu=False), compiler.machine)
-    trials = Laboratory(dataclasses.replace(bench, build=build), 3, Ticks()).trials(
+    trials = Laboratory(dataclasses.replace(bench, build=build), 3, timed_by_ticks).trials(
         question, LEVELS["fast"].of(question)
     )
     assert trials[1].state == "failed: its result is another one"
@@ -179,9 +215,9 @@ def test_results_agree_within_rounding_only():
 
 @pytest.mark.parametrize("kilobytes, copies", [(64, 16), (512, 4), (4096, 9), (0, 1)])
 def test_weights_are_copied_so_often_that_none_is_in_the_near_cache_when_its_turn_comes(kilobytes, copies):
-    weight = NDArray(np.arange(kilobytes * 256, dtype="float32"))
-    made = copies_of({"w": weight}, {1: 48 << 10, 2: 1 << 20, 3: 32 << 20})
+    weight = np.arange(kilobytes * 256, dtype="float32")
+    made = copies_of([weight], {1: 48 << 10, 2: 1 << 20, 3: 32 << 20})
     assert len(made) == copies
-    assert len({arrays[0].numpy().ctypes.data for arrays in made}) == copies
+    assert len({arrays[0].ctypes.data for arrays in made}) == copies
     for arrays in made:
-        np.testing.assert_array_equal(arrays[0].numpy(), weight.numpy())
+        np.testing.assert_array_equal(arrays[0], weight)

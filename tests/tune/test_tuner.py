@@ -1,5 +1,8 @@
 """A tuner over kernels of our own making: what is asked, tried, known, left and told; no compiler, no clock."""
 
+import contextlib
+import dataclasses
+
 import pytest
 
 from byoc.codegen.tune.choice import Choice, Question
@@ -32,13 +35,21 @@ class World:
 
     def __init__(self, tmp_path, context="here"):
         self.database, self.tried, self.now = Database(tmp_path / "tune"), [], 0.0
-        self.bench = Workbench(prepare, lambda programs: None, lambda: Context.of({"name": context}))
+        self.bench = Workbench(prepare, lambda programs: None, self.context)
+        self.name, self.opened = context, []
 
     def tuner(self, level="fast", **options):
         return Tuner(
-            LEVELS[level], self.database, laboratory=lambda bench, rounds: self.attempt, clock=lambda: self.now,
-            **options,
+            LEVELS[level], self.database, laboratory=self.laboratory, clock=lambda: self.now, **options
         )
+
+    def context(self, threads):
+        return Context.of({"name": self.name, "threads": str(threads)})
+
+    @contextlib.contextmanager
+    def laboratory(self, bench, rounds, threads):
+        self.opened.append(threads)
+        yield self.attempt
 
     def attempt(self, asked, candidates, rest):
         self.tried.append(asked.kernel)
@@ -118,6 +129,35 @@ def test_failures_are_kept_with_their_reasons_and_the_models_choice_stands(tmp_p
     assert programs == [[CHOICES[0]]]
     (kept,) = world.database.read_all()
     assert [t.state for t in kept.trials] == ["failed: no"] * 3 and report.tuned == [kept]
+    assert "tile rows=1 failed: no: big" in report.text()
+
+
+def test_candidates_are_timed_with_the_models_threads_and_times_of_one_thread_are_not_those_of_two(tmp_path):
+    world = World(tmp_path)
+    world.bench = dataclasses.replace(world.bench, threads=2)
+    _, report = world.prepared([["big"]])
+    assert world.opened == [2] and report.to_json()["threads"] == [2]
+    world.prepared([["big"]], threads=1)
+    assert world.opened == [2, 1]
+    world.prepared([["big"]])
+    world.prepared([["big"]], threads=1)
+    assert world.opened == [2, 1] and world.tried == ["big", "big"]
+    with pytest.raises(UserError, match="threads is a number from 1 on, got 0"):
+        world.tuner(threads=0)
+
+
+def test_what_was_found_before_an_interruption_is_kept(tmp_path):
+    world = World(tmp_path)
+
+    def interrupted(asked, candidates, rest):
+        if asked.kernel == "middle":
+            raise KeyboardInterrupt
+        return World.attempt(world, asked, candidates, rest)
+
+    world.attempt = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        world.prepared([["big", "middle"]])
+    assert [r.kernel for r in world.database.read_all()] == ["big"]
 
 
 def test_where_nothing_can_be_written_it_works_and_says_so(tmp_path):
@@ -131,6 +171,7 @@ def test_where_nothing_can_be_written_it_works_and_says_so(tmp_path):
 def test_the_report_tells_what_was_won_over_the_model(tmp_path):
     world = World(tmp_path)
     _, report = world.prepared([["big", "tiny"]])
+    assert "tuning, level fast, 1 thread: 1 kernels" in report.text()
     assert "1 kernels tuned with 3 candidates in 10.0 s, 0 known, 1 left to the cost model" in report.text()
     assert "3.00x  tile rows=2, not tile rows=0: big" in report.text()
     (row,) = report.to_json()["tuned"]
