@@ -135,12 +135,17 @@ class PatternEntry:
 
 @dataclass(frozen=True)
 class Limits:
-    """Hard limits of a backend; None is none. ``min_operators`` is the least size of a region worth a launch."""
+    """Hard limits of a backend; None is none. ``min_operators`` is the least size of a region worth a launch.
+
+    ``max_bytes`` are those of a region's weights and the peak of its activations (policy ``order`` counts the weights
+    alone); ``min_gain`` is what a region must save to be worth it, in microseconds, which only policy ``cost`` knows.
+    """
 
     max_operators: int | None = None
     max_bytes: int | None = None
     max_regions: int | None = None
     min_operators: int = 1
+    min_gain: float = 0.0
 
 
 class Backend:

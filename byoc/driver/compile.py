@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.backend import Backend, get_backend
@@ -12,6 +12,7 @@ from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import host_layout, optimize, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
+from byoc.driver.quantization import Calibration, Sample
 from byoc.errors import (
     ByocError,
     CompileError,
@@ -25,7 +26,8 @@ from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.decide import known_names
-from byoc.partition.plan import Plan, make_plan
+from byoc.partition.plan import Plan
+from byoc.partition.planner import make_plan
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.library import Library
@@ -63,6 +65,7 @@ def compile(
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
     precision: str = "f32",
     keep_f32: Sequence[str] = (),
+    calibration: Calibration | Iterable[Sample] | None = None,
     tune: str | Tuner = "none",
     progress: Progress | None = None,
 ) -> Library:
@@ -71,16 +74,18 @@ def compile(
     *model* is an ONNX file, its bytes, a ModelProto, or a module of the graph language. A trailing ``"c"`` (or
     ``"host"``) names the host itself, which is generated C whether named or not. With *precision* ``"bf16"`` the host's
     products compute on bfloat16 with sums in float32, where that pays and but for the operators and ONNX nodes that
-    *keep_f32* names; with ``"int8"`` those that the model quantizes compute on integers. The report says which they
-    are. *tune* says how much is tried for fast kernels: ``"none"``,
-    ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder. Raises UserError (of its kind for
-    reading, types, partitioning and compiling) with one sentence.
+    *keep_f32* names; with ``"int8"`` those that the model quantizes compute on integers, and where it quantizes none,
+    those that ranges over *calibration* allow: samples of its inputs by name, or a :class:`Calibration`; without it
+    dense products alone, by ranges found when the model runs. The report says which they are. *tune* says how much is
+    tried for fast kernels: ``"none"``, ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder.
+    Raises UserError (of its kind for reading, types, partitioning and compiling) with one sentence.
     """
     names = [targets] if isinstance(targets, str) else list(targets)
     tell = progress or _silent
     tuner = tuner_of(tune, tell)
     options = CompileOptions(
-        names, shapes, exclude, with_tuner(backend_options or {}, tuner), Precision.of(precision, keep_f32)
+        names, shapes, exclude, with_tuner(backend_options or {}, tuner),
+        Precision.of(precision, keep_f32, calibration),
     )
     tell("reading the model")
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
@@ -144,13 +149,14 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})
     narrow = NarrowProducts(options.precision)
+    mod = narrow.quantized(mod, lambda probe: build(probe, plan, CompileOptions(), tell))
     main = prepare_host(host_layout(host_options), narrow.passes())(mod)["main"]
     host = lower_host(main, regions)  # type: ignore[arg-type]
     modules.extend(host.functions.modules(host_options))
     heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
     output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
     told = report(with_precision(plan, narrow.outcomes), host)
-    return Library(host.graph, assemble(modules), list(output_names), told)  # type: ignore[call-overload]
+    return narrow.tell(Library(host.graph, assemble(modules), list(output_names), told))  # type: ignore[call-overload]
 
 
 def compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:

@@ -7,30 +7,21 @@ for. Invariant: a plan holds decisions and numbers, no expressions; applied to t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from byoc.codegen.backend import Backend, Limits, Reason, Verdict, callee_name, get_backend
+from byoc.codegen.backend import Limits, Verdict, callee_name, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.cut import annotate, refused_by_limits, regions_of
-from byoc.partition.decide import (
-    Decision,
-    calls_of,
-    composites_of,
-    decide,
-    dissolve,
-    form_composites,
-    functions_of,
-    known_names,
-)
-from byoc.partition.exclusions import Exclude, Exclusions
+from byoc.partition.cut import annotate
+from byoc.partition.decide import Decision, calls_of, composites_of, dissolve, functions_of
+from byoc.partition.matches import Chosen, with_composites
+from byoc.partition.outlay import Move, Total
 from byoc.partition.plan_json import plan_from_json, plan_to_json
-from byoc.partition.planned import PlannedRegion, planned_regions
+from byoc.partition.planned import PlannedRegion
+from byoc.partition.regions import annotate_regions
 from byoc.partition.table import plan_table
-from byoc.relay.transform import CompositeRecord, InferType, MergeComposite, PartitionGraph
-
-POLICIES = ("order",)
+from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
 
 
 @dataclass(frozen=True)
@@ -38,7 +29,8 @@ class Plan:
     """A cut of one module.
 
     *decisions* has an entry for each call, in post-order; *dissolved* the numbers of the composites that were taken
-    apart again, by target; *notes* what happened on the way (a check that raised).
+    apart again, by target; *notes* what happened on the way (a check that raised). A plan with *total* was made by cost:
+    its composites are *composites*, its regions those that the decisions name, and *moves* what is brought where.
     """
 
     policy: str
@@ -49,6 +41,9 @@ class Plan:
     dissolved: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     limits: Mapping[str, Limits] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    composites: tuple[Chosen, ...] = ()
+    moves: tuple[Move, ...] = ()
+    total: Total | None = None
 
     @property
     def host(self) -> tuple[Decision, ...]:
@@ -72,7 +67,9 @@ class Plan:
         Raises PartitionError where *mod* is not the module that the plan was made for.
         """
         mod = InferType()(mod)
-        for target in self.targets:
+        if self.total is not None:
+            mod, _ = with_composites(mod, self.composites)
+        for target in self.targets if self.total is None else ():
             rows = [(e.name, e.pattern, e.check) for e in get_backend(target).patterns()]
             if rows:
                 mod = MergeComposite(rows)(mod)
@@ -97,7 +94,18 @@ class Plan:
 
     def annotate(self, mod: IRModule) -> IRModule:
         """*mod* with its composites and annotations, regions merged and within the limits."""
+        if self.total is not None:
+            return self._annotate_regions(self.prepare(mod))
         return annotate(self.prepare(mod), [d.target for d in self.decisions], self.limits)
+
+    def _annotate_regions(self, mod: IRModule) -> IRModule:
+        result, decisions = mod.shallow_copy(), iter(self.decisions)
+        for var, func in functions_of(mod):
+            placed = {call: next(decisions) for call in calls_of(func)}
+            result[var] = annotate_regions(
+                func, {c: (d.target, d.region) for c, d in placed.items() if d.target and d.region is not None}
+            )
+        return result
 
     def apply(self, mod: IRModule) -> IRModule:
         """*mod* cut by this plan: each region a function with ``Compiler`` and ``global_symbol``.
@@ -127,54 +135,3 @@ class Plan:
 def reasons(verdict: Verdict) -> str:
     """Why a verdict is no, without the operator and the node."""
     return "; ".join(map(str, verdict.reasons)) or "accepted"
-
-
-def make_plan(
-    mod: IRModule,
-    targets: Sequence[str | Backend],
-    exclude: Exclude = (),
-    policy: str = "order",
-    mod_name: str = "default",
-) -> Plan:
-    """Plan the cut of *mod* over *targets*, the first that takes an operator before the next.
-
-    *exclude* names ONNX nodes or operators that no target gets, or by target those that it does not get.
-    The host is whatever no target takes: name ``c`` only for regions of generated C beside it. Raises PartitionError
-    for an unknown target, policy or exclusion.
-    """
-    if policy not in POLICIES:
-        raise PartitionError(f"no policy is called {policy!r}; known: {', '.join(POLICIES)}")
-    names = [t.name if isinstance(t, Backend) else str(t) for t in targets]
-    twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
-    if twice is not None:
-        raise PartitionError(f"target {twice!r} is named twice in {', '.join(names)}")
-    backends = [get_backend(name) for name in names]
-    mod = InferType()(mod)
-    exclusions = Exclusions.of(exclude, names)
-    exclusions.check(known_names(mod))
-    record = CompositeRecord()
-    prepared, dissolved = form_composites(mod, backends, exclusions, record)
-    limits = {b.name: b.limits for b in backends if b.limits != Limits()}
-    decisions = _within_limits(prepared, decide(prepared, backends, exclusions), limits)
-    plan = Plan(
-        policy, tuple(names), mod_name, tuple(decisions), (), dissolved, limits, tuple(map(str, record.failed_checks))
-    )
-    cut = PartitionGraph(mod_name)(annotate(prepared, [d.target for d in decisions], limits))
-    return replace(plan, regions=tuple(planned_regions(cut)))
-
-
-def _within_limits(mod: IRModule, decisions: list[Decision], limits: Mapping[str, Limits]) -> list[Decision]:
-    """*decisions* with the calls of regions beyond the limits on the host; each round drops some, so that it ends."""
-    while limits:
-        regions = regions_of(annotate(mod, [d.target for d in decisions], limits))
-        refused = refused_by_limits(regions, limits)
-        if not refused:
-            break
-        decisions = [_dropped(d, refused[k]) if k in refused else d for k, d in enumerate(decisions)]
-    return decisions
-
-
-def _dropped(decision: Decision, reason: Reason) -> Decision:
-    no = Verdict(False, decision.operator, decision.nodes, (reason,))
-    kept = tuple((t, v) for t, v in decision.verdicts if t != decision.target)
-    return Decision(decision.operator, decision.nodes, None, (*kept, (decision.target or "", no)))

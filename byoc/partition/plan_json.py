@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from byoc.codegen.backend import Limits, Reason, Verdict
 from byoc.errors import PartitionError
-from byoc.partition.decide import Decision
+from byoc.partition.decide import Alternative, Decision
+from byoc.partition.matches import Chosen
 from byoc.partition.measure import Boundary
+from byoc.partition.outlay import Move, Total
 from byoc.partition.planned import PlannedRegion
 
 if TYPE_CHECKING:
     from byoc.partition.plan import Plan
 
-VERSION = 1
+VERSION = 2
 
 
 def plan_to_json(plan: Plan) -> dict[str, object]:
@@ -30,6 +32,9 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "dissolved": {target: list(numbers) for target, numbers in plan.dissolved.items()},
         "limits": {target: asdict(limit) for target, limit in plan.limits.items()},
         "notes": list(plan.notes),
+        "composites": [asdict(c) for c in plan.composites],
+        "moves": [asdict(m) for m in plan.moves],
+        "total": None if plan.total is None else asdict(plan.total),
     }
 
 
@@ -44,6 +49,9 @@ def _decision_to_json(decision: Decision) -> dict[str, object]:
         ],
         **({"precision": decision.precision, "precision_reason": decision.precision_reason}
            if decision.precision else {}),
+        **({"region": decision.region} if decision.region is not None else {}),
+        **({"seconds": decision.seconds, "source": decision.source,
+            "alternatives": [asdict(a) for a in decision.alternatives]} if decision.seconds is not None else {}),
     }
 
 
@@ -63,6 +71,9 @@ def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
             "dissolved": {t: tuple(n) for t, n in data["dissolved"].items()},  # type: ignore[attr-defined]
             "limits": {t: Limits(**v) for t, v in data["limits"].items()},  # type: ignore[attr-defined]
             "notes": tuple(data["notes"]),  # type: ignore[arg-type]
+            "composites": tuple(Chosen(**c) for c in data["composites"]),  # type: ignore[attr-defined]
+            "moves": tuple(Move(**m) for m in data["moves"]),  # type: ignore[attr-defined]
+            "total": None if data["total"] is None else Total(**data["total"]),  # type: ignore[arg-type]
         }
     except (KeyError, TypeError, AttributeError) as error:
         raise PartitionError(f"the plan's JSON is damaged: {type(error).__name__}: {error}") from error
@@ -75,7 +86,11 @@ def _decision(data: Mapping[str, object]) -> Decision:
         for v in data["verdicts"]  # type: ignore[attr-defined]
     )
     precision = (str(data.get(key, "")) for key in ("precision", "precision_reason"))
-    return Decision(operator, nodes, data["target"], verdicts, *precision)  # type: ignore[arg-type]
+    return Decision(
+        operator, nodes, data["target"], verdicts, *precision,  # type: ignore[arg-type]
+        region=data.get("region"), seconds=data.get("seconds"), source=str(data.get("source", "")),  # type: ignore[arg-type]
+        alternatives=tuple(Alternative(**a) for a in data.get("alternatives", ())),  # type: ignore[attr-defined]
+    )
 
 
 def _region(data: Mapping[str, object]) -> PlannedRegion:

@@ -14,7 +14,8 @@ from byoc.driver.cli.main import main
 from byoc.driver.precision import Outcome, Precision, with_precision
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.partition.plan import Plan, make_plan
+from byoc.partition.plan import Plan
+from byoc.partition.planner import make_plan
 from byoc.relay import testing
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function

@@ -31,9 +31,10 @@ class Group:
 
 
 class Grouper:
-    """Finds the groups of *pattern* in *graph*: ``groups`` by root."""
+    """Finds the groups of *pattern* in *graph*: ``groups`` by root. *overlapping*: every match, disjoint or not."""
 
-    def __init__(self, pattern: p.DFPattern, graph: IndexedGraph):
+    def __init__(self, pattern: p.DFPattern, graph: IndexedGraph, overlapping: bool = False):
+        self._overlapping = overlapping
         self.graph = graph
         self.groups: dict[RelayExpr, Group] = {}
         self._matcher = Matcher(graph)
@@ -59,7 +60,8 @@ class Grouper:
         self._count += 1
         interior = tuple(n for n in post_order(root, lambda e: () if e in inputs else children(e)) if n not in inputs)
         if self._is_valid(root, interior):
-            self._taken.update(interior)
+            if not self._overlapping:
+                self._taken.update(interior)
             self.groups[root] = Group(root, memo, inputs, interior)
 
     def _parameter(self, node: RelayExpr, index: int) -> Var:

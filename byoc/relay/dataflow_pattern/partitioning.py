@@ -67,7 +67,7 @@ def partition_graph(
     for node in graph.nodes:
         group = accepted.get(node)
         if group is not None:
-            changed[node] = _composite_call(group, attrs or {}, changed, keep_types)
+            changed[node] = composite_call(group, attrs or {}, changed, keep_types)
             continue
         inner = children(node)
         if not changed.keys().isdisjoint(inner):
@@ -84,7 +84,7 @@ def partition_in_place(
         return False
     changed: dict[RelayExpr, RelayExpr] = {}
     for root, group in _accepted(pattern, graph, check).items():
-        call = _composite_call(group, attrs, changed, keep_types=True)
+        call = composite_call(group, attrs, changed, keep_types=True)
         graph.replace(group.interior, call.args, call)
         changed[root] = call
     return bool(changed)
@@ -96,8 +96,8 @@ def _accepted(pattern: p.DFPattern, graph: IndexedGraph, check: p.Check) -> dict
     return {n: groups[n] for n in sorted(groups, key=graph.index.__getitem__) if check(n)}
 
 
-def _composite_call(
-    group: Group, attrs: Mapping[str, object], changed: dict[RelayExpr, RelayExpr], keep_types: bool
+def composite_call(
+    group: Group, attrs: Mapping[str, object], changed: dict[RelayExpr, RelayExpr], keep_types: bool = True
 ) -> Call:
     """The call of a function that computes what *group* does; *changed* says what became of its inputs."""
     inside: dict[RelayExpr, RelayExpr] = {}

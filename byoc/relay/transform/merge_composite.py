@@ -76,7 +76,7 @@ def MergeComposite(  # noqa: N802 - Relay's name
         infer_expr(func, mod)
         graph = MutableGraph(func)
         changes = [
-            partition_in_place(pattern, graph, {"Composite": name}, _guarded(name, check, notes))
+            partition_in_place(pattern, graph, {"Composite": name}, guarded_check(name, check, notes))
             for name, pattern, check in rows
         ]
         return graph.root if any(changes) else func  # type: ignore[return-value]
@@ -84,12 +84,13 @@ def MergeComposite(  # noqa: N802 - Relay's name
     return FunctionPass(merge, PassInfo("MergeComposite"))
 
 
-def _guarded(name: str, check: Check, record: CompositeRecord) -> Check:
+def guarded_check(name: str, check: Check | None, record: CompositeRecord) -> Check:
     """*check* where an error counts as no: one vendor's mistake must not break a compilation."""
+    test = check or _always
 
     def guarded(pre: RelayExpr) -> bool:
         try:
-            return bool(check(pre))
+            return bool(test(pre))
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             record.failed_checks.append(FailedCheck(name, span_names(pre.span), text))

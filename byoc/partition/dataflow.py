@@ -1,0 +1,81 @@
+"""Which tensor passes from which call to which: the graph that a placement sees, drawn through tuples.
+
+Requires types. A call that stands in an inner scope (a branch, a function, a let's value) reads and is read like
+others; it is only not free to leave its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.types import TensorType, TupleType, tensor_types
+from byoc.partition.decide import calls_of
+from byoc.partition.measure import boundary
+from byoc.partition.problem import Value
+from byoc.relay.analysis.region_graph import RegionGraph, open_children
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.traverse import post_order
+
+Source = tuple[RelayExpr, int]  # an expression and which of its tensors, flattened
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """The calls of a function in post-order, the tensors that pass between them, and the calls of inner scopes."""
+
+    calls: tuple[Call, ...]
+    values: tuple[Value, ...]
+    inner: frozenset[int]
+
+
+def dataflow(func: Function) -> Dataflow:
+    """The tensors of *func*. A tensor that something other than a call reads (an ``if``, a reference) is a result."""
+    calls = tuple(calls_of(func))
+    number = {call: k for k, call in enumerate(calls)}
+    readers: dict[Source, list[int]] = {}
+    results: set[Source] = set()
+    for node in post_order(func, open_children):
+        if isinstance(node, Call) and node in number:
+            for arg in node.args:
+                for source in sources_of(arg):
+                    readers.setdefault(source, []).append(number[node])
+        elif not isinstance(node, (Tuple, TupleGetItem)):
+            results.update(s for child in open_children(node) for s in sources_of(child))
+    values: list[Value] = []
+    for call in calls:
+        for k, ty in enumerate(tensor_types(call.checked_type)):
+            read = tuple(dict.fromkeys(readers.get((call, k), ())))
+            result = (call, k) in results
+            if read or result:
+                values.append(Value(number[call], read, boundary("", ty).bytes, result))
+    for (source, k), read in readers.items():
+        if source not in number and not isinstance(source, Constant):
+            values.append(Value(None, tuple(dict.fromkeys(read)), boundary("", tensor_types(source.checked_type)[k]).bytes))
+    inner = _inner_calls(func)
+    return Dataflow(calls, tuple(values), frozenset(number[c] for c in calls if c in inner))
+
+
+def sources_of(expr: RelayExpr) -> Sequence[Source]:
+    """Where the tensors of *expr* come from, tuples and projections seen through."""
+    if isinstance(expr, Tuple):
+        return [source for part in expr.fields for source in sources_of(part)]
+    if isinstance(expr, TupleGetItem):
+        ty = expr.tuple_value.checked_type
+        if isinstance(ty, TupleType):
+            before = sum(len(tensor_types(f)) for f in ty.fields[: expr.index])
+            width = len(tensor_types(ty.fields[expr.index]))
+            return sources_of(expr.tuple_value)[before : before + width]
+    ty = expr._checked_type
+    if not isinstance(ty, (TensorType, TupleType)):  # a function, a reference: nothing that a place could hold
+        return []
+    return [(expr, k) for k in range(len(tensor_types(ty)))]
+
+
+def _inner_calls(func: Function) -> set[RelayExpr]:
+    """The nodes that are evaluated apart from the function's own body."""
+    graph = RegionGraph(func)
+    scopes = graph.scopes()
+    own = scopes[graph.unit_of[func.body]]
+    return {node for node in graph.nodes if scopes[graph.unit_of[node]] != own}
