@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
+from byoc.codegen.c import matrix_registers
 from byoc.codegen.kernel.spelling import short_name
 
 INTRINSICS_HEADER = """#if defined(__AVX512BF16__) || defined(__AVX512VNNI__) || defined(__AVXVNNI__)
@@ -104,6 +105,7 @@ FUNCTIONS: Mapping[tuple[str, str], str] = {
 SUPPORT = {
     "to_bf16": lambda dtype: TO_BF16, "from_bf16": lambda dtype: FROM_BF16, "word": word_of,
     "dot_bf16": lambda dtype: DOT_BF16, "dot_u8s8": lambda dtype: DOT_U8S8,
+    matrix_registers.HELPER[0]: lambda dtype: matrix_registers.SUPPORT,
 }
 VECTORS: Mapping[tuple[str, str], str] = {
     ("to_bf16", "f32"): VECTOR_TO_BF16, ("from_bf16", "bf16"): VECTOR_FROM_BF16,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from byoc.codegen.c import matrix_registers
 from byoc.codegen.c.dialect import HOSTED, Dialect
 from byoc.codegen.c.vector_expr import VectorExprWriter, is_vector_variable
 from byoc.codegen.c.vectors import VectorPart
@@ -28,6 +29,7 @@ class StatementWriter:
         self.alone: list[Share] = []  # those of a single thread, whose bounds are written as they are
         self.vectors: dict[VectorPart, None] = {}
         self.local_bytes = 0  # of all local arrays
+        self.shapes: Sequence[tuple[int, int]] = ()  # of the matrix registers
 
     def block(self, statements: Sequence[Stmt]) -> None:
         """A sequence of statements."""
@@ -183,4 +185,5 @@ _RULES: dict[type, Callable[..., None]] = {
     Share: StatementWriter.share,
     Barrier: StatementWriter.barrier,
     Prefetch: StatementWriter.prefetch,
+    **matrix_registers.RULES,
 }

@@ -118,4 +118,67 @@ class Prefetch:
     indices: Sequence[PrimExpr]
 
 
-Stmt = For | Store | VectorStore | AddLanes | Let | Alloc | If | Share | Barrier | Prefetch
+@dataclass(frozen=True, eq=False)
+class MatrixShapes:
+    """Give the processor's matrix registers, by their numbers, shapes: pairs of rows and words of 32 bits in each.
+
+    They hold zeros then. Below, every statement on them is about these shapes.
+    """
+
+    shapes: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixZero:
+    """The matrix register *number* holds zeros."""
+
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixLoad:
+    """Each row of the matrix register *number* holds what lies from ``source[indices]`` plus ``k * step`` elements on.
+
+    *k* counts the rows, or those of *inside*, where that is given: then other rows hold zeros, and nothing is read.
+    """
+
+    number: int
+    source: Tensor
+    indices: Sequence[PrimExpr]
+    step: int
+    inside: range | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixDot:
+    """Add to each element of *total* the *dot* products of words in a row of *left* and a column of *right*.
+
+    *swapped*: the words of *right* are the first argument of *dot*, one of ``te.expr.DOTS``.
+    """
+
+    total: int
+    left: int
+    right: int
+    dot: str
+    swapped: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixStore:
+    """Row ``r`` of the matrix register *number* goes to where ``target[indices]`` plus ``r * step`` elements lies."""
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    step: int
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixRelease:
+    """No matrix register is in use any more."""
+
+
+Stmt = (
+    For | Store | VectorStore | AddLanes | Let | Alloc | If | Share | Barrier | Prefetch
+    | MatrixShapes | MatrixZero | MatrixLoad | MatrixDot | MatrixStore | MatrixRelease
+)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from byoc.codegen.c.contraction.matrix_nest import matrix_nest
+from byoc.codegen.c.contraction.matrix_products import MatrixProduct, matrix_product, worth_shapes
 from byoc.codegen.c.contraction.nest import contraction_nest, terms_written_out
-from byoc.codegen.c.contraction.shape import contraction, reads_whole_vectors
+from byoc.codegen.c.contraction.shape import Contraction, contraction, reads_whole_vectors
 from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
 from byoc.codegen.c.contraction.tile_question import META
 from byoc.codegen.c.machine import Machine
@@ -15,7 +19,7 @@ MOST_WRITTEN_OUT = 512  # terms of tiles at borders: a kernel nearly as large as
 
 
 def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = False) -> list[Stmt]:
-    """The tiled loop nest of *nest*, shared among the team or for one thread *alone*; nothing where it is no such sum."""
+    """The tiled loop nest of *nest*, shared among the team or for one thread *alone*; nothing where it is no sum."""
     if machine.lanes(4) == 1:
         return []
     c = contraction(nest, simplify)
@@ -23,6 +27,18 @@ def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = F
         return []
     decided = nest.stage.meta.get(META)
     tile = decided if isinstance(decided, Tile) else choose_tile(c, machine)
+    product = matrix_product(c, machine)
+    if tile is not None and tile.matrix_rows and not _fits(c, tile, product, alone):
+        tile = choose_tile(c, dataclasses.replace(machine, matrices=frozenset()))
     if tile is None or terms_written_out(c, tile.rows) > MOST_WRITTEN_OUT:
         return []
+    if tile.matrix_rows and product is not None:
+        return matrix_nest(c, tile, product, alone)
     return contraction_nest(c, tile, alone)
+
+
+def _fits(c: Contraction, tile: Tile, product: MatrixProduct | None, alone: bool) -> bool:
+    """Whether matrix registers do *c* in tiles of that size, which may have been decided on for a larger nest."""
+    if product is None or int(c.row_count) < tile.rows:  # type: ignore[call-overload]
+        return False
+    return not alone or worth_shapes(c, product, tile.matrix_rows)

@@ -1,14 +1,17 @@
 """The register tile of a contraction: how many rows and vectors, by a model of what a processor starts in a cycle.
 
-Two multiply-adds and two loads start in a cycle, and a sum waits four cycles for its last term. Registers hold the sums,
-one vector for each column of the tile, and one number.
+Two multiply-adds and two loads start in a cycle, and a sum waits four cycles for its last term. Registers hold the
+sums, one vector for each column of the tile, and one number. Where the processor has matrix registers, they are weighed
+in the same cycles (``matrix_products.py``).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.c.contraction.matrix_products import matrix_blocks, matrix_product
 from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.inline import estimated_size
@@ -29,12 +32,16 @@ START = 24.0  # cycles to begin a tile and to leave it
 
 @dataclass(frozen=True)
 class Tile:
-    """*rows* x *vectors* sums of *lanes* elements each; *lanes_first*: blocks of lanes are the outer loop."""
+    """*rows* x *vectors* sums of *lanes* elements each; *lanes_first*: blocks of lanes are the outer loop.
+
+    *matrix_rows*: how many of the rows one matrix register has; 0 where vectors hold the sums.
+    """
 
     rows: int
     vectors: int
     lanes: int
     lanes_first: bool
+    matrix_rows: int = 0
 
     @property
     def width(self) -> int:
@@ -70,7 +77,23 @@ def tiles(c: Contraction, machine: Machine, packed: bool = False) -> list[tuple[
                 break
             tile = Tile(height, vectors, lanes, _lanes_first(c, vectors * lanes, height))
             found.append((_cycles(c, height, vectors, lanes, rows), tile))
-    return found
+    return found + _matrix_tiles(c, machine, packed, widths, lanes)
+
+
+def _matrix_tiles(
+    c: Contraction, machine: Machine, packed: bool, widths: Sequence[int], lanes: int
+) -> list[tuple[float, Tile]]:
+    """The tiles of those *widths*, in vectors, whose sums matrix registers hold."""
+    product = matrix_product(c, machine, packed)
+    if product is None or lanes != machine.lanes(dtype_bytes(c.reduce.dtype)):
+        return []
+    ragged = packed or product.right.load.tensor.tag == PANEL
+    extent = int(c.lane.extent)  # type: ignore[call-overload]
+    fitting = [v for v in widths if (v - 1) * lanes < extent and (ragged or extent % (v * lanes) == 0)]
+    return [
+        (b.cycles, Tile(rows, b.vectors, lanes, _lanes_first(c, b.vectors * lanes, rows), b.rows))
+        for b in matrix_blocks(c, product, fitting) for rows in [b.rows * b.matrices]
+    ]
 
 
 def lane_count(c: Contraction, machine: Machine, ragged: bool) -> int:

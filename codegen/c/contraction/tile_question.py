@@ -67,12 +67,14 @@ def tile_question(
 
 def choice_of(tile: Tile, lanes_first: bool) -> Choice:
     """*tile* as a choice, with its loops in that order."""
-    return Choice.of(META, rows=tile.rows, vectors=tile.vectors, lanes_first=lanes_first)
+    matrix = {"matrix_rows": tile.matrix_rows} if tile.matrix_rows else {}
+    return Choice.of(META, rows=tile.rows, vectors=tile.vectors, lanes_first=lanes_first, **matrix)
 
 
 def tile_of(choice: Choice, lanes: int) -> Tile:
     """The tile of a choice, of vectors of so many lanes."""
-    return Tile(int(choice["rows"]), int(choice["vectors"]), lanes, bool(choice["lanes_first"]))
+    matrix_rows = int(dict(choice.parameters).get("matrix_rows", 0))
+    return Tile(int(choice["rows"]), int(choice["vectors"]), lanes, bool(choice["lanes_first"]), matrix_rows)
 
 
 def describe(c: Contraction, packed: str) -> str:

@@ -54,7 +54,7 @@ class Interface:
     """The functions' arguments; ``title`` is the model's name, ``arena`` the bytes between the inputs and the outputs.
 
     ``stack`` are the bytes of the largest function's local arrays, ``weights`` those that are given at run time, 0
-    where they are part of the code.
+    where they are part of the code. ``matrices``: a run needs the system's leave to use matrix registers.
     """
 
     title: str
@@ -63,6 +63,7 @@ class Interface:
     arena: int
     stack: int
     weights: int = 0
+    matrices: bool = False
 
     def parameters(self) -> list[str]:
         """The parameters of ``<symbol>_run`` without those of a thread."""
@@ -118,16 +119,17 @@ def write_header(interface: Interface, options: ExportOptions) -> str:
             f"#define {upper}_WEIGHTS_BYTES {interface.weights}",
             f"#define {upper}_WEIGHTS_ALIGNMENT {options.alignment}", "",
         ]
-    lines += [*_status_codes(upper, options.dialect.team), "", *_prototypes(interface, options)]
+    lines += [*_status_codes(upper, options.dialect.team, interface.matrices), "", *_prototypes(interface, options)]
     return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
-def _status_codes(upper: str, team: bool) -> list[str]:
+def _status_codes(upper: str, team: bool, matrices: bool) -> list[str]:
     return [
         "/* What the functions return. */",
         f"#define {upper}_OK 0", f"#define {upper}_NULL_POINTER 1 /* an argument is null */",
         f"#define {upper}_UNALIGNED 2 /* the arena or the weights do not have their alignment */",
         *([f"#define {upper}_BAD_THREAD 3 /* thread is none of 0 to threads - 1 */"] if team else []),
+        *([f"#define {upper}_NO_MATRICES 4 /* the system does not let this process use AMX */"] if matrices else []),
     ]
 
 

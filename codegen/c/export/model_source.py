@@ -133,6 +133,8 @@ class _Entry:
                 self.writer.line(f"if ((uintptr_t){name} % {macro} != 0) return {upper}_UNALIGNED;")
             if "arena" not in aligned:
                 self.writer.line("(void)arena;")
+            if self.interface.matrices:
+                self.writer.line(f"if (!matrices_permitted()) return {upper}_NO_MATRICES;")
             self.writer.line(f"return {upper}_OK;")
 
     def _steps(self, parameters: Sequence[str]) -> None:

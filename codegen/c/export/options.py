@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.dialect import PLAIN_MACHINE, Dialect
 from byoc.codegen.c.emit import check_symbol
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.machine import NO_MATRICES, Machine
 from byoc.errors import UserError
 
 ARRAYS, INCLUDED, SEPARATE = "c", "incbin", "bin"
@@ -59,8 +59,10 @@ def export_options(
     if weights and weights not in WEIGHTS:
         raise UserError(f"weights is one of {', '.join(WEIGHTS)}, got {weights!r}")
     if not portable:
-        flags = (f"-march={march}",)
-        machine = find_compiler().machine_for(flags)
+        compiler = find_compiler()
+        refused = [f for f in NO_MATRICES if f in compiler.flags and march == "native"]
+        flags = (f"-march={march}", *refused)
+        machine = compiler.machine_for(flags)
         return ExportOptions(symbol, Dialect(team=threads), machine, flags, weights)
     if threads:
         raise UserError("portable C has no threads, for C99 has no atomic operations: leave out one of the two")

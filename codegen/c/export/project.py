@@ -11,6 +11,7 @@ from byoc.codegen.c.export.interface import Interface, name_arguments, write_hea
 from byoc.codegen.c.export.model_source import Places, write_model
 from byoc.codegen.c.export.options import SEPARATE, ExportOptions
 from byoc.codegen.c.export.weights import Weight, Weights
+from byoc.codegen.c.matrix_registers import HELPER
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.unit import Units
 from byoc.codegen.c.whole_program import CONSTANT, Buffer, CallStep, WholePlan, no_whole_program, plan_whole_program
@@ -49,7 +50,8 @@ def export_project(
     called = [step.call.unit for step in plan.steps if isinstance(step, CallStep)]
     stack = max((unit.local_bytes for unit in called), default=0)
     given = weights.size if form == SEPARATE else 0
-    interface = Interface(title, *name_arguments(inputs, outputs, taken), arena, stack, given)
+    matrices = any(HELPER in unit.helpers for unit in called)
+    interface = Interface(title, *name_arguments(inputs, outputs, taken), arena, stack, given, matrices)
     wraps = not options.dialect.plain and any(unit.wraps for unit in called)
     places = Places(offsets, constants)
     texts = {

@@ -1,0 +1,143 @@
+"""The policy ``cost``: patterns, places and regions chosen together so that the sum of all costs is least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from byoc.codegen.backend import Backend, Limits, Reason, Verdict, callee_name
+from byoc.ir.module import IRModule
+from byoc.ir.span import span_names
+from byoc.partition.candidates import Placing, bounds_of, placing
+from byoc.partition.costs.model import CostModel
+from byoc.partition.decide import Alternative, Decision, functions_of
+from byoc.partition.exclusions import Exclusions
+from byoc.partition.matches import Chosen, with_composites
+from byoc.partition.outlay import Move, Total
+from byoc.partition.problem import HOME, Problem, Solution
+from byoc.partition.solve.evaluate import cost_of, moves
+from byoc.partition.solve.solver import solve
+from byoc.relay.transform.merge_composite import CompositeRecord
+
+OBJECTIVES = ("latency", "makespan")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A module placed: a decision for each call of the module with its composites, which these are, what moves, and the
+    cost of all.
+    """
+
+    decisions: tuple[Decision, ...]
+    composites: tuple[Chosen, ...]
+    moves: tuple[Move, ...]
+    total: Total
+    notes: tuple[str, ...]
+
+
+def placings_of(
+    mod: IRModule, backends: Sequence[Backend], costs: CostModel, exclusions: Exclusions, record: CompositeRecord
+) -> tuple[Placing, ...]:
+    """The placement problem of each function of *mod*, which has types."""
+    return tuple(
+        placing(var.name_hint, func, backends, costs, exclusions, record) for var, func in functions_of(mod)
+    )
+
+
+def with_limits(placed: Placing, limits: Mapping[str, Limits]) -> Placing:
+    """*placed* under other limits, by target."""
+    sites = tuple(
+        replace(site, bounds=bounds_of(limits[site.name])) if site.name in limits else site
+        for site in placed.problem.sites
+    )
+    return replace(placed, problem=replace(placed.problem, sites=sites))
+
+
+def choose(
+    mod: IRModule, placings: Sequence[Placing], objective: str = "latency", time_limit: float = 10.0
+) -> Choice:
+    """The best placement of each function of *mod* that is found in *time_limit* seconds."""
+    solutions = [solve(p.problem, objective=objective, time_limit=time_limit) for p in placings]
+    return choice_of(mod, placings, solutions, objective)
+
+
+def choice_of(
+    mod: IRModule, placings: Sequence[Placing], solutions: Sequence[Solution], objective: str
+) -> Choice:
+    """*solutions* in the words of a plan."""
+    composites = tuple(
+        p.matches[c].chosen for p, s in zip(placings, solutions, strict=True) for c in s.chosen if c in p.matches
+    )
+    _, numbers = with_composites(mod, composites)
+    decisions: list[Decision] = []
+    regions_before = 0
+    for placed, solution in zip(placings, solutions, strict=True):
+        covering = {o: c for c in solution.chosen for o in placed.problem.candidates[c].operators}
+        region = {c: regions_before + k for k, members in enumerate(solution.regions) for c in members}
+        count = len(solution.chosen)
+        for number in numbers[len(decisions) : len(decisions) + count]:
+            chosen = covering[number]
+            decisions.append(_decision(placed, chosen, number, region.get(chosen)))
+        regions_before += len(solution.regions)
+    moved = tuple(m for p, s in zip(placings, solutions, strict=True) for m in _moves(p.problem, s))
+    notes = tuple(note for s in solutions for note in s.notes)
+    return Choice(tuple(decisions), composites, moved, _total(placings, solutions, objective), notes)
+
+
+def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective: str) -> Total:
+    costs = [cost_of(p.problem, s.chosen, s.regions) for p, s in zip(placings, solutions, strict=True)]
+    known = all(s.bound is not None for s in solutions)
+    penalized, bound = sum(s.penalized for s in solutions), sum(s.bound or 0.0 for s in solutions)
+    gap = None if not known else 0.0 if penalized <= 0 else max(0.0, (penalized - bound) / penalized)
+    return Total(
+        objective, sum(s.seconds for s in solutions), sum(c.work for c in costs), sum(c.transfers for c in costs),
+        sum(c.launches for c in costs), bound if known else None, gap,
+        ", ".join(dict.fromkeys(s.method for s in solutions)),
+    )
+
+
+def _moves(problem: Problem, solution: Solution) -> list[Move]:
+    site = {o: problem.candidates[c].site for c in solution.chosen for o in problem.candidates[c].operators}
+    region = {
+        o: k for k, r in enumerate(solution.regions) for c in r for o in problem.candidates[c].operators
+    }
+    found: list[Move] = []
+    for number, source, destination in moves(problem, site, region):
+        value = problem.values[number]
+        name = "an input" if value.producer is None else problem.name_of(value.producer)
+        found.append(Move(
+            name, problem.sites[source].name, problem.sites[destination].name, value.bytes,
+            float(problem.transfer[number, source, destination]),
+        ))
+    return found
+
+
+def _decision(placed: Placing, chosen: int, number: int, region: int | None) -> Decision:
+    """The decision for the unit that candidate *chosen* is, whose root is operator *number*."""
+    problem = placed.problem
+    candidate, estimate = problem.candidates[chosen], placed.estimates[chosen]
+    match = placed.matches.get(chosen)
+    call = placed.flow.calls[number] if match is None else match.call
+    alternatives = tuple(
+        Alternative(problem.sites[other.site].name, other.name, other.seconds)
+        for c in problem.covering[number] if c != chosen for other in (problem.candidates[c],)
+    )
+    target = None if candidate.site == HOME else problem.sites[candidate.site].name
+    return Decision(
+        callee_name(call), span_names(call.span), target, _verdicts(placed, number, target, match is not None),
+        region=region, seconds=candidate.seconds, source=estimate.source, alternatives=alternatives,
+    )
+
+
+def _verdicts(placed: Placing, number: int, target: str | None, composite: bool) -> tuple[tuple[str, Verdict], ...]:
+    """What each target says, and why one that would take the operator does not get it."""
+    told: list[tuple[str, Verdict]] = []
+    for name, verdict in placed.verdicts[number]:
+        if name == target and composite:
+            told.append((name, Verdict(True, verdict.operator, verdict.nodes)))
+        elif name == target or not verdict:
+            told.append((name, verdict))
+        else:
+            reason = Reason("cost", "cheaper elsewhere, with what it would move")
+            told.append((name, Verdict(False, verdict.operator, verdict.nodes, (reason,))))
+    return tuple(told)
