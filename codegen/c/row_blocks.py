@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from byoc.codegen.c.blocks import at
 from byoc.codegen.c.contraction.shape import contraction
 from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.team import bounds_of_share
+from byoc.codegen.c.team import shared_over
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size, unique_nodes
-from byoc.codegen.kernel.loops import Alloc, For, If, Let, Share, Stmt
+from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
-from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
+from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.expr import Load, map_expr
 
 MOST_ROWS = 14
@@ -127,23 +127,13 @@ class _RowBlocks:
         names = [a.name for a in self.found.stages[0].axes[: self.depth - 1]]
         batch = [Index(name, size) for name, size in zip(names, self.found.sizes[:-1], strict=True)]
         block = Index("block", self.blocks)
-        total = estimated_size([a.extent for a in batch]) * self.blocks
-        begin, end = bounds_of_share(total)
-        part = Index("part", total)
-        lets: list[Stmt] = []
-        rest: PrimExpr = part
-        for a in reversed([*batch, block]):
-            if a.extent != 1:
-                lets.insert(0, Let(a, rest % a.extent))  # type: ignore[operator]
-            rest = binary("div", rest, a.extent)
         start = Index("row", self.found.sizes[-1])
-        lets.append(Let(start, block * self.rows))
         whole = self._block(batch, start, self.rows)
         if not self.rest:
             body = whole
         else:
             body = [If(block < self.full, whole), If(block >= self.full, self._block(batch, start, self.rest))]
-        return [Share(begin, end, total), For(part, end, [*lets, *body], start=begin)]
+        return shared_over([*batch, block], [Let(start, block * self.rows), *body])
 
     def _block(self, batch: Sequence[Index], start: Index, rows: int) -> list[Stmt]:
         """All stages for *rows* rows from *start* on."""

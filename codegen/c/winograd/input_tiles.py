@@ -11,8 +11,9 @@ from functools import cached_property
 import numpy as np
 
 from byoc.codegen.c.blocks import at
+from byoc.codegen.c.team import places_in
 from byoc.codegen.c.winograd.lane_values import LaneValues
-from byoc.codegen.c.winograd.places import axes_of_tiles, let, place_of_tile
+from byoc.codegen.c.winograd.places import axes_of_tiles, let
 from byoc.codegen.c.winograd.plan import Plan
 from byoc.codegen.c.winograd.transforms import linear_forms, transforms
 from byoc.codegen.kernel.loops import For, If, Stmt, VectorStore
@@ -50,7 +51,7 @@ class InputTiles:
             [For(block, block.extent, [*let(self.channel, start), *self._transform(target, place, guarded)])]
             for guarded in (False, True)
         )
-        position = place_of_tile(plan, tile, (self.n, self.row, self.column))
+        position = places_in((self.n, self.row, self.column), tile)
         here = self._is_inside
         if isinstance(here, Const):
             return [*position, *(inside if here.value else border)]

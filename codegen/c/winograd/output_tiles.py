@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from byoc.codegen.c.team import places_in
 from byoc.codegen.c.winograd.lane_values import LaneValues
-from byoc.codegen.c.winograd.places import axes_of_tiles, place_of_tile
+from byoc.codegen.c.winograd.places import axes_of_tiles
 from byoc.codegen.c.winograd.plan import Plan
 from byoc.codegen.c.winograd.transforms import linear_forms, transforms
 from byoc.codegen.kernel.inline import unique_nodes
@@ -26,7 +27,7 @@ class OutputTiles:
         plan = self.plan
         vector = Index("vector", plan.vectors)
         return [
-            *place_of_tile(plan, tile, (self.n, self.row, self.column)),
+            *places_in((self.n, self.row, self.column), tile),
             Alloc(self.pixels),
             *loops([vector], self._transform(place, vector)),
             *self._store(),

@@ -14,13 +14,6 @@ def axes_of_tiles(plan: Plan) -> Axes:
     return Index("image", plan.batch), Index("tile_y", plan.down), Index("tile_x", plan.across)
 
 
-def place_of_tile(plan: Plan, tile: PrimExpr, axes: Axes) -> list[Stmt]:
-    """Declares *axes* for the tile of number *tile*."""
-    row = tile // plan.across
-    values = tile // (plan.down * plan.across), row if plan.batch == 1 else row % plan.down, tile % plan.across
-    return [s for axis, value in zip(axes, values, strict=True) for s in let(axis, value)]
-
-
 def let(index: Index, value: PrimExpr) -> list[Stmt]:
     """*index* is *value*; nothing to declare where it can only be 0."""
     return [] if index.extent == 1 else [Let(index, value)]

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.c.team import bounds_of_share
+from byoc.codegen.c.team import shared_over
 from byoc.codegen.c.winograd.input_tiles import InputTiles
 from byoc.codegen.c.winograd.output_tiles import OutputTiles, outer_sum
-from byoc.codegen.c.winograd.places import let
 from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, Plan
 from byoc.codegen.kernel.inline import unique_nodes
-from byoc.codegen.kernel.loops import Alloc, For, If, Prefetch, Share, Stmt, VectorStore
+from byoc.codegen.kernel.loops import Alloc, For, If, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.errors import InternalError
@@ -40,14 +39,13 @@ def winograd(stage: Tensor, simplify: Simplifier) -> list[Stmt]:
 def _input_statements(stage: Tensor, plan: Plan, simplify: Simplifier) -> list[Stmt]:
     """All tiles, each by one thread."""
     tile = Index("tile", plan.tiles)
-    begin, end = bounds_of_share(plan.tiles)
     place = stage.axes[1]
 
     def places(n: PrimExpr, row: PrimExpr, column: PrimExpr, channel: PrimExpr) -> dict[Index, PrimExpr]:
         return {place: ((n * plan.down + row) * plan.across + column) * plan.channels + channel}
 
     tiles = InputTiles(plan, _pixels(stage), places, simplify)
-    return [Share(begin, end, plan.tiles), For(tile, end, tiles.statements(tile, stage, tile), start=begin)]
+    return shared_over([tile], tiles.statements(tile, stage, tile))
 
 
 def _pixels(stage: Tensor) -> Reduce:
@@ -79,16 +77,10 @@ class _Output:
 
     def statements(self) -> list[Stmt]:
         """Parts to share: chunks where each transforms its own tiles, else panels of filters and in these chunks."""
-        plan = self.plan
-        begin, end = bounds_of_share(plan.parts)
-        part = Index("part", plan.parts)
-        if plan.stored:
-            places = [*let(self.panel, part // plan.chunks), *let(self.chunk, part % plan.chunks)]
-            body = [*places, *self._panel()]
-        else:
-            body = [*let(self.chunk, part), *self._transform(), *loops([self.panel], self._panel())]
-        allocs = [Alloc(self.sums)] if plan.stored else [Alloc(self.inputs), Alloc(self.sums)]
-        return [*allocs, Share(begin, end, plan.parts), For(part, end, body, start=begin)]
+        if self.plan.stored:
+            return [Alloc(self.sums), *shared_over([self.panel, self.chunk], self._panel())]
+        body = [*self._transform(), *loops([self.panel], self._panel())]
+        return [Alloc(self.inputs), Alloc(self.sums), *shared_over([self.chunk], body)]
 
     @property
     def first(self) -> PrimExpr:

@@ -56,11 +56,10 @@ static inline float max_f32(float a, float b) {
 }
 
 /* p0: f32[2, 3, 8], p1: f32[2, 3, 8], p2: f32[2, 3, 8] -> batch_matmul: f32[2, 3, 8] */
-void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_61fb5922fa51(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict batch_matmul, const Team *team) {
+void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_cf397c575c1f(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict batch_matmul, const Team *team) {
   const int64_t begin = 2 * team->thread / team->threads;
   const int64_t end = 2 * (team->thread + 1) / team->threads;
-  for (int64_t part = begin; part < end; ++part) {
-    const int64_t i0 = part;
+  for (int64_t i0 = begin; i0 < end; ++i0) {
     const int64_t row = 0;
     _Alignas(64) float batch_matmul_1[9];
     for (int64_t row_1 = 0; row_1 < 3; ++row_1) {
@@ -133,6 +132,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *k = args[1];
   const float *v = args[2];
   float *batch_matmul = args[3];
-  fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_61fb5922fa51(q, k, v, batch_matmul, team);
+  fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_cf397c575c1f(q, k, v, batch_matmul, team);
   return 0;
 }

@@ -90,7 +90,7 @@ static inline void store_f32x4(float *place, f32x4 v) {
 }
 
 /* p0: f32[batch, 3, 10, 20], const_0: f32[4, 3, 3, 3], const_1: f32[4, 1, 1] -> maximum: f32[batch, 4, 10, 20]; from Conv_0, Add_1, Relu_2 * / int injected; / * */
-void fused_nn_conv2d_add_maximum_4869431a092c(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
+void fused_nn_conv2d_add_maximum_da85fc71448d(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
   const int64_t begin = batch * team->thread / team->threads;
   const int64_t end = batch * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -110,8 +110,7 @@ void fused_nn_conv2d_add_maximum_4869431a092c(const float *restrict p0, const fl
   team_wait(team);
   const int64_t begin_1 = batch * team->thread / team->threads;
   const int64_t end_1 = batch * (team->thread + 1) / team->threads;
-  for (int64_t part = begin_1; part < end_1; ++part) {
-    const int64_t i0 = part;
+  for (int64_t i0 = begin_1; i0 < end_1; ++i0) {
     for (int64_t i2 = 0; i2 < 10; ++i2) {
       for (int64_t row_block = 0; row_block < 2; ++row_block) {
         const int64_t i1 = row_block * 2;
@@ -178,6 +177,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   float *maximum = args[3];
   int64_t offset = 0;
   float *pad = (float *)(workspace + offset);
-  fused_nn_conv2d_add_maximum_4869431a092c(data, const_0, const_1, pad, maximum, batch, team);
+  fused_nn_conv2d_add_maximum_da85fc71448d(data, const_0, const_1, pad, maximum, batch, team);
   return 0;
 }

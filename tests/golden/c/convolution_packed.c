@@ -56,11 +56,10 @@ static inline int64_t max_i64(int64_t a, int64_t b) {
 }
 
 /* p0: f32[1, 4, 5, 8], const_0: f32[1, 3, 3, 8, 8] -> conv2d: f32[1, 2, 3, 8] */
-void nn_conv2d_81c17ac74d60(const float *restrict p0, const float *restrict const_0, float *restrict conv2d, const Team *team) {
+void nn_conv2d_b85dca17974e(const float *restrict p0, const float *restrict const_0, float *restrict conv2d, const Team *team) {
   const int64_t begin = 2 * team->thread / team->threads;
   const int64_t end = 2 * (team->thread + 1) / team->threads;
-  for (int64_t part = begin; part < end; ++part) {
-    const int64_t i1 = part;
+  for (int64_t i1 = begin; i1 < end; ++i1) {
     const int64_t i2 = 0;
     f32x8 sum_0_0 = {0};
     f32x8 sum_1_0 = {0};
@@ -109,6 +108,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *image = args[0];
   const float *const_0_panel = args[1];
   float *conv2d = args[2];
-  nn_conv2d_81c17ac74d60(image, const_0_panel, conv2d, team);
+  nn_conv2d_b85dca17974e(image, const_0_panel, conv2d, team);
   return 0;
 }
