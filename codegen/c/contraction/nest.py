@@ -21,7 +21,7 @@ from byoc.codegen.kernel.loops import Alloc, For, If, Let, Prefetch, Stmt, Vecto
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
-from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
+from byoc.te import Index, PrimExpr, Tensor, binary, const, minimum, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, map_expr
 
 SHORT_EPILOGUE = 12  # operations that are written out for every vector of a tile
@@ -33,12 +33,12 @@ ENOUGH_PARTS = 32  # blocks to share among a team; more loops are not flattened 
 
 def contraction_nest(c: Contraction, tile: Tile, alone: bool = False) -> list[Stmt]:
     """The statements that fill the buffer of *c*'s stage, shared among the team, or for one thread *alone*."""
-    blocks = _Blocks(c, tile)
+    blocks = Blocks(c, tile)
     return blocks.by_one() if alone else blocks.statements()
 
 
-class _Blocks:
-    """The loops over the blocks."""
+class Blocks:
+    """The loops over the blocks. A kind of tile that is not computed in vectors has its own :meth:`tiles`."""
 
     def __init__(self, c: Contraction, tile: Tile):
         self.c, self.tile = c, tile
@@ -52,7 +52,7 @@ class _Blocks:
 
     def by_one(self) -> list[Stmt]:
         """One loop for each kind of block."""
-        return loops(self.order, self._tiles())
+        return loops(self.order, self.tiles())
 
     def statements(self) -> list[Stmt]:
         """The first loops as one shared index, until there are blocks enough; the others inside."""
@@ -61,9 +61,9 @@ class _Blocks:
             extent = self.order[together].extent
             count *= extent if isinstance(extent, int) else ENOUGH_PARTS
             together += 1
-        return shared_over(self.order[:together], loops(self.order[together:], self._tiles()))
+        return shared_over(self.order[:together], loops(self.order[together:], self.tiles()))
 
-    def _tiles(self) -> list[Stmt]:
+    def tiles(self) -> list[Stmt]:
         """The tile at one block: the common one, the one for what remains of the rows, and those at borders."""
         c, height = self.c, self.tile.rows
         if c.row is None:
@@ -81,12 +81,12 @@ class _Blocks:
             code.append(If(binary("eq", self.row_block, const(number, INDEX)), static))
         inside = [n for n in range(full) if n not in borders]
         if inside:
-            code.append(If(self._among(inside), self._body(height, start).statements()))
+            code.append(If(self.among(inside), self._body(height, start).statements()))
         if remaining and full not in borders:
             code.append(If(self.row_block >= full, self._body(remaining, start).statements()))
         return code
 
-    def _among(self, numbers: Sequence[int]) -> PrimExpr:
+    def among(self, numbers: Sequence[int]) -> PrimExpr:
         """The condition that this block is one of *numbers*, which have no gap."""
         return binary("and", self.row_block >= numbers[0], self.row_block < numbers[-1] + 1)
 
@@ -98,8 +98,8 @@ class _Blocks:
         rest = For(step, left, [Let(one, start + step), *self._body(1, one).statements()])
         return [If(left >= height, self._body(height, start).statements()), If(left < height, [rest])]
 
-    def _body(self, rows: int, start: Index | None, number: int | None = None) -> _TileBody:
-        return _TileBody(self.c, self.tile, rows, start, self.lane_block, number)
+    def _body(self, rows: int, start: Index | None, number: int | None = None) -> TileBody:
+        return TileBody(self.c, self.tile, rows, start, self.lane_block, number)
 
 
 def border_blocks(c: Contraction, height: int) -> list[int]:
@@ -121,7 +121,7 @@ def terms_written_out(c: Contraction, height: int) -> int:
     return len(border_blocks(c, height)) * estimated_size([a.extent for a in axes])
 
 
-class _TileBody:
+class TileBody:
     """One tile: *height* rows from *start* on, at the lanes of *block*; at a border *start* is the number *known*."""
 
     def __init__(
@@ -146,9 +146,9 @@ class _TileBody:
 
     def statements(self) -> list[Stmt]:
         allocs: list[Stmt] = [Alloc(t, const(0, t.dtype), vector=True) for t in self.sums.values()]
-        return [*allocs, *self._summed(self.c.reduce.axes, {}, range(self.height)), *self.finish()]
+        return [*allocs, *self.summed(self.c.reduce.axes, {}, range(self.height)), *self.finish()]
 
-    def _summed(self, axes: Sequence[Index], fixed: dict[Index, PrimExpr], rows: Sequence[int]) -> list[Stmt]:
+    def summed(self, axes: Sequence[Index], fixed: dict[Index, PrimExpr], rows: Sequence[int]) -> list[Stmt]:
         """The terms of *rows* over *axes*: within the bounds that guards give, term by term where these differ by row."""
         if not axes:
             return self.terms(fixed, rows)
@@ -159,10 +159,10 @@ class _TileBody:
             for k in range(int(axis.extent)):  # type: ignore[call-overload]
                 alive = [r for r in rows if all(g.holds(self.known + r, k) for g in by_row)]
                 if alive:
-                    code += self._summed(inner, {**fixed, axis: const(k, INDEX)}, alive)
+                    code += self.summed(inner, {**fixed, axis: const(k, INDEX)}, alive)
             return code
         start, end = loop_bounds([g for g in self.c.guards if g not in by_row], axis, {})
-        return [For(axis, _int_or(end), self._summed(inner, fixed, rows), start=_int_or(start))]
+        return [For(axis, _int_or(end), self.summed(inner, fixed, rows), start=_int_or(start))]
 
     def terms(self, fixed: dict[Index, PrimExpr], rows: Sequence[int]) -> list[Stmt]:
         """One term of the sums of *rows*; what several sums share is loaded once."""
@@ -226,15 +226,15 @@ class _TileBody:
     def finish(self) -> list[Stmt]:
         """The epilogue of every sum: on the registers where it is short, else in a loop over the sums in memory."""
         if _work(self.c.nest.value) <= SHORT_EPILOGUE:
-            return self._by_end(lambda valid: [s for key, t in self.sums.items() for s in self._direct(key, t, valid)])
+            return self.by_end(lambda valid: [s for key, t in self.sums.items() for s in self._direct(key, t, valid)])
         sums = placeholder((self.height, self.tile.width), self.c.reduce.dtype, "sums")
         code: list[Stmt] = [Alloc(sums)]
         for (r, v), t in self.sums.items():
             place = (const(r, INDEX), self.lane + v * self.tile.lanes)
             code.append(VectorStore(sums, place, t[self.lane], self.lane))
-        return [*code, *self._by_end(lambda valid: self._looped(sums, valid))]
+        return [*code, *self.by_end(lambda valid: self.looped(sums, valid))]
 
-    def _by_end(self, stores: Callable[[int], list[Stmt]]) -> list[Stmt]:
+    def by_end(self, stores: Callable[[int], list[Stmt]]) -> list[Stmt]:
         """*stores* of whole tiles, and where the last block of lanes ends raggedly, those of what it has."""
         width, extent = self.tile.width, int(self.c.lane.extent)  # type: ignore[call-overload]
         last, rest = extent // width, extent % width
@@ -248,7 +248,8 @@ class _TileBody:
         count = min(valid - key[1] * self.tile.lanes, self.tile.lanes)
         return [self._stored(total[self.lane], self.places(*key), count)] if count > 0 else []
 
-    def _looped(self, sums: Tensor, valid: int) -> list[Stmt]:
+    def looped(self, sums: Tensor, valid: int, first: PrimExpr | None = None) -> list[Stmt]:
+        """The epilogue over the first *valid* lanes of *sums*, from the row *first* on."""
         y, lanes = Index("y", self.height), self.tile.lanes
         whole, rest = divmod(valid, lanes)
         x = Index("x", whole)
@@ -260,7 +261,7 @@ class _TileBody:
                     places[self.c.row] = self.start + y
                 stored = self._stored(sums[y, place + self.lane], places, count)
                 inner += [For(x, whole, [stored])] if count == lanes else [stored]
-        return loops([y], inner)
+        return loops([y], inner) if first is None else [For(y, self.height, inner, start=first)]
 
     def _stored(self, total: PrimExpr, places: dict[Index, PrimExpr], count: int) -> VectorStore:
         nest, reduce = self.c.nest, self.c.reduce
