@@ -1,10 +1,11 @@
 """Products of narrow numbers, two or four in a word of 32 bits: bfloat16 and 8-bit integers, as C.
 
 A bfloat16 is the upper half of a float32 and lies in memory as a ``uint16_t``; it is rounded to nearest, ties to even.
-Where the compiler's target has the instructions (AVX-512 BF16; AVX-512 VNNI, AVX-VNNI) a vector of words takes one,
-else plain arithmetic on GCC's vectors: for integers the same numbers, for bfloat16 but for the order of the two terms,
-and denormals, which the instructions take as 0. Sources: Intel's Architecture Instruction Set Extensions reference,
-VDPBF16PS, VCVTNEPS2BF16 and VPDPBUSD.
+Where the compiler's target has the instructions (AVX-512 BF16; AVX-512 VNNI, AVX-VNNI; Arm's BF16, I8MM) a vector of
+words takes one, two of Arm's DotProd, which multiplies signed bytes alone; else plain arithmetic on GCC's vectors: for
+integers the same numbers, for bfloat16 but for the order of the two terms, denormals, which the instructions take as 0,
+and Arm's rounding of intermediate sums to odd. Sources: Intel's Architecture Instruction Set Extensions reference,
+VDPBF16PS, VCVTNEPS2BF16 and VPDPBUSD; Arm's Architecture Reference Manual, BFDOT, USDOT and SDOT.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from byoc.codegen.kernel.spelling import short_name
 
 INTRINSICS_HEADER = """#if defined(__AVX512BF16__) || defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC) || defined(__ARM_FEATURE_DOTPROD)
+#include <arm_neon.h>
 #endif
 """
 
@@ -74,6 +77,8 @@ VECTOR_DOT_BF16 = f"""{INTRINSICS_HEADER}static inline @V dot_bf16_@V(u32x@N a, 
   return (@V)_mm256_dpbf16_ps((__m256)sum, (__m256bh)a, (__m256bh)b);
 #elif defined(__AVX512BF16__) && defined(__AVX512VL__) && @N == 4
   return (@V)_mm_dpbf16_ps((__m128)sum, (__m128bh)a, (__m128bh)b);
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC) && @N == 4
+  return (@V)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
 #else
   sum += (@V)(a << 16) * (@V)(b << 16);
   return sum + (@V)(a & 0xffff0000) * (@V)(b & 0xffff0000);
@@ -90,6 +95,13 @@ VECTOR_DOT_U8S8 = f"""{INTRINSICS_HEADER}static inline @V dot_u8s8_@V(u32x@N a, 
   return (@V)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)a, (__m256i)b);
 #elif defined(__AVXVNNI__) && @N == 4
   return (@V)_mm_dpbusd_avx_epi32((__m128i)sum, (__m128i)a, (__m128i)b);
+#elif defined(__ARM_FEATURE_MATMUL_INT8) && @N == 4
+  return (@V)vusdotq_s32((int32x4_t)sum, (uint8x16_t)a, (int8x16_t)b);
+#elif defined(__ARM_FEATURE_DOTPROD) && @N == 4
+  /* a * b is (a - 128) * b and 128 * b, whose sum is the same for all that b meets */
+  const int8x16_t signed_a = (int8x16_t)(a ^ 0x80808080), ones = vdupq_n_s8(1);
+  const @V rest = (@V)vdotq_s32(vdupq_n_s32(0), (int8x16_t)b, ones);
+  return (@V)vdotq_s32((int32x4_t)sum, signed_a, (int8x16_t)b) + rest * 128;
 #else
   for (int k = 0; k < 32; k += 8) sum += (@V)(a >> k & 0xff) * ((@V)(b << (24 - k)) >> 24);
   return sum;
