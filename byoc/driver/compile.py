@@ -25,7 +25,7 @@ from byoc.errors import (
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
-from byoc.partition.decide import known_names
+from byoc.partition.calls import known_names
 from byoc.partition.plan import Plan
 from byoc.partition.planner import make_plan
 from byoc.relay.expr import Function

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from byoc.codegen.c.export.options import export_options
+from byoc.codegen.c.export.project import ModelNames, export_project
 from byoc.codegen.c.export.project import check_inputs as check_sizes
-from byoc.codegen.c.export.project import export_project
+from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.compile import CompileOptions, Progress, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
+from byoc.driver.precision import DOT, NarrowProducts, Precision
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
+from byoc.partition.calls import known_names
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.artifact import replace_file
 from byoc.runtime.graph import Graph
 
 MAX_REASONS = 3
+NARROWED = "bf16"
 
 
 def export_c(
@@ -31,6 +36,9 @@ def export_c(
     threads: bool = False,
     weights: str = "",
     march: str = "native",
+    precision: str = "f32",
+    keep_f32: Sequence[str] = (),
+    tune: str | Tuner = "none",
     progress: Progress | None = None,
 ) -> dict[str, int]:
     """Write *model* as C into *folder*, which is made where it is missing; returns the bytes of each file by its name.
@@ -38,23 +46,33 @@ def export_c(
     *model* and *shapes* are those of ``byoc.compile``; *symbol* begins the names of files and functions. *portable*:
     C99 for any compiler, else for the processor *march*, as the C compiler calls it, or this one. *threads*: also a
     function by which the user's threads share a run. *weights* are ``"c"`` for arrays in C, ``"incbin"`` for a file
-    that the assembler includes, ``"bin"`` for one that the caller has in memory, or chosen by their size. Raises
-    UserError with one sentence: for free dimensions that *shapes* leaves free, for operators without generated C,
-    which it names, and for options that do not go together.
+    that the assembler includes, ``"bin"`` for one that the caller has in memory, or chosen by their size. *precision*,
+    *keep_f32* and *tune* are those of ``byoc.compile``, but that int8 takes what the model quantizes and quantizes
+    nothing itself; README.txt tells in what the products compute. Raises UserError with one sentence: for free
+    dimensions that *shapes* leaves free, for operators without generated C, which it names, and for options that do
+    not go together.
     """
     options = export_options(symbol, portable, threads, weights, march)
     tell = progress or _silent
+    tuner = tuner_of(tune, tell)
+    if tuner.tunes:
+        options.check_tuning()
+    lowered = Precision.of(precision, keep_f32)
+    if precision == NARROWED:
+        options.check_precision(DOT)
+    narrow = NarrowProducts(lowered, machine=options.machine)
     path = checked_folder(folder)
     tell("reading the model")
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
     tell("simplifying the graph")
-    host, output_names = _host_program(optimize(mod))
+    host, output_names = _host_program(mod, narrow)
     graph = Graph(host.graph)
     check_sizes(graph)
     _check_functions(host)
     tell("writing C")
     title = Path(model).name if isinstance(model, (str, os.PathLike)) else "the model"
-    files = export_project(host.functions.compiled, graph, output_names, title, options)
+    names = ModelNames(title, output_names, _notes(narrow))
+    files = export_project(host.functions.compiled, graph, names, options, tuner)
     path.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         replace_file(path / name, lambda file, data=data: file.write(data))  # type: ignore[misc]
@@ -76,15 +94,25 @@ def checked_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _host_program(mod: IRModule) -> tuple[HostProgram, list[str]]:
+def _host_program(mod: IRModule, narrow: NarrowProducts) -> tuple[HostProgram, list[str]]:
     """The whole model as the host's share, and the names of its outputs."""
+    mod = optimize(narrow.precision.before_simplifying(mod))
+    narrow.precision.check(known_names(mod))
     cut = plan_for(mod, CompileOptions()).apply(mod)
     check_inputs(cut["main"])  # type: ignore[arg-type]
-    main = prepare_host()(cut)["main"]
+    main = prepare_host(precision=narrow.passes())(cut)["main"]
     host = lower_host(main, {})  # type: ignore[arg-type]
     heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
     names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
     return host, [str(n) for n in names]
+
+
+def _notes(narrow: NarrowProducts) -> list[str]:
+    """In what the products compute, and why not in what was asked for."""
+    counts = Counter(outcome.precision for outcome in narrow.outcomes)
+    lines = [f"Products in {precision}: {count}" for precision, count in sorted(counts.items())]
+    reasons = Counter(outcome.reason for outcome in narrow.outcomes if outcome.reason)
+    return [*lines, *(f"  {count} not narrower: {reason}" for reason, count in sorted(reasons.items()))]
 
 
 def _check_functions(host: HostProgram) -> None:

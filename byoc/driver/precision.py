@@ -1,4 +1,4 @@
-"""Products of the host in lower precision, where the user allows it: operands in bfloat16, sums in float32.
+"""Products of the host in lower precision, where the user allows it: bfloat16 operands with sums in float32, or int8.
 
 Which operators these are says the rule of mixed precision (``always``); of them, those are taken whose summed axis code
 can be generated for (``codegen/c/contraction/words.py``) on a processor that gains by it. Each call of such an operator
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from byoc import te
 from byoc.codegen.backend import callee_name
 from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.contraction.words import takes_words
+from byoc.codegen.c.machine import Machine
+from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Sample
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
@@ -24,7 +26,7 @@ from byoc.ir.op import Op, OpPattern
 from byoc.ir.span import span_names
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
-from byoc.partition.decide import Decision
+from byoc.partition.decision import Decision
 from byoc.partition.plan import Plan
 from byoc.relay import op
 from byoc.relay.expr import Call, Constant, Function
@@ -34,6 +36,7 @@ from byoc.relay.transform.infer_type import FunctionPass, InferType
 from byoc.relay.transform.mixed_precision import KEY, Conversion
 from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.traverse import post_order, rebuild
+from byoc.runtime.library import Library
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 PRECISIONS = ("f32", "bf16", "int8")
@@ -47,20 +50,28 @@ MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims", "copy", "nn
 class Precision:
     """What the host's products compute in; *keep_f32* names operators and ONNX nodes that stay in float32.
 
-    ``int8`` takes what the model quantizes (QuantizeLinear, DequantizeLinear) as integers; it quantizes nothing itself.
+    ``int8`` takes what the model quantizes (QuantizeLinear, DequantizeLinear) as integers, and quantizes the rest by
+    *calibration*, or by ranges found when the model runs.
     """
 
     products: str = "f32"
     keep_f32: tuple[str, ...] = ()
+    calibration: Calibration = Calibration()
 
     @staticmethod
-    def of(products: str, keep_f32: Sequence[str]) -> Precision:
-        """Raises UserError for a precision that is none of ``PRECISIONS``, or for a name that is not in a list."""
+    def of(
+        products: str, keep_f32: Sequence[str], calibration: Calibration | Iterable[Sample] | None = None
+    ) -> Precision:
+        """Raises UserError for a precision that is none of ``PRECISIONS``, for a name that is not in a list, and for
+        a calibration without int8.
+        """
         if products not in PRECISIONS:
             raise UserError(f"precision is one of {', '.join(PRECISIONS)}, got {products!r}")
         if isinstance(keep_f32, str):
             raise UserError(f"keep_f32 is a list of names; write keep_f32=[{keep_f32!r}]")
-        return Precision(products, tuple(keep_f32))
+        if calibration is not None and products != "int8":
+            raise UserError(f'calibration is for precision="int8", got precision={products!r}')
+        return Precision(products, tuple(keep_f32), Calibration.of(calibration))
 
     def before_simplifying(self, mod: IRModule) -> IRModule:
         """*mod* with the products of dequantized numbers over their integers, where int8 is asked for."""
@@ -89,10 +100,29 @@ class Outcome:
 
 @dataclass
 class NarrowProducts:
-    """The pass that gives products their operands in bfloat16; *outcomes* tells what became of each call."""
+    """The pass that gives products their operands in bfloat16; *outcomes* tells what became of each call.
+
+    The code is for *machine*, or for this one.
+    """
 
     precision: Precision
     outcomes: list[Outcome] = field(default_factory=list)
+    machine: Machine | None = None
+    quantization: HostQuantization | None = None
+
+    def __post_init__(self) -> None:
+        if self.precision.products == "int8":
+            self.quantization = HostQuantization(self.precision.calibration, self.precision.keep_f32)
+
+    def quantized(self, mod: IRModule, compile_host: CompileHost) -> IRModule:
+        """The partitioned *mod* with main quantized, where int8 was asked for; *compile_host* compiles in float32."""
+        return mod if self.quantization is None else self.quantization.quantized(mod, compile_host)
+
+    def tell(self, library: Library) -> Library:
+        """*library* with what quantization did in its report. Raises UserError for an error that is too large."""
+        if self.quantization is not None:
+            self.quantization.check(library)
+        return library
 
     def passes(self) -> list[FunctionPass]:
         """The pass, where a lower precision was asked for. Requires typed functions before fusion."""
@@ -120,14 +150,17 @@ class NarrowProducts:
         for node in post_order(func.body, fusion_children):
             if isinstance(node, Call) and _is_always_narrowed(node):
                 precision, reason = _integer_precision(node)
-                self.outcomes.append(Outcome(callee_name(node), span_names(node.span), precision, reason))
+                key = (callee_name(node), span_names(node.span))
+                if precision == "f32" and self.quantization is not None and key in self.quantization.reasons:
+                    reason = str(self.quantization.reasons[key])
+                self.outcomes.append(Outcome(*key, precision, reason))
         return func
 
     def _refusal(self, call: Call) -> str | None:
         """Why *call* stays in float32."""
         if not {callee_name(call), *span_names(call.span)}.isdisjoint(self.precision.keep_f32):
             return "the user keeps it in f32"
-        if DOT not in find_compiler().machine.dots:
+        if DOT not in (self.machine or find_compiler().machine).dots:
             return "this processor has no instruction for products of bfloat16"
         if not is_definable(call.op, [a.checked_type for a in call.args], call.checked_type):  # type: ignore[arg-type]
             return "a dimension is unknown"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from byoc.codegen.backend import Limits, Reason
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.partition.decide import calls_of, functions_of, inner_calls, is_composite
+from byoc.partition.calls import calls_of, functions_of, inner_calls, is_composite
 from byoc.partition.measure import call_operations, constant_bytes
 from byoc.relay.analysis.region_checks import check_regions
 from byoc.relay.analysis.region_graph import open_children

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, TupleType, tensor_types
-from byoc.partition.decide import calls_of
+from byoc.partition.calls import calls_of
 from byoc.partition.measure import boundary
 from byoc.partition.problem import Value
 from byoc.relay.analysis.region_graph import RegionGraph, open_children

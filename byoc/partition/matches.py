@@ -13,7 +13,7 @@ from byoc.codegen.backend import Backend, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.partition.decide import calls_of, functions_of
+from byoc.partition.calls import calls_of, functions_of
 from byoc.relay.dataflow_pattern.grouper import Group, Grouper
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph

@@ -14,7 +14,9 @@ from byoc.codegen.backend import Limits, Verdict, callee_name, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.cut import annotate
-from byoc.partition.decide import Decision, calls_of, composites_of, dissolve, functions_of
+from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.decide import composites_of, dissolve
+from byoc.partition.decision import Decision
 from byoc.partition.matches import Chosen, with_composites
 from byoc.partition.outlay import Move, Total
 from byoc.partition.plan_json import plan_from_json, plan_to_json

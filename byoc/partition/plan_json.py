@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from byoc.codegen.backend import Limits, Reason, Verdict
 from byoc.errors import PartitionError
-from byoc.partition.decide import Alternative, Decision
+from byoc.partition.decision import Alternative, Decision
 from byoc.partition.matches import Chosen
 from byoc.partition.measure import Boundary
 from byoc.partition.outlay import Move, Total

@@ -6,17 +6,20 @@ merged. ``cost`` chooses patterns, places and regions together (``by_cost.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from byoc.codegen.backend import Backend, Limits, Reason, Verdict, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.cut import annotate, refused_by_limits, regions_of
-from byoc.partition.decide import Decision, decide, form_composites, known_names
-from byoc.partition.exclusions import Exclude, Exclusions
+from byoc.partition.boundaries import Boundaries, Names, Rule
+from byoc.partition.calls import calls_of, functions_of, known_names
+from byoc.partition.decide import decide, form_composites
+from byoc.partition.decision import Decision
 from byoc.partition.plan import Plan
 from byoc.partition.planned import planned_regions
+from byoc.relay.expr import Call
 from byoc.relay.transform import CompositeRecord, InferType, PartitionGraph
 
 TIME_LIMIT = 10.0
@@ -31,7 +34,7 @@ class Request:
     """
 
     backends: tuple[Backend, ...]
-    exclusions: Exclusions
+    boundaries: Boundaries
     limits: Mapping[str, Limits]
     mod_name: str = "default"
     costs: CostSpec = "analytic"
@@ -53,10 +56,13 @@ class Request:
 def make_plan(
     mod: IRModule,
     targets: Sequence[str | Backend],
-    exclude: Exclude = (),
+    exclude: Names = (),
     policy: str = "order",
     mod_name: str = "default",
     *,
+    force: Mapping[str, Sequence[str]] | None = None,
+    stop_at: Names = (),
+    boundary_lines: Sequence[Rule] = (),
     limits: Mapping[str, Limits] | None = None,
     costs: CostSpec = "analytic",
     objective: str = OBJECTIVES[0],
@@ -64,7 +70,9 @@ def make_plan(
 ) -> Plan:
     """Plan the cut of *mod* over *targets*, the first that takes an operator before the next.
 
-    *exclude* names ONNX nodes or operators that no target gets, or by target those that it does not get. *limits*
+    *exclude* names ONNX nodes or operators that no target gets, or by target those that it does not get; *force* puts
+    operators on a target or the ``host``; with *stop_at* what depends on the named stays at home; *boundary_lines* are
+    such rules from a file, of which those that cannot be honoured become notes. *limits*
     are put in place of a backend's own. Policy ``cost`` takes the cheapest plan by *costs* for *objective*
     (``latency`` adds everything up, ``makespan`` lets devices work at the same time), found in *time_limit* seconds a
     function. The host is whatever no target takes: name ``c`` only for regions of generated C beside it. Raises
@@ -83,19 +91,25 @@ def make_plan(
         raise PartitionError(f"limits name the target {other!r}, which is not asked for; asked: {', '.join(names)}")
     backends = tuple(get_backend(name) for name in names)
     mod = InferType()(mod)
-    exclusions = Exclusions.of(exclude, names)
-    exclusions.check(known_names(mod))
+    boundaries = Boundaries.of(names, exclude, force, stop_at, boundary_lines)
+    unknown = boundaries.check(known_names(mod)) if boundaries.rules else []
     own = {b.name: b.limits for b in backends if b.limits != Limits()}
     request = Request(
-        backends, exclusions, {**own, **(limits or {})}, mod_name, costs, objective, time_limit
+        backends, boundaries, {**own, **(limits or {})}, mod_name, costs, objective, time_limit
     )
     plan = POLICIES[policy](mod, request)
-    return replace(plan, regions=tuple(planned_regions(plan.apply(mod))))
+    kept = boundaries.not_kept(_decided(mod, plan)) if boundaries.rules else []
+    return replace(plan, notes=(*unknown, *plan.notes, *kept), regions=tuple(planned_regions(plan.apply(mod))))
+
+
+def _decided(mod: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
+    calls = (call for _, func in functions_of(plan.prepare(mod)) for call in calls_of(func))
+    return zip(calls, plan.decisions, strict=True)
 
 
 def _by_order(mod: IRModule, request: Request) -> Plan:
-    prepared, dissolved = form_composites(mod, request.backends, request.exclusions, request.record)
-    decisions = decide(prepared, request.backends, request.exclusions)
+    prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
+    decisions = decide(prepared, request.backends, request.boundaries)
     decisions = _within_limits(prepared, decisions, request.limits)
     return Plan(
         "order", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, request.notes

@@ -7,7 +7,7 @@ from byoc import relay
 from byoc.codegen.backend import PatternEntry
 from byoc.errors import PartitionError
 from byoc.ir.types import TupleType
-from byoc.partition.decide import calls_of
+from byoc.partition.calls import calls_of
 from byoc.partition.matches import Chosen, matches_of, with_composites
 from byoc.partition.regions import annotate_regions
 from byoc.relay import op

@@ -1,0 +1,61 @@
+"""The calls that a plan is about, in order, and the names that they go by.
+
+Invariant: a call is numbered by its place in post-order over the functions of the module, annotations not counted; the
+number survives annotation and merging, so that decisions can be kept apart from expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from byoc.codegen.backend import callee_name
+from byoc.ir.expr import GlobalVar
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.span import span_names
+from byoc.relay.analysis.region_graph import open_children
+from byoc.relay.expr import Call, Function
+from byoc.relay.op.annotation import is_begin, is_end
+from byoc.relay.transform.infer_type import is_optimizable
+from byoc.relay.traverse import post_order
+
+
+def functions_of(mod: IRModule) -> Iterator[tuple[GlobalVar, Function]]:
+    """The functions that may be partitioned, by name."""
+    for var, func in mod.functions.items():
+        if is_optimizable(func):
+            yield var, func  # type: ignore[misc]
+
+
+def is_composite(call: Call) -> bool:
+    """True for the call of a composite function."""
+    return isinstance(call.op, Function) and "Composite" in call.op.attrs
+
+
+def calls_of(func: Function) -> Iterator[Call]:
+    """The calls of operators and of composites in *func*, in post-order, without annotations."""
+    for node in post_order(func, open_children):
+        if isinstance(node, Call) and not is_begin(node) and not is_end(node):
+            if isinstance(node.op, Op) or is_composite(node):
+                yield node
+
+
+def inner_calls(call: Call) -> list[Call]:
+    """The calls of operators that *call* stands for: itself, or those in the composite's body."""
+    if not isinstance(call.op, Function):
+        return [call]
+    return [n for n in post_order(call.op.body) if isinstance(n, Call) and isinstance(n.op, Op)]
+
+
+def names_of(call: Call) -> set[str]:
+    """The names by which a user may mean *call*: operators, ONNX nodes, the composite."""
+    names = {callee_name(call), *span_names(call.span)}
+    for inner in inner_calls(call):
+        names.add(callee_name(inner))
+        names.update(span_names(inner.span))
+    return names
+
+
+def known_names(mod: IRModule) -> set[str]:
+    """Every name by which a user may mean a call of *mod*."""
+    return {name for _, func in functions_of(mod) for call in calls_of(func) for name in names_of(call)}
