@@ -163,6 +163,14 @@ class Backend:
         """Whether this backend takes *call*: of an operator, or of a composite of its own pattern table."""
         raise NotImplementedError
 
+    def places(self) -> Sequence[str]:
+        """Where this backend has kernels, as ``target/precision/layout/device`` with itself as the target.
+
+        For each call that ``supports`` accepts there is one at each of these places; ``any`` takes tensors as they come.
+        Policy ``score`` chooses among them.
+        """
+        return (f"{self.name}/any/any",)
+
     def cost(self, region: Function) -> Cost | None:
         """What a region costs, where the backend knows better than the operators do."""
         return None

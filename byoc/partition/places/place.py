@@ -22,7 +22,9 @@ HOST = "host"
 
 
 class _Name(str, Enum):
-    """A name that is its own text."""
+    """A name that is its own text: equal to it, and with its hash."""
+
+    __hash__ = str.__hash__
 
     def __str__(self) -> str:
         return str(self.value)
@@ -63,6 +65,7 @@ class DataLayout(_Name):
 
 
 IMAGES = frozenset([DataLayout.IMAGE_DEFAULT, DataLayout.IMAGE_FOLDER, DataLayout.IMAGE_NW])
+BUFFERS = tuple(y for y in DataLayout if y not in IMAGES and y != DataLayout.ANY)
 FLOATS: Mapping[Precision, int] = {Precision.FLOAT: 4, Precision.FP16: 2, Precision.BF16: 2, Precision.FP64: 8}
 ITEM_BYTES: Mapping[Precision, int] = {
     **FLOATS, Precision.INT8: 1, Precision.UINT8: 1, Precision.BOOL: 1, Precision.INT16: 2, Precision.UINT16: 2,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from byoc.partition.places.place import ANY, HOST, IMAGES, DataLayout, Place, Precision, in_host_memory
+from byoc.partition.places.place import ANY, BUFFERS, HOST, IMAGES, DataLayout, Place, Precision, in_host_memory
 
 LAYOUT_RANK = 4
 
@@ -62,13 +62,18 @@ def _layouts_fit(a: DataLayout, b: DataLayout, rank: int) -> bool:
     return DataLayout.ANY in (a, b) or rank != LAYOUT_RANK
 
 
-def settled(wanted: TensorTy, given: TensorTy, rank: int = LAYOUT_RANK) -> TensorTy:
-    """What *wanted* asks of a tensor of type *given*: its ``any`` are as the tensor is, an image's layout as NCHW."""
+def settled(wanted: TensorTy, given: TensorTy, rank: int = LAYOUT_RANK) -> tuple[TensorTy, ...]:
+    """As what a tensor of type *given* may be read where *wanted* is asked: its ``any`` filled in, the nearest first.
+
+    Target and precision are as the tensor has them; every layout of buffers will do, that of *given* first (NCHW where
+    it is an image), since a layout changes no number.
+    """
     target, device = (given.target, given.device) if wanted.target == ANY else (wanted.target, wanted.device)
     precision = given.precision if wanted.precision == Precision.ANY else wanted.precision
-    layout = wanted.layout
-    if layout == DataLayout.ANY:
-        layout = DataLayout.NCHW if given.layout in IMAGES else given.layout
-    elif rank != LAYOUT_RANK and layout not in IMAGES and given.layout not in IMAGES:
-        layout = given.layout
-    return replace(wanted, target=target, device=device, precision=precision, layout=layout)
+    nearest = replace(wanted, target=target, device=device, precision=precision)
+    if wanted.layout == DataLayout.ANY:
+        layouts = dict.fromkeys((DataLayout.NCHW if given.layout in IMAGES else given.layout, *BUFFERS))
+        return tuple(replace(nearest, layout=layout) for layout in layouts)
+    if rank != LAYOUT_RANK and wanted.layout not in IMAGES and given.layout not in IMAGES:
+        return (replace(nearest, layout=given.layout),)
+    return (nearest,)
