@@ -15,17 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, const
+from byoc.relay.expr import Call, Constant, const
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.nn.conv_geometry import conv_geometry
-from byoc.relay.transform.call_rules import rewrite_calls
+from byoc.relay.transform.call_rules import call_rule_pass
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import post_order
 
@@ -173,9 +171,4 @@ def _narrowed(rule: Rule) -> Callable[[Call, Call], RelayExpr]:
 
 def NarrowIntegerProducts() -> FunctionPass:  # noqa: N802 - named as the passes around it
     """The pass that lets integer products over bytes compute on bytes."""
-    rules = {name: _narrowed(rule) for name, rule in RULES.items()}
-
-    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return rewrite_calls(func, rules, mod)  # type: ignore[return-value, arg-type]
-
-    return FunctionPass(run, PassInfo("NarrowIntegerProducts", 1, ("InferType",)))
+    return call_rule_pass("NarrowIntegerProducts", 1, {name: _narrowed(rule) for name, rule in RULES.items()})

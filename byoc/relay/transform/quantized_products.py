@@ -16,19 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Function, const
+from byoc.relay.expr import Call, Constant, const
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.nn.conv_geometry import conv_geometry
-from byoc.relay.transform.call_rules import rewrite_calls
+from byoc.relay.transform.call_rules import call_rule_pass
 from byoc.relay.transform.infer_type import FunctionPass
-from byoc.relay.transform.narrow_integers import FEWEST_CHANNELS, MOVES, is_constant, shifted
+from byoc.relay.transform.narrow_integers import BYTES, FEWEST_CHANNELS, MOVES, is_constant, shifted
 from byoc.relay.traverse import rebuild
 
 FLOAT, SUM = "float32", "int32"
@@ -54,6 +52,8 @@ def dequantized(expr: RelayExpr) -> Dequantized | None:
         moved = rebuild(expr, [base.integers])
         infer_expr(moved)
         return Dequantized(moved, base.scale)
+    if calls(expr, "qnn.dequantize"):
+        return _of_bytes(expr)  # type: ignore[arg-type]
     if not calls(expr, "multiply"):
         return None
     left, right = expr.args  # type: ignore[attr-defined]
@@ -64,6 +64,20 @@ def dequantized(expr: RelayExpr) -> Dequantized | None:
         return None
     scale = np.asarray(evaluate(right))
     return Dequantized(integers, float(scale.reshape(()))) if scale.size == 1 else None
+
+
+def _of_bytes(call: Call) -> Dequantized | None:
+    """The bytes less their zero point that ``qnn.dequantize`` reads; None for other integers and several scales."""
+    data, scale, zero = call.args
+    if data.checked_type.dtype not in BYTES or not isinstance(scale, Constant) or not isinstance(zero, Constant):
+        return None
+    if scale.data.numpy().size != 1 or zero.data.numpy().size != 1:
+        return None
+    integers, point = relay.cast(data, SUM), int(zero.data.numpy().reshape(()))
+    if point:
+        integers = relay.subtract(integers, const(np.int32(point)))
+    infer_expr(integers)
+    return Dequantized(integers, float(scale.data.numpy().reshape(())))
 
 
 def whole_multiples(weights: np.ndarray) -> Weights | None:
@@ -91,11 +105,24 @@ def whole_multiples(weights: np.ndarray) -> Weights | None:
 
 def _weights(expr: RelayExpr, axis: int) -> Weights | None:
     """Constant weights as bytes and a scale for each position along *axis*."""
+    if calls(expr, "qnn.dequantize"):
+        return _bytes_with_scales(expr, axis)  # type: ignore[arg-type]
     if not isinstance(expr.checked_type, TensorType) or not is_constant(expr):
         return None
     values = np.moveaxis(np.asarray(evaluate(expr)), axis, 0)
     found = whole_multiples(np.ascontiguousarray(values).reshape(len(values), -1))
     return None if found is None else (np.moveaxis(found[0].reshape(values.shape), 0, axis), found[1])
+
+
+def _bytes_with_scales(call: Call, axis: int) -> Weights | None:
+    """What ``qnn.dequantize`` reads, where that is constant bytes with a sign, and no zero points."""
+    whole, scales, zeros = (a.data.numpy() if isinstance(a, Constant) else None for a in call.args)
+    if whole is None or scales is None or zeros is None or whole.dtype != np.int8 or zeros.any():
+        return None
+    if scales.size == 1:
+        return whole, np.full(whole.shape[axis], float(scales.reshape(())))
+    along = call.attrs.axis % whole.ndim == axis % whole.ndim  # type: ignore[union-attr]
+    return (whole, scales.astype("float64")) if along else None
 
 
 def _conv(call: Call) -> tuple[int, tuple[int, ...]] | None:
@@ -107,10 +134,16 @@ def _conv(call: Call) -> tuple[int, tuple[int, ...]] | None:
     return attrs.kernel_layout.index("O"), tuple(-1 if letter == "C" else 1 for letter in layout)
 
 
+def _matmul(call: Call) -> tuple[int, tuple[int, ...]] | None:
+    ndim = call.args[1].checked_type.ndim
+    return None if call.attrs.transpose_a else (ndim - 2 if call.attrs.transpose_b else ndim - 1, (-1,))
+
+
 # the axis of the weights along which outputs lie, and the shape in which a number for each goes beside the result
 Place = Callable[[Call], "tuple[int, tuple[int, ...]] | None"]
 PLACES: Mapping[str, Place] = {
     **{f"nn.conv{n}d": _conv for n in (1, 2, 3)}, "nn.dense": lambda call: (0, (-1,)),
+    "nn.matmul": _matmul, "nn.batch_matmul": _matmul,
 }
 
 
@@ -136,11 +169,24 @@ def _rewritten(place: Place) -> Callable[[Call, Call], RelayExpr]:
     return rewritten
 
 
+def _quantized(before: Call, after: Call) -> RelayExpr:
+    """``qnn.quantize`` by one constant scale as a product with its reciprocal, which is faster than to divide."""
+    _, scale, zero = after.args
+    if before.args[0].checked_type.dtype != FLOAT or not isinstance(scale, Constant) or not isinstance(zero, Constant):
+        return after
+    if scale.data.numpy().size != 1 or zero.data.numpy().size != 1:
+        return after
+    limits = np.iinfo(after.attrs.out_dtype)  # type: ignore[union-attr]
+    if limits.bits > 16:  # a float32 has no such limits
+        return after
+    made = relay.multiply(after.args[0], const(np.float32(1.0) / scale.data.numpy().reshape(())))
+    point = int(zero.data.numpy().reshape(()))
+    moved = relay.add(made, const(np.float32(point))) if point else made
+    kept = relay.clip(moved, float(limits.min), float(limits.max))
+    return relay.cast(relay.round(kept), after.attrs.out_dtype)  # type: ignore[union-attr]
+
+
 def QuantizedProducts() -> FunctionPass:  # noqa: N802 - named as the passes around it
-    """The pass that multiplies the integers of dequantized operands. Requires a module as it was imported."""
+    """The pass that multiplies the integers of dequantized operands. Requires a typed module before lowering."""
     rules = {name: _rewritten(place) for name, place in PLACES.items()}
-
-    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return rewrite_calls(func, rules, mod)  # type: ignore[return-value, arg-type]
-
-    return FunctionPass(run, PassInfo("QuantizedProducts", 1, ("InferType",)))
+    return call_rule_pass("QuantizedProducts", 1, {**rules, "qnn.quantize": _quantized})
