@@ -42,6 +42,11 @@ def add_compile_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--exclude", action="append", default=[], metavar="NAME", help="keep an ONNX node or an operator on the host"
     )
+    add_precision_options(command)
+
+
+def add_precision_options(command: argparse.ArgumentParser) -> None:
+    """The options that say what a model's products compute in."""
     command.add_argument(
         "--precision", choices=PRECISIONS, default=PRECISIONS[0],
         help="what the host's products compute in, where that pays; sums are always float32 (default: f32)",

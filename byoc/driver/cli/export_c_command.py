@@ -8,8 +8,10 @@ import time
 from collections.abc import Mapping
 
 from byoc.codegen.c.export.options import WEIGHTS
-from byoc.driver.cli.compile_command import parse_shapes
+from byoc.codegen.tune.level import LEVELS
+from byoc.driver.cli.compile_command import add_precision_options, parse_shapes
 from byoc.driver.cli.progress import StageProgress
+from byoc.driver.cli.tuning_options import add_tuning_options, tuner_from
 from byoc.driver.export_c import export_c
 
 HELP = "write an ONNX model as C that needs no Python"
@@ -43,6 +45,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
+    add_precision_options(command)
+    command.add_argument(
+        "--tune", choices=tuple(LEVELS), default="none",
+        help="how much is tried for fast kernels on this machine; what won is kept "
+        "(default: none, a cost model decides)",
+    )
+    add_tuning_options(command)
+
+
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Export. Raises UserError with one sentence."""
     shapes = parse_shapes(arguments.shape)
@@ -51,10 +62,15 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         sizes = export_c(
             arguments.model, arguments.folder, shapes=shapes, symbol=arguments.symbol_prefix, march=arguments.march,
             portable=arguments.portable, threads=arguments.threads, weights=arguments.weights, progress=tell,
+            precision=arguments.precision, keep_f32=arguments.keep_f32,
+            tune=(tuner := tuner_from(arguments, arguments.tune, tell)),
         )
     seconds = time.perf_counter() - start
-    data = {"output": arguments.folder, "files": sizes, "seconds": round(seconds, 3)}
+    data: dict[str, object] = {"output": arguments.folder, "files": sizes, "seconds": round(seconds, 3)}
+    tuned = ""
+    if tuner.tunes:
+        data["tuning"], tuned = tuner.report.to_json(), f"{tuner.report.text()}\n"
     rows = "\n".join(f"  {name} ({size:,} bytes)" for name, size in sizes.items())
     folder = shlex.quote(arguments.folder)
-    text = f"wrote {arguments.folder} in {seconds:.1f} s:\n{rows}\nbuild it: make -C {folder}; run it: "
+    text = f"{tuned}wrote {arguments.folder} in {seconds:.1f} s:\n{rows}\nbuild it: make -C {folder}; run it: "
     return data, f"{text}(cd {folder} && ./{arguments.symbol_prefix})", 0

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.codegen.tune.database import best_of, export_records, import_records
-from byoc.codegen.tune.level import LEVELS, level_named
-from byoc.codegen.tune.tuner import Tuner, own_database
+from byoc.codegen.tune.level import LEVELS
 from byoc.driver.cli.compile_command import add_compile_options, parse_shapes, parse_targets
 from byoc.driver.cli.progress import StageProgress
+from byoc.driver.cli.tuning_options import add_tuning_options, database_of, tuner_from
 from byoc.driver.compile import compile as compile_model
 from byoc.errors import UserError
 
@@ -31,6 +31,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--merge", nargs="+", default=[], metavar="FILE", help="only merge such files into the file of --export"
     )
+    add_tuning_options(command)
     add_compile_options(command)
 
 
@@ -40,14 +41,14 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         return _merge(arguments)
     if not (arguments.model or arguments.imports or arguments.export):
         raise UserError("nothing to do: name a model to tune, or --import or --export a file")
-    database = own_database()
+    database = database_of(arguments)
     data: dict[str, object] = {}
     lines = []
     if arguments.imports:
         records = best_of(r for file in arguments.imports for r in import_records(Path(file)))
         problem = database.add(records)
         if problem:
-            raise UserError(f"{problem}: name another folder with BYOC_CACHE_DIR")
+            raise UserError(f"{problem}: name another folder with --database or BYOC_CACHE_DIR")
         data["imported"] = len(records)
         lines.append(f"imported {len(records)} records")
     if arguments.model:
@@ -66,7 +67,7 @@ def _tune(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str]:
     """The report of tuning the model, in both forms; its code is compiled as well, and is in the cache then."""
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
-        tuner = Tuner(level_named(arguments.level), own_database(), again=True, tell=tell)
+        tuner = tuner_from(arguments, arguments.level, tell, again=True)
         compile_model(
             arguments.model, parse_targets(arguments.target), shapes=parse_shapes(arguments.shape),
             exclude=arguments.exclude, precision=arguments.precision, keep_f32=arguments.keep_f32, tune=tuner,

@@ -10,6 +10,7 @@ from byoc.codegen.c.dialect import PLAIN_MACHINE, Dialect
 from byoc.codegen.c.emit import check_symbol
 from byoc.codegen.c.machine import NO_MATRICES, Machine
 from byoc.errors import UserError
+from byoc.runtime.dso.processor import this_processor
 
 ARRAYS, INCLUDED, SEPARATE = "c", "incbin", "bin"
 WEIGHTS = (ARRAYS, INCLUDED, SEPARATE)
@@ -40,6 +41,20 @@ class ExportOptions:
     def macro(self) -> tuple[str, str] | None:
         """The macro of a compiler that writes for the processor, and what it stands for; None where any is good."""
         return None if self.dialect.plain else _MACROS.get(self.machine.vector_bytes)
+
+    def check_tuning(self) -> None:
+        """Raises UserError where candidates for this code cannot be timed here."""
+        if self.dialect.plain:
+            raise UserError("portable C is for any processor, and tuning times code on this one: leave out one of them")
+        problem = this_processor().lacks(find_compiler().processor(self.flags))
+        if problem:
+            raise UserError(f"tuning times the code on this machine: {problem}; tune where the code will run")
+
+    def check_precision(self, dot: str) -> None:
+        """Raises UserError where the processor has no instruction for the products *dot* of ``te.expr.DOTS``."""
+        if dot not in self.machine.dots:
+            which = "portable C" if self.dialect.plain else f"the processor of {' '.join(self.flags)}"
+            raise UserError(f"{which} has no instruction {dot}: export in f32, or with --march for one that has it")
 
     def weights_form(self, size: int) -> str:
         """The form of weights of so many bytes."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from byoc.codegen.c.backend import workbench
+from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.export.build_files import write_makefile, write_readme
 from byoc.codegen.c.export.example import write_example
 from byoc.codegen.c.export.interface import Interface, name_arguments, write_header
@@ -16,7 +20,10 @@ from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.unit import Units
 from byoc.codegen.c.whole_program import CONSTANT, Buffer, CallStep, WholePlan, no_whole_program, plan_whole_program
 from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.kernel.names import comment_text
 from byoc.codegen.kernel.program import Program
+from byoc.codegen.tune.run_threads import run_threads
+from byoc.codegen.tune.tuner import Tuner
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
 from byoc.relay.expr import Function
@@ -25,16 +32,26 @@ from byoc.runtime.memory_plan import Lifetime, plan_memory
 from byoc.runtime.signature import TensorSpec
 
 
+@dataclass(frozen=True)
+class ModelNames:
+    """What a model is called: its *title*, its *outputs* in order; *notes* for whoever reads about the folder."""
+
+    title: str
+    outputs: Sequence[str]
+    notes: Sequence[str] = ()
+
+
 def export_project(
-    functions: Mapping[str, Function], graph: Graph, output_names: Sequence[str], title: str, options: ExportOptions
+    functions: Mapping[str, Function], graph: Graph, names: ModelNames, options: ExportOptions,
+    tuner: Tuner | None = None,
 ) -> dict[str, bytes]:
-    """The files for *graph*, which calls *functions* by their symbols; *title* is the model's name.
+    """The files for *graph*, which calls *functions* by their symbols; the cost models decide, or what *tuner* finds.
 
     Requires functions for all calls, and sizes that are numbers. Raises CompileError where that is not so.
     """
     check_inputs(graph)
     check_graph(graph)
-    programs = [prepare(lower_function(f, symbol), options.machine) for symbol, f in functions.items()]
+    programs = _prepared([lower_function(f, symbol) for symbol, f in functions.items()], graph, options, tuner)
     units = Units(options.machine, options.dialect)
     calls = {p.symbol: units.calls(p) for p in programs}
     plan = plan_whole_program(options.symbol, graph, {p.symbol: p for p in programs}, calls)
@@ -44,14 +61,14 @@ def export_project(
     offsets, arena = _arena(plan)
     inputs = [graph.specs[node.outputs[0]] for node in graph.inputs]
     outputs = [TensorSpec(n, graph.specs[h].shape, graph.specs[h].dtype)
-               for n, h in zip(output_names, graph.heads, strict=True)]
+               for n, h in zip(names.outputs, graph.heads, strict=True)]
     taken = [step.call.unit.name for step in plan.steps if isinstance(step, CallStep)]
     taken += [*weights.reserved, *(w.name for w in weights.arrays)]
     called = [step.call.unit for step in plan.steps if isinstance(step, CallStep)]
     stack = max((unit.local_bytes for unit in called), default=0)
     given = weights.size if form == SEPARATE else 0
     matrices = any(HELPER in unit.helpers for unit in called)
-    interface = Interface(title, *name_arguments(inputs, outputs, taken), arena, stack, given, matrices)
+    interface = Interface(names.title, *name_arguments(inputs, outputs, taken), arena, stack, given, matrices)
     wraps = not options.dialect.plain and any(unit.wraps for unit in called)
     places = Places(offsets, constants)
     texts = {
@@ -59,9 +76,25 @@ def export_project(
         f"{options.symbol}.c": write_model(plan, interface, places, weights, form, options),
         "main.c": write_example(interface, options),
         "Makefile": write_makefile(options, form, bool(weights.arrays), wraps),
-        "README.txt": write_readme(interface, options, form, bool(weights.arrays), wraps),
+        "README.txt": write_readme(interface, options, form, bool(weights.arrays), wraps) + _notes(names.notes),
     }
     return {**{name: text.encode() for name, text in texts.items()}, **weights.files(options, form)}
+
+
+def _prepared(
+    lowered: Sequence[Program], graph: Graph, options: ExportOptions, tuner: Tuner | None
+) -> Sequence[Program]:
+    """*lowered* with what is decided over several stages; *tuner* measures with the threads that may share a run."""
+    if tuner is None or not tuner.tunes:
+        return [prepare(program, options.machine) for program in lowered]
+    compiler = dataclasses.replace(find_compiler(), machine=options.machine)
+    flags = tuple(f for f in options.flags if f not in compiler.flags)
+    threads = run_threads(graph, lowered) if options.dialect.team else 1
+    return tuner.prepared(lowered, workbench(compiler, flags, threads=threads))
+
+
+def _notes(notes: Sequence[str]) -> str:
+    return "".join(f"{comment_text(note)}\n" for note in ("", *notes)) if notes else ""
 
 
 def check_inputs(graph: Graph) -> None:
