@@ -11,7 +11,8 @@ __version__ = "0.1.0"
 
 # public name -> the module that defines it
 _PUBLIC = {
-    "compile": "byoc.driver.compile",
+    "compile": "byoc.driver.entry",
+    "Calibration": "byoc.driver.quantization",
     "export_c": "byoc.driver.export_c",
     "load": "byoc.runtime.library",
     "import_onnx": "byoc.relay.frontend.onnx",
