@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from byoc.codegen.backend import Backend, Limits, Reason, Verdict, callee_name
+from byoc.codegen.backend import Limits, Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
+from byoc.partition.calls import functions_of
 from byoc.partition.candidates import Placing, bounds_of, placing
+from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
-from byoc.partition.decide import Alternative, Decision, functions_of
-from byoc.partition.exclusions import Exclusions
+from byoc.partition.decision import Alternative, Decision
 from byoc.partition.matches import Chosen, with_composites
 from byoc.partition.outlay import Move, Total
-from byoc.partition.problem import HOME, Problem, Solution
+from byoc.partition.problem import HOME, Problem, Solution, region_of_operator
+from byoc.partition.replanning import Kept
+from byoc.partition.request import Request
+from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import cost_of, moves
-from byoc.partition.solve.solver import solve
-from byoc.relay.transform.merge_composite import CompositeRecord
-
-OBJECTIVES = ("latency", "makespan")
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,29 @@ class Choice:
     moves: tuple[Move, ...]
     total: Total
     notes: tuple[str, ...]
+    placed: Kept
 
 
-def placings_of(
-    mod: IRModule, backends: Sequence[Backend], costs: CostModel, exclusions: Exclusions, record: CompositeRecord
-) -> tuple[Placing, ...]:
+def cheapest(mod: IRModule, request: Request, kept: Kept) -> Choice:
+    """The cheapest placement of *mod*, which has types, that is found in the time that *request* gives; operators in
+    *kept* stay where that says, wherever they can.
+    """
+    model = cost_model(request.costs, request.backends)
+    placings = [_kept(_limited(p, request.limits), kept) for p in placings_of(mod, request, model)]
+    solutions = [solve(p.problem, objective=request.objective, time_limit=request.time_limit) for p in placings]
+    return choice_of(mod, placings, solutions, request.objective)
+
+
+def placings_of(mod: IRModule, request: Request, model: CostModel) -> tuple[Placing, ...]:
     """The placement problem of each function of *mod*, which has types."""
+    view = request.boundaries.on(mod)
     return tuple(
-        placing(var.name_hint, func, backends, costs, exclusions, record) for var, func in functions_of(mod)
+        placing(var.name_hint, func, request.backends, model, view, request.record) for var, func in functions_of(mod)
     )
 
 
-def with_limits(placed: Placing, limits: Mapping[str, Limits]) -> Placing:
-    """*placed* under other limits, by target."""
+def _limited(placed: Placing, limits: Mapping[str, Limits]) -> Placing:
+    """*placed* under *limits*, by target."""
     sites = tuple(
         replace(site, bounds=bounds_of(limits[site.name])) if site.name in limits else site
         for site in placed.problem.sites
@@ -53,12 +63,22 @@ def with_limits(placed: Placing, limits: Mapping[str, Limits]) -> Placing:
     return replace(placed, problem=replace(placed.problem, sites=sites))
 
 
-def choose(
-    mod: IRModule, placings: Sequence[Placing], objective: str = "latency", time_limit: float = 10.0
-) -> Choice:
-    """The best placement of each function of *mod* that is found in *time_limit* seconds."""
-    solutions = [solve(p.problem, objective=objective, time_limit=time_limit) for p in placings]
-    return choice_of(mod, placings, solutions, objective)
+def _kept(placed: Placing, kept: Kept) -> Placing:
+    """*placed* with only the candidates that leave operators where *kept* says, but for those that then had none."""
+    problem = placed.problem
+    stays = [
+        all(kept.get((placed.name, o), problem.sites[c.site].name) == problem.sites[c.site].name for o in c.operators)
+        for c in problem.candidates
+    ]
+    free = {o for o in range(problem.operators) if not any(stays[c] for c in problem.covering[o])}
+    chosen = [k for k, c in enumerate(problem.candidates) if stays[k] or free.issuperset(c.operators)]
+    if len(chosen) == len(problem.candidates):
+        return placed
+    return replace(
+        placed, problem=replace(problem, candidates=tuple(problem.candidates[k] for k in chosen)),
+        estimates=tuple(placed.estimates[k] for k in chosen),
+        matches={new: placed.matches[k] for new, k in enumerate(chosen) if k in placed.matches},
+    )
 
 
 def choice_of(
@@ -81,7 +101,12 @@ def choice_of(
         regions_before += len(solution.regions)
     moved = tuple(m for p, s in zip(placings, solutions, strict=True) for m in _moves(p.problem, s))
     notes = tuple(note for s in solutions for note in s.notes)
-    return Choice(tuple(decisions), composites, moved, _total(placings, solutions, objective), notes)
+    placed = {
+        (p.name, o): p.problem.sites[candidate.site].name
+        for p, s in zip(placings, solutions, strict=True) for c in s.chosen
+        for candidate in (p.problem.candidates[c],) for o in candidate.operators
+    }
+    return Choice(tuple(decisions), composites, moved, _total(placings, solutions, objective), notes, placed)
 
 
 def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective: str) -> Total:
@@ -98,9 +123,7 @@ def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective
 
 def _moves(problem: Problem, solution: Solution) -> list[Move]:
     site = {o: problem.candidates[c].site for c in solution.chosen for o in problem.candidates[c].operators}
-    region = {
-        o: k for k, r in enumerate(solution.regions) for c in r for o in problem.candidates[c].operators
-    }
+    region = region_of_operator(problem, solution.regions)
     found: list[Move] = []
     for number, source, destination in moves(problem, site, region):
         value = problem.values[number]

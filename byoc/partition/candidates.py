@@ -6,17 +6,18 @@ accepts, overlapping or not. At home everything runs, alone. A call in an inner 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from byoc.codegen.backend import Backend, Limits, Reason, Verdict, callee_name
 from byoc.ir.span import span_names
-from byoc.partition.costs.model import CostModel, Estimate
+from byoc.partition.boundaries import Boundaries, BoundaryView
+from byoc.partition.costs.estimate import Estimate
+from byoc.partition.costs.model import HOST, CostModel
 from byoc.partition.dataflow import Dataflow, dataflow
-from byoc.partition.decide import judged, names_of
-from byoc.partition.exclusions import Exclusions
+from byoc.partition.decide import judged
 from byoc.partition.matches import Match, matches_of
 from byoc.partition.measure import constant_bytes
 from byoc.partition.problem import HOME, Bounds, Candidate, Problem, Site, Value
@@ -24,8 +25,6 @@ from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.transform.merge_composite import CompositeRecord
 from byoc.relay.traverse import post_order
 
-HOST = "host"
-FLOAT32 = "float32"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,23 +49,27 @@ def placing(
     func: Function,
     backends: Sequence[Backend],
     costs: CostModel,
-    exclusions: Exclusions,
+    view: BoundaryView,
     record: CompositeRecord,
 ) -> Placing:
-    """The problem of placing the calls of *func*, which has types, over the host and *backends*."""
+    """The problem of placing the calls of *func*, which has types, over the host and *backends*, as *view* allows."""
     flow = dataflow(func)
     matches = matches_of(name, func, backends, record)
     verdicts = [
-        tuple((b.name, _verdict(b, call, number in flow.inner, exclusions)) for b in backends)
+        tuple((b.name, _verdict(b, call, number in flow.inner, view)) for b in backends)
         for number, call in enumerate(flow.calls)
     ]
     builder = _Builder(flow, costs)
-    builder.add_home()
+    forced = {
+        k for k, call in enumerate(flow.calls)
+        if (rule := view.forced(call)) is not None and any(v for t, v in verdicts[k] if t == rule.target)
+    }
+    builder.add_home(forced)
     for site, backend in enumerate(backends, 1):
         alone = [k for k, v in enumerate(verdicts) if v[site - 1][1]]
         builder.add(site, backend, [(flow.calls[k], (k,), None) for k in alone])
         mine = [m for m in matches if m.chosen.target == backend.name]
-        taken = [m for m in mine if _takes(backend, m, flow, exclusions)]
+        taken = [m for m in mine if _takes(backend, m, flow, view)]
         builder.add(site, backend, [(m.call, m.numbers, m) for m in taken])
     sites = (Site(HOST, HOST), *(_site(b, costs) for b in backends))
     problem = Problem(
@@ -77,21 +80,22 @@ def placing(
     return Placing(name, func, flow, problem, tuple(builder.estimates), builder.matches, tuple(verdicts))
 
 
-def _verdict(backend: Backend, call: Call, inner: bool, exclusions: Exclusions) -> Verdict:
-    reason = None
+def _verdict(backend: Backend, call: Call, inner: bool, view: BoundaryView) -> Verdict:
+    reason = view.reason(backend.name, call)
     if inner:
         reason = Reason("scope", "a call inside of a branch, a loop or a let stays on the host")
-    elif exclusions.covers(backend.name, names_of(call)):
-        reason = Reason("excluded", "the user excluded it")
     if reason is None:
         return judged(backend, call)
     return Verdict(False, callee_name(call), span_names(call.span), (reason,))
 
 
-def _takes(backend: Backend, match: Match, flow: Dataflow, exclusions: Exclusions) -> bool:
+def _takes(backend: Backend, match: Match, flow: Dataflow, view: BoundaryView) -> bool:
     if not flow.inner.isdisjoint(match.numbers):
         return False
-    return not exclusions.covers(backend.name, names_of(match.call)) and bool(judged(backend, match.call))
+    if view.reason(backend.name, match.call) is not None:
+        return False
+    allowed = all(view.reason(backend.name, flow.calls[k]) is None for k in match.numbers)
+    return allowed and bool(judged(backend, match.call))
 
 
 def _site(backend: Backend, costs: CostModel) -> Site:
@@ -114,16 +118,19 @@ class _Builder:
         self.estimates: list[Estimate] = []
         self.matches: dict[int, Match] = {}
 
-    def add_home(self) -> None:
+    def add_home(self, forced: Container[int]) -> None:
+        """Each call at home but those *forced* elsewhere."""
         calls = self._flow.calls
-        for number, (call, estimate) in enumerate(zip(calls, self._costs.units(calls, HOST, FLOAT32), strict=True)):
+        for number, (call, estimate) in enumerate(zip(calls, self._costs.units(calls, HOST), strict=True)):
+            if number in forced:
+                continue
             self.candidates.append(Candidate(callee_name(call), (number,), HOME, estimate.seconds, weights(call)))
             self.estimates.append(estimate)
 
     def add(
         self, site: int, backend: Backend, units: Sequence[tuple[Call, tuple[int, ...], Match | None]]
     ) -> None:
-        estimates = self._costs.units([call for call, _, _ in units], backend.name, FLOAT32)
+        estimates = self._costs.units([call for call, _, _ in units], backend.name)
         for (call, numbers, match), estimate in zip(units, estimates, strict=True):
             if match is not None:
                 self.matches[len(self.candidates)] = match

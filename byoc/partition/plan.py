@@ -7,20 +7,24 @@ for. Invariant: a plan holds decisions and numbers, no expressions; applied to t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.backend import Limits, Verdict, callee_name, get_backend
+from byoc.codegen.backend import Limits, Reason, Verdict, callee_name, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.cut import annotate
+from byoc.partition.boundaries import HOST
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.decide import composites_of, dissolve
 from byoc.partition.decision import Decision
+from byoc.partition.difference import PlanDiff, diff
+from byoc.partition.explanation import Explained, explain
 from byoc.partition.matches import Chosen, with_composites
 from byoc.partition.outlay import Move, Total
 from byoc.partition.plan_json import plan_from_json, plan_to_json
 from byoc.partition.planned import PlannedRegion
+from byoc.partition.replanning import Origin, Sweep, sweep
 from byoc.partition.regions import annotate_regions
 from byoc.partition.table import plan_table
 from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
@@ -46,6 +50,7 @@ class Plan:
     composites: tuple[Chosen, ...] = ()
     moves: tuple[Move, ...] = ()
     total: Total | None = None
+    origin: Origin | None = field(default=None, compare=False, repr=False)
 
     @property
     def host(self) -> tuple[Decision, ...]:
@@ -115,6 +120,54 @@ class Plan:
         Raises PartitionError where *mod* is not the module that the plan was made for.
         """
         return PartitionGraph(self.mod_name)(self.annotate(mod))
+
+    def explain(self, name: str) -> Explained:
+        """Where the ONNX node or operator *name* goes (it may hold ``*``), what every target said, what else could have
+        run it. Raises PartitionError with the nearest names where nothing is called so.
+        """
+        return explain(name, self.decisions, self._symbols())
+
+    def _symbols(self) -> tuple[str, ...]:
+        """The region's name for each decision, where its regions are known to be those of the decisions."""
+        owner = {(r.target, node): r.symbol for r in self.regions for node in r.nodes}
+        return tuple(
+            next((owner[d.target, n] for n in d.nodes if (d.target, n) in owner), "") if d.target else ""
+            for d in self.decisions
+        )
+
+    def diff(self, other: Plan) -> PlanDiff:
+        """What *other* does otherwise."""
+        return diff(self, other)
+
+    def pin(self, places: Mapping[str, str] | str, *more: str) -> Plan:
+        """The best plan with operators held: by name where they are, or at the targets that a mapping gives."""
+        return self._origin("pin").pinned(places if isinstance(places, Mapping) else self._places((places, *more)))
+
+    def _places(self, names: tuple[str, ...]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in names:
+            targets = {d.target or HOST for d in self.explain(name).decisions}
+            if len(targets) > 1:
+                raise PartitionError(f"pin: {name!r} means operators on {', '.join(sorted(targets))}; pin each by its node")
+            found[name] = targets.pop()
+        return found
+
+    def edit(self, places: Mapping[str, str]) -> Plan:
+        """This plan with the named operators at *places* (targets, or ``host``), all others where they are."""
+        return self._origin("edit").edited(places)
+
+    def sweep(self, **limits: Sequence[object]) -> Sweep:
+        """A plan for each value of one limit: ``plan.sweep(min_gain=[0, 50, 500])``."""
+        return sweep(self._origin("sweep"), limits)
+
+    def without(self, gone: Mapping[str, Reason]) -> Plan:
+        """The best plan without the targets *gone*, each for its reason."""
+        return self._origin("planning again").without(gone)
+
+    def _origin(self, what: str) -> Origin:
+        if self.origin is None:
+            raise PartitionError(f"{what} needs the module that the plan was made for: this plan was read from a file")
+        return self.origin
 
     def to_json(self) -> dict[str, object]:
         """The plan as values that ``json.dumps`` takes."""

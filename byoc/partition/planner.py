@@ -7,51 +7,22 @@ merged. ``cost`` chooses patterns, places and regions together (``by_cost.py``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from byoc.codegen.backend import Backend, Limits, Reason, Verdict, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.cut import annotate, refused_by_limits, regions_of
 from byoc.partition.boundaries import Boundaries, Names, Rule
 from byoc.partition.calls import calls_of, functions_of, known_names
+from byoc.partition.cut import annotate, refused_by_limits, regions_of
 from byoc.partition.decide import decide, form_composites
 from byoc.partition.decision import Decision
 from byoc.partition.plan import Plan
 from byoc.partition.planned import planned_regions
+from byoc.partition.replanning import Kept, Origin
+from byoc.partition.request import OBJECTIVES, TIME_LIMIT, Request
 from byoc.relay.expr import Call
-from byoc.relay.transform import CompositeRecord, InferType, PartitionGraph
-
-TIME_LIMIT = 10.0
-OBJECTIVES = ("latency", "makespan")
-CostSpec = object
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a plan is asked for, checked: the backends in order of preference, what is kept from them, their limits
-    (where the user gives them, else their own), and for policy ``cost`` what things cost and what is wanted.
-    """
-
-    backends: tuple[Backend, ...]
-    boundaries: Boundaries
-    limits: Mapping[str, Limits]
-    mod_name: str = "default"
-    costs: CostSpec = "analytic"
-    objective: str = OBJECTIVES[0]
-    time_limit: float = TIME_LIMIT
-    record: CompositeRecord = field(default_factory=CompositeRecord)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The targets."""
-        return tuple(b.name for b in self.backends)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What happened while composites were sought."""
-        return tuple(map(str, self.record.failed_checks))
-
+from byoc.relay.transform import InferType
 
 def make_plan(
     mod: IRModule,
@@ -64,7 +35,7 @@ def make_plan(
     stop_at: Names = (),
     boundary_lines: Sequence[Rule] = (),
     limits: Mapping[str, Limits] | None = None,
-    costs: CostSpec = "analytic",
+    costs: object = "analytic",
     objective: str = OBJECTIVES[0],
     time_limit: float = TIME_LIMIT,
 ) -> Plan:
@@ -92,14 +63,26 @@ def make_plan(
     backends = tuple(get_backend(name) for name in names)
     mod = InferType()(mod)
     boundaries = Boundaries.of(names, exclude, force, stop_at, boundary_lines)
-    unknown = boundaries.check(known_names(mod)) if boundaries.rules else []
     own = {b.name: b.limits for b in backends if b.limits != Limits()}
     request = Request(
-        backends, boundaries, {**own, **(limits or {})}, mod_name, costs, objective, time_limit
+        policy, backends, boundaries, {**own, **(limits or {})}, mod_name, costs, objective, time_limit
     )
-    plan = POLICIES[policy](mod, request)
-    kept = boundaries.not_kept(_decided(mod, plan)) if boundaries.rules else []
-    return replace(plan, notes=(*unknown, *plan.notes, *kept), regions=tuple(planned_regions(plan.apply(mod))))
+    return remake(mod, request, {})
+
+
+def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
+    """The plan of *mod*, which has types, as *request* asks; operators in *kept* stay where that says.
+
+    Raises PartitionError for boundaries that mean nothing in *mod* or cannot be honoured.
+    """
+    boundaries = request.boundaries
+    unknown = boundaries.check(known_names(mod)) if boundaries.rules else []
+    plan, placed = POLICIES[request.policy](mod, request, kept)
+    dishonoured = boundaries.not_kept(_decided(mod, plan)) if boundaries.rules else []
+    return replace(
+        plan, notes=(*unknown, *request.notes, *plan.notes, *dishonoured), origin=Origin(mod, request, remake, placed),
+        regions=tuple(planned_regions(plan.apply(mod))),
+    )
 
 
 def _decided(mod: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
@@ -107,16 +90,26 @@ def _decided(mod: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
     return zip(calls, plan.decisions, strict=True)
 
 
-def _by_order(mod: IRModule, request: Request) -> Plan:
+def _by_order(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
     decisions = decide(prepared, request.backends, request.boundaries)
     decisions = _within_limits(prepared, decisions, request.limits)
-    return Plan(
-        "order", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, request.notes
+    return Plan("order", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits), {}
+
+
+def _by_cost(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
+    from byoc.partition.by_cost import cheapest  # until solvers and cost models stand
+
+    choice = cheapest(mod, request, kept)
+    plan = Plan(
+        "cost", request.names, request.mod_name, choice.decisions, (), {}, request.limits, choice.notes,
+        choice.composites, choice.moves, choice.total,
     )
+    return plan, choice.placed
 
 
-POLICIES: Mapping[str, Callable[[IRModule, Request], Plan]] = {"order": _by_order}
+Policy = Callable[[IRModule, Request, Kept], tuple[Plan, Kept]]
+POLICIES: Mapping[str, Policy] = {"order": _by_order, "cost": _by_cost}
 
 
 def _within_limits(mod: IRModule, decisions: list[Decision], limits: Mapping[str, Limits]) -> list[Decision]:

@@ -1,0 +1,70 @@
+"""What a plan says of one node: where it goes, what every target said and why, what else could have run it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from byoc.errors import PartitionError
+from byoc.partition.decision import Decision
+
+HOST = "host"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The decisions that a name means; ``str()`` tells them."""
+
+    name: str
+    decisions: tuple[Decision, ...]
+    symbols: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(_told(d, s) for d, s in zip(self.decisions, self.symbols, strict=True))
+
+
+def explain(name: str, decisions: Sequence[Decision], symbols: Sequence[str]) -> Explained:
+    """The decisions about the ONNX node or operator *name*, which may hold ``*``; *symbols* are their regions' names.
+
+    Raises PartitionError with the nearest names where nothing is called so.
+    """
+    found = [
+        (d, s) for d, s in zip(decisions, symbols, strict=True)
+        if any(fnmatchcase(n, name) if "*" in name else n == name for n in (d.operator, *d.nodes))
+    ]
+    if not found:
+        known = sorted({n for d in decisions for n in (d.operator, *d.nodes)})
+        near = difflib.get_close_matches(name, known, n=5) or known[:8]
+        raise PartitionError(
+            f"no operator or ONNX node of the plan is called {name!r}; the nearest: {', '.join(near) or 'none'}"
+        )
+    return Explained(name, tuple(d for d, _ in found), tuple(s for _, s in found))
+
+
+def _told(decision: Decision, symbol: str) -> str:
+    node = f" ({', '.join(decision.nodes)})" if decision.nodes else ""
+    region = f", region {symbol}" if symbol else ""
+    cost = f", {seconds(decision.seconds)} ({decision.source})" if decision.seconds is not None else ""
+    lines = [f"{decision.operator}{node}: {decision.target or 'on the host'}{region}{cost}"]
+    for target, verdict in decision.verdicts:
+        if verdict:
+            lines.append(f"  {target}: accepted")
+        lines += [f"  {target}: no [{reason.code}]: {reason}" for reason in verdict.reasons]
+    if not decision.verdicts:
+        lines.append("  no other target was asked [no_target]")
+    if decision.place:
+        lines.append(f"  {decision.place}")
+    for other in decision.alternatives:
+        covers = f" as part of {other.name}" if other.name != decision.operator else ""
+        lines.append(f"  instead: {other.target}{covers}, {seconds(other.seconds)}")
+    return "\n".join(lines)
+
+
+def seconds(value: float) -> str:
+    """A time in the unit that suits it: ``12.3 us``, ``4.56 ms``, ``1.2 s``."""
+    for scale, unit in ((1e-3, "us"), (1.0, "ms")):
+        if value < scale:
+            return f"{value / scale * 1e3:.4g} {unit}"
+    return f"{value:.4g} s"
