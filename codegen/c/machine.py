@@ -22,7 +22,8 @@ FEATURES = {
     "__AVX512VBMI__": "avx512vbmi", "__AVX512VBMI2__": "avx512_vbmi2", "__AVX512VNNI__": "avx512_vnni",
     "__AVX512BITALG__": "avx512_bitalg", "__AVX512VPOPCNTDQ__": "avx512_vpopcntdq", "__AVX512BF16__": "avx512_bf16",
     "__AVX512FP16__": "avx512_fp16", "__AVXVNNI__": "avx_vnni", "__AMX_TILE__": "amx_tile", "__AMX_BF16__": "amx_bf16",
-    "__AMX_INT8__": "amx_int8", "__ARM_FEATURE_DOTPROD": "asimddp",
+    "__AMX_INT8__": "amx_int8", "__AMXTILE__": "amx_tile", "__AMXBF16__": "amx_bf16", "__AMXINT8__": "amx_int8",
+    "__ARM_FEATURE_DOTPROD": "asimddp",
     "__ARM_FEATURE_FP16_VECTOR_ARITHMETIC": "asimdhp", "__ARM_FEATURE_ATOMICS": "atomics",
     "__ARM_FEATURE_SVE": "sve", "__ARM_FEATURE_SVE2": "sve2", "__ARM_FEATURE_MATMUL_INT8": "i8mm",
     "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC": "bf16",
@@ -33,7 +34,7 @@ DOT_MACROS = {
     "dot_bf16": ("__AVX512BF16__", "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC"),
     "dot_u8s8": ("__AVX512VNNI__", "__AVXVNNI__", "__ARM_FEATURE_MATMUL_INT8", "__ARM_FEATURE_DOTPROD"),
 }
-MATRIX_MACROS = {"dot_bf16": ("__AMX_TILE__", "__AMX_BF16__"), "dot_u8s8": ("__AMX_TILE__", "__AMX_INT8__")}
+MATRIX_FEATURES = {"dot_bf16": ("amx_tile", "amx_bf16"), "dot_u8s8": ("amx_tile", "amx_int8")}
 NO_MATRICES = ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8")  # where the system does not let them be used
 
 
@@ -72,7 +73,8 @@ def machine_of(macros: Mapping[str, str]) -> Machine:
     """The machine for which a compiler that predefines *macros* generates code."""
     dots = frozenset(dot for dot, names in DOT_MACROS.items() if any(n in macros for n in names))
     if "__AVX512F__" in macros:
-        matrices = frozenset(dot for dot, names in MATRIX_MACROS.items() if all(n in macros for n in names))
+        has = processor_of(macros).features or ()
+        matrices = frozenset(dot for dot, names in MATRIX_FEATURES.items() if all(n in has for n in names))
         return Machine(64, 24, 32, dots, matrices)
     if "__AVX__" in macros:
         return Machine(32, 12, 16, dots)
@@ -84,4 +86,4 @@ def machine_of(macros: Mapping[str, str]) -> Machine:
 def processor_of(macros: Mapping[str, str]) -> Processor:
     """The processor that code needs when its compiler predefines *macros*."""
     machine = next((name for macro, name in MACHINES.items() if macro in macros), system_machine())
-    return Processor(machine, tuple(feature for macro, feature in FEATURES.items() if macro in macros))
+    return Processor(machine, tuple(dict.fromkeys(f for macro, f in FEATURES.items() if macro in macros)))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from byoc.codegen.c.statements import StatementWriter
 
 HELPER = ("matrix_registers", "uint32")  # what a unit's helpers have where it uses the registers
+ROWS_HELPER = ("matrix_rows", "uint8")
 FENCE = '__asm__ volatile("" : : : "memory");'
 LINE = 64  # bytes of a row
 COUNT = 16  # registers that the shapes have places for; a processor has half as many
@@ -34,7 +35,7 @@ _DOTS = {
     ("dot_u8s8", False): "_tile_dpbusd", ("dot_u8s8", True): "_tile_dpbsud",
 }
 
-SUPPORT = """#ifndef __AMX_TILE__
+SUPPORT = """#if !defined(__AMX_TILE__) && !defined(__AMXTILE__)
 #error "this code is for processors with AMX: compile for such a one, or generate it again for another"
 #endif
 #include <immintrin.h>
@@ -62,7 +63,8 @@ typedef struct {
   uint16_t row_bytes[16];
   uint8_t rows[16];
 } MatrixShapes;
-
+"""
+ROWS_SUPPORT = """\
 /* Lines of 64 bytes for rows of a register: from first up to end what lies at place and step bytes on, else zeros. */
 static inline void matrix_rows(
   uint8_t *restrict lines, const void *restrict place, int64_t step, size_t bytes, int first, int end, int count
@@ -70,8 +72,7 @@ static inline void matrix_rows(
   memset(lines, 0, 64 * (size_t)count);
   for (int row = first; row < end; ++row)
     memcpy(lines + 64 * row, (const uint8_t *)place + (row - first) * step, bytes);
-}
-"""
+}"""
 
 
 def shapes(writer: StatementWriter, stmt: MatrixShapes) -> None:
@@ -98,6 +99,7 @@ def load(writer: StatementWriter, stmt: MatrixLoad) -> None:
     """Rows at one distance; where not all exist, from a local array."""
     place, step = _place(writer, stmt.source, tuple(stmt.indices)), stmt.step * dtype_bytes(stmt.source.dtype)
     if stmt.inside is not None:
+        writer.exprs.helpers.setdefault(ROWS_HELPER)
         rows, words = writer.shapes[stmt.number]
         lines = writer.exprs.names.fresh("lines")
         writer.local_bytes += LINE * rows

@@ -118,6 +118,7 @@ SUPPORT = {
     "to_bf16": lambda dtype: TO_BF16, "from_bf16": lambda dtype: FROM_BF16, "word": word_of,
     "dot_bf16": lambda dtype: DOT_BF16, "dot_u8s8": lambda dtype: DOT_U8S8,
     matrix_registers.HELPER[0]: lambda dtype: matrix_registers.SUPPORT,
+    matrix_registers.ROWS_HELPER[0]: lambda dtype: matrix_registers.ROWS_SUPPORT,
 }
 VECTORS: Mapping[tuple[str, str], str] = {
     ("to_bf16", "f32"): VECTOR_TO_BF16, ("from_bf16", "bf16"): VECTOR_FROM_BF16,

@@ -268,6 +268,9 @@ def test_the_compiler_says_what_matrix_registers_there_are_and_code_needs_them()
     assert machine_of({**macros, "__AMX_BF16__": "1"}).matrices == DOTS
     assert machine_of({"__AVX512F__": "1", "__AMX_BF16__": "1"}).matrices == frozenset()
     assert processor_of(macros).features == ("avx512f", "amx_tile", "amx_int8")
+    both = {**macros, "__AMXTILE__": "1", "__AMXINT8__": "1"}  # as clang calls them, before version 17 alone
+    assert processor_of(both).features == ("avx512f", "amx_tile", "amx_int8")
+    assert machine_of({"__AVX512F__": "1", "__AMXTILE__": "1", "__AMXBF16__": "1"}).matrices == {"dot_bf16"}
 
 
 def test_the_same_function_gives_the_same_source():

@@ -73,7 +73,7 @@ static inline void store_f32x16(float *place, f32x16 v) {
   memcpy(place, &v, sizeof v);
 }
 
-#ifndef __AMX_TILE__
+#if !defined(__AMX_TILE__) && !defined(__AMXTILE__)
 #error "this code is for processors with AMX: compile for such a one, or generate it again for another"
 #endif
 #include <immintrin.h>
@@ -102,15 +102,6 @@ typedef struct {
   uint8_t rows[16];
 } MatrixShapes;
 
-/* Lines of 64 bytes for rows of a register: from first up to end what lies at place and step bytes on, else zeros. */
-static inline void matrix_rows(
-  uint8_t *restrict lines, const void *restrict place, int64_t step, size_t bytes, int first, int end, int count
-) {
-  memset(lines, 0, 64 * (size_t)count);
-  for (int row = first; row < end; ++row)
-    memcpy(lines + 64 * row, (const uint8_t *)place + (row - first) * step, bytes);
-}
-
 
 static inline int64_t max_i64(int64_t a, int64_t b) {
   return a > b ? a : b;
@@ -118,6 +109,15 @@ static inline int64_t max_i64(int64_t a, int64_t b) {
 
 static inline int64_t min_i64(int64_t a, int64_t b) {
   return a < b ? a : b;
+}
+
+/* Lines of 64 bytes for rows of a register: from first up to end what lies at place and step bytes on, else zeros. */
+static inline void matrix_rows(
+  uint8_t *restrict lines, const void *restrict place, int64_t step, size_t bytes, int first, int end, int count
+) {
+  memset(lines, 0, 64 * (size_t)count);
+  for (int row = first; row < end; ++row)
+    memcpy(lines + 64 * row, (const uint8_t *)place + (row - first) * step, bytes);
 }
 
 /* p0: b16[1, 3, 56, 64], const_0: u32[1, 3, 3, 32, 32], const_1: f32[32] -> maximum: f32[1, 3, 56, 32] */
