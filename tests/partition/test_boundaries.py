@@ -1,14 +1,18 @@
 """What the user says about places: kept away, forced, stopped; each rule honoured or told."""
 
 import pytest
+from onnx import TensorProto, helper
 
 from byoc import relay
 from byoc.codegen.backend import PatternEntry
 from byoc.errors import PartitionError
 from byoc.partition import make_plan
 from byoc.partition.boundaries import Boundaries, Rule
+from byoc.partition.boundary_file import read_boundaries
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
+from byoc.relay.frontend.onnx import import_onnx
+from byoc.relay.frontend.onnx.named_nodes import named_nodes
 
 
 def chain(*names):
@@ -114,3 +118,51 @@ def test_B12_every_line_of_a_file_is_honoured_or_told(backend):
     assert len(plan.notes) == 2
     assert plan.notes[0].startswith("cut.txt line 4: no operator or ONNX node of the model is called 'gone'")
     assert plan.notes[1].startswith("cut.txt line 5: sin to toy_a: sin (node sin_4) cannot go there: only abs")
+
+
+def onnx_model():
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"]),
+        helper.make_node("Exp", ["a"], ["b"]),
+        helper.make_node("Add", ["a", "b"], ["c"], name="sum"),
+    ]
+    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [2, 3])], [value("c", TensorProto.FLOAT, [2, 3])])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+@pytest.mark.parametrize(
+    "text, placed",
+    [
+        ("# nothing\nexclude Abs_0\nforce Exp_1 to host  # why\nstop_at sum from toy_a\n", [None, None, None]),
+        ("exp:a:b\nadd:a,b:c\nabs:x\n", [None, None, None]),
+        ("add:b\n", ["toy_a", "toy_a", None]),
+        ('{"exclude": {"toy_a": ["Abs_0"]}, "force": {"host": ["sum"]}}', [None, "toy_a", None]),
+    ],
+)
+def test_B12_a_file_of_rules(backend, tmp_path, text, placed):
+    backend("toy_a", ["abs", "exp", "add"])
+    path = tmp_path / "cut.txt"
+    path.write_text(text)
+    model = onnx_model()
+    plan = make_plan(import_onnx(model), ["toy_a"], boundary_lines=read_boundaries(path, named_nodes(model)))
+    assert targets(plan) == placed and plan.notes == ()
+
+
+def test_B12_a_line_that_matches_nothing_is_told_and_one_that_is_no_rule_refused(backend, tmp_path):
+    backend("toy_a", ["abs", "exp", "add"])
+    path = tmp_path / "cut.txt"
+    path.write_text("exclude Abs_0\nsub:a,b:c\nexclude Exp_1\n")
+    model = onnx_model()
+    plan = make_plan(import_onnx(model), ["toy_a"], boundary_lines=read_boundaries(path, named_nodes(model)))
+    assert targets(plan) == [None, None, "toy_a"]
+    note, = plan.notes
+    assert "line 2: no operator or ONNX node of the model is called 'sub:a,b:c'" in note
+    path.write_text("exclude\n")
+    with pytest.raises(PartitionError, match="line 1: 'exclude' is no rule; write 'exclude NAME"):
+        read_boundaries(path)
+    with pytest.raises(PartitionError, match="cannot be read"):
+        read_boundaries(tmp_path / "none.txt")
+    path.write_text('{"exclud": []}')
+    with pytest.raises(PartitionError, match="has exclud; it may have exclude, force, stop_at"):
+        read_boundaries(path)
