@@ -110,18 +110,36 @@ def score_places(
     """
     wish, rule = valid_places(places), formula_of(formula)
     check_wish(wish, units, kernels)
+    known: dict[_Key, Explanation] = {}  # units that differ in their names and reasons alone
+    placed = []
+    for unit in units:
+        key = _key(unit)
+        if key not in known:
+            known[key] = _explained(unit, wish, kernels, rule, gate, first_wish)
+        chosen = replace(known[key], request=replace(known[key].request, label=", ".join(unit.nodes)))
+        reasons = tuple(_because(text, unit) for text in chosen.reasons)
+        placed.append(Placed(chosen.place, chosen.kernel, chosen, reasons))
+    return placed
+
+
+_Key = tuple[str, tuple[str, ...], tuple[str, ...], frozenset[int], tuple[tuple[str, bool], ...]]
+
+
+def _key(unit: Unit) -> _Key:
+    verdicts = tuple((t, bool(v)) for t, v in unit.verdicts.items())
+    return (unit.operator, unit.inputs, unit.outputs, unit.constants, verdicts)
+
+
+def _explained(
+    unit: Unit, wish: Sequence[Place], kernels: KernelRegistry, rule: Formula, gate: bool, first_wish: bool
+) -> Explanation:
     targets = tuple(dict.fromkeys(p.target for p in wish))
-    return [
-        _placed(unit, derived_kernels(unit, targets, kernels), wish, rule, gate, first_wish) for unit in units
-    ]
-
-
-def _placed(
-    unit: Unit, kernels: Sequence[Kernel], wish: Sequence[Place], rule: Formula, gate: bool, first_wish: bool
-) -> Placed:
-    explanation = pick_kernel(_request(unit, kernels), kernels, wish, rule, gate=gate, first_wish=first_wish)
-    reasons = tuple(_because(text, unit) for text in explanation.reasons)
-    return Placed(explanation.place, explanation.kernel, explanation, reasons)
+    found = derived_kernels(unit, targets, kernels)
+    try:
+        return pick_kernel(_request(unit, found), found, wish, rule, gate=gate, first_wish=first_wish)
+    except PartitionError as error:
+        why = "; ".join(_because(f"no {t} kernel for {unit.operator}", unit) for t in targets)
+        raise PartitionError(f"{error} ({why})") from error
 
 
 def _request(unit: Unit, kernels: Sequence[Kernel]) -> Request:

@@ -68,6 +68,8 @@ def settled(wanted: TensorTy, given: TensorTy, rank: int = LAYOUT_RANK) -> tuple
     Target and precision are as the tensor has them; every layout of buffers will do, that of *given* first (NCHW where
     it is an image), since a layout changes no number.
     """
+    if ANY not in (wanted.target, wanted.precision, wanted.layout) and rank == LAYOUT_RANK:
+        return (wanted,)
     target, device = (given.target, given.device) if wanted.target == ANY else (wanted.target, wanted.device)
     precision = given.precision if wanted.precision == Precision.ANY else wanted.precision
     nearest = replace(wanted, target=target, device=device, precision=precision)
