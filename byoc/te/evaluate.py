@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from byoc.te.expr import DOTS, Binary, Cast, Const, Index, Intrinsic, Load, PrimExpr, Reduce, Select, Size
-from byoc.te.recurrence import computed_from, recurrence
+from byoc.te.recurrence import recurrence
 from byoc.te.tensor import Tensor
+from byoc.te.walk import computed_under
 
 Grid = dict[Index, np.ndarray]
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -48,7 +49,7 @@ class _Evaluator:
 
     def tensor(self, tensor: Tensor) -> np.ndarray:
         if tensor not in self.values:
-            ring = recurrence(computed_from(tensor, self.values))
+            ring = recurrence(computed_under([tensor], self.values))
             if tensor in ring:
                 self.steps(ring)
             else:

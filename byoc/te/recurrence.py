@@ -16,11 +16,12 @@ at any other index it reads steps before. As ``tvm.te.scan``, without a node of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from byoc.errors import InternalError
-from byoc.te.expr import Dimension, Index, Load, Number, PrimExpr, operands
+from byoc.te.expr import Dimension, Index, Load, Number, PrimExpr
 from byoc.te.tensor import Tensor
+from byoc.te.walk import unique_nodes
 
 
 def state(shape: Sequence[Dimension], dtype: str, name: str) -> Tensor:
@@ -57,41 +58,15 @@ def recurrence(stages: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def in_phases(stages: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """*stages* that are computed before their recurrence, those in it, and those after it; without one all are first."""
+    """*stages* that are computed before their recurrence, those in it, and those after; without one all are first."""
     ring = recurrence(stages)
     reads = {s: frozenset(load.tensor for load in _loads(s)) for s in stages}
     behind = [s for s in stages if s not in ring and not _reached(s, reads).isdisjoint(ring)]
     return tuple(s for s in stages if s not in ring and s not in behind), ring, tuple(behind)
 
 
-def computed_from(tensor: Tensor, known: Container[Tensor]) -> list[Tensor]:
-    """*tensor* and the computed ones that it is made from, but for those *known*, producers first but in a cycle."""
-    order: list[Tensor] = []
-    seen: set[Tensor] = set()
-    stack = [(tensor, False)]
-    while stack:
-        current, expanded = stack.pop()
-        if expanded:
-            order.append(current)
-        elif current not in seen and current not in known and current.body is not None:
-            seen.add(current)
-            stack.append((current, True))
-            stack.extend((load.tensor, False) for load in reversed(_loads(current)))
-    return order
-
-
 def _loads(stage: Tensor) -> list[Load]:
-    found: list[Load] = []
-    stack: list[PrimExpr] = [] if stage.body is None else [stage.body]
-    seen: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            stack.extend(operands(node))
-            if isinstance(node, Load):
-                found.append(node)
-    return found
+    return [] if stage.body is None else [n for n in unique_nodes(stage.body) if isinstance(n, Load)]
 
 
 def _at_its_own_step(stage: Tensor) -> frozenset[Tensor]:

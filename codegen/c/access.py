@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.inline import estimated_size, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr
 from byoc.te.expr import DOTS, Binary, Const, Intrinsic, Load, Reduce
+from byoc.te.walk import unique_nodes
 
 VECTOR_DTYPES = frozenset(["float32", "float64", "int32", "int64"])
 

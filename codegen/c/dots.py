@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from byoc.codegen.c.blocks import Block, at, epilogue
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.loops import AddLanes, Alloc, For, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Load, Reduce, map_expr
+from byoc.te.walk import unique_nodes
 
 Position = tuple[int, ...]
 

@@ -20,7 +20,6 @@ from byoc.codegen.c.unit import GroupCall, Unit, Units, definitions
 from byoc.codegen.c.whole_program import plan_whole_program
 from byoc.codegen.c.workspace import ALIGNMENT, WorkspacePlan, plan_workspace
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -30,6 +29,7 @@ from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.graph import Graph
 from byoc.te import PrimExpr, Size, Tensor, binary
+from byoc.te.walk import unique_nodes
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from byoc.codegen.c.whole_program import (
     WholePlan,
 )
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
@@ -32,6 +31,7 @@ from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.memory_plan import Lifetime, plan_memory
 from byoc.te import PrimExpr, Size, binary
+from byoc.te.walk import unique_nodes
 
 PARAMETERS = "void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals"
 _OWN_NAMES = frozenset(["externals", "status", "offsets", "bytes", "call_external", "Externals", "arrays"])

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from byoc.codegen.c.vectors import has_vector_function
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr
 from byoc.te.expr import COMPARISONS, DOTS, INDEX, LOGIC, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, operands
+from byoc.te.walk import reachable, unique_nodes
 
 LARGEST_VECTOR = 64  # bytes: a wider type has no register anywhere
 TESTS = frozenset(["isnan", "isinf", "isfinite"])
@@ -50,21 +50,7 @@ class LaneAnalysis:
 
     def begin(self, root: PrimExpr) -> None:
         """Learn which loads of *root* are evaluated whatever its conditions say."""
-        stack = [root]
-        seen: set[int] = set()
-        while stack:
-            node = stack.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            if isinstance(node, Load):
-                self._certain.add(self._place(node))
-            elif isinstance(node, Select):
-                stack.append(node.cond)
-            elif isinstance(node, Binary) and node.op in LOGIC:
-                stack.append(node.left)
-            else:
-                stack.extend(operands(node))
+        self._certain.update(self._place(n) for n in reachable([root], _always_evaluated) if isinstance(n, Load))
 
     def _place(self, load: Load) -> tuple[object, ...]:
         return (load.tensor, *self.simplify.flat_index(load.tensor, load.indices).key())
@@ -188,6 +174,15 @@ def can_be_vector(expr: PrimExpr, lane: Index, lanes: int, simplify: Simplifier)
     return analysis.entirely_direct(expr)
 
 
+def _always_evaluated(expr: PrimExpr) -> tuple[PrimExpr, ...]:
+    """The operands of *expr* that are evaluated with it, whatever its condition says."""
+    if isinstance(expr, Load):
+        return ()
+    if isinstance(expr, Select):
+        return (expr.cond,)
+    return (expr.left,) if isinstance(expr, Binary) and expr.op in LOGIC else operands(expr)
+
+
 def inputs(expr: PrimExpr) -> tuple[PrimExpr, ...]:
     """The operands that are values of lanes: not the places of loads."""
     return () if isinstance(expr, Load) else operands(expr)
@@ -202,12 +197,4 @@ def is_index_comparison(expr: PrimExpr) -> bool:
 
 def values(expr: PrimExpr) -> Iterator[PrimExpr]:
     """Each node that is a value, once: what stands in the places of loads and in comparisons of places is left out."""
-    seen = {id(expr)}
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        yield node
-        for inner in () if is_index_comparison(node) else inputs(node):
-            if id(inner) not in seen:
-                seen.add(id(inner))
-                stack.append(inner)
+    return reachable([expr], lambda node: () if is_index_comparison(node) else inputs(node))

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from byoc.codegen.c.access import Access, accesses
 from byoc.codegen.c.blocks import at, block_of, epilogue
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.loops import Alloc, For, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, cast, const, placeholder
 from byoc.te.expr import INDEX, Reduce
+from byoc.te.walk import unique_nodes
 
 SMALLEST_WIDTH = 4
 WIDEST = 64

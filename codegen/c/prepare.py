@@ -11,11 +11,11 @@ from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.rows import local_stages
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.c.winograd.rewrite import use_winograd
-from byoc.codegen.kernel.inline import loaded_tensors
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.widen import widen_arithmetic
 from byoc.codegen.tune.choice import Choices
 from byoc.te import Tensor
+from byoc.te.walk import loaded_tensors
 
 
 def prepare(

@@ -15,12 +15,13 @@ from byoc.codegen.c.contraction.shape import contraction
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.team import shared_over
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.inline import estimated_size, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.expr import Load, map_expr
+from byoc.te.walk import unique_nodes
 
 MOST_ROWS = 14
 LARGEST_LOCALS = 256 * 1024  # bytes on the stack

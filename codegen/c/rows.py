@@ -15,11 +15,12 @@ from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.row_blocks import row_blocks_of
 from byoc.codegen.c.vector_reduce import is_product
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.inline import estimated_size, loaded_tensors, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, Stmt
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.expr import Load, Reduce, map_expr
+from byoc.te.walk import loaded_tensors, unique_nodes
 
 LARGEST_ROW = 32768  # bytes of one buffer on the stack
 LARGEST_FRAME = 131072  # of all buffers of one loop

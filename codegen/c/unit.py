@@ -22,7 +22,6 @@ from byoc.codegen.c.statements import StatementWriter
 from byoc.codegen.c.steps import stage_blocks
 from byoc.codegen.c.support import PREAMBLE
 from byoc.codegen.c.vectors import vector_support
-from byoc.codegen.kernel.inline import loaded_tensors, unique_nodes
 from byoc.codegen.kernel.loops import Barrier
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program
@@ -30,6 +29,7 @@ from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.te import PrimExpr, Size, Tensor
+from byoc.te.walk import loaded_tensors, unique_nodes
 
 HASH_DIGITS = 12
 _NAME = "group_function_name"  # stands for the name while the text is hashed
@@ -176,12 +176,13 @@ def group_sizes(group: Group) -> tuple[str, ...]:
     """The names of the sizes on which the code of *group* depends, in the order of their first use."""
     found: dict[str, None] = {}
     for stage in group.stages:
-        nodes = [n for n in unique_nodes(stage.body)]
+        nodes = list(unique_nodes(stage.body))
+        found.update((n.name, None) for n in nodes if isinstance(n, Size))
         tensors = (stage, *loaded_tensors(stage.body))
         dims = [d for t in tensors for d in t.shape]
         dims += [a.extent for n in nodes for a in getattr(n, "axes", ())]
-        for expr in (*nodes, *(d for d in dims if isinstance(d, PrimExpr))):
-            found.update((n.name, None) for n in unique_nodes(expr) if isinstance(n, Size))
+        for dim in (d for d in dims if isinstance(d, PrimExpr)):
+            found.update((n.name, None) for n in unique_nodes(dim) if isinstance(n, Size))
     return tuple(found)
 
 

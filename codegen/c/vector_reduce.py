@@ -16,12 +16,13 @@ from byoc.codegen.c.lane_analysis import can_be_vector, values
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.window import clipped
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.inline import estimated_size, loaded_tensors, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import AddLanes, Alloc, For, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Index, PrimExpr, Tensor, binary, cast, const, placeholder
 from byoc.te.expr import DOTS, Binary, Intrinsic, Load, Reduce, Select, map_expr
+from byoc.te.walk import loaded_tensors, unique_nodes
 
 KINDS = frozenset(["sum", "prod", "min", "max"])
 DTYPES = frozenset(["float32", "float64", "int32", "int64"])
@@ -201,7 +202,7 @@ class _Row:
         step = Index(self.inner.name, whole - first)
         code = loops([step], self._step((step + first) * self.stride)) if whole > first else []
         at_place, extent, lanes = whole * self.stride, int(self.extent), self.lanes  # type: ignore[call-overload]
-        for u, acc in enumerate(self.accs):
+        for acc in self.accs:
             if at_place + lanes > extent:
                 break
             code.append(self._add(acc, self.lane + at_place))

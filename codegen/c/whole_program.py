@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.unit import GroupCall
-from byoc.codegen.kernel.inline import estimated_size, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.runtime.dso.whole_program import ExternalCall
 from byoc.runtime.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.signature import TensorSpec
 from byoc.te import Dimension, Size, Tensor
 from byoc.te.expr import Reduce
+from byoc.te.walk import unique_nodes
 
 INPUT, CONSTANT, OUTPUT, ARENA = "input", "constant", "output", "arena"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.loops import For, Stmt
 from byoc.codegen.kernel.polynomial import Polynomial
 from byoc.codegen.kernel.reductions import neutral
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Index, PrimExpr, maximum, minimum
 from byoc.te.expr import COMPARISONS, INDEX, Binary, Const, Reduce, Select
+from byoc.te.walk import unique_nodes
 
 
 @dataclass

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.inline import loaded_tensors
 from byoc.codegen.kernel.program import Program
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.memory_plan import ALIGNMENT, Lifetime, plan_memory
 from byoc.te import Tensor
+from byoc.te.walk import loaded_tensors
 
 __all__ = ["ALIGNMENT", "WorkspacePlan", "plan_workspace"]
 

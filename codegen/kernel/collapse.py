@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, const
 from byoc.te.expr import INDEX, Load, Reduce, map_expr, operands
+from byoc.te.walk import reachable, unique_nodes
 
 
 @dataclass(frozen=True)
@@ -88,18 +88,10 @@ def _merge(
 
 def _only_in_loads(exprs: Sequence[PrimExpr], axes: Sequence[Index]) -> bool:
     """True when *axes* stand only in the indices of loads, outside of loads within these."""
-    stack = list(exprs)
-    seen: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node in axes:
-            return False
-        if isinstance(node, Load):
-            stack.extend(i for i in node.indices if any(isinstance(n, Load) for n in unique_nodes(i)))
-        else:
-            stack.extend(operands(node))
-    return True
 
+    def inner(node: PrimExpr) -> Sequence[PrimExpr]:
+        if isinstance(node, Load):
+            return [i for i in node.indices if any(isinstance(n, Load) for n in unique_nodes(i))]
+        return operands(node)
+
+    return not any(node in axes for node in reachable(exprs, inner))

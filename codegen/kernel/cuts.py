@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr
 from byoc.te.expr import COMPARISONS, INDEX, Binary
+from byoc.te.walk import unique_nodes
 
 
 def cuts(value: PrimExpr, axis: Index, simplify: Simplifier) -> list[int]:

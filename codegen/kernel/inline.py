@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from byoc.te import Dimension, Index, PrimExpr, Tensor, in_phases, recurrence
 from byoc.te.expr import Binary, Const, Intrinsic, Load, Reduce, map_expr, operands
+from byoc.te.walk import computed_under, loaded_tensors, unique_nodes
 
 MAX_NODES = 160
 MAX_DEPTH = 24
@@ -40,43 +41,9 @@ class Plan:
     depth: dict[Tensor, int] = field(default_factory=dict)
 
 
-def unique_nodes(expr: PrimExpr) -> Iterator[PrimExpr]:
-    """Every node under *expr* once, parents before children in some path."""
-    seen: set[int] = {id(expr)}
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        yield node
-        for inner in reversed(operands(node)):
-            if id(inner) not in seen:
-                seen.add(id(inner))
-                stack.append(inner)
-
-
-def loaded_tensors(expr: PrimExpr) -> list[Tensor]:
-    """The tensors that *expr* loads from, in the order of their first use."""
-    return list(dict.fromkeys(n.tensor for n in unique_nodes(expr) if isinstance(n, Load)))
-
-
 def estimated_size(shape: Sequence[Dimension]) -> int:
     """The number of elements, with a nominal number for a symbolic dimension."""
     return math.prod(d if isinstance(d, int) else d.value if isinstance(d, Const) else SYMBOLIC_EXTENT for d in shape)
-
-
-def stage_order(outputs: Sequence[Tensor], ready: AbstractSet[Tensor]) -> list[Tensor]:
-    """The computed tensors under *outputs* that are not *ready*, producers first."""
-    order: list[Tensor] = []
-    seen: set[Tensor] = set()
-    stack: list[tuple[Tensor, bool]] = [(t, False) for t in reversed(outputs)]
-    while stack:
-        tensor, expanded = stack.pop()
-        if expanded:
-            order.append(tensor)
-        elif tensor not in seen and tensor not in ready and tensor.body is not None:
-            seen.add(tensor)
-            stack.append((tensor, True))
-            stack.extend((t, False) for t in reversed(loaded_tensors(tensor.body)))
-    return order
 
 
 def fuse_stages(
@@ -87,7 +54,7 @@ def fuse_stages(
     *ready* are the tensors that exist before the group runs: they are loaded from and never inlined. A group with a
     recurrence stays as it was written: its steps are stages by intention.
     """
-    order = stage_order(outputs, ready)
+    order = computed_under(outputs, ready)
     if recurrence(order):
         return tuple(s for phase in in_phases(order) for s in phase), tuple(outputs)
     uses = _uses(order)

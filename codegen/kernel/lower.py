@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.kernel.inline import fuse_stages, loaded_tensors
+from byoc.codegen.kernel.inline import fuse_stages
 from byoc.codegen.kernel.program import Group, Program
 from byoc.errors import CompileError, InternalError
 from byoc.ir.expr import RelayExpr
@@ -27,6 +27,7 @@ from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import Signature, TensorSpec
 from byoc.te import Tensor, compute, const, placeholder
 from byoc.te.tensor import shape_of
+from byoc.te.walk import loaded_tensors
 
 DTYPES = frozenset(
     ["bool", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

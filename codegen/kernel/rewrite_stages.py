@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.program import Program
 from byoc.te import PrimExpr, Tensor, recurrence
 from byoc.te.expr import Load, map_expr
+from byoc.te.walk import unique_nodes
 
 Change = Callable[[Tensor, Tensor], Sequence[Tensor]]
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.inline import loaded_tensors, unique_nodes
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -26,6 +25,7 @@ from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Number
 from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
 from byoc.te.expr import Binary, Const
+from byoc.te.walk import loaded_tensors, unique_nodes
 
 LONGEST_ORIGIN = 400
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
-from byoc.codegen.kernel.inline import estimated_size, substitute_axes, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size, substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -30,6 +30,7 @@ from byoc.codegen.opencl.statements import (
 )
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, placeholder
 from byoc.te.expr import INDEX, Binary, Load, Reduce, Select, map_expr
+from byoc.te.walk import unique_nodes
 
 TILES = (8, 4, 2)
 ENOUGH_ITEMS = 2048  # a tile may not leave fewer work-items than this, or a device stands idle

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from byoc.codegen.c.contraction.padding import PAD
-from byoc.codegen.kernel.inline import SYMBOLIC_EXTENT, loaded_tensors, unique_nodes
+from byoc.codegen.kernel.inline import SYMBOLIC_EXTENT
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.rewrite_stages import with_body
 from byoc.codegen.tune.arrays import aligned
@@ -17,6 +17,7 @@ from byoc.runtime.ndarray import numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec
 from byoc.te import PrimExpr, Size, Tensor, placeholder
 from byoc.te.expr import Load, map_expr
+from byoc.te.walk import loaded_tensors, unique_nodes
 
 
 def kernel_program(question: Question, symbol: str) -> Program:

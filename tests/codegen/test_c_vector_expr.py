@@ -18,13 +18,14 @@ from byoc.codegen.c.statements import StatementWriter
 from byoc.codegen.c.support import PREAMBLE
 from byoc.codegen.c.vectors import vector_support
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.inline import loaded_tensors, substitute_axes
+from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import For, Stmt, VectorStore
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.writer import Writer
 from byoc.te.evaluate import evaluate
 from byoc.te.expr import Intrinsic
+from byoc.te.walk import loaded_tensors
 
 LANES, EXTENT = 8, 43
 N = 2 * EXTENT

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Index, PrimExpr, binary, const
 from byoc.te.expr import DOTS, INDEX, Binary, Const, Intrinsic, Select
+from byoc.te.walk import unique_nodes
 
 
 @dataclass(frozen=True)

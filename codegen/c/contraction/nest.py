@@ -16,13 +16,14 @@ from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.contraction.tile_choice import CACHE_BYTES, Tile
 from byoc.codegen.c.contraction.words import with_term
 from byoc.codegen.c.team import shared_over
-from byoc.codegen.kernel.inline import estimated_size, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, For, If, Let, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, minimum, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, map_expr
+from byoc.te.walk import unique_nodes
 
 SHORT_EPILOGUE = 12  # operations that are written out for every vector of a tile
 LONG_FUNCTION = 16  # operations of an exponential and its like

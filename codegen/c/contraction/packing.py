@@ -18,7 +18,7 @@ from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
 from byoc.codegen.c.contraction.tile_question import META, TileChooser
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
-from byoc.codegen.kernel.inline import estimated_size, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_meta, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
@@ -28,6 +28,7 @@ from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, compute, const, if_then_else
 from byoc.te.expr import Binary, Const, Load, map_expr
+from byoc.te.walk import unique_nodes
 
 FEWEST_ROWS = 8  # rows that must share a panel that is packed at run time
 

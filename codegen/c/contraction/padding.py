@@ -8,12 +8,13 @@ from byoc.codegen.c.contraction.tile_choice import choose_tile
 from byoc.codegen.c.contraction.words import as_words
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.inline import loaded_tensors, substitute_axes
+from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import PrimExpr, Tensor
 from byoc.te.expr import Load, map_expr
+from byoc.te.walk import loaded_tensors
 
 PAD = "pad"  # the tag of a stage that puts zeros around a tensor
 MOST_BORDERS = 4  # tiles that have code of their own

@@ -14,10 +14,11 @@ from byoc.codegen.c.access import VECTOR_DTYPES, Access, accesses, is_product_su
 from byoc.codegen.c.blocks import at
 from byoc.codegen.c.contraction.guards import Guard, guards_of, without_guards
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.inline import estimated_size, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Dimension, Index, PrimExpr
 from byoc.te.expr import Binary, Const, Load, Reduce, map_expr
+from byoc.te.walk import unique_nodes
 
 PANEL = "panel"  # the tag of an operand that was packed for its tile; its last extent is the tile's width
 

@@ -14,12 +14,13 @@ from byoc.codegen.c.contraction.guards import Guard
 from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.contraction.tile_choice import Tile, tiles
 from byoc.codegen.c.machine import Machine
-from byoc.codegen.kernel.inline import estimated_size, unique_nodes
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.tune.choice import Choice, Choices, Question
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.ndarray import NDArray
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor
 from byoc.te.expr import Binary, Cast, Const, Intrinsic, Load, Select
+from byoc.te.walk import unique_nodes
 
 META = "tile"
 OTHER_ORDER = 1.05  # the order that the model does not take, against the one that it takes

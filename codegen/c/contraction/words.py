@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.codegen.c.blocks import at
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
@@ -24,6 +23,7 @@ from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, binary, compute, const, if_then_else
 from byoc.te.expr import DOTS, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, cast, map_expr
+from byoc.te.walk import unique_nodes
 
 WORD = "uint32"
 # the dtypes of the factors and of their sum -> what multiplies and adds two words of them

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.codegen.c.winograd.transforms import KERNEL
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, compute
 from byoc.te.evaluate import evaluate
 from byoc.te.expr import Binary, Const, Load, Reduce, Select, map_expr
+from byoc.te.walk import unique_nodes
 
 
 @dataclass(frozen=True)

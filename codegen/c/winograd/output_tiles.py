@@ -7,11 +7,11 @@ from byoc.codegen.c.winograd.lane_values import LaneValues
 from byoc.codegen.c.winograd.places import axes_of_tiles
 from byoc.codegen.c.winograd.plan import Plan
 from byoc.codegen.c.winograd.transforms import linear_forms, transforms
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.loops import Alloc, For, If, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.te import Index, PrimExpr, Tensor, const, minimum, placeholder
 from byoc.te.expr import INDEX, Reduce, map_expr
+from byoc.te.walk import unique_nodes
 
 
 class OutputTiles:

@@ -11,11 +11,11 @@ from byoc.codegen.c.winograd.choice import GAIN, candidates, cycles, direct_cycl
 from byoc.codegen.c.winograd.convolution import Convolution
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.c.winograd.plan import Plan
-from byoc.codegen.kernel.inline import loaded_tensors, unique_nodes
 from byoc.codegen.tune.choice import Choice, Choices, Question
 from byoc.runtime.ndarray import NDArray
 from byoc.te import Tensor
 from byoc.te.expr import INDEX, Binary, Intrinsic
+from byoc.te.walk import loaded_tensors, unique_nodes
 
 DIRECT = Choice.of("direct")
 Ranked = list[tuple[float, Choice, Plan | None]]

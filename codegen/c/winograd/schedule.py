@@ -15,13 +15,13 @@ from byoc.codegen.c.team import shared_over
 from byoc.codegen.c.winograd.input_tiles import InputTiles
 from byoc.codegen.c.winograd.output_tiles import OutputTiles, outer_sum
 from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, Plan
-from byoc.codegen.kernel.inline import unique_nodes
 from byoc.codegen.kernel.loops import Alloc, For, If, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.errors import InternalError
 from byoc.te import Index, PrimExpr, Tensor, const, minimum, placeholder
 from byoc.te.expr import INDEX, Load, Reduce
+from byoc.te.walk import unique_nodes
 
 NEAR = 1 << 19  # bytes of weights that stay in a cache near to the core, with all else that is in use
 AHEAD = 2048  # elements: how far the weights of a larger convolution are fetched ahead, over several pages' starts
