@@ -40,7 +40,7 @@ def cheapest(mod: IRModule, request: Request, kept: Kept) -> Choice:
     """The cheapest placement of *mod*, which has types, that is found in the time that *request* gives; operators in
     *kept* stay where that says, wherever they can.
     """
-    model = cost_model(request.costs, request.backends)
+    model = cost_model(request.costs, request.names)
     placings = [_kept(_limited(p, request.limits), kept) for p in placings_of(mod, request, model)]
     solutions = [solve(p.problem, objective=request.objective, time_limit=request.time_limit) for p in placings]
     return choice_of(mod, placings, solutions, request.objective)

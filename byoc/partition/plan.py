@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from byoc.codegen.backend import Limits, Reason, Verdict, callee_name, get_backend
 from byoc.errors import PartitionError
@@ -37,6 +37,7 @@ class Plan:
     *decisions* has an entry for each call, in post-order; *dissolved* the numbers of the composites that were taken
     apart again, by target; *notes* what happened on the way (a check that raised). A plan with *total* was made by cost:
     its composites are *composites*, its regions those that the decisions name, and *moves* what is brought where.
+    *measured* has seconds by region's name, and under ``total`` for the whole model.
     """
 
     policy: str
@@ -50,6 +51,7 @@ class Plan:
     composites: tuple[Chosen, ...] = ()
     moves: tuple[Move, ...] = ()
     total: Total | None = None
+    measured: Mapping[str, float] = field(default_factory=dict)
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -126,6 +128,18 @@ class Plan:
         run it. Raises PartitionError with the nearest names where nothing is called so.
         """
         return explain(name, self.decisions, self._symbols())
+
+    def region_seconds(self) -> dict[str, float]:
+        """What each region is estimated to take by its operators, where costs were asked."""
+        found: dict[str, float] = {}
+        for decision, symbol in zip(self.decisions, self._symbols(), strict=True):
+            if symbol and decision.seconds is not None:
+                found[symbol] = found.get(symbol, 0.0) + decision.seconds
+        return found
+
+    def with_measured(self, seconds: Mapping[str, float]) -> Plan:
+        """The plan with what was measured: seconds by region's name, the whole model's under ``total``."""
+        return replace(self, measured=dict(seconds))
 
     def _symbols(self) -> tuple[str, ...]:
         """The region's name for each decision, where its regions are known to be those of the decisions."""

@@ -35,6 +35,7 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "composites": [asdict(c) for c in plan.composites],
         "moves": [asdict(m) for m in plan.moves],
         "total": None if plan.total is None else asdict(plan.total),
+        "measured": dict(plan.measured),
     }
 
 
@@ -70,6 +71,7 @@ def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
             "regions": tuple(_region(r) for r in data["regions"]),  # type: ignore[attr-defined]
             "dissolved": {t: tuple(n) for t, n in data["dissolved"].items()},  # type: ignore[attr-defined]
             "limits": {t: Limits(**v) for t, v in data["limits"].items()},  # type: ignore[attr-defined]
+            "measured": dict(data["measured"]),  # type: ignore[call-overload]
             "notes": tuple(data["notes"]),  # type: ignore[arg-type]
             "composites": tuple(Chosen(**c) for c in data["composites"]),  # type: ignore[attr-defined]
             "moves": tuple(Move(**m) for m in data["moves"]),  # type: ignore[attr-defined]

@@ -6,14 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from byoc.partition.explanation import seconds
 from byoc.partition.measure import Boundary
+from byoc.partition.outlay import Total
 from byoc.partition.planned import PlannedRegion
 
 if TYPE_CHECKING:
     from byoc.partition.plan import Plan
 
 HEADER = ("region", "target", "operators", "bytes in", "bytes out", "constants", "operations")
+COST_HEADER = ("estimate", "measured")
 SHOWN_NODES = 4
+WHOLE = "total"  # the name under which a plan keeps what the whole model took
+PROVEN = 1e-6
 
 
 def plan_table(plan: Plan) -> str:
@@ -25,14 +30,50 @@ def plan_table(plan: Plan) -> str:
         f"{offloaded} of {total} calls offloaded, {total - offloaded} on the host"
     ]
     if plan.regions:
-        lines += ["", *_aligned([HEADER, *map(_row, plan.regions)])]
+        more = _cost_columns(plan)
+        rows = [(*_row(region), *more.get(region.symbol, ())) for region in plan.regions]
+        lines += ["", *_aligned([(*HEADER, *(COST_HEADER if more else ())), *rows])]
         if any(region.dynamic for region in plan.regions):
             lines.append("* sizes known only at run time count as 1")
+    if plan.total is not None:
+        lines += ["", *_cost_lines(plan, plan.total)]
     if plan.host:
         alone = "" if plan.targets else " (no other target was asked)"
         lines += ["", f"on the host{alone}:", *_host_lines(plan)]
     lines += [f"note: {note}" for note in plan.notes]
     return "\n".join(lines)
+
+
+def _cost_columns(plan: Plan) -> dict[str, tuple[str, str]]:
+    """For each region what it is estimated to take, and what it took, where either is known."""
+    if plan.total is None and not plan.measured:
+        return {}
+    known = plan.region_seconds()
+    return {
+        r.symbol: tuple(  # type: ignore[misc]
+            "-" if value is None else seconds(value) for value in (known.get(r.symbol), plan.measured.get(r.symbol))
+        )
+        for r in plan.regions
+    }
+
+
+def _cost_lines(plan: Plan, total: Total) -> list[str]:
+    took = plan.measured.get(WHOLE)
+    measured = "" if took is None else f", measured {seconds(took)}"
+    proven = "gap unknown" if total.gap is None else "proven best" if total.gap <= PROVEN else f"gap {total.gap:.2%}"
+    lines = [
+        f"{total.objective}: estimate {seconds(total.seconds)}{measured}: work {seconds(total.work)}, "
+        f"transfers {seconds(total.transfers)}, launches {seconds(total.launches)} ({total.method}, {proven})"
+    ]
+    brought: Counter[tuple[str, str]] = Counter()
+    times: Counter[tuple[str, str]] = Counter()
+    for move in plan.moves:
+        brought[move.source, move.destination] += move.bytes
+        times[move.source, move.destination] += 1
+    lines += [
+        f"  {source} -> {to}: {times[source, to]} tensors, {size:,} bytes" for (source, to), size in brought.items()
+    ]
+    return lines
 
 
 def _row(region: PlannedRegion) -> tuple[str, ...]:
