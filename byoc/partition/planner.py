@@ -13,6 +13,7 @@ from byoc.codegen.backend import Backend, Limits, Reason, Verdict, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import Boundaries, Names, Rule
+from byoc.partition.by_cost import cheapest
 from byoc.partition.calls import calls_of, functions_of, known_names
 from byoc.partition.cut import annotate, refused_by_limits, regions_of
 from byoc.partition.decide import decide, form_composites
@@ -98,8 +99,6 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
 
 
 def _by_cost(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
-    from byoc.partition.by_cost import cheapest  # until solvers and cost models stand
-
     choice = cheapest(mod, request, kept)
     plan = Plan(
         "cost", request.names, request.mod_name, choice.decisions, (), {}, request.limits, choice.notes,
