@@ -98,7 +98,7 @@ def test_tuned_choices_are_what_is_written_and_the_outputs_stay(threads, tmp_pat
     tuner = Tuner(LEVELS["heavy"], Database(tmp_path / "tune"), laboratory=laboratory)
     files = export(model, tmp_path / "tuned", tune=tuner, threads=threads)
     assert files["model.c"] != plain["model.c"] and tuner.report.tuned
-    assert all(record.choice != record.expected for record in tuner.report.tuned)
+    assert any(record.choice != record.expected for record in tuner.report.tuned)
     build(tmp_path / "tuned")
     expected = oracle(model, inputs)
     agree(run(tmp_path / "tuned", inputs, expected).values(), expected)

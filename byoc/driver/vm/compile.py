@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from byoc.driver.compile import CompileOptions, assemble, compile_region
+from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.driver.compile import CompileOptions, assemble, compile_region, with_tuner
 from byoc.driver.pipeline import host_layout
+from byoc.driver.precision import NarrowProducts, Precision
 from byoc.driver.vm.lower import lower_function
 from byoc.driver.vm.passes import prepare
 from byoc.driver.vm.program import ProgramBuilder
+from byoc.errors import UserError
 from byoc.ir.module import IRModule
+from byoc.partition.calls import known_names
+from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 from byoc.runtime.module import Module
 from byoc.runtime.vm.executable import Executable
 
 
-def compile_module(mod: IRModule, backend_options: Mapping[str, Mapping[str, object]] | None = None) -> Executable:
+def compile_module(
+    mod: IRModule, backend_options: Mapping[str, Mapping[str, object]] | None = None, *, precision: str = "f32",
+    keep_f32: Sequence[str] = (), tune: str | Tuner = "none",
+) -> Executable:
     """The executable of *mod*: every function that ``main`` needs, regions by the codegens of their targets.
 
-    Raises CompileError for what a codegen refuses, TypeInferenceError for types that do not fit.
+    *precision*, *keep_f32* and *tune* are those of ``byoc.compile``: ``"bf16"`` is for products of functions without
+    control flow, and kernels are timed on one thread, which is what the machine calls them with. Raises CompileError
+    for what a codegen refuses, TypeInferenceError for types that do not fit, UserError for int8 and unknown names.
     """
-    options = CompileOptions(backend_options=dict(backend_options or {}))
-    return generate(prepare(mod, host_layout(options.backend_options.get("c", {}))), options)
+    if precision == "int8":
+        raise UserError("the virtual machine has no int8: take f32 or bf16, or compile the model with byoc.compile")
+    narrow = NarrowProducts(Precision.of(precision, keep_f32))
+    if keep_f32:
+        narrow.precision.check(known_names(infer_module(mod)))
+    options = CompileOptions(backend_options=with_tuner(backend_options or {}, tuner_of(tune)))
+    return generate(prepare(mod, host_layout(options.backend_options.get("c", {})), narrow.passes()), options)
 
 
 def generate(mod: IRModule, options: CompileOptions) -> Executable:

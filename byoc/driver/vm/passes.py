@@ -8,6 +8,7 @@ Ensures: typed functions, unused ones gone, and operators of the first two kinds
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 from byoc.driver.pipeline import LAYOUTS, at_least_level_3, prepare_host, simplify
 from byoc.ir.expr import GlobalVar
@@ -73,8 +74,11 @@ def control_passes() -> Sequential:
     )
 
 
-def prepare(mod: IRModule, layout: str = LAYOUTS[0]) -> IRModule:
-    """*mod* ready for bytecode, in one of ``LAYOUTS``. Raises TypeInferenceError for what does not fit."""
+def prepare(mod: IRModule, layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> IRModule:
+    """*mod* ready for bytecode, in one of ``LAYOUTS``. Raises TypeInferenceError for what does not fit.
+
+    *precision* are the passes that lower it, in functions without control flow: they see no branches.
+    """
     with at_least_level_3():
         mod = transform.OutlineCompilerFunctionsWithExistingGlobalSymbols()(infer_module(mod))
         mod = transform.RemoveDeviceAnnotations()(mod)
@@ -85,7 +89,8 @@ def prepare(mod: IRModule, layout: str = LAYOUTS[0]) -> IRModule:
         first = {Kind.DATAFLOW: simplify() if has_main else control_passes(), Kind.CONTROL: control_passes()}
         for kind, passes in first.items():
             chosen = [var for var, found in kinds.items() if found is kind]
-            mod = _only(mod, chosen, [passes, prepare_host(layout)])
+            lowering = precision if kind is Kind.DATAFLOW else ()
+            mod = _only(mod, chosen, [passes, prepare_host(layout, lowering)])
         return infer_module(mod)
 
 
