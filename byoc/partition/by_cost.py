@@ -20,6 +20,7 @@ from byoc.partition.replanning import Kept
 from byoc.partition.request import Request
 from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import cost_of, moves
+from byoc.relay.expr import Call
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ def cheapest(mod: IRModule, request: Request, kept: Kept) -> Choice:
     """
     model = cost_model(request.costs, request.names)
     placings = [_kept(_limited(p, request.limits), kept) for p in placings_of(mod, request, model)]
-    solutions = [solve(p.problem, objective=request.objective, time_limit=request.time_limit) for p in placings]
+    solutions = [
+        _with_whole_matches(p, solve(p.problem, objective=request.objective, time_limit=request.time_limit))
+        for p in placings
+    ]
     return choice_of(mod, placings, solutions, request.objective)
 
 
@@ -78,6 +82,37 @@ def _kept(placed: Placing, kept: Kept) -> Placing:
         placed, problem=replace(problem, candidates=tuple(problem.candidates[k] for k in chosen)),
         estimates=tuple(placed.estimates[k] for k in chosen),
         matches={new: placed.matches[k] for new, k in enumerate(chosen) if k in placed.matches},
+    )
+
+
+def _with_whole_matches(placed: Placing, solution: Solution) -> Solution:
+    """*solution* with each match of which all operators are in one region as single ones, where it costs no more: as
+    vendors expect, and as ``order`` would have it. Larger matches come first.
+    """
+    problem, chosen = placed.problem, dict.fromkeys(solution.chosen)
+    alone = {
+        problem.candidates[c].operators[0]: c for c in solution.chosen if len(problem.candidates[c].operators) == 1
+    }
+    region_of = {c: k for k, members in enumerate(solution.regions) for c in members}
+    regions = [dict.fromkeys(members) for members in solution.regions]
+    saved = 0.0
+    for number in sorted(placed.matches, key=lambda k: -len(problem.candidates[k].operators)):
+        match = problem.candidates[number]
+        parts = [alone.get(o) for o in match.operators]
+        homes = {region_of.get(p) if p is not None else None for p in parts}
+        home = next(iter(homes))
+        if number in chosen or len(homes) != 1 or home is None:
+            continue
+        before = sum(problem.candidates[p].seconds for p in parts)  # type: ignore[index]
+        if problem.candidates[parts[0]].site != match.site or match.seconds > before:  # type: ignore[index]
+            continue
+        for part, operator in zip(parts, match.operators, strict=True):
+            del chosen[part], regions[home][part], alone[operator]  # type: ignore[arg-type]
+        chosen[number] = regions[home][number] = None
+        saved += before - match.seconds
+    return replace(
+        solution, chosen=tuple(sorted(chosen)), regions=tuple(tuple(sorted(r)) for r in regions),
+        seconds=solution.seconds - saved, penalized=solution.penalized - saved,
     )
 
 
@@ -147,20 +182,24 @@ def _decision(placed: Placing, chosen: int, number: int, region: int | None) -> 
     )
     target = None if candidate.site == HOME else problem.sites[candidate.site].name
     return Decision(
-        callee_name(call), span_names(call.span), target, _verdicts(placed, number, target, match is not None),
+        callee_name(call), span_names(call.span), target, _verdicts(placed, number, call, target),
         region=region, seconds=candidate.seconds, source=estimate.source, alternatives=alternatives,
     )
 
 
-def _verdicts(placed: Placing, number: int, target: str | None, composite: bool) -> tuple[tuple[str, Verdict], ...]:
-    """What each target says, and why one that would take the operator does not get it."""
+def _verdicts(
+    placed: Placing, number: int, call: Call, target: str | None
+) -> tuple[tuple[str, Verdict], ...]:
+    """What each target says of the unit *call*, whose root is operator *number*, and why one that would take it does
+    not get it.
+    """
+    operator, nodes = callee_name(call), span_names(call.span)
     told: list[tuple[str, Verdict]] = []
     for name, verdict in placed.verdicts[number]:
-        if name == target and composite:
-            told.append((name, Verdict(True, verdict.operator, verdict.nodes)))
-        elif name == target or not verdict:
-            told.append((name, verdict))
-        else:
-            reason = Reason("cost", "cheaper elsewhere, with what it would move")
-            told.append((name, Verdict(False, verdict.operator, verdict.nodes, (reason,))))
+        reasons = verdict.reasons
+        if name == target:
+            reasons = ()
+        elif verdict:
+            reasons = (Reason("cost", "cheaper elsewhere, with what it would move"),)
+        told.append((name, Verdict(not reasons, operator, nodes, reasons)))
     return tuple(told)

@@ -43,16 +43,16 @@ def dataflow(func: Function) -> Dataflow:
                     readers.setdefault(source, []).append(number[node])
         elif not isinstance(node, (Tuple, TupleGetItem)):
             results.update(s for child in open_children(node) for s in sources_of(child))
-    values: list[Value] = []
+    values = [
+        Value(None, tuple(dict.fromkeys(read)), boundary("", tensor_types(source.checked_type)[k]).bytes)
+        for (source, k), read in readers.items() if source not in number and not isinstance(source, Constant)
+    ]
     for call in calls:
         for k, ty in enumerate(tensor_types(call.checked_type)):
             read = tuple(dict.fromkeys(readers.get((call, k), ())))
             result = (call, k) in results
             if read or result:
                 values.append(Value(number[call], read, boundary("", ty).bytes, result))
-    for (source, k), read in readers.items():
-        if source not in number and not isinstance(source, Constant):
-            values.append(Value(None, tuple(dict.fromkeys(read)), boundary("", tensor_types(source.checked_type)[k]).bytes))
     inner = _inner_calls(func)
     return Dataflow(calls, tuple(values), frozenset(number[c] for c in calls if c in inner))
 

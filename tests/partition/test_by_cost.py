@@ -1,0 +1,170 @@
+"""The policy ``cost``: places, patterns and regions chosen together, by costs that a test gives."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from byoc import relay
+from byoc.codegen.backend import Limits, PatternEntry, callee_name
+from byoc.errors import PartitionError
+from byoc.partition import Plan, make_plan
+from byoc.partition.costs import CostModel, Estimate
+from byoc.relay import op
+from byoc.relay.dataflow_pattern import is_op, wildcard
+from byoc.relay.interpreter import evaluate
+
+
+class Costs(CostModel):
+    """Seconds by target and name, ``*`` for all others; a transfer costs *move*, a launch *start*."""
+
+    name = "test"
+
+    def __init__(self, table, move=1.0, start=0.0):
+        self.table, self.move, self.start = table, move, start
+
+    def units(self, calls, target, precision=""):
+        prices = self.table[target]
+        return [Estimate(prices.get(callee_name(c), prices.get("*", 1.0)), "test") for c in calls]
+
+    def transfer(self, size, source, destination):
+        return Estimate(self.move, "test")
+
+    def launch(self, target):
+        return Estimate(self.start, "test")
+
+
+def chain(*names):
+    expr = relay.var("x", shape=(2, 3))
+    for k, name in enumerate(names):
+        expr = getattr(op, name)(expr)
+        expr.span = relay.Span.named(f"{name}_{k}")
+    return relay.IRModule.from_expr(expr)
+
+
+def targets(plan):
+    return [d.target for d in plan.decisions]
+
+
+def assert_same_numbers(mod, plan):
+    x = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
+    np.testing.assert_array_equal(evaluate(mod, [x]), evaluate(plan.apply(mod), [x]))
+
+
+@pytest.mark.parametrize("move, placed", [(0.4, ["toy_a", None, "toy_a"]), (2.0, [None, None, None])])
+def test_what_is_faster_elsewhere_goes_where_the_way_pays(backend, move, placed):
+    backend("toy_a", ["abs", "exp"])
+    mod = chain("abs", "tanh", "exp")
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=Costs({"host": {"*": 2.0}, "toy_a": {"*": 1.0}}, move))
+    assert targets(plan) == placed
+    assert plan.total.gap == pytest.approx(0.0) and plan.total.seconds == pytest.approx(min(6.0, 4.0 + 4 * move))
+    assert [(m.source, m.destination) for m in plan.moves] == ([] if move > 1 else [
+        ("host", "toy_a"), ("toy_a", "host"), ("host", "toy_a"), ("toy_a", "host")
+    ])
+    assert_same_numbers(mod, plan)
+
+
+def test_A10_a_tiny_operator_between_stays_with_its_neighbours_unless_copies_are_cheap(backend):
+    backend("toy_a", ["abs", "exp", "tanh"])
+    backend("toy_b", ["abs", "exp"])
+    mod = chain("abs", "tanh", "exp")
+    table = {"host": {"*": 9.0, "tanh": 0.1}, "toy_a": {"*": 1.0, "tanh": 0.5}, "toy_b": {"*": 0.9}}
+    near, far = (make_plan(mod, ["toy_a", "toy_b"], policy="cost", costs=Costs(table, move)) for move in (0.01, 1.0))
+    assert targets(near) == ["toy_b", None, "toy_b"] and len(near.moves) == 4
+    assert targets(far) == ["toy_a"] * 3 and len(far.moves) == 2
+
+
+def test_overlapping_patterns_are_a_choice(backend):
+    first = PatternEntry("toy_a.abs_exp", is_op("exp")(is_op("abs")(wildcard())))
+    second = PatternEntry("toy_a.exp_tanh", is_op("tanh")(is_op("exp")(wildcard())))
+    backend("toy_a", ["abs", "exp", "tanh"], entries=[first, second])
+    mod = chain("abs", "exp", "tanh")
+    prices = {"*": 1.0, "toy_a.abs_exp": 1.5, "toy_a.exp_tanh": 0.5}
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=Costs({"host": {"*": 9.0}, "toy_a": prices}))
+    assert [d.operator for d in plan.decisions] == ["abs", "toy_a.exp_tanh"]
+    assert [d.operator for d in make_plan(mod, ["toy_a"]).decisions] == ["toy_a.abs_exp", "tanh"]
+    assert plan.regions[0].composites == ("toy_a.exp_tanh",)
+    assert_same_numbers(mod, plan)
+
+
+def test_a_match_that_costs_as_much_as_its_parts_is_taken_whole(backend):
+    pair = PatternEntry("toy_a.pair", is_op("exp")(is_op("abs")(wildcard())))
+    backend("toy_a", ["abs", "exp"], entries=[pair])
+    table = {"host": {"*": 9.0}, "toy_a": {"*": 1.0, "toy_a.pair": 2.0}}
+    plan = make_plan(chain("abs", "exp", "abs", "exp"), ["toy_a"], policy="cost", costs=Costs(table))
+    assert [d.operator for d in plan.decisions] == ["toy_a.pair"] * 2
+
+
+def test_an_operator_that_a_target_takes_but_does_not_get_says_so(backend):
+    backend("toy_a", ["abs"])
+    plan = make_plan(chain("abs"), ["toy_a"], policy="cost", costs=Costs({"host": {"*": 1.0}, "toy_a": {"*": 1.0}}))
+    assert plan.decisions[0].codes == ("toy_a:cost",)
+    assert "instead: toy_a, 1 s" in str(plan.explain("abs_0"))
+
+
+def test_neighbours_may_be_two_regions_and_limits_hold(backend):
+    backend("toy_a", ["abs"], limits=Limits(max_operators=3))
+    mod = chain(*["abs"] * 9)
+    table = {"host": {"*": 9.0}, "toy_a": {"*": 1.0}}
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=Costs(table, 0.1, 0.1))
+    assert [len(r.operators) for r in plan.regions] == [3, 3, 3]
+    assert_same_numbers(mod, plan)
+    assert [len(r.operators) for r in plan.sweep(max_operators=[None]).plans[0].regions] == [9]
+    few = make_plan(mod, ["toy_a"], policy="cost", costs=Costs(table, 0.1, 0.1), limits={"toy_a": Limits(max_regions=1)})
+    assert len(few.regions) == 1
+
+
+def test_min_gain_is_what_a_region_must_save(backend):
+    backend("toy_a", ["abs"])
+    mod = chain("abs", "tanh")
+    costs = Costs({"host": {"*": 3e-5}, "toy_a": {"*": 1e-5}}, 0.0)
+    found = make_plan(mod, ["toy_a"], policy="cost", costs=costs).sweep(min_gain=[0.0, 19.0, 21.0])
+    assert [len(p.regions) for _, p in found] == [1, 1, 0]
+
+
+def test_an_edited_plan_leaves_the_rest_where_it_is(backend):
+    backend("toy_a", ["abs", "exp", "tanh"])
+    mod = chain("abs", "exp", "tanh")
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=Costs({"host": {"*": 2.0}, "toy_a": {"*": 1.5}}, 0.2))
+    assert targets(plan) == ["toy_a"] * 3
+    assert targets(plan.edit({"exp_1": "host"})) == ["toy_a", None, "toy_a"]
+    assert targets(plan.pin({"exp_1": "host"})) == ["toy_a", None, "toy_a"]
+    dear = make_plan(mod, ["toy_a"], policy="cost", costs=Costs({"host": {"*": 2.0}, "toy_a": {"*": 1.5}}, 0.4))
+    assert targets(dear.edit({"exp_1": "host"})) == ["toy_a", None, "toy_a"]
+    assert targets(dear.pin({"exp_1": "host"})) == [None, None, None]
+
+
+def test_a_plan_by_cost_survives_json_and_applies(backend):
+    pair = PatternEntry("toy_a.pair", is_op("exp")(is_op("abs")(wildcard())))
+    backend("toy_a", ["abs", "exp"], entries=[pair], limits=Limits(max_operators=2))
+    mod = chain("abs", "exp", "abs", "exp")
+    table = {"host": {"*": 9.0}, "toy_a": {"*": 1.0, "toy_a.pair": 1.0}}
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=Costs(table, 0.1))
+    again = Plan.from_json(json.dumps(plan.to_json()))
+    assert again == plan
+    assert again.apply(mod).astext() == plan.apply(mod).astext() and len(plan.regions) == 2
+    assert_same_numbers(mod, again)
+    with pytest.raises(PartitionError, match="the plan was made for another module"):
+        again.apply(chain("abs", "abs", "exp", "exp"))
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, None, "3"])
+def test_a_cost_that_is_no_number_names_backend_and_operator(backend, bad):
+    backend("toy_a", ["abs"])
+    with pytest.raises(PartitionError, match="toy_a.*abs"):
+        make_plan(chain("abs"), ["toy_a"], policy="cost", costs={"toy_a": lambda unit, place: bad})
+
+
+def test_a_cost_function_that_raises_names_backend_and_operator(backend):
+    backend("toy_a", ["abs"])
+    with pytest.raises(PartitionError, match="toy_a.*abs.*ZeroDivisionError"):
+        make_plan(chain("abs"), ["toy_a"], policy="cost", costs={"toy_a": lambda unit, place: 1 / 0})
+
+
+def test_what_no_policy_or_objective_is_called_is_refused(backend):
+    backend("toy_a", ["abs"])
+    with pytest.raises(PartitionError, match="no objective is called 'speed'; known: latency, makespan"):
+        make_plan(chain("abs"), ["toy_a"], policy="cost", objective="speed")
+    with pytest.raises(PartitionError, match="limits name the target 'toy_b', which is not asked for"):
+        make_plan(chain("abs"), ["toy_a"], limits={"toy_b": Limits()})
