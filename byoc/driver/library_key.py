@@ -1,10 +1,10 @@
 """The key of a compiled model: everything that decides what ``byoc.compile`` makes, found without loading the compiler.
 
 Equal keys mean equal libraries. A key is the SHA-256 of the model's bytes, the request, the sources of byoc, the
-versions of the packages that compute for it, the C compiler with its processor and caches, and, where a level of tuning
-is asked for, what the database knows. Whoever has loaded the graph language may have registered operators, converters
-or backends and may run under passes of his own, and whoever names an accelerator runs a vendor's code: none of these
-has a key, nor has a request that is not plain data.
+versions of the packages that compute for it, the C compiler, the processor with its caches and how many of it there are
+to use, and, where a level of tuning is asked for, what the database knows. Whoever has loaded the graph language may
+have registered operators, converters or backends and may run under passes of his own, and whoever names an accelerator
+runs a vendor's code: none of these has a key, nor has a request that is not plain data.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from byoc.codegen.c.compiler import cache_dir, find_compiler
 from byoc.codegen.tune.context import context_of
 from byoc.errors import UserError
+from byoc.runtime.dso.processor import usable_processors
 
 # where something may be registered, or chosen for the passes, before a model is compiled
 REGISTRIES = ("byoc.ir", "byoc.te", "byoc.relay", "byoc.partition", "byoc.codegen.backend", "byoc.compat")
@@ -102,7 +103,7 @@ def circumstances(model: object, request: Request) -> Circumstances | None:
         return None
     if content is None:
         return None
-    command = repr((compiler.command, compiler.version, compiler.flags))
+    command = repr((compiler.command, compiler.version, compiler.flags, usable_processors()))
     return Circumstances(content, text, sources_digest(), versions(), command, context_of(compiler, ()).digest)
 
 

@@ -5,6 +5,7 @@ It is also what the host itself runs on: :meth:`CBackend.compile_functions` puts
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 
@@ -24,6 +25,7 @@ from byoc.codegen.tune.run_threads import run_threads
 from byoc.codegen.tune.trials import Workbench
 from byoc.codegen.tune.tuner import tuner_of
 from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.ir.collector import paused_collector
 from byoc.relay.expr import Call, Function
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.graph import Graph
@@ -83,8 +85,11 @@ def compile_functions(
     if whole is not None and no_whole_program(whole) is not None:
         whole = None
     bench = workbench(compiler, flags, allowed, run_threads(whole, lowered))
-    programs = tuner_of((options or {}).get("tune", "none")).prepared(lowered, bench)
-    return build_library(programs, compiler, flags, whole)
+    tuner = tuner_of((options or {}).get("tune", "none"))
+    with contextlib.nullcontext() if tuner.tunes else paused_collector():  # trials make garbage for minutes
+        programs = tuner.prepared(lowered, bench)
+    with paused_collector():
+        return build_library(programs, compiler, flags, whole)
 
 
 def build_library(

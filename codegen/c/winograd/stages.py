@@ -21,14 +21,17 @@ from byoc.te.expr import INDEX, Reduce, map_expr
 def transformed_weights(weights: np.ndarray, conv: Convolution, plan: Plan) -> np.ndarray:
     """``G g G^T``, computed in f64 and rounded once: ``f32[panels, points, channels, panel]``, filled up with zeros."""
     order = [k for k in conv.order if k is not None]
-    shape = (KERNEL, KERNEL, plan.channels, plan.filters)
+    shape = (KERNEL * KERNEL, plan.channels, plan.filters)
     g = np.transpose(weights, order + [k for k in range(weights.ndim) if k not in order]).reshape(shape)
     matrix = np.array([[float(x) for x in row] for row in transforms(plan.outputs).kernel])
     both = np.kron(matrix, matrix)  # of (x, y) and (i, j): one product instead of two
-    u = (both @ g.reshape(KERNEL * KERNEL, -1).astype(np.float64)).astype(np.float32)
-    u = u.reshape(plan.points, plan.channels, plan.filters)
-    u = np.pad(u, ((0, 0), (0, 0), (0, plan.panels * plan.panel - plan.filters)))
-    return np.ascontiguousarray(np.moveaxis(u.reshape(plan.points, plan.channels, plan.panels, plan.panel), 2, 0))
+    result = np.zeros((plan.panels, plan.points, plan.channels, plan.panel), np.float32)
+    for number, panel in enumerate(result):  # one after another, so that float64 stays in the caches
+        part = g[:, :, number * plan.panel : (number + 1) * plan.panel]
+        width = part.shape[2]
+        product = both @ part.reshape(KERNEL * KERNEL, -1).astype(np.float64)
+        panel[:, :, :width] = product.reshape(plan.points, plan.channels, width)
+    return result
 
 
 def weights_tensor(name: str, plan: Plan) -> Tensor:
