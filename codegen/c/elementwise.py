@@ -32,7 +32,9 @@ def elementwise(nest: Nest, simplify: Simplifier, machine: Machine, outermost: b
 
     *outermost*: nothing stands around it, so that its loops are shared by threads.
     """
-    if not nest.axes or machine.vector_bytes < SMALLEST_VECTOR or any(isinstance(n, Reduce) for n in values(nest.value)):
+    if not nest.axes or machine.vector_bytes < SMALLEST_VECTOR:
+        return []
+    if any(isinstance(n, Reduce) for n in values(nest.value)):
         return []
     return _pieces(nest, simplify, machine, outermost)
 

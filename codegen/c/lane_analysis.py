@@ -101,7 +101,8 @@ class LaneAnalysis:
         """``(f, rest)`` where *expr* compares ``f * lane + rest``, which 32 bits hold, with 0; else None."""
         if not is_index_comparison(expr) or 4 * self.lanes > LARGEST_VECTOR:
             return None
-        difference = self.simplify.polynomial(expr.left).add(self.simplify.polynomial(expr.right), -1)  # type: ignore[attr-defined]
+        left, right = operands(expr)
+        difference = self.simplify.polynomial(left).add(self.simplify.polynomial(right), -1)
         factor = difference.coefficient(self.lane)
         low, high = self.simplify.poly_bounds(difference.without(self.lane))
         if not factor or abs(factor) > 2**20 or low < -(2**30) or high > 2**30:

@@ -33,7 +33,7 @@ Leading = tuple[Index | None, ...]  # axes of a stage: those of the batch, then 
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """Consecutive *stages* that are done block by block over the same positions of *sizes*, of which the last is the row.
+    """Consecutive *stages* that are done block by block over the same positions of *sizes*; the last is the row.
 
     *leading* are the axes of the last stage that stand for these positions, in whatever order it has them; the others
     have them first.

@@ -122,8 +122,8 @@ def local_stages(stages: Sequence[Tensor], outside: Collection[Tensor], machine:
 
 
 def _row_bytes(stage: Tensor, depth: int) -> int | None:
-    row = stage.shape[depth:]
-    return math.prod(row) * dtype_bytes(stage.dtype) if all(isinstance(d, int) for d in row) else None  # type: ignore[arg-type]
+    row = [d for d in stage.shape[depth:] if isinstance(d, int)]
+    return math.prod(row) * dtype_bytes(stage.dtype) if len(row) == len(stage.shape[depth:]) else None
 
 
 def row_nests(rows: Rows, local: Collection[Tensor]) -> tuple[list[Index], list[tuple[list[Stmt], Nest]]]:

@@ -59,7 +59,8 @@ _POWERS = (
     "const @I low = n >> 1;",
     "const @V first = (@V)((low + 127) << 23), second = (@V)((n - low + 127) << 23);",
 )
-_EXP_REST = (0.000199089043, 0.00139345442, 0.00833328411, 0.0416664568, 0.166666668, 0.500000001)  # (exp(r) - 1 - r) / r**2
+# of (exp(r) - 1 - r) / r**2
+_EXP_REST = (0.000199089043, 0.00139345442, 0.00833328411, 0.0416664568, 0.166666668, 0.500000001)
 _REDUCED = (  # x = n * ln 2 + r, |r| <= ln 2 / 2; adding 1.5 * 2**23 rounds to an integer
     "const @V turns = x * 1.44269504f + 12582912.0f;",
     "const @V whole = turns - 12582912.0f;",
@@ -205,7 +206,8 @@ MATH: Mapping[tuple[str, str], str] = {
         ("square", _SQUARE), ("cube", _CUBE), ("isnan", _ISNAN), ("isinf", _ISINF), ("isfinite", _ISFINITE))},
     ("abs", "int"): _INT_ABS, ("sign", "int"): _INT_SIGN, ("sign", "uint"): _UINT_SIGN,
     ("exp", "f32"): _EXP, ("exp2", "f32"): _EXP2, ("expm1", "f32"): _EXPM1, ("log", "f32"): _LOG,
-    ("log2", "f32"): _LOG2, ("log10", "f32"): _LOG10, ("log1p", "f32"): _LOG1P, ("sigmoid", "f32"): _SIGMOID, ("scaled", "f32"): _SCALED,
+    ("log2", "f32"): _LOG2, ("log10", "f32"): _LOG10, ("log1p", "f32"): _LOG1P,
+    ("sigmoid", "f32"): _SIGMOID, ("scaled", "f32"): _SCALED,
     ("tanh", "f32"): _TANH, ("erf", "f32"): _ERF, ("sin", "f32"): _circular("sin", 0),
     ("cos", "f32"): _circular("cos", 1),
 }

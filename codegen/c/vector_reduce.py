@@ -1,4 +1,4 @@
-"""Reductions of one value by vectors: along a summed axis that is contiguous, or with the lanes on the output's last axis.
+"""Reductions by vectors: along a summed axis that is contiguous, or with the lanes on the output's last axis.
 
 Along a summed axis, several vectors of partial results hide the latency of a step; they are combined as a tree. A long
 float32 sum is made of such blocks, whose results are added in float64: so no sum passes through more than a few dozen

@@ -1,9 +1,10 @@
 """The vector types and functions that a source uses, in GCC's vector extension, which clang has too.
 
 A type is named by its elements and their number (``f32x16``); a function by what it does and the type
-(``exp_f32x16``). A definition is a template over the type: ``@V`` is the vector, ``@S`` its scalar, ``@I`` the vector of
-signed integers of the same width, which is also a mask (all bits of a lane set or none), ``@T`` a scalar of that, ``@N``
-the number of lanes, ``@B`` the bits of one, ``@f`` the suffix of C's functions and literals. What a definition mentions is defined before it.
+(``exp_f32x16``). A definition is a template over the type: ``@V`` is the vector, ``@S`` its scalar, ``@I`` the vector
+of signed integers of the same width, which is also a mask (all bits of a lane set or none), ``@T`` a scalar of that,
+``@N`` the number of lanes, ``@B`` the bits of one, ``@f`` the suffix of C's functions and literals. What a definition
+mentions is defined before it.
 """
 
 from __future__ import annotations

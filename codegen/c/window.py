@@ -47,7 +47,8 @@ def clipped(reduce: Reduce, lane: Index, simplify: Simplifier) -> Window:
 
 
 def _is_neutral(expr: PrimExpr, reduce: Reduce) -> bool:
-    return isinstance(expr, Const) and expr.value == neutral(reduce.kind, reduce.dtype).value  # type: ignore[attr-defined]
+    nothing = neutral(reduce.kind, reduce.dtype)
+    return isinstance(expr, Const) and isinstance(nothing, Const) and expr.value == nothing.value
 
 
 def _conjuncts(cond: PrimExpr) -> list[PrimExpr]:

@@ -13,8 +13,8 @@ from byoc.te.walk import unique_nodes
 def cuts(value: PrimExpr, axis: Index, simplify: Simplifier) -> list[int]:
     """The positions of *axis*, above 0 and below its extent, at which a comparison of it with a number changes.
 
-    Where a comparison depends on other indices too, it is the same for all of these outside of two positions. An axis of
-    symbolic extent has no cuts.
+    Where a comparison depends on other indices too, it is the same for all of these outside of two positions. An axis
+    of symbolic extent has no cuts.
     """
     if not isinstance(axis.extent, int):
         return []

@@ -27,8 +27,8 @@ ATOM, UNARY, TERNARY = 15, 14, 3
 class Language:
     """The spellings of one output language.
 
-    ``functions`` maps ``(function, kind of dtype)`` to a format string; kinds are ``f32 f64 bf16 int uint bool``. ``{T}``
-    in an entry is the short name of the dtype (``i32``), by which helpers are called.
+    ``functions`` maps ``(function, kind of dtype)`` to a format string; kinds are ``f32 f64 bf16 int uint bool``.
+    ``{T}`` in an entry is the short name of the dtype (``i32``), by which helpers are called.
     """
 
     types: Mapping[str, str]
@@ -39,7 +39,8 @@ class Language:
 
 def kind_of(dtype: str) -> str:
     """``f32 f64 bf16 int uint bool``: what a function's spelling depends on."""
-    return {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "bool": "bool"}.get(dtype, "uint" if dtype[0] == "u" else "int")
+    integer = "uint" if dtype[0] == "u" else "int"
+    return {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "bool": "bool"}.get(dtype, integer)
 
 
 def short_name(dtype: str) -> str:

@@ -55,7 +55,8 @@ def _kinds():
 
     return {
         "product.c": ([x], relay.nn.relu(relay.nn.bias_add(relay.nn.dense(x, ones(8, 16)), ones(8)))),
-        "convolution_packed.c": ([image], relay.nn.conv2d(image, ones(3, 3, 8, 8), channels=8, strides=(2, 2), **layout)),
+        "convolution_packed.c": ([image], relay.nn.conv2d(
+            image, ones(3, 3, 8, 8), channels=8, strides=(2, 2), **layout)),
         "depthwise.c": ([image], relay.nn.conv2d(
             image, ones(3, 3, 8, 1), channels=8, groups=8, **{**layout, "kernel_layout": "HWOI"})),
         "pool.c": ([image], relay.nn.max_pool2d(image, (2, 2), (2, 2), layout="NHWC")),

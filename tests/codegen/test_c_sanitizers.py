@@ -32,7 +32,8 @@ def test_generated_code_reads_and_writes_only_its_buffers_and_has_no_undefined_b
     flags = "-fsanitize=address,undefined -fno-sanitize-recover=all -O1 -g"
     compiler = " ".join([*find_compiler().command, *flags.split()])  # for what is compiled by the library itself
     env = {
-        **os.environ, "LD_PRELOAD": " ".join(runtime), "CC": compiler, "ASAN_OPTIONS": "detect_leaks=0", "BYOC_TEST_CFLAGS": flags,
+        **os.environ, "LD_PRELOAD": " ".join(runtime), "CC": compiler, "ASAN_OPTIONS": "detect_leaks=0",
+        "BYOC_TEST_CFLAGS": flags,
         "BYOC_CACHE_DIR": str(tmp_path),
     }
     done = subprocess.run(

@@ -215,7 +215,8 @@ def _pad(x: te.Tensor) -> te.Tensor:
 
     def element(b, i, j, k):
         inside = [i >= 1, i < h + 1, j >= 2, j < w + 2]
-        return te.if_then_else(functools.reduce(lambda p, q: te.binary("and", p, q), inside), x[b, i - 1, j - 2, k], 0.5)
+        all_inside = functools.reduce(lambda p, q: te.binary("and", p, q), inside)
+        return te.if_then_else(all_inside, x[b, i - 1, j - 2, k], 0.5)
 
     return te.compute((n, h + 2, w + 4, c), element, name="pad")
 
@@ -373,7 +374,8 @@ CASES: dict[str, Case] = {
         f"permuted {shape} by {order}": Case([shape], _permuted(*order), lambda x, o=order: x.transpose(o), dtype)
         for shape, order, dtype in [
             ((37, 50), (1, 0), "float32"), ((3, 200), (1, 0), "float32"), ((200, 3), (1, 0), "float64"),
-            ((4, 21, 33), (1, 2, 0), "float32"), ((4, 21, 33), (0, 2, 1), "int32"), ((2, 3, 5, 20), (0, 2, 1, 3), "int8"),
+            ((4, 21, 33), (1, 2, 0), "float32"), ((4, 21, 33), (0, 2, 1), "int32"),
+            ((2, 3, 5, 20), (0, 2, 1, 3), "int8"),
         ]
     },
     "permuted along a symbolic axis": Case(

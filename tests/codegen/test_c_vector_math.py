@@ -19,7 +19,8 @@ from byoc.codegen.c.vectors import vector_support
 
 pytestmark = pytest.mark.needs_cc
 EDGES = [
-    0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, -1e-45, 1.17549435e-38, -1e-39, 3.4028235e38, -3.4028235e38, 88.72,
+    0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, -1e-45, 1.17549435e-38, -1e-39, 3.4028235e38, -3.4028235e38,
+    88.72,
     88.73, -103.97, -104, -87.4, 128, -149, -150, 0.5, -0.5, 1.5, 2.5, 8388607.5, 2147483648.0, 1048576.0, 1e30,
 ]
 EXACT = {
@@ -55,7 +56,8 @@ def _library(lanes: int, flags, tmp_path):
     kind = f"f32x{lanes}"
     parts = [(name, "float32", lanes) for name in (*FUNCTIONS, "load", "store")]
     loops = [
-        f"void run_{n}(const float *x, float *y, int64_t count);\nvoid run_{n}(const float *x, float *y, int64_t count) {{\n"
+        f"void run_{n}(const float *x, float *y, int64_t count);\n"
+        f"void run_{n}(const float *x, float *y, int64_t count) {{\n"
         f"  for (int64_t i = 0; i < count; i += {lanes}) store_{kind}(y + i, {n}_{kind}(load_{kind}(x + i)));\n}}\n"
         for n in FUNCTIONS
     ]

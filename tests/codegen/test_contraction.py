@@ -81,7 +81,8 @@ CASES = {
     "1x1 of stride 2": _conv((9, 11), 20, 50, (1, 1), strides=(2, 2)),
     **{f"depthwise {k}x{k} over {h}x{w}x{c}, stride {s}":
        _conv((h, w), c, c, (k, k), padding=(k // 2,) * 4, strides=(s, s), groups=c)
-       for h, w, c, k, s in [(14, 14, 32, 3, 1), (15, 13, 24, 3, 2), (7, 7, 40, 5, 1), (9, 30, 16, 7, 1), (8, 8, 6, 3, 1)]},
+       for h, w, c, k, s in [
+           (14, 14, 32, 3, 1), (15, 13, 24, 3, 2), (7, 7, 40, 5, 1), (9, 30, 16, 7, 1), (8, 8, 6, 3, 1)]},
     "depthwise of two outputs a channel": _conv((9, 9), 8, 16, (3, 3), padding=SAME, groups=8),
     "depthwise of three outputs a channel": _conv((9, 9), 17, 51, (2, 2), groups=17),
     "grouped in threes": _conv((5, 6), 8, 12, (3, 3), padding=SAME, groups=4),
@@ -90,7 +91,8 @@ CASES = {
     "transposed": _transposed((6, 7), 8, 24, strides=(2, 2), padding=SAME, output_padding=(1, 1)),
     "transposed of stride 1": _transposed((5, 5), 9, 16, padding=(0, 0, 0, 0)),
     **{f"batch_matmul {b} {m} {k} {n} {t}": _products(b, m, k, n, t)
-       for b, m, k, n, t in [(3, 19, 16, 19, True), (2, 20, 21, 64, False), (2, 9, 5, 7, False), (1, 40, 33, 18, True)]},
+       for b, m, k, n, t in [
+           (3, 19, 16, 19, True), (2, 20, 21, 64, False), (2, 9, 5, 7, False), (1, 40, 33, 18, True)]},
 }
 
 
@@ -130,7 +132,8 @@ def test_a_contraction_computes_what_the_numpy_kernel_computes(name, module):
     rng = np.random.default_rng(5)
     sizes = {"rows": 29}
     arrays = [
-        rng.standard_normal([d if isinstance(d, int) else sizes[d.name] for d in p.checked_type.shape]).astype("float32")
+        rng.standard_normal(
+            [d if isinstance(d, int) else sizes[d.name] for d in p.checked_type.shape]).astype("float32")
         for p in function.params
     ]
     shape = tuple(d if isinstance(d, int) else sizes[d.name] for d in function.body.checked_type.shape)
@@ -183,7 +186,8 @@ def test_attention_is_done_by_blocks_of_rows_without_its_matrix_in_memory(sizes)
 def test_a_kernel_as_large_as_its_image_does_not_write_every_term_out():
     x = relay.var("x", shape=(1, 400, 8))
     body = relay.nn.conv1d_transpose(
-        x, _weights(8, 16, 400), kernel_size=(400,), channels=16, padding=(199, 200), data_layout="NWC", kernel_layout="IOW"
+        x, _weights(8, 16, 400), kernel_size=(400,), channels=16, padding=(199, 200), data_layout="NWC",
+        kernel_layout="IOW",
     )
     function = _function(body)
     program = prepare(lower_function(function, "f"), MACHINES["avx512"])

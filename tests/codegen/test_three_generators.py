@@ -1,4 +1,4 @@
-"""Three code generators behind one contract: each compiles and runs the demo's region, found as ``relay.ext.<name>``."""
+"""Three code generators behind one contract: each compiles and runs the demo's region, as ``relay.ext.<name>``."""
 
 import pathlib
 

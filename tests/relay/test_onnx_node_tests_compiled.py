@@ -13,8 +13,8 @@ import byoc
 from byoc.errors import UserError
 
 PARTS = 32
-# the standard's numbers are rounded to bfloat16 after each operator (scores, probabilities, sums), those of a fused group
-# once, at its end: they may lie two steps apart
+# the standard's numbers are rounded to bfloat16 after each operator (scores, probabilities, sums), those of a fused
+# group once, at its end: they may lie two steps apart
 BF16_STEPS = 2
 
 

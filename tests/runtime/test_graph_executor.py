@@ -113,7 +113,8 @@ def test_a_tensor_larger_than_the_machine_is_refused_before_memory_is_taken():
     data = graph()
     data["attrs"]["shape"][1][4] = [1 << 40, 1 << 40]
     run = GraphExecutor(Graph(data), Functions())
-    with pytest.raises(UserError, match=r"double: float32\[1099511627776, 1099511627776\] takes 4,\d+.* bytes, this machine"):
+    found = r"double: float32\[1099511627776, 1099511627776\] takes 4,\d+.* bytes, this machine"
+    with pytest.raises(UserError, match=found):
         run({"x": X, "y": Y})
 
 

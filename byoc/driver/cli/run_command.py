@@ -68,7 +68,8 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
     if not path.exists():
         raise UserError(f"{path}: there is no such file")
     if path.suffix != ".onnx" or _is_zip(path):
-        given = [f"--{n.replace('_', '-')}" for n in ("target", "shape", "exclude", "keep_f32") if getattr(arguments, n)]
+        names = ("target", "shape", "exclude", "keep_f32")
+        given = [f"--{n.replace('_', '-')}" for n in names if getattr(arguments, n)]
         if given:
             raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
         tell("loading the artefact")

@@ -17,7 +17,7 @@ from byoc.te.walk import unique_nodes
 
 @dataclass(frozen=True)
 class Guard:
-    """A term counts where ``place + step * axis >= 0``; *axis* is a reduced one, *position* moves *place* by *stride*."""
+    """A term counts where ``place + step * axis >= 0``: *axis* is reduced, *position* moves *place* by *stride*."""
 
     axis: Index
     step: int

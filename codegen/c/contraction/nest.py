@@ -1,4 +1,4 @@
-"""The loop nest of a contraction: blocks of rows and lanes over the team, in each the sums of a tile, then its epilogue.
+"""The loop nest of a contraction: blocks of rows and lanes over the team, in each a tile's sums, then its epilogue.
 
 Every element is stored by one tile, and its terms are added in the same order whatever the tile and the team. Blocks at
 the end of the row axis have a tile of their own; blocks at the end of the lane axis compute whole vectors over a panel,
@@ -133,7 +133,8 @@ class TileBody:
         self.ahead = _streamed(c, tile)
         dtype = c.reduce.dtype
         self.sums = {
-            (r, v): placeholder((tile.lanes,), dtype, f"sum_{r}_{v}") for r in range(height) for v in range(tile.vectors)
+            (r, v): placeholder((tile.lanes,), dtype, f"sum_{r}_{v}")
+            for r in range(height) for v in range(tile.vectors)
         }
 
     def places(self, r: int, v: int) -> dict[Index, PrimExpr]:
@@ -150,7 +151,7 @@ class TileBody:
         return [*allocs, *self.summed(self.c.reduce.axes, {}, range(self.height)), *self.finish()]
 
     def summed(self, axes: Sequence[Index], fixed: dict[Index, PrimExpr], rows: Sequence[int]) -> list[Stmt]:
-        """The terms of *rows* over *axes*: within the bounds that guards give, term by term where these differ by row."""
+        """The terms of *rows* over *axes*: within the guards' bounds, term by term where these differ by row."""
         if not axes:
             return self.terms(fixed, rows)
         axis, inner = axes[0], axes[1:]
@@ -266,7 +267,9 @@ class TileBody:
 
     def _stored(self, total: PrimExpr, places: dict[Index, PrimExpr], count: int) -> VectorStore:
         nest, reduce = self.c.nest, self.c.reduce
-        value = map_expr(nest.value, lambda e: total if e is reduce else places.get(e) if isinstance(e, Index) else None)
+        value = map_expr(
+            nest.value, lambda e: total if e is reduce else places.get(e) if isinstance(e, Index) else None
+        )
         partial = count if count < self.tile.lanes else None
         return VectorStore(nest.stage, [at(i, places) for i in nest.indices], value, self.lane, partial)
 
@@ -275,11 +278,12 @@ def _work(value: PrimExpr) -> int:
     """How much an epilogue computes, in simple operations."""
     nodes = [n for n in unique_nodes(map_expr(value, lambda e: const(0, e.dtype) if isinstance(e, Reduce) else None))
              if n.dtype != INDEX]
-    return sum(LONG_FUNCTION if isinstance(n, Intrinsic) else 1 for n in nodes if isinstance(n, Binary | Intrinsic | Select))
+    work = [n for n in nodes if isinstance(n, Binary | Intrinsic | Select)]
+    return sum(LONG_FUNCTION if isinstance(n, Intrinsic) else 1 for n in work)
 
 
 def _streamed(c: Contraction, tile: Tile) -> Access | None:
-    """The panels that are too large for a near cache and are read once each, so that the next one is asked for early."""
+    """The panels that are too large for a near cache and are read once each, so that the next is asked for early."""
     if not tile.lanes_first or c.row is None:
         return None
     panels = [a for a in c.moving if a.load.tensor.tag == PANEL]

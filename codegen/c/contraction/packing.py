@@ -1,7 +1,7 @@
 """Operands in panels: the columns of a tile side by side, term after term, so that a tile reads one stream.
 
-A constant operand (weights) is packed when compiling, one that is computed by a stage of its own before the product. The
-last panel is filled up with zeros. ``panel[batch..., block, terms..., width]`` holds what the operand has at lane
+A constant operand (weights) is packed when compiling, one that is computed by a stage of its own before the product.
+The last panel is filled up with zeros. ``panel[batch..., block, terms..., width]`` holds what the operand has at lane
 ``block * width + position``.
 """
 

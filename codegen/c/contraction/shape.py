@@ -1,8 +1,9 @@
 """What a sum of products looks like to its schedule: which axis vectors run along, which positions share their loads.
 
-A product of two operands is computed by tiles: *lane* is the output axis along which vectors run (the innermost one), and
-a block of *row* positions shares every load of the operand that moves with the lanes. A matrix product has its columns as
-lanes; a convolution in a channels-last layout its output channels; a depthwise one its channels, on both operands.
+A product of two operands is computed by tiles: *lane* is the output axis along which vectors run (the innermost one),
+and a block of *row* positions shares every load of the operand that moves with the lanes. A matrix product has its
+columns as lanes; a convolution in a channels-last layout its output channels; a depthwise one its channels, on both
+operands.
 """
 
 from __future__ import annotations

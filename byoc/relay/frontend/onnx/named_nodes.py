@@ -25,5 +25,6 @@ def named_nodes(source: ModelSource) -> Iterator[NamedNode]:
     names = NodeNames([node.name for node in graph.node])
     for index, node in enumerate(graph.node):
         yield NamedNode(
-            names(node.name, node.op_type, index), node.op_type, tuple(map(str, node.input)), tuple(map(str, node.output))
+            names(node.name, node.op_type, index), node.op_type,
+            tuple(map(str, node.input)), tuple(map(str, node.output)),
         )
