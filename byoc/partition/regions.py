@@ -44,19 +44,25 @@ class _Annotator:
             callee = inner[: len(inner) - len(node.args)]
             parts = [*(self._made[c] for c in callee), *(self._enter(a, region) for a in node.args)]
             return keep_type(node, typed_rebuild(node, parts))
-        if isinstance(node, TupleGetItem) and self._home(node) is not None:
-            return typed_rebuild(node, [self._made[node.tuple_value]])
+        if isinstance(node, TupleGetItem):
+            origin = resolved(node)
+            if origin is not node:
+                return self._made[origin]
+            if self._home(node) is not None:
+                return typed_rebuild(node, [self._made[node.tuple_value]])
         parts = [self._leave(c) for c in open_children(node)]
         return typed_rebuild(node, parts) if parts else node
 
     def _home(self, node: RelayExpr) -> Region | None:
         """The region in which *node* is made."""
+        node = resolved(node)
         while isinstance(node, TupleGetItem):
-            node = node.tuple_value
+            node = resolved(node.tuple_value)
         return self._region_of.get(node) if isinstance(node, Call) else None
 
     def _enter(self, node: RelayExpr, region: Region) -> RelayExpr:
         """*node* as it is read in *region*."""
+        node = resolved(node)
         if self._home(node) == region:
             return self._made[node]
         found = self._entered.get((node, region))
@@ -70,9 +76,25 @@ class _Annotator:
 
     def _leave(self, node: RelayExpr) -> RelayExpr:
         """*node* as it is read outside of regions."""
+        node = resolved(node)
         region = self._home(node)
         if region is None:
             return self._made[node]
         if node not in self._left:
             self._left[node] = compiler_end(self._made[node], region[0])
         return self._left[node]
+
+
+def resolved(node: RelayExpr) -> RelayExpr:
+    """The field that *node* is, where it projects a tuple that is written out; else itself."""
+    wanted: list[int] = []
+    top = node
+    while True:
+        while isinstance(top, TupleGetItem):
+            wanted.append(top.index)
+            top = top.tuple_value
+        if not wanted or not isinstance(top, Tuple):
+            return node
+        top = top.fields[wanted.pop()]
+        if not wanted:
+            node = top

@@ -13,6 +13,7 @@ from byoc import relay
 from byoc.codegen.backend import get_backend
 from byoc.relay import op
 from byoc.relay.analysis.region_checks import check_regions
+from byoc.relay.analysis.region_graph import open_children
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform import PartitionGraph
@@ -63,7 +64,7 @@ def paths_leave_and_return(func: Function) -> bool:
     graph = check_regions(func, "test")
     below = {node: set() for node in graph.nodes}
     for node in reversed(graph.nodes):
-        for child in relay.traverse.children(node):
+        for child in open_children(node):
             below[child] |= below[node] | {node}
     for region in graph.regions:
         inside = set(region.nodes)
