@@ -1,0 +1,42 @@
+"""The seconds of a product's multiply-adds: its matrices padded to what the processor computes side by side.
+
+Winograd's method for 3x3 convolutions is the cheaper of F(4x4, 3x3) and F(2x2, 3x3) by the same rates (Lavin and Gray,
+"Fast Algorithms for Convolutional Neural Networks", 2016), where the profile has it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from byoc.partition.costs.profile import Profile
+from byoc.partition.costs.work import Product
+
+ITEM = 4
+WINOGRAD = (4, 2)  # results along an axis of a tile
+# elements of a tile that transforming it reads and writes, for each of its own: once in each direction of each axis
+PASSES = 4.0
+
+
+def product_seconds(product: Product, profile: Profile, dtype: str) -> float:
+    """Seconds without those of the bytes from memory. *dtype* is that of the operands."""
+    direct = _direct(product.batch, product.rows, product.columns, product.depth, profile, dtype)
+    if product.tiles is None or not profile.winograd or dtype != "float32":
+        return direct
+    return min(direct, *(_winograd(product, result, profile, dtype) for result in WINOGRAD))
+
+
+def _direct(batch: int, rows: int, columns: int, depth: int, profile: Profile, dtype: str) -> float:
+    padded = math.ceil(columns / profile.lanes) * profile.lanes
+    return batch * rows * padded * (depth + profile.overhead) / profile.rate_of(dtype)
+
+
+def _winograd(product: Product, result: int, profile: Profile, dtype: str) -> float:
+    """With tiles of *result* by *result* results: their products, and transforming images, results and weights."""
+    images, height, width = product.tiles  # type: ignore[misc]
+    points = (result + 2) ** 2
+    tiles = images * math.ceil(height / result) * math.ceil(width / result)
+    channels = product.depth // 9
+    sums = _direct(points, tiles, product.columns, channels, profile, dtype)
+    transformed = tiles * points * (channels + product.columns) * PASSES / profile.pointwise
+    weights = points * channels * product.columns * ITEM
+    return sums + transformed + weights / profile.bandwidth(weights)
