@@ -33,6 +33,7 @@ from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, RelayExpr
 from byoc.relay.transform import FoldConstant, InferType
 from byoc.runtime.ndarray import numpy_dtype
+from byoc.te import Tensor
 
 pytestmark = [
     pytest.mark.needs_cc,
@@ -67,9 +68,9 @@ def _ended(sums: RelayExpr, dtype: str, width: int) -> RelayExpr:
     return relay.maximum(relay.add(sums, bias), relay.const(np.array(3, _total(dtype))))
 
 
-def _dense(m: int, k: int, n: int) -> Build:
+def _dense(m: int | str, k: int, n: int) -> Build:
     def build(dtype: str) -> RelayExpr:
-        x = relay.var("x", shape=(m, k), dtype=dtype)
+        x = relay.var("x", shape=(relay.Any(m) if isinstance(m, str) else m, k), dtype=dtype)
         return _ended(relay.nn.dense(x, _weights(dtype, n, k), out_dtype=_total(dtype)), dtype, n)
 
     return build
@@ -128,6 +129,8 @@ def _random_cases(count: int) -> dict[str, Build]:
 
 
 CASES |= _random_cases(8)
+NAMED = "a named number of rows"
+CASES[NAMED] = _dense("rows", 96, 75)
 NAMES = [("bfloat16", n) for n in (*CASES, *BF16_CASES)] + [("uint8", n) for n in CASES]
 
 
@@ -163,22 +166,23 @@ class _Team(ctypes.Structure):
     _fields_ = [("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p)]
 
 
-def _run(library: Library, case: tuple[str, str], inputs: list[np.ndarray], threads: int) -> np.ndarray:
-    """The result of *threads* that call the entry together."""
+def _run(library: Library, case: tuple[str, str], inputs: list[np.ndarray], threads: int, rows: int = 1) -> np.ndarray:
+    """The result of *threads* that call the entry together; *rows* is the size that has a name."""
     program = library.programs[NAMES.index(case)]
     size = getattr(library.handle, f"{program.symbol}_workspace")
     size.restype = ctypes.c_int64
-    space = np.zeros(size(None) + 64, "uint8")
+    sizes = np.full(1, rows, "int64")
+    space = np.zeros(size(ctypes.c_void_p(sizes.ctypes.data)) + 64, "uint8")
     out = program.outputs[0]
-    result = np.full([int(d) for d in out.shape], 77, out.dtype)  # type: ignore[call-overload]
+    result = np.full(_shape(out, rows), 77, out.dtype)
     arrays = [*inputs, *(a.numpy() for _, a in program.constants), result]
     meeting = np.zeros(64, "int32")
 
     def run(thread: int) -> None:
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-        team = _Team(thread, threads, meeting.ctypes.data)
+        team, named = _Team(thread, threads, meeting.ctypes.data), ctypes.c_void_p(sizes.ctypes.data)
         start = space.ctypes.data + -space.ctypes.data % 64
-        getattr(library.handle, program.symbol)(pointers, None, ctypes.c_void_p(start), ctypes.byref(team))
+        getattr(library.handle, program.symbol)(pointers, named, ctypes.c_void_p(start), ctypes.byref(team))
 
     workers = [threading.Thread(target=run, args=(k,)) for k in range(threads)]
     for worker in workers:
@@ -188,10 +192,14 @@ def _run(library: Library, case: tuple[str, str], inputs: list[np.ndarray], thre
     return result
 
 
-def _inputs(program: Program, dtype: str) -> list[np.ndarray]:
+def _shape(tensor: Tensor, rows: int) -> list[int]:
+    return [d if isinstance(d, int) else rows for d in tensor.shape]
+
+
+def _inputs(program: Program, dtype: str, rows: int = 1) -> list[np.ndarray]:
     rng, arrays = np.random.default_rng(5), []
     for tensor in program.inputs:
-        shape = [int(d) for d in tensor.shape]  # type: ignore[call-overload]
+        shape = _shape(tensor, rows)
         numbers = np.where(rng.random(shape) < 0.3, 255, rng.integers(0, 256, shape))
         arrays.append(numbers.astype("uint8") if dtype == "uint8" else rng.standard_normal(shape).astype(BF16))
     return arrays
@@ -207,12 +215,15 @@ def _expected(dtype: str, name: str, inputs: list[np.ndarray], shape: tuple[int,
     return result
 
 
-@pytest.mark.parametrize("case", NAMES, ids=lambda case: " ".join(case))
-def test_matrix_registers_compute_what_numpy_does_and_teams_the_same_bits(case, library):
+@pytest.mark.parametrize(("case", "rows"), [
+    *((case, 1) for case in NAMES if case[1] != NAMED),
+    *(((dtype, NAMED), rows) for dtype in SUMS for rows in (1, 5, 15, 16, 17, 31, 32, 33, 50, 64)),
+], ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value))
+def test_matrix_registers_compute_what_numpy_does_and_teams_the_same_bits(case, rows, library):
     dtype, name = case
-    inputs = _inputs(library.programs[NAMES.index(case)], dtype)
-    got = _run(library, case, inputs, 1)
-    assert _run(library, case, inputs, 2).tobytes() == got.tobytes()
+    inputs = _inputs(library.programs[NAMES.index(case)], dtype, rows)
+    got = _run(library, case, inputs, 1, rows)
+    assert _run(library, case, inputs, 2, rows).tobytes() == got.tobytes()
     want = _expected(dtype, name, inputs, got.shape)
     if dtype == "uint8":
         np.testing.assert_array_equal(got, want)

@@ -3,7 +3,8 @@
 A block has as many rows as any other, since the registers' shapes are given once: the last block of an axis that blocks
 do not divide begins so early that it ends with the axis, and stores only the rows that no other block stores. The sums
 go through a small local array, on which the epilogue runs in vectors. Each sum adds its words in the same order in
-every block. Zeros stand for the rows that a border leaves out.
+every block. Zeros stand for the rows that a border leaves out. Where the number of rows is known only at run time and
+there are fewer than in a block, vectors do them.
 """
 
 from __future__ import annotations
@@ -28,14 +29,19 @@ from byoc.codegen.kernel.loops import (
     MatrixZero,
     Stmt,
 )
+from byoc.codegen.kernel.reductions import loops
+from byoc.codegen.kernel.simplify import as_index
 from byoc.te import Index, PrimExpr, Tensor, binary, const, minimum, placeholder
 from byoc.te.expr import INDEX, Load
 
 
-def matrix_nest(c: Contraction, tile: Tile, product: MatrixProduct, alone: bool = False) -> list[Stmt]:
-    """The statements that fill the buffer of *c*'s stage, shared among the team, or for one thread *alone*."""
+def matrix_nest(c: Contraction, tile: Tile, plain: Tile, product: MatrixProduct, alone: bool = False) -> list[Stmt]:
+    """The statements that fill the buffer of *c*'s stage, shared among the team, or for one thread *alone*.
+
+    *plain* is the tile for vectors.
+    """
     registers = _Registers(tile, product)
-    blocks = _MatrixBlocks(c, tile, product, registers)
+    blocks = _MatrixBlocks(c, tile, plain, product, registers)
     inside = blocks.by_one() if alone else blocks.statements()
     return [MatrixShapes(registers.shapes()), *inside, MatrixRelease()]
 
@@ -64,15 +70,17 @@ class _Registers:
 
 
 class _MatrixBlocks(Blocks):
-    def __init__(self, c: Contraction, tile: Tile, product: MatrixProduct, registers: _Registers):
+    def __init__(self, c: Contraction, tile: Tile, plain: Tile, product: MatrixProduct, registers: _Registers):
         super().__init__(c, tile)
-        self.product, self.registers = product, registers
+        self.plain, self.product, self.registers = plain, product, registers
 
     def tiles(self) -> list[Stmt]:
         """The tile at one block: the common one, and those at borders."""
         row, height = self.c.row, self.tile.rows
         assert row is not None
-        extent = int(row.extent)  # type: ignore[call-overload]
+        if not isinstance(row.extent, int):
+            return self._rows_told_at_run_time(row)
+        extent = row.extent
         start, count = Index(row.name, row.extent), -(-extent // height)
         place: PrimExpr = self.row_block * height
         first: PrimExpr | None = None  # the row of the block from which on it is stored
@@ -89,6 +97,15 @@ class _MatrixBlocks(Blocks):
         if inside:
             code.append(If(self.among(inside), _MatrixBody(self, start, first).statements()))
         return code
+
+    def _rows_told_at_run_time(self, row: Index) -> list[Stmt]:
+        count, height = as_index(row.extent), self.tile.rows
+        start = Index(row.name, row.extent)
+        place = Let(start, minimum(self.row_block * height, count - height))
+        whole = _MatrixBody(self, start, self.row_block * height - start).statements()
+        few = Blocks(self.c, self.plain)
+        few.lane_block = self.lane_block  # its width is that of the panels for both
+        return [If(count >= height, [place, *whole]), If(count < height, loops([few.row_block], few.tiles()))]
 
     def _at_border(self, start: int) -> bool:
         """Whether a guard fails for some row of the block from *start* on, and some term."""

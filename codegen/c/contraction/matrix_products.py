@@ -19,12 +19,13 @@ Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, the chap
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.access import Access
 from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.machine import Machine
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.ir.types import dtype_bytes
 from byoc.te.expr import Const, Intrinsic, Load
 
@@ -32,6 +33,7 @@ ROWS = 16  # of a matrix register
 WORDS = 16  # in one of its rows
 WORD_BYTES = 4
 REGISTERS = 8
+FEWEST_RIGHTS = 2  # registers for lanes of the moving operand, so that one is loaded while another is multiplied
 FEWEST_PRODUCTS = 64  # of a nest inside other loops, which gives the registers their shapes every time
 
 DOT_LATENCY = 52.0  # cycles from a product to one that adds to the same sums; to another, one for each row or word
@@ -77,7 +79,7 @@ def matrix_product(c: Contraction, machine: Machine, packed: bool = False) -> Ma
     loads, added = term.args[:2], term.args[2]
     if not all(isinstance(e, Load) for e in loads) or not isinstance(added, Const) or added.value != 0:
         return None
-    if len(c.standing) != 1 or len(c.moving) != 1 or c.row is None or not isinstance(c.row.extent, int):
+    if len(c.standing) != 1 or len(c.moving) != 1 or c.row is None:
         return None
     left, right, inner = c.standing[0], c.moving[0], c.reduce.axes[-1]
     if not isinstance(inner.extent, int) or any(g.axis is inner for g in c.guards):
@@ -97,40 +99,33 @@ def equal_steps(extent: int) -> int:
     return next(n for n in range(min(extent, WORDS), 0, -1) if extent % n == 0)
 
 
-def matrix_blocks(c: Contraction, product: MatrixProduct, vectors: range | list[int]) -> list[Block]:
+def matrix_blocks(c: Contraction, product: MatrixProduct, vectors: Sequence[int]) -> list[Block]:
     """The best block of each number of *vectors* and of matrices that fit the registers."""
-    extent = int(c.row.extent)  # type: ignore[union-attr, arg-type]
+    extent = estimated_size([c.row_count])
     found = []
     for v in vectors:
         for matrices in range(1, 4):
             sizes = range(1, min(ROWS, extent // matrices) + 1)
-            if sizes and matrices * v + matrices + right_registers(matrices, v) <= REGISTERS:
+            if sizes and matrices * v + matrices + min(v, FEWEST_RIGHTS) <= REGISTERS:
                 blocks = (Block(n, matrices, v, _cycles(c, product, n, matrices, v)) for n in sizes)
                 found.append(min(blocks, key=lambda b: b.cycles))
     return found
 
 
 def right_registers(matrices: int, vectors: int) -> int:
-    """How many registers hold lanes of the moving operand at a time: one at least."""
-    return max(min(vectors, REGISTERS - matrices * vectors - matrices), 1)
+    """How many registers hold lanes of the moving operand at a time."""
+    return min(vectors, REGISTERS - matrices * vectors - matrices)
 
 
 def worth_shapes(c: Contraction, product: MatrixProduct, rows: int) -> bool:
     """Whether a nest of *c* that is one of many is long enough to give the registers their shapes for it alone."""
-    positions = math.prod(-(-int(a.extent) // n) for a, n in _positions(c, rows))
-    return positions * -(-int(c.lane.extent) // WORDS) * (c.points // product.step) >= FEWEST_PRODUCTS
-
-
-def _positions(c: Contraction, rows: int) -> Iterator[tuple[object, int]]:
-    for axis in c.batch:
-        yield axis, 1
-    if c.row is not None:
-        yield c.row, rows
+    registers = estimated_size([a.extent for a in c.batch]) * -(-estimated_size([c.row_count]) // rows)
+    return registers * -(-int(c.lane.extent) // WORDS) * (c.points // product.step) >= FEWEST_PRODUCTS
 
 
 def _cycles(c: Contraction, product: MatrixProduct, rows: int, matrices: int, vectors: int) -> float:
     """All blocks of one position of the batch: what they multiply, load and store."""
-    extent = int(c.row.extent)  # type: ignore[union-attr, arg-type]
+    extent = estimated_size([c.row_count])
     count = math.ceil(extent / (rows * matrices)) * math.ceil(int(c.lane.extent) / (vectors * WORDS))
     dots = matrices * vectors
     left, right = rows * matrices, product.step * vectors  # rows of registers that are loaded

@@ -27,18 +27,22 @@ def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = F
         return []
     decided = nest.stage.meta.get(META)
     tile = decided if isinstance(decided, Tile) else choose_tile(c, machine)
-    product = matrix_product(c, machine)
-    if tile is not None and tile.matrix_rows and not _fits(c, tile, product, alone):
-        tile = choose_tile(c, dataclasses.replace(machine, matrices=frozenset()))
+    if tile is not None and tile.matrix_rows:
+        product = matrix_product(c, machine)
+        plain = choose_tile(c, dataclasses.replace(machine, matrices=frozenset()))
+        if product is not None and plain is not None and _fits(c, tile, plain, product, alone):
+            return matrix_nest(c, tile, plain, product, alone)
+        tile = plain
     if tile is None or terms_written_out(c, tile.rows) > MOST_WRITTEN_OUT:
         return []
-    if tile.matrix_rows and product is not None:
-        return matrix_nest(c, tile, product, alone)
     return contraction_nest(c, tile, alone)
 
 
-def _fits(c: Contraction, tile: Tile, product: MatrixProduct | None, alone: bool) -> bool:
+def _fits(c: Contraction, tile: Tile, plain: Tile, product: MatrixProduct, alone: bool) -> bool:
     """Whether matrix registers do *c* in tiles of that size, which may have been decided on for a larger nest."""
-    if product is None or int(c.row_count) < tile.rows:  # type: ignore[call-overload]
+    rows = c.row_count
+    if (rows < tile.rows if isinstance(rows, int) else plain.width != tile.width):  # few rows are left to vectors
+        return False
+    if terms_written_out(c, tile.rows) > MOST_WRITTEN_OUT:
         return False
     return not alone or worth_shapes(c, product, tile.matrix_rows)
