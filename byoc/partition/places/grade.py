@@ -20,7 +20,7 @@ win by an OpenCL place that shares its precision and layout, as it does there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -117,9 +117,8 @@ class Formula:
             self._row(request, kernel, place, Fraction(len(places) - i, len(places)), inputs, doubled, gate)
             for i, place in enumerate(places)
         ]
-        totals = [r.total for r in found]
-        best = totals.index(max(totals)) if totals else -1
-        return [Row(**{**vars(r), "best": k == best and not r.gated}) for k, r in enumerate(found)]
+        best = max((r for r in found if not r.gated), key=lambda r: r.total, default=None)
+        return [replace(r, best=True) if r is best else r for r in found]
 
     def score(self, row: Row) -> Fraction:
         """What kernels are ranked by: the total, cut to an integer where the formula does that."""
@@ -139,10 +138,10 @@ class Formula:
         )
         if self.int8_needs_mark and mine.precision == Precision.INT8 and not request.int8:
             precision = 0
-        row = Row(kernel, place, target, precision, layout, inputs, doubled, weight, Fraction(0))
-        if gate and not same_target(mine.target, place.target):
-            return Row(**{**vars(row), "gated": True})
-        return Row(**{**vars(row), "total": self._total(weight, row.points)})
+        points = (target + precision + layout + inputs) << len(doubled)
+        gated = gate and not same_target(mine.target, place.target)
+        total = Fraction(0) if gated else self._total(weight, points)
+        return Row(kernel, place, target, precision, layout, inputs, doubled, weight, total, gated)
 
     def _same(self, a: str, b: str) -> bool:
         return a == b or (self.wildcards and ANY in (a, b))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from byoc.errors import PartitionError, RegistryError
 from byoc.ir.registry import Registry, caller_location
@@ -41,13 +42,17 @@ class Kernel:
         """What tells it from every other."""
         return (self.op, self.place, self.alias)
 
+    @cached_property
+    def _at_place(self) -> TensorTy:
+        return TensorTy.at(self.place)
+
     def input_type(self, name: str) -> TensorTy:
         """The declared type of an input, or that of a tensor at the kernel's place."""
-        return self.inputs.get(name) or TensorTy.at(self.place)
+        return self.inputs.get(name) or self._at_place
 
     def output_type(self, name: str) -> TensorTy:
         """The declared type of an output, or that of a tensor at the kernel's place."""
-        return self.outputs.get(name) or TensorTy.at(self.place)
+        return self.outputs.get(name) or self._at_place
 
     def signature(self) -> str:
         """``conv2d:def@opencl/float/NCHW(Input: …) -> (Output: …)``."""
