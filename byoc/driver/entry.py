@@ -63,7 +63,7 @@ def compile(
     known = circumstances(source, request) if libraries is not None and calibration is None else None
     tell = progress or _silent
 
-    def anew() -> Library:
+    def anew(progress: Callable[[str], None] | None) -> Library:
         compiler = importlib.import_module("byoc.driver.compile")
         made: Library = compiler.compile(
             model, targets, shapes=shapes, exclude=exclude, backend_options=backend_options, precision=precision,
@@ -72,14 +72,14 @@ def compile(
         return made
 
     if libraries is None or known is None:
-        return anew()
+        return anew(progress)
     found = libraries.read(known.key(_records(request)))
     if found is not None:
         tell(FOUND)
         return found
-    library = anew()
+    library = anew(progress)
     if stands_alone(source, known.model) and sources_digest() == known.sources:
-        _keep(libraries, known, request, library, anew, tell)
+        _keep(libraries, known, request, library, lambda: anew(None), tell)
     return library
 
 

@@ -196,11 +196,12 @@ def test_whatever_is_asked_for_is_part_of_the_key(untouched):
 
 
 @pytest.mark.needs_cc
-def test_compiler_and_sources_are_part_of_the_key(untouched, monkeypatch, tmp_path):
+def test_packages_processors_and_sources_are_part_of_the_key(untouched, monkeypatch, tmp_path):
     before = key()
     monkeypatch.setattr(library_key, "versions", lambda: "another numpy")
-    assert key() != before
-    monkeypatch.undo()
+    another = key()
+    monkeypatch.setattr(library_key, "usable_processors", lambda: 12345)
+    assert len({before, another, key()}) == 3
     (tmp_path / "pass.py").write_text("a = 1")
     monkeypatch.setattr(byoc.runtime, "__path__", [str(tmp_path)])
     sources = library_key.sources_digest()
