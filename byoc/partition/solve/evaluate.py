@@ -86,7 +86,11 @@ def check(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[in
         most = place.bounds.max_regions
         if most is not None and count > most:
             raise InternalError(f"{count} regions at {place.name}, which takes {most}")
-    if find_cycle(problem, region):
+    unit = {o: c for c in chosen for o in candidates[c].operators}
+    if find_cycle(problem, unit):
+        raise InternalError("the chosen candidates wait for one another in a circle")
+    at_home = {o: -1 - c for o, c in unit.items() if candidates[c].site == HOME}
+    if find_cycle(problem, {**at_home, **region}):
         raise InternalError("the regions wait for one another in a circle")
 
 

@@ -1,0 +1,160 @@
+"""The placement problem solved as an integer program, with rows added as they are broken.
+
+First the linear program with cuts from a pool; its reduced costs fix what no solution better than the one known can
+have. Then integer programs: each one's regions are looked at, and what breaks a promise is cut off, until nothing does.
+The bound is always that of a relaxation, so that it holds whenever the time is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from byoc.partition.problem import Problem
+from byoc.partition.solve.cuts import Pool, integer_cuts
+from byoc.partition.solve.evaluate import cost_of
+from byoc.partition.solve.highs import Outcome, Solver
+from byoc.partition.solve.program import PlacementProgram
+
+CUT_ROUNDS = 40
+EXACT = 1e-9  # as a share: costs nearer than this are equal
+SLACK = 1e-7
+
+
+@dataclass
+class Found:
+    """The best solution known (chosen, regions, penalized cost; None: none), and what is below every solution."""
+
+    best: tuple[tuple[int, ...], tuple[tuple[int, ...], ...]] | None
+    cost: float
+    bound: float
+    complete: bool = False  # nothing was left undecided
+    rounds: int = 0
+
+
+Repair = Callable[[Sequence[int]], "tuple[tuple[int, ...], tuple[tuple[int, ...], ...]] | None"]
+
+
+def solve_program(problem: Problem, usable: Sequence[int], start: Found, repair: Repair, deadline: float) -> Found:
+    """Improve *start* until it is proven best or ``time.monotonic()`` reaches *deadline*.
+
+    *repair* makes a solution of candidates that cover each operator once, or gives None.
+    """
+    return _Search(problem, usable, start, repair, deadline).run()
+
+
+class _Search:
+    def __init__(self, problem: Problem, usable: Sequence[int], start: Found, repair: Repair, deadline: float):
+        self.problem, self.found, self.repair, self.deadline = problem, start, repair, deadline
+        self.program = PlacementProgram(problem, usable)
+        self.pool = Pool(self.program)
+        total = start.cost if np.isfinite(start.cost) else sum(self.program.program.costs)
+        self.solver = Solver(self.program.program, 1e4 / total if total > 0 else 1.0)
+
+    def run(self) -> Found:
+        """Both stages."""
+        root = self._relax()
+        if root is None or self._is_proven():
+            return self.found
+        while not self._is_over():
+            self._fix(root)
+            self.found.rounds += 1
+            outcome = self.solver.integer(self._left())
+            if outcome.infeasible:
+                return self._prove()
+            self._raise_bound(outcome.bound)
+            if outcome.values is None:
+                break
+            cuts = self._look(outcome.values)
+            if self._is_proven():
+                break
+            if not cuts:
+                if outcome.complete:
+                    self._prove()
+                break
+            self.solver.add(cuts)
+        return self.found
+
+    def _relax(self) -> Outcome | None:
+        """The linear program with all cuts of the pool; None where nothing more is to be done."""
+        last = None
+        for _ in range(CUT_ROUNDS):
+            outcome = self.solver.relaxation(self._left())
+            if outcome.infeasible:
+                self._prove()
+                return None
+            if outcome.values is None:
+                return last
+            last = outcome
+            self._raise_bound(outcome.bound)
+            cuts = self.pool.broken(outcome.values)
+            whole = np.abs(outcome.values - np.round(outcome.values)).max() < SLACK
+            if not cuts and whole:
+                cuts = self._look(outcome.values)
+                if not cuts:
+                    self._prove()
+                    return None
+            if not cuts or self._is_over() or self._is_proven():
+                break
+            self.solver.add(cuts)
+        assert last is not None and last.values is not None
+        self._round(last.values)
+        return last
+
+    def _look(self, values: np.ndarray) -> list:
+        """Cuts that a whole-numbered point breaks; what it chooses may be better than what is known."""
+        self._try(self.program.chosen(values))
+        return [*integer_cuts(self.program, values), *self.pool.broken(values)]
+
+    def _round(self, values: np.ndarray) -> None:
+        """The candidates that a fractional point likes most, as far as they fit together."""
+        candidates, x = self.problem.candidates, self.program.x
+        covered: set[int] = set()
+        chosen = []
+        for c in sorted(x, key=lambda c: (-round(values[x[c]], 6), candidates[c].seconds / len(candidates[c].operators))):
+            if covered.isdisjoint(candidates[c].operators):
+                covered.update(candidates[c].operators)
+                chosen.append(c)
+        if len(covered) == self.problem.operators:
+            self._try(sorted(chosen))
+
+    def _try(self, chosen: Sequence[int]) -> None:
+        solution = self.repair(chosen)
+        if solution is None:
+            return
+        cost = cost_of(self.problem, *solution).penalized
+        if cost < self.found.cost:
+            self.found.best, self.found.cost = solution, cost
+
+    def _fix(self, root: Outcome) -> None:
+        """Variables whose reduced cost lies above what is still to be gained keep their value."""
+        if root.reduced is None or not np.isfinite(self.found.cost):
+            return
+        gain = (self.found.cost * (1 + EXACT) - root.bound) * self.solver.scale + SLACK
+        whole = np.array(self.program.program.integral)
+        at_lower, at_upper = root.reduced
+        self.solver.upper[whole & (at_lower > gain)] = 0.0
+        self.solver.lower[whole & (-at_upper > gain)] = 1.0
+
+    def _raise_bound(self, bound: float) -> None:
+        self.found.bound = max(self.found.bound, min(bound, self.found.cost))
+
+    def _prove(self) -> Found:
+        self.found.bound = self.found.cost
+        self.found.complete = True
+        return self.found
+
+    def _is_proven(self) -> bool:
+        proven = self.found.cost - self.found.bound <= EXACT * self.found.cost
+        if proven:
+            self._prove()
+        return proven
+
+    def _left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def _is_over(self) -> bool:
+        return self._left() <= 0

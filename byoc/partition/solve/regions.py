@@ -1,0 +1,92 @@
+"""Joins the chosen candidates of one site to as few regions as are valid, and splits those beyond the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.errors import PartitionError
+from byoc.partition.problem import HOME, Problem
+from byoc.partition.solve.merge_units import merge_units
+from byoc.partition.solve.region_bytes import RegionBytes
+from byoc.partition.solve.split import pieces, split_region
+from byoc.partition.solve.units import Units, topological_order, units_of
+
+Regions = tuple[tuple[int, ...], ...]
+
+
+def form_regions(problem: Problem, chosen: Sequence[int]) -> Regions:
+    """The regions of the candidates *chosen*, each the rising numbers of its candidates: few launches, and valid.
+
+    Joining is tried from the inputs and from the results, and the cheaper outcome is taken. A region beyond its limits
+    is split where the cut costs least. Raises PartitionError naming an operator and the limits where a region still
+    breaks them, or a site has too many.
+    """
+    regions, broken = regions_and_broken(problem, chosen)
+    if broken:
+        region, why = broken[0]
+        candidate = problem.candidates[region[0]]
+        raise PartitionError(
+            f"{problem.name_of(candidate.operators[0])} at {problem.sites[candidate.site].name} is in no region "
+            f"within the limits: {why}"
+        )
+    return regions
+
+
+def regions_and_broken(
+    problem: Problem, chosen: Sequence[int], sizes: RegionBytes | None = None
+) -> tuple[Regions, list[tuple[tuple[int, ...], str]]]:
+    """The regions of *chosen* however they turn out, and those that break limits, with the reason in words."""
+    sizes = sizes or RegionBytes(problem)
+    units = units_of(problem, chosen)
+    at = {u: k for k, u in enumerate(units.order)}
+    regions = []
+    for members in _merged(problem, units):
+        whole = tuple(sorted(units.candidates[u] for u in members))
+        bounds = problem.sites[units.site[members[0]]].bounds
+        if (bounds.max_operators is not None or bounds.max_bytes is not None) and sizes.beyond(whole):
+            parts = split_region(problem, sizes, units, sorted(members, key=at.__getitem__))
+            regions += [tuple(sorted(units.candidates[u] for u in part)) for part in parts]
+        else:
+            regions.append(whole)
+    regions.sort()
+    return tuple(regions), _broken(problem, sizes, regions)
+
+
+def _broken(problem: Problem, sizes: RegionBytes, regions: Sequence[tuple[int, ...]]) -> list:
+    found = []
+    count: dict[int, int] = {}
+    for region in regions:
+        site = problem.candidates[region[0]].site
+        count[site] = count.get(site, 0) + 1
+        why = sizes.beyond(region)
+        most = problem.sites[site].bounds.max_regions
+        if why is None and most is not None and count[site] > most:
+            why = f"{most} regions at most"
+        if why is not None:
+            found.append((region, why))
+    return found
+
+
+def _merged(problem: Problem, units: Units) -> list[list[int]]:
+    """Units joined to connected regions, none of which waits for another in a circle."""
+    backwards = topological_order(units.children, units.parents)
+    best: list[list[int]] = []
+    least = None
+    for parents, order in ((units.parents, units.order), (units.children, backwards)):
+        stands_for = merge_units(units.site, parents, order)
+        groups: dict[int, list[int]] = {}
+        for unit, top in enumerate(stands_for):
+            if units.site[unit] != HOME:
+                groups.setdefault(top, []).append(unit)
+        cost = sum(_price(problem, units.site[top]) for top in groups), len(groups)
+        if least is None or cost < least:
+            best, least = list(groups.values()), cost
+    return best
+
+
+def _price(problem: Problem, site: int) -> float:
+    place = problem.sites[site]
+    return place.launch + place.bounds.min_gain
+
+
+__all__ = ["Regions", "form_regions", "pieces", "regions_and_broken"]
