@@ -17,7 +17,7 @@ from byoc.partition.costs.estimate import Estimate, total
 from byoc.partition.costs.kernels import Kernel, Step, kernels_of, one_kernel
 from byoc.partition.costs.model import CostModel, backend_of, inner_calls, unit_calls
 from byoc.partition.costs.place import precision_name
-from byoc.partition.costs.products import product_seconds
+from byoc.partition.costs.products import depthwise_seconds, product_seconds
 from byoc.partition.costs.profile import PROFILES, Profile
 from byoc.partition.costs.work import Kind
 from byoc.relay.expr import Call, Function
@@ -101,27 +101,23 @@ def kernel_seconds(kernel: Kernel, profile: Profile, dtype: str = "") -> dict[Ca
     """The seconds of each call of a *kernel*; the call of the kernel itself is paid by the heaviest."""
     if all(step.work.kind is Kind.VIEW for step in kernel):
         return {step.call: 0.0 for step in kernel}
-    size = sum(step.reads + step.constants + step.writes for step in kernel)
-    rate = profile.bandwidth(size)
-    seconds = {step.call: _steps_seconds(step, profile, dtype) + _bytes(step) / rate for step in kernel}
+    rate = profile.bandwidth(sum(step.reads + step.writes for step in kernel))
+    seconds = {s.call: _steps_seconds(s, profile, dtype) + (s.reads + s.writes) / rate for s in kernel}
     heaviest = max(seconds, key=seconds.__getitem__)
     seconds[heaviest] += profile.kernel
     return seconds
 
 
-def _bytes(step: Step) -> int:
-    return step.reads + step.constants + step.writes
-
-
 def _steps_seconds(step: Step, profile: Profile, dtype: str) -> float:
-    """The seconds of a call's steps, without its bytes."""
+    """The seconds of a call's steps, or of streaming its constants past them where that takes longer."""
     work = step.work
+    streamed = step.constants / profile.memories[-1].rate
     if work.kind is Kind.PRODUCT:
         used = dtype or step.call.args[0].checked_type.dtype  # type: ignore[union-attr]
-        return product_seconds(work.product, profile, used)  # type: ignore[arg-type]
+        return max(product_seconds(work.product, profile, used), streamed)  # type: ignore[arg-type]
     if work.kind is Kind.DEPTHWISE:
-        return work.product.multiply_adds / profile.depthwise  # type: ignore[union-attr]
-    return work.elements * (work.cheap / RATES[work.kind](profile) + work.costly / profile.costly)
+        return max(depthwise_seconds(work.product, profile), streamed)  # type: ignore[arg-type]
+    return max(work.elements * (work.cheap / RATES[work.kind](profile) + work.costly / profile.costly), streamed)
 
 
 RATES: Mapping[Kind, Callable[[Profile], float]] = {

@@ -25,6 +25,12 @@ def product_seconds(product: Product, profile: Profile, dtype: str) -> float:
     return min(direct, *(_winograd(product, result, profile, dtype) for result in WINOGRAD))
 
 
+def depthwise_seconds(product: Product, profile: Profile) -> float:
+    """Seconds of a convolution of each channel by itself."""
+    results = product.batch * product.rows * product.columns
+    return results * (product.depth + profile.window_overhead) / profile.depthwise
+
+
 def _direct(batch: int, rows: int, columns: int, depth: int, profile: Profile, dtype: str) -> float:
     padded = math.ceil(columns / profile.lanes) * profile.lanes
     return batch * rows * padded * (depth + profile.overhead) / profile.rate_of(dtype)
@@ -39,4 +45,4 @@ def _winograd(product: Product, result: int, profile: Profile, dtype: str) -> fl
     sums = _direct(points, tiles, product.columns, channels, profile, dtype)
     transformed = tiles * points * (channels + product.columns) * PASSES / profile.pointwise
     weights = points * channels * product.columns * ITEM
-    return sums + transformed + weights / profile.bandwidth(weights)
+    return max(sums, weights / profile.memories[-1].rate) + transformed

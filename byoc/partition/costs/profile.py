@@ -53,7 +53,8 @@ class Profile:
     fuses: bool = True
     winograd: bool = False
     lanes: int = 16
-    overhead: float = 8.0
+    overhead: float = 2.0
+    window_overhead: float = 10.0
     source: str = field(default="defaults", compare=False)
 
     def to_json(self) -> dict[str, object]:
@@ -97,7 +98,7 @@ def _check(profile: Profile) -> None:
     rates = [getattr(profile, f) for f in ("depthwise", "window", "pointwise", "costly", "reduction", "rows", "move",
                                            "library", "upload", "download", "lanes")]
     rates += [*profile.multiply_adds.values(), *(m.rate for m in profile.memories)]
-    times = [profile.kernel, profile.launch, profile.latency, profile.overhead]
+    times = [profile.kernel, profile.launch, profile.latency, profile.overhead, profile.window_overhead]
     if not all(float(r) > 0 for r in rates) or not all(0 <= float(t) < math.inf for t in times):
         raise ValueError("rates must be positive, times finite and not negative")
     if not profile.memories or "*" not in profile.multiply_adds:
@@ -106,10 +107,10 @@ def _check(profile: Profile) -> None:
 
 HOST_DEFAULTS = Profile(
     device="one core of a server with 512-bit vectors",
-    multiply_adds={"float32": 1.2e11, "bfloat16": 2.4e11, "int8": 4.0e11, "uint8": 4.0e11, "*": 1.5e10},
-    depthwise=4.0e10, window=2.0e10, pointwise=2.0e10, costly=2.5e9, reduction=2.0e10, rows=2.0e10, move=5.0e9,
-    library=2.0e8, memories=(Memory(1 << 20, 1.0e11), Memory(1 << 25, 6.0e10), Memory(math.inf, 2.5e10)),
-    kernel=5.0e-7, launch=0.0, winograd=True,
+    multiply_adds={"float32": 1.27e11, "bfloat16": 2.5e11, "int8": 4.0e11, "uint8": 4.0e11, "*": 1.5e10},
+    depthwise=1.3e11, window=3.0e10, pointwise=1.0e11, costly=1.0e10, reduction=1.0e11, rows=5.0e10, move=5.0e9,
+    library=2.0e8, memories=(Memory(1 << 20, 1.8e11), Memory(1 << 25, 1.15e11), Memory(math.inf, 4.0e10)),
+    kernel=2.0e-7, launch=0.0, winograd=True,
 )
 GPU_DEFAULTS = Profile(
     device="a large graphics processor",

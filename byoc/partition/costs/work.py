@@ -74,11 +74,11 @@ class Work:
 
 # costly functions for each element, by operator
 COSTLY: dict[str, float] = {
-    **dict.fromkeys(
-        ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sigmoid", "tanh", "erf", "atan",
-         "asin", "acos", "nn.gelu", "nn.silu", "nn.mish", "nn.softplus", "nn.elu"), 1.0
-    ),
-    **dict.fromkeys(("sinh", "cosh", "asinh", "acosh", "atanh", "power", "nn.softmax", "nn.log_softmax"), 1.5),
+    **dict.fromkeys(("exp", "exp2", "log", "log2", "log10", "nn.softplus", "nn.elu"), 1.0),
+    **dict.fromkeys(("expm1", "log1p", "sin", "cos", "sigmoid", "tanh", "atan", "nn.silu", "nn.mish"), 1.5),
+    **dict.fromkeys(("tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "power"), 3.0),
+    **dict.fromkeys(("erf", "nn.gelu"), 3.5),
+    **dict.fromkeys(("nn.softmax", "nn.log_softmax", "logsumexp"), 3.5),
     **dict.fromkeys(("fast_exp", "fast_tanh", "fast_erf", "nn.fast_softmax"), 0.7),
     **dict.fromkeys(("sqrt", "rsqrt", "divide", "mod", "floor_mod", "floor_divide"), 0.15),
 }
@@ -122,12 +122,19 @@ def _by_pattern(call: Call, elements: int, costly: float) -> Work:
     operations = call_operations(call)
     kind = _BY_PATTERN.get(pattern, Kind.WINDOW)
     if kind is Kind.MOVE:
-        return Work(Kind.MOVE, elements, 1.0, costly)
+        return Work(Kind.MOVE, elements, 1.0 if is_strided(call) else 0.05, costly)
     if kind is Kind.POINTWISE:
         return Work(kind, elements, max(1.0, operations / max(elements, 1)), costly)
     if kind is Kind.REDUCTION:
         return Work(kind, read_elements(call, 1), max(1.0, operations / max(read_elements(call, 1), 1)), costly)
     return Work(kind, elements, max(1.0, operations / max(elements, 1)), costly)
+
+
+def is_strided(call: Call) -> bool:
+    """True where neighbours in the result are none in the data: a transpose of the last axis, a change of layout."""
+    axes = getattr(call.attrs, "axes", None)
+    order = [int(a) % len(axes) for a in axes] if axes else []
+    return bool(order) and order[-1] != len(order) - 1
 
 
 def is_depthwise(product: Product) -> bool:
