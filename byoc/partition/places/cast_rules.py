@@ -278,12 +278,9 @@ class _StateGraph:
 
 
 def _universe(rules: Sequence[CastRule], source: State, wanted: Sequence[Destination]) -> list[State]:
-    """The source, then every combination of the memories, precisions and layouts that are there or that rules name.
-
-    Of a destination of several states the first counts, and those others whose layout is there anyway.
-    """
+    """The source, then every combination of the memories, precisions and layouts that are there or that rules name."""
     named = [ty for rule in rules for ty in (rule.source, rule.destination)]
-    ends = [source, *(destination[0] for destination in wanted)]
+    ends = [source, *(s for destination in wanted for s in destination)]
     spaces = {(s.target, s.device) for s in ends} | {space_of(t) for t in named if t.target != ANY}
     precisions = {s.precision for s in ends}
     layouts = {s.layout for s in ends} | {str(t.layout) for t in named if t.layout != DataLayout.ANY}
