@@ -74,13 +74,36 @@ def test_records_are_imported_merged_and_exported_from_the_command_line(cache, t
     assert (tmp_path / "all").read_bytes() == (tmp_path / "both").read_bytes()
 
 
+@pytest.mark.parametrize("damage", [
+    lambda data: data[: len(data) - 20],  # the second of two lines is cut off
+    lambda data: data.replace(b'"kernel": "k2"', b'"kernel": "k3"'),
+    lambda data: data.replace(b"heavy", b"heavz", 1) + b"\xff\x00\n",
+])
+def test_damaged_files_are_merged_without_what_is_damaged(tmp_path, capsys, damage):
+    whole, damaged = records_file(tmp_path / "whole", "k0"), records_file(tmp_path / "damaged", "k1", "k2")
+    damaged.write_bytes(damage(damaged.read_bytes()))
+    kept = {r.kernel for r in import_records(damaged)}
+    code, _, err = run(capsys, "tune", "--merge", whole, damaged, "--export", tmp_path / "both")
+    assert (code, err) == (0, "") and {r.kernel for r in import_records(tmp_path / "both")} == {"k0", *kept}
+    assert "k1" in kept and "k3" not in kept
+
+
+def test_records_go_to_the_database_that_the_command_line_names(cache, tmp_path, capsys):
+    left = records_file(tmp_path / "left", "k1")
+    code, _, _ = run(capsys, "tune", "--import", left, "--database", tmp_path / "own")
+    assert code == 0 and not cache.exists() and len(list((tmp_path / "own").glob("*.jsonl"))) == 1
+
+
 @pytest.mark.parametrize("arguments, sentence", [
+    (["--import", "{tmp}/x", "--database", "{tmp}/file"], "this is a file; the database is a folder"),
+    (["{tmp}/none.onnx", "--tune-threads", "0"], "threads is a number from 1 on, got 0"),
     ([], "nothing to do: name a model to tune"),
     (["--merge", "{tmp}/none"], "--merge needs --export FILE"),
     (["--import", "{tmp}/none"], "no records of tuning in it"),
     (["{tmp}/none.onnx"], "none.onnx"),
 ])
 def test_mistakes_are_one_sentence(cache, tmp_path, capsys, arguments, sentence):
+    (tmp_path / "file").write_text("no folder")
     code, out, err = run(capsys, "tune", *(a.format(tmp=tmp_path) for a in arguments))
     assert code == 2 and sentence in err and err.count("\n") == 1
 
