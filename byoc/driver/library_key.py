@@ -10,6 +10,7 @@ runs a vendor's code: none of these has a key, nor has a request that is not pla
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import importlib
 import importlib.metadata
@@ -31,6 +32,7 @@ PACKAGES = ("byoc", "byoc.codegen", "byoc.runtime")  # whose files are the compi
 COMPUTING = ("numpy", "onnx", "protobuf", "ml_dtypes", "networkx", "scipy")  # distributions whose results it keeps
 HOST_ALONE = (("c",), ("host",))
 UNTUNED = "none"
+ELSEWHERE = ("calibration",)  # what may stand for more than its text says: a file, or what can be read once
 RECORDS = ("tune", ".jsonl")  # folder and suffix of the database of codegen/tune in the cache folder
 EXTERNAL = b"location"  # stands in every model that keeps data in other files
 _PLAIN = (str, int, float, bool, type(None))
@@ -38,7 +40,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True)
 class Request:
-    """What ``byoc.compile`` is asked for, beside the model."""
+    """What ``byoc.compile`` is asked for, beside the model: a field for each of its parameters."""
 
     targets: Sequence[str] | str
     shapes: Mapping[str, Sequence[int | str]] | None
@@ -51,13 +53,11 @@ class Request:
 
     def text(self) -> str | None:
         """The request as text, equal for equal ones; None unless it is plain data and the host is the only target."""
-        given = [self.shapes, self.exclude, self.backend_options, self.precision, self.keep_f32, self.tune]
+        asked = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "targets"}
         names = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
-        if names not in HOST_ALONE or self.calibration is not None or not isinstance(self.tune, str):
+        if names not in HOST_ALONE or any(asked[name] is not None for name in ELSEWHERE):
             return None
-        if not all(map(_is_plain, given)):
-            return None
-        return repr(given)
+        return repr(asked) if isinstance(self.tune, str) and _is_plain(asked) else None
 
     @property
     def is_tuned(self) -> bool:

@@ -1,5 +1,8 @@
 """Compiled models in the cache folder: found by another process, and by none for which something else was asked."""
 
+import dataclasses
+import importlib
+import inspect
 import json
 import os
 import shutil
@@ -163,6 +166,15 @@ def test_a_tuned_library_is_what_a_second_compilation_gives(filled, place):
         assert second[told] == third[told]
     (place.cache / RECORDS_FOLDER / f"another{SUFFIX}").write_text("")
     assert FOUND not in place.compiled(network(), tune="fast")["stages"]
+
+
+def test_every_parameter_of_compile_is_part_of_the_request_and_goes_to_the_compiler():
+    parameters = list(inspect.signature(byoc.compile).parameters)
+    assert [name for name in parameters if name not in ("model", "progress")] == [
+        field.name for field in dataclasses.fields(Request)
+    ]
+    compiler = importlib.import_module("byoc.driver.compile").compile
+    assert parameters == list(inspect.signature(compiler).parameters)
 
 
 PLAIN = Request(("c",), None, (), None, "f32", (), None, "none")
