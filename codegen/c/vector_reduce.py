@@ -20,7 +20,7 @@ from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import AddLanes, Alloc, For, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.te import Index, PrimExpr, Tensor, binary, cast, const, placeholder
+from byoc.te import Index, PrimExpr, Tensor, binary, cast, placeholder
 from byoc.te.expr import DOTS, Binary, Intrinsic, Load, Reduce, Select, map_expr
 from byoc.te.walk import loaded_tensors, unique_nodes
 
@@ -54,6 +54,14 @@ def is_product(reduce: Reduce) -> bool:
             if left and right and left != right:
                 return True
     return False
+
+
+def folded(kind: str, total: PrimExpr, value: PrimExpr) -> PrimExpr:
+    """*total* with one more *value*: of an extreme the value stands first, which is the operand asked for a NaN.
+
+    So the next step waits for the comparison of the totals alone, not for the question whether there was a NaN.
+    """
+    return combine(kind, value, total) if kind in ("min", "max") else combine(kind, total, value)
 
 
 def _steps(body: PrimExpr, axis: Index, simplify: Simplifier) -> list[int | None]:
@@ -98,7 +106,7 @@ def _by_columns(nest: Nest, reduces: Sequence[Reduce], simplify: Simplifier, mac
         accs = [placeholder((lanes,), reduce.dtype, f"acc_{v}") for v in range(vectors)]
         code += [Alloc(a, neutral(reduce.kind, a.dtype), vector=True, lane=lane) for a in accs]
         steps = [
-            VectorStore(a, (lane,), combine(reduce.kind, a[lane], at(window.body, p)), lane)
+            VectorStore(a, (lane,), folded(reduce.kind, a[lane], at(window.body, p)), lane)
             for a, p in zip(accs, places, strict=True)
         ]
         code += window.loops([reduce_axis for reduce_axis in reduce.axes], steps)
@@ -195,7 +203,7 @@ class _Row:
         value = at(self.reduce.body, {self.inner: place})
         if least:
             value = Select(binary("ge", self.lane, least), value, neutral(self.kind, value.dtype))
-        return VectorStore(acc, (self.lane,), combine(self.kind, acc[self.lane], value), self.lane)
+        return VectorStore(acc, (self.lane,), folded(self.kind, acc[self.lane], value), self.lane)
 
     def _span(self, first: int, whole: int) -> list[Stmt]:
         """The steps from *first* to *whole*, and what is left of the axis: vectors, then the last one moved back."""

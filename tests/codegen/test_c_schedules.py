@@ -352,6 +352,10 @@ CASES: dict[str, Case] = {
         for name, f, g in [("max", te.max, np.max), ("min", te.min, np.min), ("argmax", te.argmax, np.argmax),
                            ("argmin", te.argmin, np.argmin)]
     },
+    **{
+        f"{name} over the first axis with NaNs": Case([_with_nans(9, 50)], _over_first(f), lambda x, g=g: g(x, axis=0))
+        for name, f, g in [("max", te.max, np.max), ("min", te.min, np.min)]
+    },
     "max of nothing but minus infinities": Case(
         [np.full((2, 40), -np.inf, "float32")], _over_last(te.argmax), lambda x: np.argmax(x, -1)
     ),

@@ -56,7 +56,7 @@ static inline float max_f32(float a, float b) {
 }
 
 /* p0: f32[2, 3, 8], p1: f32[2, 3, 8], p2: f32[2, 3, 8] -> batch_matmul: f32[2, 3, 8] */
-void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_cf397c575c1f(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict batch_matmul, const Team *team) {
+void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_ba0fbc102341(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict batch_matmul, const Team *team) {
   const int64_t begin = 2 * team->thread / team->threads;
   const int64_t end = 2 * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -85,18 +85,18 @@ void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_cf397c575c1f(const float *
         softmax_exp[row_1 * 3 + i2] = expf(batch_matmul_1[row_1 * 3 + i2] - softmax_max[row_1]);
       }
     }
-    _Alignas(64) float softmax_sum[3];
+    _Alignas(64) float softmax_inverse[3];
     for (int64_t row_1 = 0; row_1 < 3; ++row_1) {
       float acc_2 = 0.0f;
       for (int64_t k = 0; k < 3; ++k) {
         acc_2 = acc_2 + softmax_exp[row_1 * 3 + k];
       }
-      softmax_sum[row_1] = acc_2;
+      softmax_inverse[row_1] = 1.0f / acc_2;
     }
     _Alignas(64) float softmax[9];
     for (int64_t row_1 = 0; row_1 < 3; ++row_1) {
       for (int64_t i2 = 0; i2 < 3; ++i2) {
-        softmax[row_1 * 3 + i2] = softmax_exp[row_1 * 3 + i2] / softmax_sum[row_1];
+        softmax[row_1 * 3 + i2] = softmax_exp[row_1 * 3 + i2] * softmax_inverse[row_1];
       }
     }
     const int64_t row_1 = 0;
@@ -132,6 +132,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *k = args[1];
   const float *v = args[2];
   float *batch_matmul = args[3];
-  fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_cf397c575c1f(q, k, v, batch_matmul, team);
+  fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_ba0fbc102341(q, k, v, batch_matmul, team);
   return 0;
 }

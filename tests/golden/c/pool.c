@@ -74,7 +74,7 @@ static inline void store_f32x8(float *place, f32x8 v) {
 }
 
 /* p0: f32[1, 4, 5, 8] -> max_pool: f32[1, 2, 2, 8] */
-void nn_max_pool2d_ba433a342f96(const float *restrict p0, float *restrict max_pool, const Team *team) {
+void nn_max_pool2d_b240ac630b75(const float *restrict p0, float *restrict max_pool, const Team *team) {
   const int64_t begin = 4 * team->thread / team->threads;
   const int64_t end = 4 * (team->thread + 1) / team->threads;
   for (int64_t joined = begin; joined < end; ++joined) {
@@ -83,7 +83,7 @@ void nn_max_pool2d_ba433a342f96(const float *restrict p0, float *restrict max_po
     f32x8 acc_0 = splat_f32x8(-INFINITY);
     for (int64_t kh = 0; kh < 2; ++kh) {
       for (int64_t kw = 0; kw < 2; ++kw) {
-        acc_0 = max_f32x8(acc_0, load_f32x8(p0 + (i0 * 80 + kh * 40 + i2 * 16 + kw * 8)));
+        acc_0 = max_f32x8(load_f32x8(p0 + (i0 * 80 + kh * 40 + i2 * 16 + kw * 8)), acc_0);
       }
     }
     store_f32x8(max_pool + (i0 * 16 + i2 * 8), acc_0);
@@ -102,6 +102,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   (void)workspace;
   const float *image = args[0];
   float *max_pool = args[1];
-  nn_max_pool2d_ba433a342f96(image, max_pool, team);
+  nn_max_pool2d_b240ac630b75(image, max_pool, team);
   return 0;
 }

@@ -146,7 +146,7 @@ static inline float max_f32(float a, float b) {
 }
 
 /* p0: f32[3, 40] -> softmax: f32[3, 40] */
-void nn_softmax_6948a07656e5(const float *restrict p0, float *restrict softmax, const Team *team) {
+void nn_softmax_2637db46f282(const float *restrict p0, float *restrict softmax, const Team *team) {
   const int64_t begin = 3 * team->thread / team->threads;
   const int64_t end = 3 * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -156,11 +156,11 @@ void nn_softmax_6948a07656e5(const float *restrict p0, float *restrict softmax, 
     f32x8 acc_1 = splat_f32x8(-INFINITY);
     f32x8 acc_2 = splat_f32x8(-INFINITY);
     f32x8 acc_3 = splat_f32x8(-INFINITY);
-    acc_0 = max_f32x8(acc_0, load_f32x8(p0 + i0 * 40));
-    acc_1 = max_f32x8(acc_1, load_f32x8(p0 + (i0 * 40 + 8)));
-    acc_2 = max_f32x8(acc_2, load_f32x8(p0 + (i0 * 40 + 16)));
-    acc_3 = max_f32x8(acc_3, load_f32x8(p0 + (i0 * 40 + 24)));
-    acc_0 = max_f32x8(acc_0, load_f32x8(p0 + (i0 * 40 + 32)));
+    acc_0 = max_f32x8(load_f32x8(p0 + i0 * 40), acc_0);
+    acc_1 = max_f32x8(load_f32x8(p0 + (i0 * 40 + 8)), acc_1);
+    acc_2 = max_f32x8(load_f32x8(p0 + (i0 * 40 + 16)), acc_2);
+    acc_3 = max_f32x8(load_f32x8(p0 + (i0 * 40 + 24)), acc_3);
+    acc_0 = max_f32x8(load_f32x8(p0 + (i0 * 40 + 32)), acc_0);
     acc_0 = max_f32x8(acc_0, acc_2);
     acc_1 = max_f32x8(acc_1, acc_3);
     acc_0 = max_f32x8(acc_0, acc_1);
@@ -172,7 +172,7 @@ void nn_softmax_6948a07656e5(const float *restrict p0, float *restrict softmax, 
     for (int64_t i1_block = 0; i1_block < 5; ++i1_block) {
       store_f32x8(softmax_exp + i1_block * 8, exp_f32x8(load_f32x8(p0 + (i0 * 40 + i1_block * 8)) - softmax_max));
     }
-    float softmax_sum;
+    float softmax_inverse;
     float sum = 0.0f;
     f32x8 acc_0_1 = {0};
     f32x8 acc_1_1 = {0};
@@ -189,9 +189,9 @@ void nn_softmax_6948a07656e5(const float *restrict p0, float *restrict softmax, 
     float part_1;
     part_1 = sum_f32x8(acc_0_1);
     sum = sum + part_1;
-    softmax_sum = sum;
+    softmax_inverse = 1.0f / sum;
     for (int64_t i1_block = 0; i1_block < 5; ++i1_block) {
-      store_f32x8(softmax + (i0 * 40 + i1_block * 8), (load_f32x8(softmax_exp + i1_block * 8) / softmax_sum));
+      store_f32x8(softmax + (i0 * 40 + i1_block * 8), (load_f32x8(softmax_exp + i1_block * 8) * softmax_inverse));
     }
   }
 }
@@ -208,6 +208,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   (void)workspace;
   const float *rows = args[0];
   float *softmax = args[1];
-  nn_softmax_6948a07656e5(rows, softmax, team);
+  nn_softmax_2637db46f282(rows, softmax, team);
   return 0;
 }

@@ -146,13 +146,21 @@ def softmax_parts(
 
 
 def _softmax_compute(attrs: SoftmaxAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
-    data = inputs[0]
-    (_, powers, total), row = softmax_parts(data, attrs.axis % data.ndim)
+    return [softmax_of(inputs[0], attrs.axis, "softmax")]
+
+
+def softmax_of(data: Tensor, axis: int, name: str, exp: Callable[[PrimExpr], PrimExpr] = te.exp) -> Tensor:
+    """The exponentials times one over their sum: a division for each row, none for each element.
+
+    The sum is at least 1, since the greatest distance is 0, so that its reciprocal neither overflows nor is denormal.
+    """
+    (_, powers, total), row = softmax_parts(data, axis % data.ndim, exp)
+    inverse = te.compute(total.shape, lambda *i: 1 / total(*i), name="softmax_inverse", tag="softmax_inverse")
 
     def element(*index: Index) -> PrimExpr:
-        return te.cast(data.dtype, powers(*index) / total(*row(index)))
+        return te.cast(data.dtype, powers(*index) * inverse(*row(index)))
 
-    return [te.compute(data.shape, element, name="softmax", tag="softmax_div")]
+    return te.compute(data.shape, element, name=name, tag="softmax_div")
 
 
 def _log_softmax_compute(attrs: SoftmaxAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc import te
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.fast_math import exp_of
-from byoc.relay.op.nn.activation import SoftmaxAttrs, softmax_parts, softmax_relation
-from byoc.te import Index, PrimExpr, Tensor
+from byoc.relay.op.nn.activation import SoftmaxAttrs, softmax_of, softmax_relation
+from byoc.te import Tensor
 
 
 def _compute(attrs: SoftmaxAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
-    data = inputs[0]
-    (_, powers, total), row = softmax_parts(data, attrs.axis % data.ndim, exp_of)
-
-    def element(*index: Index) -> PrimExpr:
-        return te.cast(data.dtype, powers(*index) / total(*row(index)))
-
-    return [te.compute(data.shape, element, name="fast_softmax", tag="softmax_div")]
+    return [softmax_of(inputs[0], attrs.axis, "fast_softmax", exp_of)]
 
 
 register_op(
