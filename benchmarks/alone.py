@@ -35,7 +35,8 @@ def read_model(path: Path) -> tuple[Model, str]:
     data = json.loads(path.read_text(encoding="utf-8"))
     with np.load(data["inputs"]) as arrays:
         inputs = {name: arrays[name] for name in arrays}
-    return Model(data["name"], Path(data["onnx"]), Path(data["artefact"]), inputs), data["precision"]
+    quantized = Path(data["quantized"]) if data["quantized"] else None
+    return Model(data["name"], Path(data["onnx"]), Path(data["artefact"]), inputs, quantized), data["precision"]
 
 
 def write_model(model: Model, precision: str, folder: Path) -> Path:
@@ -44,7 +45,7 @@ def write_model(model: Model, precision: str, folder: Path) -> Path:
     np.savez(arrays, **model.inputs)
     data = {
         "name": model.name, "onnx": str(model.onnx), "artefact": str(model.artefact), "inputs": str(arrays),
-        "precision": precision,
+        "precision": precision, "quantized": str(model.quantized) if model.quantized else None,
     }
     path.write_text(json.dumps(data), encoding="utf-8")
     return path

@@ -27,6 +27,7 @@ from alone import write_model
 from counts import multiply_adds
 from engines import ENGINES, OURS, Model, Ready, Unsupported, missing, prepare, random_inputs, relative_difference
 from peak import burner, peak
+from quantized import is_quantized, quantize_static
 from results import Cell, header, line, means, memory_line
 from rounds import Schedule, interleave
 
@@ -90,7 +91,8 @@ class Benchmark:
 
     def model(self, path: Path) -> None:
         """All cells of one model."""
-        model = Model(path.stem, path, self.scratch / f"{path.stem}.byoc", random_inputs(path))
+        peers = self.peers_file(path)
+        model = Model(path.stem, path, self.scratch / f"{path.stem}.byoc", random_inputs(path), peers)
         failures = self.compile(model) if OURS in self.engines else {}
         expected = self.reference(model)
         for threads in self.options.threads:
@@ -105,6 +107,14 @@ class Benchmark:
             if self.options.memory:
                 self.memory(model, threads, cell)
         model.artefact.unlink(missing_ok=True)
+        if peers is not None:
+            peers.unlink()
+
+    def peers_file(self, path: Path) -> Path | None:
+        """What the peers run of a model in f32 where int8 is asked for; None where they run the file itself."""
+        if self.options.precision != "int8" or is_quantized(path) or not set(self.engines) - {OURS}:
+            return None
+        return quantize_static(path, self.scratch)
 
     def measure(self, cell: Cell, calls: Mapping[str, Ready]) -> None:
         """Time the engines in turns, and among them the loop that gives the peak: all under the same conditions."""
@@ -219,10 +229,10 @@ def tiny_call(path: Path, engines: Sequence[str], schedule: Schedule, scratch: P
 
 def show_groups(path: Path, precision: str, rounds: int, out: Path | None) -> None:
     """Print where the time of one model goes, on one thread; *out* takes it as JSON."""
-    from compile_model import PRODUCTS
+    from compile_model import ranges_for
     from groups import by_group, table, time_groups
 
-    host, library = by_group(str(path), PRODUCTS[precision])
+    host, library = by_group(str(path), precision, ranges_for(path, precision))
     found = time_groups(host, library, random_inputs(path), rounds)
     peak_of_one = peak(1, precision)
     print(table(found, 2 * peak_of_one if peak_of_one else None))
@@ -237,7 +247,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--models", type=_names, help="names of files without .onnx, by commas (default: all)")
     made.add_argument("--engines", type=_names, default=list(ENGINES), help="which of byoc,onnxruntime,openvino")
     made.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2])
-    made.add_argument("--precision", choices=TOLERANCE, default="f32", help="int8: the files are quantized models")
+    made.add_argument("--precision", choices=TOLERANCE, default="f32", help="int8: quantizes files in f32")
     made.add_argument("--rounds", type=int, default=0, help=f"turns of each engine (default {FULL.rounds})")
     made.add_argument("--memory", action=argparse.BooleanOptionalAction, default=None, help="peak memory of each alone")
     made.add_argument("--compile-times", action=argparse.BooleanOptionalAction, default=None)

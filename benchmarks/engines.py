@@ -35,12 +35,20 @@ class Ready:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the zoo: its name, the ONNX file, the artefact that we compiled from it, and its inputs."""
+    """A model of the zoo: its name, the ONNX file, the artefact that we compiled from it, and its inputs.
+
+    *quantized* is what the peers run where int8 is asked for and the ONNX file is in f32.
+    """
 
     name: str
     onnx: Path
     artefact: Path
     inputs: Inputs
+    quantized: Path | None = None
+
+    def file_for(self, precision: str) -> str:
+        """The ONNX file that a peer runs in *precision*."""
+        return str(self.quantized if self.quantized is not None and precision == "int8" else self.onnx)
 
 
 def run_ours(model: Model, threads: int, precision: str) -> Call:
@@ -67,7 +75,7 @@ def run_onnxruntime(model: Model, threads: int, precision: str) -> Call:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    session = onnxruntime.InferenceSession(str(model.onnx), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model.file_for(precision), options, providers=["CPUExecutionProvider"])
     inputs = dict(model.inputs)
     return lambda: session.run(None, inputs)
 
@@ -80,7 +88,7 @@ def run_openvino(model: Model, threads: int, precision: str) -> Call:
         "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
         "INFERENCE_PRECISION_HINT": OPENVINO_PRECISION[precision],
     }
-    compiled = openvino.Core().compile_model(str(model.onnx), "CPU", config)
+    compiled = openvino.Core().compile_model(model.file_for(precision), "CPU", config)
     request = compiled.create_infer_request()
     # a tensor may have several names: that of the input, and those of reshapes that do nothing to it
     inputs = {port: model.inputs[next(n for n in port.get_names() if n in model.inputs)] for port in compiled.inputs}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.driver.compile import CompileOptions, assemble, plan_for
+from byoc.driver.compile import CompileOptions, assemble, build, plan_for
 from byoc.driver.host import HostProgram, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision
@@ -48,12 +48,15 @@ class GroupTime:
         }
 
 
-def by_group(path: str, precision: str = "f32") -> tuple[HostProgram, Library]:
+def by_group(
+    path: str, precision: str = "f32", calibration: Sequence[Mapping[str, np.ndarray]] | None = None
+) -> tuple[HostProgram, Library]:
     """The model of *path* for the host alone, as ``byoc.compile`` makes it, with the functions that it calls."""
     mod = optimize(import_onnx(path))
     plan = plan_for(mod, CompileOptions())
-    narrow = NarrowProducts(Precision.of(precision, ()))
-    main = prepare_host(precision=narrow.passes())(plan.apply(mod))["main"]
+    narrow = NarrowProducts(Precision.of(precision, (), calibration))
+    cut = narrow.quantized(plan.apply(mod), lambda probe: build(probe, plan, CompileOptions()))
+    main = prepare_host(precision=narrow.passes())(cut)["main"]
     host = lower_host(main, {})
     names = [f"output{k}" for k in range(len(host.graph["heads"]))]
     return host, Library(host.graph, assemble(host.functions.modules({})), names)

@@ -18,7 +18,7 @@ from byoc.codegen.backend import callee_name
 from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.contraction.words import takes_words
 from byoc.codegen.c.machine import Machine
-from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Sample
+from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key, Sample
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
@@ -147,12 +147,15 @@ class NarrowProducts:
 
     def _integers(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """*func* as it is: its integer products are made when the model is simplified."""
+        waiting: dict[Key, list[str]] = {}
+        for key, why in self.quantization.reasons if self.quantization is not None else ():
+            waiting.setdefault(key, []).append(str(why))
         for node in post_order(func.body, fusion_children):
             if isinstance(node, Call) and _is_always_narrowed(node):
                 precision, reason = _integer_precision(node)
                 key = (callee_name(node), span_names(node.span))
-                if precision == "f32" and self.quantization is not None and key in self.quantization.reasons:
-                    reason = str(self.quantization.reasons[key])
+                if precision == "f32" and waiting.get(key):
+                    reason = waiting[key].pop(0)
                 self.outcomes.append(Outcome(*key, precision, reason))
         return func
 

@@ -30,6 +30,7 @@ from byoc.relay.traverse import post_order, rewrite
 from byoc.runtime.library import Library
 
 Sample = Mapping[str, np.ndarray]
+Key = tuple[str, tuple[str, ...]]
 CompileHost = Callable[[IRModule], Library]
 COMPARED = 16  # samples whose outputs are kept, to measure the error
 BYTES = frozenset(["int8", "uint8"])
@@ -82,11 +83,15 @@ class Calibration:
 
 @dataclass
 class HostQuantization:
-    """The quantization of one model: *reasons* tells of each product that was left why; *told* is for the report."""
+    """The quantization of one model.
+
+    *reasons* tells of each product that was left, by its operator and nodes, why, in their order; *told* is for the
+    report.
+    """
 
     calibration: Calibration
     keep: Sequence[str]
-    reasons: dict[tuple[str, tuple[str, ...]], Left] = field(default_factory=dict)
+    reasons: list[tuple[Key, Left]] = field(default_factory=list)
     told: dict[str, object] = field(default_factory=dict)
     _compared: list[tuple[Sample, list[np.ndarray]]] = field(default_factory=list)
 
@@ -106,7 +111,7 @@ class HostQuantization:
             self.told = {"ranges": "found when it runs, for each row"}
         else:
             func, reasons = self._static(mod, main, compile_host)
-        self.reasons = {(op_name(c) or "", span_names(c.span)): why for c, why in reasons.items()}
+        self.reasons = [((op_name(c) or "", span_names(c.span)), why) for c, why in reasons.items()]
         made = mod.shallow_copy()
         made["main"] = func
         return QuantizedProducts()(InferType()(made))
@@ -165,7 +170,7 @@ class HostQuantization:
                     f"max_error={most:g}: keep products in f32 (keep_f32, keep_first, keep_last), choose another "
                     "method, or allow more"
                 )
-        left = [{"operator": op, "nodes": list(nodes), "code": why.code} for (op, nodes), why in self.reasons.items()]
+        left = [{"operator": op, "nodes": list(nodes), "code": why.code} for (op, nodes), why in self.reasons]
         library.report["quantization"] = {**self.told, "left": left}
 
     def _errors(self, library: Library) -> dict[str, float]:

@@ -111,6 +111,17 @@ def test_entropy_cuts_a_far_outlier():
     assert quantize.choose_range(_seen(values), "entropy").scale < 0.5 * 60 / 255
 
 
+def test_entropy_of_few_values_keeps_all():
+    seen = _seen(_normal(2000))
+    assert quantize.choose_range(seen, "entropy") == quantize.choose_range(seen, "minmax")
+
+
+def test_entropy_of_many_normal_numbers_loses_little():
+    values = _normal(100000)
+    affine = quantize.choose_range(_seen(values), "entropy")
+    assert np.linalg.norm(affine.rounded(values) - values) < 0.02 * np.linalg.norm(values)
+
+
 def test_an_unknown_method_is_an_error():
     with pytest.raises(UserError, match="method is one of minmax, percentile, mse, entropy, got 'kl'"):
         quantize.choose_range(_seen(_normal()), "kl")

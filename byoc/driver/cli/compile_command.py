@@ -10,6 +10,7 @@ from pathlib import Path
 
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.tuner import tuner_of
+from byoc.driver.cli.calibration_options import add_calibration_options, calibration_from
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.compile import compile as compile_model
 from byoc.driver.precision import PRECISIONS
@@ -27,11 +28,25 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--tune", choices=tuple(LEVELS), default="none",
         help="how much is tried for fast kernels on the host; what won is kept (default: none, a cost model decides)",
     )
+    command.add_argument(
+        "--plan", metavar="FILE", help="cut the model by this plan (byoc plan -o FILE.json), whose targets stand"
+    )
+    command.add_argument(
+        "--replan", action="store_true",
+        help="plan again without a target that fails when compiling or is not on this machine; the report says so",
+    )
     add_compile_options(command)
+    add_calibration_options(command)
 
 
 def add_compile_options(command: argparse.ArgumentParser) -> None:
     """The options that say how a model is compiled."""
+    add_target_options(command)
+    add_precision_options(command)
+
+
+def add_target_options(command: argparse.ArgumentParser) -> None:
+    """The options that say for what a model is compiled."""
     command.add_argument(
         "-t", "--target", action="append", metavar="NAME",
         help='a target, in order of preference; repeat it or separate by commas; a last "c" is the host (default: c)',
@@ -42,7 +57,6 @@ def add_compile_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--exclude", action="append", default=[], metavar="NAME", help="keep an ONNX node or an operator on the host"
     )
-    add_precision_options(command)
 
 
 def add_precision_options(command: argparse.ArgumentParser) -> None:
@@ -60,11 +74,13 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Compile and save. Raises UserError with one sentence."""
     output = output_path(arguments.model, arguments.output)
     targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
+    calibration = calibration_from(arguments)
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
         library = compile_model(
             arguments.model, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
-            keep_f32=arguments.keep_f32, tune=(tuner := tuner_of(arguments.tune, tell)), progress=tell,
+            keep_f32=arguments.keep_f32, calibration=calibration, tune=(tuner := tuner_of(arguments.tune, tell)),
+            plan=arguments.plan, replan=arguments.replan, progress=tell,
         )
         tell("writing the artefact")
         library.save(output)
@@ -72,8 +88,26 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     size = output.stat().st_size
     data = {"output": str(output), "bytes": size, "seconds": round(seconds, 3), **library.report}
     plan = Plan.from_json(library.report["plan"])  # type: ignore[arg-type]
-    notes = fallback_lines(library.report) + (f"\n{tuner.report.text()}\n" if tuner.tunes else "")
+    notes = replanned_lines(library.report) + fallback_lines(library.report) + quantization_lines(library.report)
+    notes += f"\n{tuner.report.text()}\n" if tuner.tunes else ""
     return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
+
+
+def quantization_lines(report: Mapping[str, object]) -> str:
+    """What int8 changes in each output, where samples told; else empty."""
+    told: Mapping[str, object] = report.get("quantization", {})  # type: ignore[assignment]
+    errors: Mapping[str, float] = told.get("errors", {})  # type: ignore[assignment]
+    if not errors:
+        return ""
+    rows = "".join(f"  {name}: {error:.2%}\n" for name, error in errors.items())
+    return f"\ndifference of int8 from f32 on the samples, relative to the size of the output:\n{rows}"
+
+
+def replanned_lines(report: Mapping[str, object]) -> str:
+    """The targets that were planned without, and why; else empty."""
+    losses: Sequence[Mapping[str, str]] = report.get("replanned", ())  # type: ignore[assignment]
+    rows = "".join(f"  {loss['target']} ({loss['stage']}): {loss['error']}\n" for loss in losses)
+    return f"\nplanned again without:\n{rows}" if rows else ""
 
 
 def fallback_lines(report: Mapping[str, object]) -> str:
