@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 # public name -> the module that defines it
 _PUBLIC = {
     "compile": "byoc.driver.entry",
+    "plan": "byoc.driver.planning",
+    "Limits": "byoc.codegen.backend",
     "Calibration": "byoc.driver.quantization",
     "export_c": "byoc.driver.export_c",
     "load": "byoc.runtime.library",

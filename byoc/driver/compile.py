@@ -11,8 +11,10 @@ from byoc.codegen.backend import Backend, get_backend
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import host_layout, optimize, prepare_host
+from byoc.driver.planning import Placing, plan_module, read_plan
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.driver.quantization import Calibration, Sample
+from byoc.driver.replan import Loss, RegionLostError, lost, unavailable
 from byoc.errors import (
     ByocError,
     CompileError,
@@ -27,7 +29,6 @@ from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import known_names
 from byoc.partition.plan import Plan
-from byoc.partition.planner import make_plan
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.library import Library
@@ -36,7 +37,6 @@ from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray
 
 MAX_NODES_NAMED = 3
-HOST_TARGETS = frozenset(["c", "host"])
 Progress = Callable[[str], None]
 
 
@@ -44,16 +44,17 @@ Progress = Callable[[str], None]
 class CompileOptions:
     """How to cut and compile.
 
-    ``exclude`` keeps operators or ONNX nodes on the host: names for all targets, or names by target.
-    ``backend_options`` are handed to the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is
+    ``placing`` says where operators go. With ``replan`` a target that fails, or is not on this machine, is planned
+    without. ``backend_options`` are handed to the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is
     what the host's products compute in.
     """
 
     targets: Sequence[str] = ("c",)
     shapes: Mapping[str, Sequence[int | str]] | None = None
-    exclude: Sequence[str] | Mapping[str, Sequence[str]] = ()
+    placing: Placing = Placing()
     backend_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     precision: Precision = Precision()
+    replan: bool = False
 
 
 def compile(
@@ -67,6 +68,10 @@ def compile(
     keep_f32: Sequence[str] = (),
     calibration: Calibration | Iterable[Sample] | None = None,
     tune: str | Tuner = "none",
+    policy: str = "order",
+    costs: object = "analytic",
+    plan: Plan | str | os.PathLike[str] | None = None,
+    replan: bool = False,
     progress: Progress | None = None,
 ) -> Library:
     """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
@@ -78,14 +83,16 @@ def compile(
     those that ranges over *calibration* allow: samples of its inputs by name, or a :class:`Calibration`; without it
     dense products alone, by ranges found when the model runs. The report says which they are. *tune* says how much is
     tried for fast kernels: ``"none"``, ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder.
-    Raises UserError (of its kind for reading, types, partitioning and compiling) with one sentence.
+    *policy* and *costs* say how the cut is chosen, as for :func:`byoc.plan`; or *plan* is the cut, a plan of this model
+    or its JSON file, with the targets in it. With *replan* a target that fails when compiling, or is not on this
+    machine, is planned without, down to the host alone, and the report says so. Raises UserError (of its kind for reading, types, partitioning and compiling) with one sentence.
     """
-    names = [targets] if isinstance(targets, str) else list(targets)
     tell = progress or _silent
     tuner = tuner_of(tune, tell)
     options = CompileOptions(
-        names, shapes, exclude, with_tuner(backend_options or {}, tuner),
-        Precision.of(precision, keep_f32, calibration),
+        [targets] if isinstance(targets, str) else list(targets), shapes,
+        Placing(exclude=exclude, policy=policy, costs=costs), with_tuner(backend_options or {}, tuner),
+        Precision.of(precision, keep_f32, calibration), replan,
     )
     tell("reading the model")
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
@@ -93,8 +100,7 @@ def compile(
     mod = optimize(options.precision.before_simplifying(mod))
     options.precision.check(known_names(mod))
     tell("planning")
-    plan = plan_for(mod, options)
-    library = build(plan.apply(mod), plan, options, tell)
+    library = build_planned(mod, plan_for(mod, options) if plan is None else read_plan(plan), options, tell)
     if tuner.tunes:
         library.report["tuning"] = tuner.report.to_json()
     return library
@@ -113,26 +119,37 @@ def _silent(stage: str) -> None:
     """Progress that nobody watches."""
 
 
-def accelerators(targets: Sequence[str]) -> list[str]:
-    """The targets without the host: a trailing ``c`` or ``host`` is the host, elsewhere ``c`` is a region target.
-
-    Raises PartitionError for a repeated target, an unknown one, or ``host`` anywhere but last.
-    """
-    if not targets:
-        raise PartitionError('targets is empty; name at least the host: targets=["c"]')
-    kept = list(targets[:-1]) if targets[-1] in HOST_TARGETS else list(targets)
-    if len(set(kept)) != len(kept):
-        raise PartitionError(f"a target is named twice in {', '.join(targets)}; name each once, in order of preference")
-    if "host" in kept:
-        raise PartitionError(f'"host" must be the last target, got {", ".join(targets)}')
-    for name in kept:
-        get_backend(name)
-    return kept
-
-
 def plan_for(mod: IRModule, options: CompileOptions) -> Plan:
     """The plan of a simplified module under *options*."""
-    return make_plan(mod, accelerators(options.targets), exclude=options.exclude)
+    return plan_module(mod, options.targets, options.placing)
+
+
+def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
+    """Cut the simplified *mod* by *plan* and build it, where *options* allow without the targets that fail."""
+    losses: list[Loss] = []
+    if options.replan:
+        for loss in unavailable(plan):
+            losses.append(loss)
+            plan = _without(mod, plan, loss, options, tell)
+    while True:
+        try:
+            library = _build(plan.apply(mod), plan, options, tell)
+        except RegionLostError as error:
+            if not options.replan:
+                raise error.error from error.error.__cause__
+            losses.append(error.loss)
+            plan = _without(mod, plan, error.loss, options, tell)
+            continue
+        if losses:
+            library.report["replanned"] = [loss.to_json() for loss in losses]
+        return library
+
+
+def _without(mod: IRModule, plan: Plan, loss: Loss, options: CompileOptions, tell: Progress) -> Plan:
+    tell(f"planning again without {loss.target}: {loss.error}")
+    if plan.origin is None:  # it was read from a file
+        plan = plan_module(mod, [*plan.targets, "host"], options.placing)
+    return plan.without({loss.target: loss.reason})
 
 
 def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
@@ -140,12 +157,21 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
 
     Raises CompileError for what a share cannot hold: control flow, an input of unknown size, what a backend refuses.
     """
+    try:
+        return _build(mod, plan, options, tell)
+    except RegionLostError as error:
+        raise error.error from error.error.__cause__
+
+
+def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
+    """:func:`build`, but a region that fails raises RegionLostError."""
     check_inputs(mod["main"])  # type: ignore[arg-type]
     regions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
     modules: list[Module] = []
     for var, region in regions.items():
         tell(f"compiling {var.name_hint}")
-        modules.append(compile_region(var, region, options))
+        with lost(var, region):
+            modules.append(compile_region(var, region, options))
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})
     narrow = NarrowProducts(options.precision)
@@ -233,4 +259,4 @@ def report(plan: Plan, host: HostProgram) -> dict[str, object]:
     return told
 
 
-__all__ = ["CompileOptions", "UserError", "accelerators", "assemble", "build", "compile", "plan_for"]
+__all__ = ["CompileOptions", "UserError", "assemble", "build", "build_planned", "compile", "plan_for"]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from byoc.codegen.tune.tuner import Tuner
     from byoc.driver.quantization import Calibration
     from byoc.ir.module import IRModule
+    from byoc.partition.plan import Plan
 
 FOUND = "taking the compiled model from the cache"
 
@@ -42,6 +43,10 @@ def compile(
     keep_f32: Sequence[str] = (),
     calibration: Calibration | Iterable[Mapping[str, object]] | None = None,
     tune: str | Tuner = "none",
+    policy: str = "order",
+    costs: object = "analytic",
+    plan: Plan | str | os.PathLike[str] | None = None,
+    replan: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Library:
     """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
@@ -54,20 +59,25 @@ def compile(
     dense products alone, by ranges found when the model runs. The report says which they are. *tune* says how much is
     tried for fast kernels: ``"none"``, ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder,
     and so is the library that a file or bytes give for the host alone: compiled again with nothing changed, in a
-    process that has registered nothing, it is read from there. Raises UserError (of its kind for
-    reading, types, partitioning and compiling) with one sentence.
+    process that has registered nothing, it is read from there. *policy* and *costs* say how the cut is chosen, as for
+    :func:`byoc.plan`; or *plan* is the cut, a plan of this model or its JSON file, with the targets in it. With *replan*
+    a target that fails when compiling, or is not on this machine, is planned without, down to the host alone, and the
+    report says so. Raises UserError (of its kind for reading, types, partitioning and compiling) with one sentence.
     """
     source = os.fspath(model) if isinstance(model, os.PathLike) else model
-    request = Request(targets, shapes, exclude, backend_options, precision, keep_f32, calibration, tune)
+    request = Request(
+        targets, shapes, exclude, backend_options, precision, keep_f32, calibration, tune, policy, costs, plan, replan
+    )
     libraries = own_libraries()
-    known = circumstances(source, request) if libraries is not None and calibration is None else None
+    known = circumstances(source, request) if libraries is not None else None
     tell = progress or _silent
 
     def anew(progress: Callable[[str], None] | None) -> Library:
         compiler = importlib.import_module("byoc.driver.compile")
         made: Library = compiler.compile(
             model, targets, shapes=shapes, exclude=exclude, backend_options=backend_options, precision=precision,
-            keep_f32=keep_f32, calibration=calibration, tune=tune, progress=progress,
+            keep_f32=keep_f32, calibration=calibration, tune=tune, policy=policy, costs=costs, plan=plan, replan=replan,
+            progress=progress,
         )
         return made
 

@@ -32,7 +32,8 @@ PACKAGES = ("byoc", "byoc.codegen", "byoc.runtime")  # whose files are the compi
 COMPUTING = ("numpy", "onnx", "protobuf", "ml_dtypes", "networkx", "scipy")  # distributions whose results it keeps
 HOST_ALONE = (("c",), ("host",))
 UNTUNED = "none"
-ELSEWHERE = ("calibration",)  # what may stand for more than its text says: a file, or what can be read once
+# what may stand for more than its text says (a file, a measurement), with the value that does not
+ELSEWHERE = {"calibration": None, "plan": None, "costs": "analytic"}
 RECORDS = ("tune", ".jsonl")  # folder and suffix of the database of codegen/tune in the cache folder
 EXTERNAL = b"location"  # stands in every model that keeps data in other files
 _PLAIN = (str, int, float, bool, type(None))
@@ -50,12 +51,20 @@ class Request:
     keep_f32: Sequence[str]
     calibration: object
     tune: object
+    policy: str = "order"
+    costs: object = "analytic"
+    plan: object = None
+    replan: bool = False
+    policy: str = "order"
+    costs: object = "analytic"
+    plan: object = None
+    replan: bool = False
 
     def text(self) -> str | None:
         """The request as text, equal for equal ones; None unless it is plain data and the host is the only target."""
         asked = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "targets"}
         names = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
-        if names not in HOST_ALONE or any(asked[name] is not None for name in ELSEWHERE):
+        if names not in HOST_ALONE or any(asked[name] != plain for name, plain in ELSEWHERE.items()):
             return None
         return repr(asked) if isinstance(self.tune, str) and _is_plain(asked) else None
 

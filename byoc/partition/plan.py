@@ -26,6 +26,7 @@ from byoc.partition.plan_json import plan_from_json, plan_to_json
 from byoc.partition.planned import PlannedRegion
 from byoc.partition.replanning import Origin, Sweep, sweep
 from byoc.partition.regions import annotate_regions
+from byoc.partition.report_page import notebook
 from byoc.partition.table import plan_table
 from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
 
@@ -199,6 +200,9 @@ class Plan:
 
     def __str__(self) -> str:
         return plan_table(self)
+
+    def _repr_html_(self) -> str:
+        return notebook(self)
 
 
 def reasons(verdict: Verdict) -> str:

@@ -27,7 +27,7 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "policy": plan.policy,
         "targets": list(plan.targets),
         "mod_name": plan.mod_name,
-        "decisions": [_decision_to_json(d) for d in plan.decisions],
+        "decisions": [decision_to_json(d) for d in plan.decisions],
         "regions": [{**asdict(r), "operator_count": len(r.operators)} for r in plan.regions],
         "dissolved": {target: list(numbers) for target, numbers in plan.dissolved.items()},
         "limits": {target: asdict(limit) for target, limit in plan.limits.items()},
@@ -39,7 +39,8 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
     }
 
 
-def _decision_to_json(decision: Decision) -> dict[str, object]:
+def decision_to_json(decision: Decision) -> dict[str, object]:
+    """One decision, its verdicts and what else could have run it."""
     return {
         "operator": decision.operator,
         "nodes": list(decision.nodes),

@@ -30,8 +30,8 @@ def plan_table(plan: Plan) -> str:
         f"{offloaded} of {total} calls offloaded, {total - offloaded} on the host"
     ]
     if plan.regions:
-        more = _cost_columns(plan)
-        rows = [(*_row(region), *more.get(region.symbol, ())) for region in plan.regions]
+        more = cost_columns(plan)
+        rows = [(*region_row(region), *more.get(region.symbol, ())) for region in plan.regions]
         lines += ["", *_aligned([(*HEADER, *(COST_HEADER if more else ())), *rows])]
         if any(region.dynamic for region in plan.regions):
             lines.append("* sizes known only at run time count as 1")
@@ -44,7 +44,7 @@ def plan_table(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _cost_columns(plan: Plan) -> dict[str, tuple[str, str]]:
+def cost_columns(plan: Plan) -> dict[str, tuple[str, str]]:
     """For each region what it is estimated to take, and what it took, where either is known."""
     if plan.total is None and not plan.measured:
         return {}
@@ -76,7 +76,8 @@ def _cost_lines(plan: Plan, total: Total) -> list[str]:
     return lines
 
 
-def _row(region: PlannedRegion) -> tuple[str, ...]:
+def region_row(region: PlannedRegion) -> tuple[str, ...]:
+    """The cells of a region under ``HEADER``."""
     return (
         region.symbol,
         region.target,

@@ -18,8 +18,10 @@ from byoc import __version__
 from byoc.driver.cli import (
     compile_command,
     doctor_command,
+    explain_command,
     export_c_command,
     inspect_command,
+    plan_command,
     run_command,
     targets_command,
     tune_command,
@@ -31,6 +33,8 @@ EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signa
 DEBUG_VARIABLE = "BYOC_DEBUG"
 COMMANDS = {
     "compile": compile_command,
+    "plan": plan_command,
+    "explain": explain_command,
     "run": run_command,
     "export-c": export_c_command,
     "inspect": inspect_command,

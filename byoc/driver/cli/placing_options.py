@@ -1,0 +1,89 @@
+"""The options that say where operators go: of ``byoc plan``, ``byoc explain``, ``byoc partition`` and ``byoc compile``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import fields
+
+from byoc.codegen.backend import Limits
+from byoc.driver.planning import OBJECTIVES, POLICIES, Placing
+from byoc.errors import UserError
+from byoc.partition.request import TIME_LIMIT
+
+_KINDS = {f.name: float if f.name == "min_gain" else int for f in fields(Limits)}
+
+
+def add_placing_options(command: argparse.ArgumentParser) -> None:
+    """The options; ``--target``, ``--shape`` and ``--exclude`` are others'."""
+    command.add_argument(
+        "--policy", choices=tuple(POLICIES), default="order",
+        help="order: the first target that takes an operator (default); cost: the cut that costs least",
+    )
+    command.add_argument(
+        "--costs", action="append", default=[], metavar="[NAME=]COSTS",
+        help="what things cost: analytic (default), measured, or a table's .json file; for one target as acme=acme.json",
+    )
+    command.add_argument(
+        "--objective", choices=OBJECTIVES, default=OBJECTIVES[0],
+        help="latency adds everything up (default); makespan lets devices work at the same time",
+    )
+    command.add_argument(
+        "--force", action="append", default=[], metavar="TARGET=NAME",
+        help='put an ONNX node or an operator on a target, or on the "host"',
+    )
+    command.add_argument(
+        "--stop-at", action="append", default=[], metavar="NAME",
+        help="keep an ONNX node or operator, and all that depends on it, on the host",
+    )
+    command.add_argument("--boundaries", metavar="FILE", help="a file of such rules: exclude, force, stop_at")
+    command.add_argument(
+        "--limit", action="append", default=[], metavar="TARGET.LIMIT=NUMBER",
+        help=f"a limit of a target's regions, one of {', '.join(_KINDS)} (microseconds)",
+    )
+    command.add_argument(
+        "--time-limit", type=float, default=TIME_LIMIT, metavar="SECONDS",
+        help=f"how long the cheapest cut is sought (default: {TIME_LIMIT:g})",
+    )
+
+
+def placing_from(arguments: argparse.Namespace) -> Placing:
+    """What the command line says. Raises UserError for an option that is not of its form."""
+    return Placing(
+        arguments.exclude, _forced(arguments.force), arguments.stop_at, arguments.boundaries, arguments.policy,
+        _costs(arguments.costs), arguments.objective, _limits(arguments.limit), arguments.time_limit,
+    )
+
+
+def _forced(texts: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        target, equals, name = text.partition("=")
+        if not equals or not target or not name:
+            raise UserError(f"--force {text!r}: expected TARGET=NAME, as in --force acme=Conv_12")
+        found.setdefault(target, []).append(name)
+    return found
+
+
+def _costs(texts: Sequence[str]) -> object:
+    named = [text.split("=", 1) for text in texts if "=" in text]
+    plain = [text for text in texts if "=" not in text]
+    if len(plain) > 1 or (plain and named):
+        raise UserError("--costs is given once for all targets, or as NAME=COSTS for each")
+    if named:
+        return {name: costs for name, costs in named}
+    return plain[0] if plain else "analytic"
+
+
+def _limits(texts: Sequence[str]) -> dict[str, Limits] | None:
+    found: dict[str, dict[str, float]] = {}
+    for text in texts:
+        where, _, number = text.partition("=")
+        target, _, name = where.rpartition(".")
+        if name not in _KINDS or not target:
+            raise UserError(f"--limit {text!r}: expected TARGET.LIMIT=NUMBER, the limit one of {', '.join(_KINDS)}")
+        try:
+            found.setdefault(target, {})[name] = _KINDS[name](number)
+        except ValueError as error:
+            raise UserError(f"--limit {text!r}: {number!r} is no number") from error
+    return {target: Limits(**values) for target, values in found.items()} or None  # type: ignore[arg-type]
