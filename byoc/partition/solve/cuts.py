@@ -90,6 +90,19 @@ def _inner(program: PlacementProgram, members: Iterable[int]) -> list[int]:
     ]
 
 
+def described_regions(program: PlacementProgram, values: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    """The regions of the whole-numbered point *values*: what merged edges connect, or a candidate alone."""
+    problem = program.problem
+    root = components(problem.operators, [problem.edges[e] for e, _ in program.merged_edges(values)])
+    regions: dict[tuple[int, int], list[int]] = {}
+    for c in program.chosen(values):
+        candidate = problem.candidates[c]
+        if candidate.site != HOME:
+            alone = -1 - c if candidate.site not in program.regional else root[candidate.operators[0]]
+            regions.setdefault((candidate.site, alone), []).append(c)
+    return tuple(sorted(tuple(r) for r in regions.values()))
+
+
 def integer_cuts(program: PlacementProgram, values: np.ndarray) -> list[Row]:
     """Rows that the whole-numbered point *values* breaks; none where its regions are a solution."""
     problem = program.problem
@@ -194,6 +207,3 @@ def _forest_cuts(program: PlacementProgram, values: np.ndarray, members: Sequenc
         located = {o: program.y[o, p] for o in members}
         rows = [_forest_row(forest, located, r) for r in members[:LONGEST_CIRCLE]]
     return rows
-
-
-__all__ = ["HOME", "Pool", "integer_cuts"]

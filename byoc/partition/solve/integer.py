@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.partition.problem import Problem
-from byoc.partition.solve.cuts import Pool, integer_cuts
+from byoc.partition.solve.cuts import Pool, described_regions, integer_cuts
 from byoc.partition.solve.evaluate import cost_of
 from byoc.partition.solve.highs import Outcome, Solver
 from byoc.partition.solve.program import PlacementProgram
+from byoc.partition.solve.settle import Settled
 
 CUT_ROUNDS = 40
 EXACT = 1e-9  # as a share: costs nearer than this are equal
@@ -28,14 +29,14 @@ SLACK = 1e-7
 class Found:
     """The best solution known (chosen, regions, penalized cost; None: none), and what is below every solution."""
 
-    best: tuple[tuple[int, ...], tuple[tuple[int, ...], ...]] | None
+    best: Settled | None
     cost: float
     bound: float
     complete: bool = False  # nothing was left undecided
     rounds: int = 0
 
 
-Repair = Callable[[Sequence[int]], "tuple[tuple[int, ...], tuple[tuple[int, ...], ...]] | None"]
+Repair = Callable[[Sequence[int]], Settled | None]
 
 
 def solve_program(problem: Problem, usable: Sequence[int], start: Found, repair: Repair, deadline: float) -> Found:
@@ -106,8 +107,11 @@ class _Search:
 
     def _look(self, values: np.ndarray) -> list:
         """Cuts that a whole-numbered point breaks; what it chooses may be better than what is known."""
-        self._try(self.program.chosen(values))
-        return [*integer_cuts(self.program, values), *self.pool.broken(values)]
+        self._try(self.repair(self.program.chosen(values)))
+        cuts = integer_cuts(self.program, values)
+        if not cuts:
+            self._try((tuple(self.program.chosen(values)), described_regions(self.program, values)))
+        return [*cuts, *self.pool.broken(values)]
 
     def _round(self, values: np.ndarray) -> None:
         """The candidates that a fractional point likes most, as far as they fit together."""
@@ -119,10 +123,9 @@ class _Search:
                 covered.update(candidates[c].operators)
                 chosen.append(c)
         if len(covered) == self.problem.operators:
-            self._try(sorted(chosen))
+            self._try(self.repair(sorted(chosen)))
 
-    def _try(self, chosen: Sequence[int]) -> None:
-        solution = self.repair(chosen)
+    def _try(self, solution: Settled | None) -> None:
         if solution is None:
             return
         cost = cost_of(self.problem, *solution).penalized
@@ -148,7 +151,7 @@ class _Search:
         return self.found
 
     def _is_proven(self) -> bool:
-        proven = self.found.cost - self.found.bound <= EXACT * self.found.cost
+        proven = np.isfinite(self.found.cost) and self.found.cost - self.found.bound <= EXACT * self.found.cost
         if proven:
             self._prove()
         return proven

@@ -135,6 +135,3 @@ def _peak(problem: Problem, members: Sequence[int]) -> tuple[int, list[tuple[int
         if size > best[0]:
             best = (size, now, alive)
     return best[1], best[2]
-
-
-__all__ = ["limit_cuts"]

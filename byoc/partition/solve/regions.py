@@ -8,7 +8,7 @@ from byoc.errors import PartitionError
 from byoc.partition.problem import HOME, Problem
 from byoc.partition.solve.merge_units import merge_units
 from byoc.partition.solve.region_bytes import RegionBytes
-from byoc.partition.solve.split import pieces, split_region
+from byoc.partition.solve.split import split_region
 from byoc.partition.solve.units import Units, topological_order, units_of
 
 Regions = tuple[tuple[int, ...], ...]
@@ -87,6 +87,3 @@ def _merged(problem: Problem, units: Units) -> list[list[int]]:
 def _price(problem: Problem, site: int) -> float:
     place = problem.sites[site]
     return place.launch + place.bounds.min_gain
-
-
-__all__ = ["Regions", "form_regions", "pieces", "regions_and_broken"]
