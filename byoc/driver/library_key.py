@@ -55,10 +55,6 @@ class Request:
     costs: object = "analytic"
     plan: object = None
     replan: bool = False
-    policy: str = "order"
-    costs: object = "analytic"
-    plan: object = None
-    replan: bool = False
 
     def text(self) -> str | None:
         """The request as text, equal for equal ones; None unless it is plain data and the host is the only target."""

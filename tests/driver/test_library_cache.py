@@ -202,6 +202,7 @@ def test_whatever_is_asked_for_is_part_of_the_key(untouched):
         ("c", None, (), None, "bf16", (), None, "none"),
         ("c", None, (), None, "bf16", ("Conv_0",), None, "none"),
         ("c", None, (), None, "f32", (), None, "fast"),
+        ("c", None, (), None, "f32", (), None, "none", "cost"),
     ]
     keys = [key(), key(b"another model"), key(records="0"), *(key(request=Request(*a)) for a in asked)]
     assert keys[0] == keys[3] and len(set(keys)) == len(keys) - 1
@@ -226,7 +227,9 @@ def test_packages_processors_and_sources_are_part_of_the_key(untouched, monkeypa
     Request(("c",), {"x": [np.int64(1)]}, (), None, "f32", (), None, "none"),
     Request(("c",), None, (), None, "f32", (), [], "none"),
     Request(("c",), None, (), None, "f32", (), None, object()),
-], ids=["accelerator", "numbers of numpy", "samples", "a tuner"])
+    Request(("c",), None, (), None, "f32", (), None, "none", costs="table.json"),
+    Request(("c",), None, (), None, "f32", (), None, "none", plan="plan.json"),
+], ids=["accelerator", "numbers of numpy", "samples", "a tuner", "costs in a file", "a plan in a file"])
 def test_what_has_no_certain_text_has_no_key(untouched, request_):
     assert circumstances(b"model", request_) is None
 
