@@ -166,8 +166,8 @@ class Backend:
     def places(self) -> Sequence[str]:
         """Where this backend has kernels, as ``target/precision/layout/device`` with itself as the target.
 
-        For each call that ``supports`` accepts there is one at each of these places; ``any`` takes tensors as they come.
-        Policy ``score`` chooses among them.
+        For each call that ``supports`` accepts there is one at each of these places; ``any`` takes tensors as they
+        come. Policy ``score`` chooses among them.
         """
         return (f"{self.name}/any/any",)
 
