@@ -54,15 +54,12 @@ def circles(problem: Problem, unit: Mapping[int, int]) -> list[list[Edge]]:
     for u, v in problem.edges:
         if of[u] != of[v]:
             after.setdefault(of[u], []).append((of[v], (u, v)))
-    found = []
-    for start in _on_circles(after):
-        if start < count:
-            found.append(_shortest(start, after))
-    return found
+    rings = [_shortest(start, after) for start in _on_circles(after) if start < count]
+    return [ring for ring in rings if ring]
 
 
 def _on_circles(after: Mapping[int, Sequence[tuple[int, Edge]]]) -> list[int]:
-    """What remains when everything that waits for nothing, or that nothing waits for, is taken away."""
+    """The nodes on circles, and those on ways between two circles: what remains when the ends are taken away."""
     nodes = set(after) | {v for targets in after.values() for v, _ in targets}
     forward = {u: {v for v, _ in after.get(u, ())} for u in nodes}
     backward: dict[int, set[int]] = {u: set() for u in nodes}
