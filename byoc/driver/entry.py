@@ -60,9 +60,10 @@ def compile(
     tried for fast kernels: ``"none"``, ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder,
     and so is the library that a file or bytes give for the host alone: compiled again with nothing changed, in a
     process that has registered nothing, it is read from there. *policy* and *costs* say how the cut is chosen, as for
-    :func:`byoc.plan`; or *plan* is the cut, a plan of this model or its JSON file, with the targets in it. With *replan*
-    a target that fails when compiling, or is not on this machine, is planned without, down to the host alone, and the
-    report says so. Raises UserError (of its kind for reading, types, partitioning and compiling) with one sentence.
+    :func:`byoc.plan`; or *plan* is the cut, a plan of this model or its JSON file, with the targets in it. With
+    *replan* a target that fails when compiling, or is not on this machine, is planned without, down to the host alone,
+    and the report says so. Raises UserError (of its kind for reading, types, partitioning and compiling) with one
+    sentence.
     """
     source = os.fspath(model) if isinstance(model, os.PathLike) else model
     request = Request(
