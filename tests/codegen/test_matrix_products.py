@@ -32,6 +32,7 @@ from byoc.codegen.kernel.region import fuse_body
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, RelayExpr
 from byoc.relay.transform import FoldConstant, InferType
+from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.ndarray import numpy_dtype
 from byoc.te import Tensor
 
@@ -236,6 +237,33 @@ def test_every_case_but_that_of_one_word_is_done_on_matrix_registers():
         instruction = {"bfloat16": "_tile_dpbf16ps", "uint8": "_tile_dpbusd"}[dtype]
         source = emit_programs([_program(dtype, name)], MACHINE)
         assert (instruction in source) == (name != "one word"), (dtype, name)
+
+
+def _attention(rows: int, features: int) -> Program:
+    """``softmax(q k) v`` as one group, whose products are done for a few rows at a time."""
+    q, k, v = (relay.var(n, shape=(2, rows, features), dtype="bfloat16") for n in "qkv")
+    scores = relay.nn.softmax(relay.nn.batch_matmul(q, k, transpose_b=True, out_dtype="float32"))
+    body = relay.nn.batch_matmul(relay.cast(scores, "bfloat16"), v, transpose_b=False, out_dtype="float32")
+    mod = InferType()(IRModule.from_expr(Function([q, k, v], body)))
+    return prepare(lower_function(mod["main"].with_attr({"global_symbol": "f", "Primitive": 1}), "f"), MACHINE)
+
+
+@pytest.mark.parametrize(("rows", "features", "on_registers"), [(280, 128, True), (40, 32, False)])
+def test_a_nest_inside_of_others_takes_the_registers_where_it_is_long(rows, features, on_registers):
+    program = _attention(rows, features)
+    assert len(program.groups) == 1
+    source = emit_programs([program], MACHINE)
+    assert ("_tile_loadconfig(" in source) == on_registers
+    module = DsoModule(find_compiler().build(source, EMULATED), [program.signature], source, {})
+    rng = np.random.default_rng(2)
+    q, k, v = (rng.standard_normal((2, rows, features)).astype(BF16) for _ in "qkv")
+    got = np.empty((2, rows, features), "float32")
+    module["f"](q, k, v, got)
+    scores = np.einsum("hid,hjd->hij", q.astype("float64"), k.astype("float64"))
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = (weights / weights.sum(axis=-1, keepdims=True)).astype("float32").astype(BF16)
+    want = np.einsum("hij,hjd->hid", weights.astype("float64"), v.astype("float64"))
+    np.testing.assert_allclose(got, want, rtol=0, atol=2**-8 * np.abs(want).max())  # a weight may be rounded otherwise
 
 
 def test_one_row_is_left_to_vectors():
