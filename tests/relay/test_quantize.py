@@ -18,7 +18,7 @@ from byoc.relay.expr import Call, Constant, Function, RelayExpr
 from byoc.relay.interpreter import evaluate
 from byoc.relay.quantize.histogram import HALF
 from byoc.relay.quantize.products import COMPUTED, DEPTHWISE, FIRST, KEPT, LAST, NO_SAMPLES, NOT_FINITE
-from byoc.relay.transform import InferType
+from byoc.relay.transform import FakeQuantizationToInteger, InferType
 from byoc.relay.transform.narrow_integers import NarrowIntegerProducts
 from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.traverse import post_order
@@ -225,6 +225,16 @@ def test_the_result_is_near_and_integers_compute_what_was_written_down():
         want, said, got = (np.asarray(evaluate(m["main"], sample)) for m in (mod, made, whole))
         assert np.linalg.norm(said - want) < 0.03 * np.linalg.norm(want)
         np.testing.assert_allclose(got, said, atol=2e-2 * np.abs(want).max())  # a tie may round the other way
+
+
+def test_backends_with_quantized_operators_get_theirs_from_the_same_calls():
+    made = _quantized(_network())[1]
+    turned = FakeQuantizationToInteger(use_qat=True)(made)
+    counts = _counts(turned)
+    assert (counts["qnn.conv2d"], counts["qnn.dense"], counts["nn.dense"]) == (2, 2, 0)
+    for sample in _samples(_network(), 2):
+        said, got = (np.asarray(evaluate(m["main"], sample)) for m in (made, turned))
+        assert np.linalg.norm(got - said) < 0.03 * np.linalg.norm(said)
 
 
 def test_the_user_keeps_operators_nodes_and_ends():
