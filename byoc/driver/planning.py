@@ -11,18 +11,22 @@ from dataclasses import dataclass
 
 from byoc.codegen.backend import Limits, get_backend
 from byoc.driver.pipeline import optimize
+from byoc.driver.onnx_placement import proto_of, read_placement
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.boundaries import Names
+from byoc.partition.boundaries import Names, Rule
 from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.plan import Plan
-from byoc.partition.planner import POLICIES, make_plan
+from byoc.partition.planner import POLICIES as MADE
+from byoc.partition.planner import make_plan
 from byoc.partition.request import OBJECTIVES, TIME_LIMIT
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
 
 Model = object  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
 HOST_TARGETS = frozenset(["c", "host"])
+BY_MODEL = "model"  # the policy that follows the device configuration of an ONNX model
+POLICIES = (*MADE, BY_MODEL)
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,13 @@ def plan(
     ``host`` (names by target); *stop_at* keeps the named and all that depends on them at home; *boundaries* is a file of
     such rules (``byoc.partition.boundary_file``). *policy*: ``order`` gives each operator to the first target that takes
     it, ``cost`` finds the cut that costs least by *costs* (``"analytic"``, ``"measured"``, a table's file, a function, or
-    one of these by backend) for *objective*, ``latency`` or ``makespan``, within *time_limit* seconds a function. *limits*
+    one of these by backend) for *objective*, ``latency`` or ``makespan``, within *time_limit* seconds a function, and
+    ``model`` follows the device configuration that the model carries (targets default to its devices). *limits*
     stand for a backend's own. Raises UserError with one sentence.
     """
     names = [targets] if isinstance(targets, str) else list(targets)
+    if policy == BY_MODEL and names == ["c"]:
+        names = read_placement(proto_of(model)).targets  # type: ignore[arg-type]
     placing = Placing(exclude, force, stop_at, boundaries, policy, costs, objective, limits, time_limit)
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
     return plan_module(optimize(mod), names, placing, model)
@@ -72,12 +79,17 @@ def plan(
 
 def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: Model = None) -> Plan:
     """The plan of the simplified module *mod*; *model* is what it was read from, whose tensors a file may name."""
-    lines = ()
+    lines: tuple[Rule, ...] = ()
+    policy = placing.policy
+    if policy == BY_MODEL:
+        if model is None or isinstance(model, IRModule):
+            raise PartitionError('policy "model" follows what an ONNX model says of its nodes; give the model itself')
+        lines, policy = tuple(read_placement(proto_of(model)).rules()), "order"  # type: ignore[arg-type]
     if placing.boundaries is not None:
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)  # type: ignore[arg-type]
-        lines = read_boundaries(placing.boundaries, nodes)
+        lines += read_boundaries(placing.boundaries, nodes)
     return make_plan(
-        mod, accelerators(targets), placing.exclude, placing.policy, force=placing.force, stop_at=placing.stop_at,
+        mod, accelerators(targets), placing.exclude, policy, force=placing.force, stop_at=placing.stop_at,
         boundary_lines=lines, limits=placing.limits, costs=placing.costs, objective=placing.objective,
         time_limit=placing.time_limit,
     )

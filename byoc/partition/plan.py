@@ -128,12 +128,12 @@ class Plan:
         """Where the ONNX node or operator *name* goes (it may hold ``*``), what every target said, what else could have
         run it. Raises PartitionError with the nearest names where nothing is called so.
         """
-        return explain(name, self.decisions, self._symbols())
+        return explain(name, self.decisions, self.symbols())
 
     def region_seconds(self) -> dict[str, float]:
         """What each region is estimated to take by its operators, where costs were asked."""
         found: dict[str, float] = {}
-        for decision, symbol in zip(self.decisions, self._symbols(), strict=True):
+        for decision, symbol in zip(self.decisions, self.symbols(), strict=True):
             if symbol and decision.seconds is not None:
                 found[symbol] = found.get(symbol, 0.0) + decision.seconds
         return found
@@ -142,8 +142,8 @@ class Plan:
         """The plan with what was measured: seconds by region's name, the whole model's under ``total``."""
         return replace(self, measured=dict(seconds))
 
-    def _symbols(self) -> tuple[str, ...]:
-        """The region's name for each decision, where its regions are known to be those of the decisions."""
+    def symbols(self) -> tuple[str, ...]:
+        """The name of its region for each decision, empty where it is in none."""
         owner = {(r.target, node): r.symbol for r in self.regions for node in r.nodes}
         return tuple(
             next((owner[d.target, n] for n in d.nodes if (d.target, n) in owner), "") if d.target else ""

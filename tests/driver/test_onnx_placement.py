@@ -1,0 +1,113 @@
+"""A plan in ONNX's own words: device configurations both ways, and a model whose regions are functions."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import DeviceConfigurationProto, TensorProto, helper, numpy_helper
+
+import byoc
+from byoc.driver.cli.main import main
+from byoc.driver.onnx_placement import read_placement, with_placement
+from byoc.driver.onnx_regions import with_regions
+from byoc.errors import PartitionError
+
+
+def model(ir_version=8):
+    """A small network with a batch norm (which is folded away), two branches and a softmax at the end."""
+    rng = np.random.default_rng(0)
+
+    def weight(name, *shape):
+        return numpy_helper.from_array(rng.standard_normal(shape).astype("float32"), name)
+
+    weights = [weight("w", 4, 3, 3, 3), weight("s", 4), weight("b", 4), weight("m", 4), weight("k", 4, 4, 1, 1)]
+    weights.append(numpy_helper.from_array(np.abs(rng.standard_normal(4)).astype("float32") + 0.5, "v"))
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"], "norm"),
+        helper.make_node("Relu", ["n"], ["r"], "relu"),
+        helper.make_node("Tanh", ["r"], ["t"], "tanh"),
+        helper.make_node("Conv", ["r", "k"], ["d"], "point"),
+        helper.make_node("Add", ["t", "d"], ["a"]),
+        helper.make_node("Softmax", ["a"], ["y"], "soft", axis=1),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "g", [value("x", TensorProto.FLOAT, [1, 3, 6, 6])], [value("y", TensorProto.FLOAT, [1, 4, 6, 6])], weights
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir_version)
+
+
+def plan(**options):
+    return byoc.plan(model(), ["opencl", "json", "c"], **options)
+
+
+def test_a_plan_travels_with_the_model():
+    first = plan(exclude={"opencl": ["tanh"]}, force={"host": ["soft"]})
+    carried, notes = with_placement(model(), first)
+    onnx.checker.check_model(carried)
+    assert carried.ir_version >= 11 and notes == []
+    configuration, = carried.configuration
+    assert list(configuration.device) == ["host", "opencl", "json"] and configuration.num_devices == 3
+    said = {n.name or n.output[0]: [s.device[0] for d in n.device_configurations for s in d.sharding_spec]
+            for n in carried.graph.node}
+    assert said["conv"] == said["norm"] == [1] and said["tanh"] == [2] and said["soft"] == [0]
+    again = byoc.plan(carried, policy="model")
+    assert again.targets == ("opencl", "json")
+    assert [(d.operator, d.target) for d in again.decisions] == [(d.operator, d.target) for d in first.decisions]
+
+
+def test_what_others_wrote_is_kept_and_ours_replaced():
+    other = model(11)
+    other.configuration.append(DeviceConfigurationProto(name="theirs", num_devices=1, device=["gpu"]))
+    once, _ = with_placement(other, plan())
+    twice, _ = with_placement(once, plan(exclude=["tanh"]))
+    assert [c.name for c in twice.configuration] == ["theirs", "byoc"]
+    assert all(len(n.device_configurations) <= 1 for n in twice.graph.node)
+    with pytest.raises(PartitionError, match="has the device configurations byoc, theirs; say which one"):
+        read_placement(once, "mine")
+
+
+@pytest.mark.parametrize(
+    "break_it, message",
+    [
+        (lambda m: m.graph.node[0].device_configurations[0].sharding_spec[0].device.append(2), "sharded over several"),
+        (lambda m: m.graph.node[0].device_configurations[0].sharding_spec[0].device.__setitem__(0, 7), "device 7 of"),
+        (lambda m: m.ClearField("configuration"), "has no device configuration"),
+    ],
+)
+def test_a_placement_that_means_nothing_is_one_sentence(break_it, message):
+    carried, _ = with_placement(model(), plan())
+    break_it(carried)
+    with pytest.raises(PartitionError, match=message):
+        byoc.plan(carried, policy="model")
+
+
+def test_regions_become_functions_and_the_model_stays_right(tmp_path):
+    cut, notes = with_regions(model(), plan(exclude={"opencl": ["tanh"]}, force={"host": ["soft"]}))
+    onnx.checker.check_model(cut)
+    assert notes == [] and {f.domain for f in cut.functions} == {"byoc.opencl", "byoc.json"}
+    x = np.random.default_rng(1).standard_normal((1, 3, 6, 6)).astype("float32")
+    want, got = (
+        onnxruntime.InferenceSession(m.SerializeToString()).run(None, {"x": x})[0] for m in (model(), cut)
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert [n.name for n in cut.graph.node][-1] == "soft"
+    inside = {n.op_type for f in cut.functions for n in f.node}
+    assert inside == {"Conv", "BatchNormalization", "Relu", "Tanh", "Add"}
+    library = byoc.compile(cut)  # our own importer reads it too
+    executor = library.executor()
+    executor.set_input("x", x)
+    executor.run()
+    np.testing.assert_allclose(executor.get_output(0).numpy(), want, rtol=1e-4, atol=1e-5)
+
+
+def test_the_command_partition_writes_either(tmp_path, capsys):
+    path, output = tmp_path / "m.onnx", tmp_path / "cut.onnx"
+    path.write_bytes(model().SerializeToString())
+    assert main(["partition", str(path), "-o", str(output), "-t", "opencl,c"]) == 0
+    assert len(onnx.load(output).functions) == 1 and f"wrote {output}" in capsys.readouterr().out
+    assert main(["partition", str(path), "-o", str(output), "-t", "opencl,c", "--placement"]) == 0
+    assert onnx.load(output).configuration[0].name == "byoc"
+    assert main(["partition", str(path), "-o", str(path), "-t", "opencl,c"]) == 2
+    assert "this is the model itself" in capsys.readouterr().err
