@@ -13,8 +13,6 @@ from byoc.partition.costs.work import Product
 
 ITEM = 4
 WINOGRAD = (4, 2)  # results along an axis of a tile
-# elements of a tile that transforming it reads and writes, for each of its own: once in each direction of each axis
-PASSES = 4.0
 
 
 def product_seconds(product: Product, profile: Profile, dtype: str) -> float:
@@ -37,12 +35,16 @@ def _direct(batch: int, rows: int, columns: int, depth: int, profile: Profile, d
 
 
 def _winograd(product: Product, result: int, profile: Profile, dtype: str) -> float:
-    """With tiles of *result* by *result* results: their products, and transforming images, results and weights."""
+    return sum(winograd_seconds(product, result, profile, dtype))
+
+
+def winograd_seconds(product: Product, result: int, profile: Profile, dtype: str) -> tuple[float, float]:
+    """With tiles of *result* by *result* results: the seconds of their products, and of transforming images and results."""
     images, height, width = product.tiles  # type: ignore[misc]
     points = (result + 2) ** 2
     tiles = images * math.ceil(height / result) * math.ceil(width / result)
     channels = product.depth // 9
     sums = _direct(points, tiles, product.columns, channels, profile, dtype)
-    transformed = tiles * points * (channels + product.columns) * PASSES / profile.pointwise
     weights = points * channels * product.columns * ITEM
-    return max(sums, weights / profile.memories[-1].rate) + transformed
+    transformed = tiles * points * (channels + product.columns) / profile.transform
+    return max(sums, weights / profile.memories[-1].rate), transformed

@@ -87,15 +87,17 @@ ROWS: dict[str, float] = {
     **dict.fromkeys(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "logsumexp"), 3.0),
     **dict.fromkeys(("nn.layer_norm", "nn.group_norm", "nn.instance_norm", "nn.l2_normalize", "nn.lrn"), 4.0),
 }
-CONVOLUTIONS = {f"nn.conv{n}d": n for n in (1, 2, 3)}
+CONVOLUTIONS = {**{f"nn.conv{n}d": n for n in (1, 2, 3)}, "qnn.conv2d": 2}
 TRANSPOSED = {f"nn.conv{n}d_transpose": n for n in (1, 2, 3)}
-MATRICES = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul", "nn.contrib_dense_pack"))
+MATRICES = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul", "nn.contrib_dense_pack", "qnn.dense", "qnn.batch_matmul"))
+QUANTIZED = "qnn."  # operators that are lowered before code is generated
 _BY_PATTERN = {
     OpPattern.ELEMWISE: Kind.POINTWISE, OpPattern.BROADCAST: Kind.POINTWISE, OpPattern.INJECTIVE: Kind.MOVE,
     OpPattern.COMM_REDUCE: Kind.REDUCTION,
 }
 _FEW = 4  # operations for each element read above which a sum is a product
 _STEPS_OF_OPAQUE = 4.0
+_STEPS_OF_QUANTIZED = 6.0
 
 
 def work_of(call: Call) -> Work:
@@ -103,13 +105,16 @@ def work_of(call: Call) -> Work:
     op: Op = call.op  # type: ignore[assignment]
     name = op.name
     elements = count(call.checked_type)
-    if op.compute is None or (call_pattern(call) == OPAQUE and op.pattern != OpPattern.OPAQUE):
+    quantized = name.startswith(QUANTIZED)
+    if (op.compute is None and not quantized) or (call_pattern(call) == OPAQUE and op.pattern != OpPattern.OPAQUE and not quantized):
         return Work(Kind.LIBRARY, max(elements, read_elements(call)), _STEPS_OF_OPAQUE)
     if op.get_attr("TReshapeOp"):
         return Work(Kind.VIEW, elements)
     product = product_of(call)
     if product is not None:
         return Work(Kind.DEPTHWISE if is_depthwise(product) else Kind.PRODUCT, elements, product=product)
+    if quantized:
+        return Work(Kind.POINTWISE, elements, _STEPS_OF_QUANTIZED, COSTLY.get(name.removeprefix(QUANTIZED), 0.0))
     costly = COSTLY.get(name, 0.0)
     if name in ROWS:
         return Work(Kind.ROWS, read_elements(call, 1), ROWS[name], costly)
@@ -170,12 +175,11 @@ def _convolution(sizes: Geometry) -> Product:
 
 def _matrices(call: Call) -> Product:
     """A dense layer or a product of matrices: leading axes of the left are rows, of both are batches."""
-    shape = _shape(call.checked_type)
-    operands = [_shape(a.checked_type) for a in call.args[:2]]
-    batch = math.prod(shape[:-2]) if len(operands[1]) > 2 else 1
-    rows = math.prod(shape[:-1]) // max(batch, 1)
-    depth = call_operations(call) // 2 // max(math.prod(shape), 1)
-    return Product(max(batch, 1), max(rows, 1), shape[-1], max(depth, 1))
+    shape, left, right = (_shape(ty) for ty in (call.checked_type, *(a.checked_type for a in call.args[:2])))
+    batch = max(math.prod(shape[:-2]) if len(right) == 3 == len(shape) else 1, 1)
+    rows = max(math.prod(shape[:-1]) // batch, 1)
+    depth = math.prod(left[-2:]) // max(shape[-2], 1) if len(left) > 1 else left[-1]
+    return Product(batch, rows, shape[-1], max(depth, 1))
 
 
 def _by_operations(call: Call) -> Product | None:
