@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.partition.problem import Problem
-from byoc.partition.solve.cuts import Pool, described_regions, integer_cuts
+from byoc.partition.solve.cuts import MARGIN, Pool, described_regions, integer_cuts
 from byoc.partition.solve.evaluate import cost_of
 from byoc.partition.solve.highs import Outcome, Solver
 from byoc.partition.solve.program import PlacementProgram
@@ -56,11 +56,11 @@ class _Search:
         self.solver = Solver(self.program.program, 1e4 / total if total > 0 else 1.0)
 
     def run(self) -> Found:
-        """Both stages."""
-        root = self._relax()
-        if root is None or self._is_proven():
-            return self.found
+        """Both stages, again after each round of cuts."""
         while not self._is_over():
+            root = self._relax()
+            if root is None or self._is_proven():
+                break
             self._fix(root)
             self.found.rounds += 1
             outcome = self.solver.integer(self._left())
@@ -91,19 +91,31 @@ class _Search:
                 return last
             last = outcome
             self._raise_bound(outcome.bound)
-            cuts = self.pool.broken(outcome.values)
-            whole = np.abs(outcome.values - np.round(outcome.values)).max() < SLACK
-            if not cuts and whole:
-                cuts = self._look(outcome.values)
-                if not cuts:
-                    self._prove()
-                    return None
-            if not cuts or self._is_over() or self._is_proven():
+            if self._is_proven():
+                return None
+            self._fix(outcome)
+            cuts = self.pool.broken(outcome.values) or self._guess(outcome.values)
+            if self.found.complete:
+                return None
+            if not cuts or self._is_over():
                 break
             self.solver.add(cuts)
-        assert last is not None and last.values is not None
-        self._round(last.values)
         return last
+
+    def _guess(self, values: np.ndarray) -> list:
+        """Cuts that *values* break, found by looking at a whole-numbered point near them."""
+        near = self._round(values)
+        if near is None:
+            return []
+        cuts = self._look(near)
+        if np.abs(values - np.round(values)).max() >= SLACK:
+            return [
+                (row, least) for row, least in cuts
+                if sum(values[v] * coefficient for v, coefficient in row.items()) < least - MARGIN
+            ]
+        if not cuts:
+            self._prove()
+        return cuts
 
     def _look(self, values: np.ndarray) -> list:
         """Cuts that a whole-numbered point breaks; what it chooses may be better than what is known."""
@@ -113,17 +125,24 @@ class _Search:
             self._try((tuple(self.program.chosen(values)), described_regions(self.program, values)))
         return [*cuts, *self.pool.broken(values)]
 
-    def _round(self, values: np.ndarray) -> None:
-        """The candidates that a fractional point likes most, as far as they fit together."""
-        candidates, x = self.problem.candidates, self.program.x
-        covered: set[int] = set()
-        chosen = []
-        for c in sorted(x, key=lambda c: (-round(values[x[c]], 6), candidates[c].seconds / len(candidates[c].operators))):
-            if covered.isdisjoint(candidates[c].operators):
-                covered.update(candidates[c].operators)
-                chosen.append(c)
-        if len(covered) == self.problem.operators:
-            self._try(self.repair(sorted(chosen)))
+    def _round(self, values: np.ndarray) -> np.ndarray | None:
+        """A whole-numbered point of the candidates that *values* like most, as far as they fit together."""
+        candidates, program = self.problem.candidates, self.program
+        site: dict[int, int] = {}
+        near = values.copy()
+        for c in sorted(program.x, key=lambda c: (-round(values[program.x[c]], 6), c)):
+            fits = all(o not in site for o in candidates[c].operators)
+            near[program.x[c]] = float(fits)
+            if fits:
+                site.update(dict.fromkeys(candidates[c].operators, candidates[c].site))
+        if len(site) < self.problem.operators:
+            return None
+        for (operator, p), y in program.y.items():
+            near[y] = float(site[operator] == p)
+        for (e, p), m in program.m.items():
+            u, v = self.problem.edges[e]
+            near[m] = float(values[m] > 0.5 and site[u] == site[v] == p)
+        return near
 
     def _try(self, solution: Settled | None) -> None:
         if solution is None:
@@ -137,10 +156,10 @@ class _Search:
         if root.reduced is None or not np.isfinite(self.found.cost):
             return
         gain = (self.found.cost * (1 + EXACT) - root.bound) * self.solver.scale + SLACK
-        whole = np.array(self.program.program.integral)
         at_lower, at_upper = root.reduced
-        self.solver.upper[whole & (at_lower > gain)] = 0.0
-        self.solver.lower[whole & (-at_upper > gain)] = 1.0
+        free = self.solver.lower < self.solver.upper
+        self.solver.upper[free & (at_lower > gain)] = 0.0
+        self.solver.lower[free & (-at_upper > gain)] = 1.0
 
     def _raise_bound(self, bound: float) -> None:
         self.found.bound = max(self.found.bound, min(bound, self.found.cost))

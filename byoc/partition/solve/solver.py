@@ -43,7 +43,7 @@ def solve(
 def _by_program(problem: Problem, deadline: float, start: Solution | None, method: str) -> Solution:
     settler = Settler(problem)
     usable = useful_candidates(problem)
-    settled, cost = heuristic(problem, usable, settler)
+    settled, cost = heuristic(problem, usable, settler, deadline)
     if start is not None and start.penalized < cost:
         settled, cost = (start.chosen, start.regions), cost_of(problem, start.chosen, start.regions).penalized
     notes = tuple(settler.notes)
