@@ -16,6 +16,7 @@ from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import Names, Rule
 from byoc.partition.boundary_file import read_boundaries
+from byoc.partition.places import Place
 from byoc.partition.plan import Plan
 from byoc.partition.planner import POLICIES as MADE
 from byoc.partition.planner import make_plan
@@ -42,6 +43,8 @@ class Placing:
     objective: str = OBJECTIVES[0]
     limits: Mapping[str, Limits] | None = None
     time_limit: float = TIME_LIMIT
+    valid_places: Sequence[Place | str] = ()
+    formula: str = "code"
 
 
 def plan(
@@ -58,13 +61,16 @@ def plan(
     objective: str = OBJECTIVES[0],
     limits: Mapping[str, Limits] | None = None,
     time_limit: float = TIME_LIMIT,
+    valid_places: Sequence[Place | str] = (),
+    formula: str = "code",
 ) -> Plan:
     """Where each operator of *model* goes, and why: nothing is compiled.
 
     *targets*, *shapes* and *exclude* are those of :func:`byoc.compile`. *force* puts operators on a target or the
     ``host`` (names by target); *stop_at* keeps the named and all that depends on them at home; *boundaries* is a file of
     such rules (``byoc.partition.boundary_file``). *policy*: ``order`` gives each operator to the first target that takes
-    it, ``cost`` finds the cut that costs least by *costs* (``"analytic"``, ``"measured"``, a table's file, a function, or
+    it, ``score`` to the place that scores most (Paddle Lite's grade by *formula* over the ordered wish *valid_places*),
+    ``cost`` finds the cut that costs least by *costs* (``"analytic"``, ``"measured"``, a table's file, a function, or
     one of these by backend) for *objective*, ``latency`` or ``makespan``, within *time_limit* seconds a function, and
     ``model`` follows the device configuration that the model carries (targets default to its devices). *limits*
     stand for a backend's own. Raises UserError with one sentence.
@@ -72,7 +78,10 @@ def plan(
     names = [targets] if isinstance(targets, str) else list(targets)
     if policy == BY_MODEL and names == ["c"]:
         names = read_placement(proto_of(model)).targets  # type: ignore[arg-type]
-    placing = Placing(exclude, force, stop_at, boundaries, policy, costs, objective, limits, time_limit)
+    placing = Placing(
+        exclude, force, stop_at, boundaries, policy, costs, objective, limits, time_limit,
+        valid_places, formula,
+    )
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
     return plan_module(optimize(mod), names, placing, model)
 
@@ -91,7 +100,7 @@ def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: 
     return make_plan(
         mod, accelerators(targets), placing.exclude, policy, force=placing.force, stop_at=placing.stop_at,
         boundary_lines=lines, limits=placing.limits, costs=placing.costs, objective=placing.objective,
-        time_limit=placing.time_limit,
+        time_limit=placing.time_limit, valid_places=placing.valid_places, formula=placing.formula,
     )
 
 

@@ -23,7 +23,7 @@ class Decision:
     *precision* is that of the host's product where another than the model's was asked for, and *precision_reason* why
     it is not that one. Where regions were planned and not merged, *region* is the number of the call's own; where costs
     were asked, *seconds* is the call's by its cost model, *source* says where that number is from, and *alternatives*
-    what else could have run it.
+    what else could have run it. Where places were scored, *chosen* is the place, *detail* every row of the score.
     """
 
     operator: str
@@ -36,6 +36,8 @@ class Decision:
     seconds: float | None = None
     source: str = ""
     alternatives: tuple[Alternative, ...] = ()
+    chosen: str = ""
+    detail: str = ""
 
     @property
     def codes(self) -> tuple[str, ...]:

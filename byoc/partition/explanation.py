@@ -54,6 +54,7 @@ def _told(decision: Decision, symbol: str) -> str:
         lines += [f"  {target}: no [{reason.code}]: {reason}" for reason in verdict.reasons]
     if not decision.verdicts:
         lines.append("  no other target was asked [no_target]")
+    lines += [f"  {line}" for line in decision.detail.splitlines()]
     if decision.place:
         lines.append(f"  {decision.place}")
     for other in decision.alternatives:

@@ -51,6 +51,7 @@ def decision_to_json(decision: Decision) -> dict[str, object]:
         ],
         **({"precision": decision.precision, "precision_reason": decision.precision_reason}
            if decision.precision else {}),
+        **({"chosen": decision.chosen, "detail": decision.detail} if decision.chosen else {}),
         **({"region": decision.region} if decision.region is not None else {}),
         **({"seconds": decision.seconds, "source": decision.source,
             "alternatives": [asdict(a) for a in decision.alternatives]} if decision.seconds is not None else {}),
@@ -93,6 +94,7 @@ def _decision(data: Mapping[str, object]) -> Decision:
         operator, nodes, data["target"], verdicts, *precision,  # type: ignore[arg-type]
         region=data.get("region"), seconds=data.get("seconds"), source=str(data.get("source", "")),  # type: ignore[arg-type]
         alternatives=tuple(Alternative(**a) for a in data.get("alternatives", ())),  # type: ignore[attr-defined]
+        chosen=str(data.get("chosen", "")), detail=str(data.get("detail", "")),
     )
 
 

@@ -1,7 +1,7 @@
 """Making plans: the policies, and what they have in common.
 
 ``order`` is TVM's: composites by the rows of the tables, each operator to the first target that takes it, neighbours
-merged. ``cost`` chooses patterns, places and regions together (``by_cost.py``).
+merged. ``score`` is Paddle Lite's (``by_score.py``). ``cost`` chooses patterns, places and regions together (``by_cost.py``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import Boundaries, Names, Rule
 from byoc.partition.by_cost import cheapest
+from byoc.partition.by_score import score
 from byoc.partition.calls import calls_of, functions_of, known_names
 from byoc.partition.cut import annotate, refused_by_limits, regions_of
 from byoc.partition.decide import decide, form_composites
 from byoc.partition.decision import Decision
+from byoc.partition.places import Place
 from byoc.partition.plan import Plan
 from byoc.partition.planned import planned_regions
 from byoc.partition.replanning import Kept, Origin
@@ -39,6 +41,8 @@ def make_plan(
     costs: object = "analytic",
     objective: str = OBJECTIVES[0],
     time_limit: float = TIME_LIMIT,
+    valid_places: Sequence[Place | str] = (),
+    formula: str = "code",
 ) -> Plan:
     """Plan the cut of *mod* over *targets*, the first that takes an operator before the next.
 
@@ -47,7 +51,8 @@ def make_plan(
     such rules from a file, of which those that cannot be honoured become notes. *limits*
     are put in place of a backend's own. Policy ``cost`` takes the cheapest plan by *costs* for *objective*
     (``latency`` adds everything up, ``makespan`` lets devices work at the same time), found in *time_limit* seconds a
-    function. The host is whatever no target takes: name ``c`` only for regions of generated C beside it. Raises
+    function. Policy ``score`` takes Paddle Lite's grade by *formula*, ``code`` or ``document``, over the ordered wish
+    *valid_places* (none: each target's own places, then the host). The host is whatever no target takes: name ``c`` only for regions of generated C beside it. Raises
     PartitionError for an unknown target, policy, objective, limit or exclusion.
     """
     if policy not in POLICIES:
@@ -66,7 +71,8 @@ def make_plan(
     boundaries = Boundaries.of(names, exclude, force, stop_at, boundary_lines)
     own = {b.name: b.limits for b in backends if b.limits != Limits()}
     request = Request(
-        policy, backends, boundaries, {**own, **(limits or {})}, mod_name, costs, objective, time_limit
+        policy, backends, boundaries, {**own, **(limits or {})}, mod_name, costs, objective, time_limit,
+        tuple(Place.of(p) for p in valid_places), formula,
     )
     return remake(mod, request, {})
 
@@ -98,6 +104,12 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
     return Plan("order", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits), {}
 
 
+def _by_score(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
+    prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
+    decisions = _within_limits(prepared, score(prepared, request), request.limits)
+    return Plan("score", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits), {}
+
+
 def _by_cost(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
     choice = cheapest(mod, request, kept)
     plan = Plan(
@@ -108,7 +120,7 @@ def _by_cost(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
 
 
 Policy = Callable[[IRModule, Request, Kept], tuple[Plan, Kept]]
-POLICIES: Mapping[str, Policy] = {"order": _by_order, "cost": _by_cost}
+POLICIES: Mapping[str, Policy] = {"order": _by_order, "score": _by_score, "cost": _by_cost}
 
 
 def _within_limits(mod: IRModule, decisions: list[Decision], limits: Mapping[str, Limits]) -> list[Decision]:

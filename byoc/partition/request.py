@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from byoc.codegen.backend import Backend, Limits
 from byoc.partition.boundaries import Boundaries
+from byoc.partition.places import Place
 from byoc.relay.transform import CompositeRecord
 
 OBJECTIVES = ("latency", "makespan")
@@ -16,7 +17,8 @@ TIME_LIMIT = 10.0  # seconds to look for the cheapest plan of one function
 @dataclass(frozen=True)
 class Request:
     """The policy, the backends in order of preference, what the user says about places, the limits (the user's, else
-    the backend's own), and for policy ``cost`` what things cost and what is wanted.
+    the backend's own); for policy ``cost`` what things cost and what is wanted; for ``score`` the ordered wish of places
+    (none: each target's own, then the host) and the formula.
     """
 
     policy: str
@@ -27,6 +29,8 @@ class Request:
     costs: object = "analytic"
     objective: str = OBJECTIVES[0]
     time_limit: float = TIME_LIMIT
+    valid_places: tuple[Place, ...] = ()
+    formula: str = "code"
     record: CompositeRecord = field(default_factory=CompositeRecord, compare=False)
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import fields
 from byoc.codegen.backend import Limits
 from byoc.driver.planning import OBJECTIVES, POLICIES, Placing
 from byoc.errors import UserError
+from byoc.partition.places import FORMULAS
 from byoc.partition.request import TIME_LIMIT
 
 _KINDS = {f.name: float if f.name == "min_gain" else int for f in fields(Limits)}
@@ -18,11 +19,19 @@ def add_placing_options(command: argparse.ArgumentParser) -> None:
     """The options; ``--target``, ``--shape`` and ``--exclude`` are others'."""
     command.add_argument(
         "--policy", choices=tuple(POLICIES), default="order",
-        help="order: the first target that takes an operator (default); cost: the cut that costs least",
+        help="order: the first target that takes an operator (default); score: Paddle Lite's grade; cost: the cut that "
+        "costs least; model: what the model's device configuration says",
     )
     command.add_argument(
         "--costs", action="append", default=[], metavar="[NAME=]COSTS",
         help="what things cost: analytic (default), measured, or a table's .json file; for one target as acme=acme.json",
+    )
+    command.add_argument(
+        "--place", action="append", default=[], metavar="TARGET/PRECISION/LAYOUT",
+        help="policy score: a place that is wanted, the first the most (default: each target's own, then the host)",
+    )
+    command.add_argument(
+        "--formula", choices=tuple(FORMULAS), default="code", help="policy score: the grade of Paddle Lite's code or document"
     )
     command.add_argument(
         "--objective", choices=OBJECTIVES, default=OBJECTIVES[0],
@@ -51,7 +60,7 @@ def placing_from(arguments: argparse.Namespace) -> Placing:
     """What the command line says. Raises UserError for an option that is not of its form."""
     return Placing(
         arguments.exclude, _forced(arguments.force), arguments.stop_at, arguments.boundaries, arguments.policy,
-        _costs(arguments.costs), arguments.objective, _limits(arguments.limit), arguments.time_limit,
+        _costs(arguments.costs), arguments.objective, _limits(arguments.limit), arguments.time_limit, arguments.place, arguments.formula,
     )
 
 
