@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from byoc.codegen.backend import Backend, Limits, Reason, Verdict, get_backend
 from byoc.errors import PartitionError
+from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import Boundaries, Names, Rule
 from byoc.partition.by_cost import cheapest
@@ -77,6 +78,7 @@ def make_plan(
     return remake(mod, request, {})
 
 
+@paused_collector()
 def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     """The plan of *mod*, which has types, as *request* asks; operators in *kept* stay where that says.
 
