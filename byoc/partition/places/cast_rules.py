@@ -1,8 +1,8 @@
 """Which casts there are, and the fewest of them that bring one tensor from its type to several others.
 
 A cast changes one respect: ``target`` (a copy between memories), ``precision`` or ``layout``, where a rule has a kernel
-for it. A state is a tensor's memory, device, precision and layout; a *destination* is one or several states of which one
-must be made. The fewest casts from one state to a set of destinations are a Steiner arborescence, found exactly by
+for it. A state is a tensor's memory, device, precision and layout; a *destination* is one or several states of which
+one must be made. The fewest casts from one state to a set of destinations are a Steiner arborescence, found exactly by
 Dreyfus and Wagner's recurrence (1971) over subsets of the destinations; of equally few those that write the fewest
 bytes. A precision is changed at most once on the way to any destination, so
 that no number is rounded twice.
@@ -231,7 +231,8 @@ class _StateGraph:
         for v in range(len(self.states)):
             for u, cost, part in split:
                 way = self.length[v].get(u)
-                if way is not None and (best[chosen][v] is None or way + cost < best[chosen][v]):  # type: ignore[operator]
+                known = best[chosen][v]
+                if way is not None and (known is None or way + cost < known):
                     best[chosen][v], choice[chosen][v] = way + cost, (u, part)
 
     def _collect(

@@ -244,7 +244,7 @@ def kernel(
 
 
 def covers(wish: Place, kernel: Kernel) -> bool:
-    """Whether *kernel* is one for the place *wish*: equal in target, precision and layout, ``any`` being all of them."""
+    """Whether *kernel* is one for the place *wish*: of its target, precision and layout, ``any`` being all."""
     place = kernel.place
     return (
         (place.target == wish.target or ANY in (place.target, wish.target))

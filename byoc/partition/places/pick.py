@@ -179,7 +179,7 @@ def serves_first_wish(request: Request, kernel: Kernel, places: Sequence[Place])
 
 
 def place_of(kernel: Kernel, wish: Place) -> Place:
-    """Where *kernel* runs for *wish*: its own place, on the device that was wished for; ``any`` target is the wish's."""
+    """Where *kernel* runs for *wish*: its own place, on the device wished for; a target ``any`` is the wish's."""
     target = wish.target if kernel.place.target == ANY else kernel.place.target
     device = wish.device if wish.target == target else kernel.place.device
     return replace(kernel.place, target=target, device=device)

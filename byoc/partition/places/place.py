@@ -51,7 +51,7 @@ class Precision(_Name):
 
 
 class DataLayout(_Name):
-    """How the axes of a tensor lie in memory; the images are two-dimensional objects of a GPU. ``any`` is as it comes."""
+    """How the axes of a tensor lie in memory; images are two-dimensional objects of a GPU. ``any`` is as it comes."""
 
     NCHW = "NCHW"
     NHWC = "NHWC"
@@ -92,7 +92,7 @@ def register_target(name: str, host_memory: bool = False) -> None:
 
 
 def in_host_memory(target: str) -> bool:
-    """Whether kernels of *target* read and write the memory of the host: a backend's are where its devices are ``cpu``."""
+    """Whether kernels of *target* read and write the host's memory: those of a backend whose devices are ``cpu`` do."""
     known = TARGETS.get(target)
     if known is not None:
         return known

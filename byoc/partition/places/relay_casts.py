@@ -1,4 +1,4 @@
-"""Casts written into a function of the graph language: ``cast``, ``layout_transform`` and, where asked, ``device_copy``.
+"""Casts written into a function of the graph language: ``cast``, ``layout_transform``, where asked ``device_copy``.
 
 The result computes what the function did, within the precisions of the places; parameters and results are as before.
 Casts of constants are done now, each once.

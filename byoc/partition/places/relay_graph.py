@@ -2,8 +2,8 @@
 
 Each call at a place becomes an operator with a kernel of its own, whose types say what the call takes and gives there:
 floats in the place's precision, other numbers as they are; at layout NHWC the order of axes that the call's
-channels-last form wants (``relay/transform/layout_forms``), where it has one. Whether the operator can be computed so is
-asked of its type relation. Layouts that are ``any`` are chosen here, by a minimum cut over the fewest transforms.
+channels-last form wants (``relay/transform/layout_forms``), where it has one. Whether the operator can be computed so
+is asked of its type relation. Layouts that are ``any`` are chosen here, by a minimum cut over the fewest transforms.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class _Builder:
         form, inputs, name = self.forms.get(call), self._inputs(call), ", ".join(span_names(call.span))
         if place.precision not in (*FLOATS, Precision.ANY) or place.layout not in (*_LAYOUTS.values(), DataLayout.ANY):
             raise PartitionError(
-                f"{callee_name(call)} ({name}) is at {place}; in the graph language casts are of floats, and of layouts "
+                f"{callee_name(call)} ({name}) is at {place}; in the graph language casts are of floats, of layouts "
                 "NCHW and NHWC: quantize the model first, or leave such layouts to the backend"
             )
         opaque = not isinstance(call.op, Op)

@@ -54,7 +54,7 @@ def backend_places(target: str) -> tuple[Place, ...]:
     found = tuple(Place.of(p) for p in get_backend(target).places())
     for place in found:
         if place.target != target:
-            raise PartitionError(f"backend {target!r} says that it has a place {place}; its places are its own target's")
+            raise PartitionError(f"backend {target!r} names a place {place}; its places are its own target's")
     return found
 
 
@@ -105,8 +105,8 @@ def score_places(
 ) -> list[Placed]:
     """A place for each of *units*, under the ordered wish *places*.
 
-    Raises PartitionError for a wish that is empty, names a place twice or one that nobody serves, and for a unit without
-    a kernel on the target of any place, naming it.
+    Raises PartitionError for a wish that is empty, names a place twice or one that nobody serves, and for a unit
+    without a kernel on the target of any place, naming it.
     """
     wish, rule = valid_places(places), formula_of(formula)
     check_wish(wish, units, kernels)

@@ -16,7 +16,7 @@ LAYOUT_RANK = 4
 
 @dataclass(frozen=True, order=True)
 class TensorTy(Place):
-    """The type of an input or output: a place for its tensor. *kind* is ``Tensor``, ``TensorList`` or ``StepScopes``."""
+    """The type of an input or output: a place for its tensor. *kind*: ``Tensor``, ``TensorList``, ``StepScopes``."""
 
     kind: str = "Tensor"
 
@@ -41,7 +41,7 @@ def fits(given: TensorTy, wanted: TensorTy, rank: int = LAYOUT_RANK) -> bool:
 
 
 def conflicts(given: TensorTy, wanted: TensorTy, rank: int = LAYOUT_RANK) -> tuple[str, ...]:
-    """In which respects a tensor of type *given* is not *wanted*: of ``kind``, ``target``, ``precision``, ``layout``."""
+    """In which of ``kind``, ``target``, ``precision`` and ``layout`` a tensor of type *given* is not *wanted*."""
     found = []
     if given.kind != wanted.kind:
         found.append("kind")

@@ -22,7 +22,7 @@ Prepare = Callable[[Kernel, Operator, Graph], Callable[[], object]]
 
 
 def timing_key(kernel: Kernel, operator: Operator, graph: Graph, version: str) -> str:
-    """Operator, attributes, shapes and precisions of what it reads, the kernel with its layout and device, the version."""
+    """Operator, attributes, shapes and precisions of what it reads, the kernel with its layout, device and version."""
     tensors = [graph.tensors[t] for _, t in operator.inputs]
     inputs = ", ".join(f"{t.precision}[{', '.join(map(str, t.shape))}]" for t in tensors)
     place = operator.place or kernel.place

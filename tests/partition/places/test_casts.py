@@ -286,7 +286,8 @@ def test_E13_weights_are_cast_once_in_100_runs():
         register_kernel("scale", "opencl/fp16/NHWC", registry=registry).bind_input("X").bind_input("W")
         .bind_output("Out").finalize(lambda x, w: x * w)
     )
-    tensors = (Tensor("x", shape=(1, 2, 3, 4)), Tensor("w", shape=(1, 2, 3, 4), constant=True), Tensor("y"), Tensor("z"))
+    shape = (1, 2, 3, 4)
+    tensors = (Tensor("x", shape=shape), Tensor("w", shape=shape, constant=True), Tensor("y"), Tensor("z"))
     graph = Graph(tensors, (
         Operator("scale", (("X", 0), ("W", 1)), (("Out", 2),), kernel=half),
         Operator("scale", (("X", 2), ("W", 1)), (("Out", 3),), kernel=half),

@@ -338,18 +338,20 @@ def test_A5_the_order_of_operators_does_not_matter(registry):
     assert len(chosen) == 1
 
 
-def test_A5_the_choice_does_not_depend_on_the_seed_of_hashes():
+def test_A5_E13_neither_kernels_nor_casts_depend_on_the_seed_of_hashes():
     code = (
-        "import random, sys; sys.path.insert(0, sys.argv[1]); import test_kernel_grade as t\n"
+        "import random, sys; sys.path.insert(0, sys.argv[1]); import test_kernel_grade as t, test_casts as c\n"
         "rng = random.Random(1)\n"
         "for _ in range(40):\n"
         "    kernels, places, request = t.random_case(rng)\n"
         "    print(t.pick_kernel(request, kernels, places, gate=False))\n"
+        "    graph = c.random_graph(rng, c.random_kernels(rng), 6)\n"
+        "    print(c.insert_casts(graph).casts)\n"
     )
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", code, str(pathlib.Path(__file__).parent)], env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True, text=True, check=True,
+            [sys.executable, "-c", code, str(pathlib.Path(__file__).parent)],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
         ).stdout
         for seed in ("1", "2")
     }

@@ -69,7 +69,7 @@ def test_A10_the_chain_leaves_opencl_only_where_the_gain_pays_for_the_copies():
     graph = without_kernels(chain([made["a", "host"], made["b", "host"], made["c", "host"]]))
     table = {("a", "opencl"): 1.0, ("a", "host"): 9.0, ("b", "host"): 1.0, ("c", "opencl"): 1.0, ("c", "host"): 9.0}
     for copy, expected in ((1.0, ["opencl", "host", "opencl"]), (5.0, ["host"] * 3)):
-        picked = pick_measured(graph, ["opencl", "host"], times_of(table), lambda step, size: copy, registry)  # noqa: B023
+        picked = pick_measured(graph, ["opencl", "host"], times_of(table), lambda s, b: copy, registry)  # noqa: B023
         assert targets(picked) == expected
     assert insert_casts(picked.graph).report().count("target") == 0
 
@@ -138,7 +138,7 @@ def test_A12_bad_questions_are_refused():
     graph = without_kernels(chain([made["b", "host"]]))
     with pytest.raises(PartitionError, match="joint, local"):
         pick_measured(graph, ["host"], lambda k, o, g: 1.0, lambda s, b: 0.0, registry, "global")
-    with pytest.raises(PartitionError, match="no kernel for b .op0. at any of the places opencl"):
+    with pytest.raises(PartitionError, match=r"no kernel for b .op0. at any of the places opencl"):
         pick_measured(graph, ["opencl"], lambda k, o, g: 1.0, lambda s, b: 0.0, registry)
     on_opencl = without_kernels(chain([made["a", "opencl"]], results=False))
     with pytest.raises(PartitionError, match="can be reached by casts"):

@@ -61,7 +61,8 @@ def test_A3_without_a_host_the_error_names_unit_places_and_reasons(chips):
 
 
 def test_a_place_that_nobody_serves_is_refused(chips):
-    with pytest.raises(PartitionError, match="nobody has a kernel for place chiphalf/int8/NCHW; places with kernels: chip"):
+    words = "nobody has a kernel for place chiphalf/int8/NCHW; places with kernels: chip"
+    with pytest.raises(PartitionError, match=words):
         score_places([unit(chiphalf=YES)], ["chiphalf/int8", "host"], KernelRegistry())
     with pytest.raises(PartitionError, match="nobody has a kernel for place cuda/float/NCHW"):
         score_places([unit(chiphalf=YES)], ["cuda", "host"], KernelRegistry())
