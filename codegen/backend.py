@@ -6,26 +6,45 @@ entry point of the group ``byoc.backends``). As for TVM's Relay: ``register_patt
 such an integration. Each native backend is also found as ``relay.ext.<name>``.
 
 A constraint is a function of a call with a docstring that says what is supported; it returns None where the call
-satisfies it, and else the value that it found. The same docstring documents the backend and explains a refusal::
+satisfies it, and else the value that it found. The same docstring documents the backend (``support_table.py``) and
+explains a refusal (``verdict.py``). In ``Backend.constraints`` it is asked about operators and composites, as the check
+of a pattern about matches; with ``of`` it is about certain operators, wherever they stand::
 
     @constraint("dtype")
     def floats_only(call):
         \"\"\"float32 only\"\"\"
         return None if call.checked_type.dtype == "float32" else call.checked_type.dtype
+
+    @constraint("kernel", of="nn.conv2d")
+    def small_kernel(call):
+        \"\"\"kernel at most 7\"\"\"
+        return next((k for k in call.attrs.kernel_size if k > 7), None)
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from byoc.codegen.verdict import (
+    EVERY,
+    Constraint,
+    ConstraintCheck,
+    Reason,
+    Verdict,
+    accept,
+    callee_name,
+    constraint,
+    first_sentence,
+    judge,
+    refuse,
+)
 from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Cost, Op
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location, register_func
-from byoc.ir.span import span_names
 from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.op.contrib.register import (
@@ -40,102 +59,30 @@ from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray, from_any
 
 
-@dataclass(frozen=True)
-class Reason:
-    """Why a backend does not take a call: the constraint's code and text, and the value found."""
-
-    code: str
-    text: str
-    actual: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.text}, got {self.actual}" if self.actual else self.text
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether a backend takes a call, and if not, every reason; ``str()`` is the sentence for a report."""
-
-    accepted: bool
-    operator: str
-    nodes: tuple[str, ...] = ()
-    reasons: tuple[Reason, ...] = ()
-
-    def __bool__(self) -> bool:
-        return self.accepted
-
-    def __str__(self) -> str:
-        where = f" (node {', '.join(self.nodes)})" if self.nodes else ""
-        if self.accepted:
-            return f"{self.operator}: accepted{where}"
-        return f"{self.operator}: {'; '.join(map(str, self.reasons))}{where}"
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """A named condition on a call. Calling it gives the reason for a refusal, or None."""
-
-    code: str
-    text: str
-    check: Callable[[Call], object | None]
-
-    def __call__(self, call: Call) -> Reason | None:
-        actual = self.check(call)
-        return None if actual is None else Reason(self.code, self.text, str(actual))
-
-
-def constraint(code: str) -> Callable[[Callable[[Call], object | None]], Constraint]:
-    """Make a constraint of a function whose docstring says what is supported. Raises PartitionError without one."""
-
-    def make(check: Callable[[Call], object | None]) -> Constraint:
-        text = " ".join((check.__doc__ or "").split()).rstrip(".")
-        if not text:
-            raise PartitionError(f"constraint {code!r} needs a docstring: it is the text that explains a refusal")
-        return Constraint(code, text, check)
-
-    return make
-
-
-def callee_name(call: Call) -> str:
-    """The operator's name; for a call of a composite function the composite's name."""
-    if isinstance(call.op, Op):
-        return call.op.name
-    if isinstance(call.op, Function):
-        return str(call.op.attrs.get("Composite", "function"))
-    return type(call.op).__name__
-
-
-def judge(call: Call, constraints: Iterable[Constraint]) -> Verdict:
-    """The verdict of *constraints* on *call*: accepted when every one is satisfied."""
-    reasons = tuple(r for c in constraints if (r := c(call)) is not None)
-    return Verdict(not reasons, callee_name(call), span_names(call.span), reasons)
-
-
-def refuse(call: Call, code: str, text: str, actual: str = "") -> Verdict:
-    """A refusal for one reason."""
-    return Verdict(False, callee_name(call), span_names(call.span), (Reason(code, text, actual),))
-
-
-def accept(call: Call) -> Verdict:
-    """An acceptance."""
-    return Verdict(True, callee_name(call), span_names(call.span))
-
-
 Check = Callable[[RelayExpr], bool]
 
 
 @dataclass(frozen=True)
 class PatternEntry:
-    """A row of a pattern table: the composite's name (``acme.conv2d_relu``), the pattern, and a check of the match."""
+    """A row of a pattern table: the composite's name (``acme.conv2d_relu``), the pattern, and a check of the match.
+
+    The check is a function of the match's root, or a sequence of constraints, which are asked about the composite that
+    the match would become and kept as one :class:`ConstraintCheck`; a match that they refuse is told with its reasons.
+    """
 
     name: str
     pattern: DFPattern
-    check: Check | None = None
+    check: Check | Sequence[Constraint] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.check, Sequence):
+            object.__setattr__(self, "check", ConstraintCheck(tuple(self.check)) if self.check else None)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Hard limits of a backend; None is none. ``min_operators`` is the least size of a region worth a launch.
+    """Hard limits of a backend; None is none. ``min_operators`` and ``min_operations`` are the least size of a region
+    worth a launch: operators, and what they compute (additions and multiplications; policy ``cost`` does not ask).
 
     ``max_bytes`` are those of a region's weights and the peak of its activations (policy ``order`` counts the weights
     alone); ``min_gain`` is what a region must save to be worth it, in microseconds, which only policy ``cost`` knows.
@@ -146,12 +93,16 @@ class Limits:
     max_regions: int | None = None
     min_operators: int = 1
     min_gain: float = 0.0
+    min_operations: int = 0
 
 
 class Backend:
-    """What brings an accelerator: subclass it, set ``name``, and give at least ``supports`` and ``compile``."""
+    """What brings an accelerator: subclass it, set ``name``, and give at least ``compile``, and ``constraints`` or
+    ``supports``.
+    """
 
     name: str = ""
+    constraints: Sequence[Constraint] = ()
     limits: Limits = Limits()
     devices: Sequence[str] = ("cpu",)
 
@@ -160,8 +111,13 @@ class Backend:
         return ()
 
     def supports(self, call: Call) -> Verdict:
-        """Whether this backend takes *call*: of an operator, or of a composite of its own pattern table."""
-        raise NotImplementedError
+        """Whether this backend takes *call*: of an operator, or of a composite of its own pattern table.
+
+        Where every one of ``constraints`` holds, unless a backend says otherwise.
+        """
+        if not self.constraints:
+            raise NotImplementedError(f"backend {self.name} has neither constraints nor supports")
+        return judge(call, self.constraints)
 
     def places(self) -> Sequence[str]:
         """Where this backend has kernels, as ``target/precision/layout/device`` with itself as the target.
@@ -286,7 +242,7 @@ class RelayStyleBackend(Backend):
             return refuse(call, "operator", f"{self.name} has no annotation for this operator")
         if predicate(call):
             return accept(call)
-        return refuse(call, "predicate", f"the predicate target.{self.name} refused it")
+        return refuse(call, "predicate", first_sentence(predicate) or f"the predicate target.{self.name} refused it")
 
     def compile(self, function: Function, options: Mapping[str, object]) -> Module:
         """The module that ``relay.ext.<name>`` gives, with the constants that it asks for by Relay's names."""
@@ -306,3 +262,10 @@ class RelayStyleBackend(Backend):
             return {str(name): NDArray(from_any(value)) for name, value in named.items()}
         constants = [node for node in post_order(function) if isinstance(node, Constant)]
         return {f"{symbol}_const_{k}": constant.data for k, constant in enumerate(constants)}
+
+
+__all__ = [
+    "BACKENDS", "Backend", "Constraint", "ConstraintCheck", "EVERY", "Limits", "PatternEntry", "Reason",
+    "RelayStyleBackend", "Verdict", "accept", "backend_names", "callee_name", "constraint", "first_sentence",
+    "get_backend", "judge", "load_entry_point", "refuse", "register_backend",
+]

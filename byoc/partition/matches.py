@@ -17,7 +17,7 @@ from byoc.partition.calls import calls_of, functions_of
 from byoc.relay.dataflow_pattern.grouper import Group, Grouper
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
-from byoc.relay.dataflow_pattern.partitioning import composite_call
+from byoc.relay.dataflow_pattern.partitioning import composite_call, holds
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.infer_type import InferType
 from byoc.relay.transform.merge_composite import CompositeRecord, guarded_check
@@ -60,7 +60,7 @@ def matches_of(
             check = guarded_check(entry.name, entry.check, record)
             groups = Grouper(entry.pattern, graph, overlapping=True).groups
             for root in sorted((r for r in groups if r in number), key=number.__getitem__):  # type: ignore[index]
-                if not check(root):
+                if not holds(check, groups[root], {"Composite": entry.name}):
                     continue
                 covered = _covered(groups[root], number)
                 if covered is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 
+from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.registry import register_func
@@ -35,6 +36,24 @@ _NAMES: dict[type, Callable[..., str]] = {
 }
 
 
+class MatchCheck:
+    """A check that looks at a match as a whole, where a plain one is a function of the match's root."""
+
+    def takes(self, composite: Call) -> bool:
+        """Whether the match may become the call *composite*, which has types and stands in no graph."""
+        raise NotImplementedError
+
+    def __call__(self, root: RelayExpr) -> bool:
+        raise UserError("this check looks at whole matches, not at their roots: give it to MergeComposite")
+
+
+def holds(check: p.Check | MatchCheck, group: Group, attrs: Mapping[str, object]) -> bool:
+    """Whether *check* accepts the match *group*, whose function would carry *attrs*."""
+    if isinstance(check, MatchCheck):
+        return check.takes(composite_call(group, attrs, {}))
+    return bool(check(group.root))
+
+
 def partition_pattern(
     pattern: p.DFPattern,
     expr: RelayExpr,
@@ -60,7 +79,7 @@ def partition_graph(
     if isinstance(pattern, p.FunctionPattern):
         warnings.warn("a function pattern cannot be partitioned: match the call of the function", stacklevel=3)
         return graph.root
-    accepted = _accepted(pattern, graph, check)
+    accepted = _accepted(pattern, graph, check, attrs or {})
     if not accepted:
         return graph.root
     changed: dict[RelayExpr, RelayExpr] = {}
@@ -83,17 +102,19 @@ def partition_in_place(
         warnings.warn("a function pattern cannot be partitioned: match the call of the function", stacklevel=3)
         return False
     changed: dict[RelayExpr, RelayExpr] = {}
-    for root, group in _accepted(pattern, graph, check).items():
+    for root, group in _accepted(pattern, graph, check, attrs).items():
         call = composite_call(group, attrs, changed, keep_types=True)
         graph.replace(group.interior, call.args, call)
         changed[root] = call
     return bool(changed)
 
 
-def _accepted(pattern: p.DFPattern, graph: IndexedGraph, check: p.Check) -> dict[RelayExpr, Group]:
+def _accepted(
+    pattern: p.DFPattern, graph: IndexedGraph, check: p.Check, attrs: Mapping[str, object]
+) -> dict[RelayExpr, Group]:
     """The groups that *check* accepts, by root, in the order of the graph."""
     groups = Grouper(pattern, graph).groups
-    return {n: groups[n] for n in sorted(groups, key=graph.index.__getitem__) if check(n)}
+    return {n: groups[n] for n in sorted(groups, key=graph.index.__getitem__) if holds(check, groups[n], attrs)}
 
 
 def composite_call(

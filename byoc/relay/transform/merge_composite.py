@@ -16,9 +16,9 @@ from byoc.ir.span import span_names
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
-from byoc.relay.dataflow_pattern.partitioning import partition_in_place
+from byoc.relay.dataflow_pattern.partitioning import MatchCheck, partition_in_place
 from byoc.relay.dataflow_pattern.patterns import DFPattern
-from byoc.relay.expr import Function
+from byoc.relay.expr import Call, Function
 from byoc.relay.transform.infer_type import FunctionPass
 
 Check = Callable[[RelayExpr], object]
@@ -42,6 +42,10 @@ class CompositeRecord:
     """What happened while composites were merged."""
 
     failed_checks: list[FailedCheck] = field(default_factory=list)
+
+    def add(self, pattern: str, expr: RelayExpr, error: Exception) -> None:
+        """Keep that the check of *pattern* raised *error* on the match *expr*."""
+        self.failed_checks.append(FailedCheck(pattern, span_names(expr.span), f"{type(error).__name__}: {error}"))
 
 
 def _always(pre: RelayExpr) -> bool:
@@ -86,14 +90,29 @@ def MergeComposite(  # noqa: N802 - Relay's name
 
 def guarded_check(name: str, check: Check | None, record: CompositeRecord) -> Check:
     """*check* where an error counts as no: one vendor's mistake must not break a compilation."""
+    if isinstance(check, MatchCheck):
+        return _GuardedMatch(name, check, record)
     test = check or _always
 
     def guarded(pre: RelayExpr) -> bool:
         try:
             return bool(test(pre))
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            record.failed_checks.append(FailedCheck(name, span_names(pre.span), text))
+            record.add(name, pre, error)
             return False
 
     return guarded
+
+
+class _GuardedMatch(MatchCheck):
+    """The same for a check of whole matches."""
+
+    def __init__(self, name: str, check: MatchCheck, record: CompositeRecord):
+        self._name, self._check, self._record = name, check, record
+
+    def takes(self, composite: Call) -> bool:
+        try:
+            return bool(self._check.takes(composite))
+        except Exception as error:
+            self._record.add(self._name, composite, error)
+            return False
