@@ -15,20 +15,25 @@ from byoc.partition.places.infer import Cast, Casting, insert_casts
 from byoc.partition.places.place import Place, Precision, dtype_of
 from byoc.partition.places.relay_graph import RelayGraph, regrouped, relay_graph
 from byoc.relay import op
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
 from byoc.relay.transform.call_rules import call_op
 from byoc.relay.transform.fold_constant import can_fold, fold_call
-from byoc.relay.transform.layout_forms import Wanted, as_given
+from byoc.relay.transform.layout_forms import Wanted, as_given, order_of
 from byoc.runtime.device import DEVICE_TYPES, Device
 
 
 @dataclass(frozen=True)
 class PlacedFunction:
-    """A function with its casts, and what was inserted."""
+    """A function with its casts, and what was inserted.
+
+    *cancelled* are the layout transforms that only undid a transpose or transform of the model, which neither is there.
+    """
 
     function: Function
     casting: Casting
+    cancelled: int = 0
 
 
 def insert_relay_casts(
@@ -42,10 +47,11 @@ def insert_relay_casts(
     """
     source = relay_graph(func, places)
     casting = insert_casts(source.graph, rules)
-    body = _Writer(source, casting, copies).run(func.body)
+    writer = _Writer(source, casting, copies)
+    body = writer.run(func.body)
     made = Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
     infer_expr(made)
-    return PlacedFunction(made, casting)
+    return PlacedFunction(made, casting, writer.cancelled)
 
 
 class _Writer:
@@ -53,6 +59,7 @@ class _Writer:
 
     def __init__(self, source: RelayGraph, casting: Casting, copies: bool):
         self._source, self._casting, self._copies = source, casting, copies
+        self.cancelled = 0
         self._tensors: dict[int, RelayExpr] = dict(source.sources)
         self._casts: dict[int, RelayExpr] = {}
         self._turned: dict[tuple[RelayExpr, Wanted], RelayExpr] = {}
@@ -94,9 +101,18 @@ class _Writer:
         for number in reversed(chain):
             step = self._casting.casts[number]
             if step.kind != "target" or self._copies:
-                value = _now(_WRITERS[step.kind](value, step))
+                value = self._written(value, step)
             self._casts[number] = value
         return value
+
+    def _written(self, value: RelayExpr, step: Cast) -> RelayExpr:
+        """One cast of *value*; what it would undo is taken away instead."""
+        made = _now(_WRITERS[step.kind](value, step))
+        undone = _undone(made) if step.kind == "layout" else None
+        if undone is None:
+            return made
+        self.cancelled += 1
+        return undone
 
     def _turn(self, value: RelayExpr, wanted: Wanted) -> RelayExpr:
         """*value*, its axes as given, with dimensions of 1 before it and in another order; made once."""
@@ -133,6 +149,30 @@ def _now(call: Call) -> RelayExpr:
         infer_expr(folded)
         return folded
     return call
+
+
+def _undone(call: RelayExpr) -> RelayExpr | None:
+    """The value of which *call* is a permutation of a permutation that together move nothing; None where it is not."""
+    outer = _axes_moved(call)
+    inner = _axes_moved(call.args[0]) if outer is not None else None  # type: ignore[attr-defined]
+    if outer is None or inner is None or [inner[k] for k in outer] != list(range(len(outer))):
+        return None
+    return call.args[0].args[0]  # type: ignore[attr-defined]
+
+
+def _axes_moved(expr: RelayExpr) -> tuple[int, ...] | None:
+    """The axis of its input for each axis of a transpose or of a layout transform without blocks."""
+    if not isinstance(expr, Call) or expr.attrs is None:
+        return None
+    if calls(expr, "transpose"):
+        ndim = expr.checked_type.ndim  # type: ignore[attr-defined]
+        axes = expr.attrs["axes"] or range(ndim - 1, -1, -1)
+        return tuple(int(a) % ndim for a in axes)  # type: ignore[attr-defined]
+    if calls(expr, "layout_transform"):
+        source, destination = str(expr.attrs["src_layout"]), str(expr.attrs["dst_layout"])
+        if sorted(source) == sorted(destination) and source.isalpha():
+            return order_of(source, destination)
+    return None
 
 
 def _precision(value: RelayExpr, cast: Cast) -> Call:

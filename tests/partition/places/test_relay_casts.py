@@ -85,6 +85,27 @@ def test_D9_a_single_convolution_is_surrounded_and_inverse_transforms_do_not_mee
     assert_same(func, made.function, X, tolerance=1e-5)
 
 
+@pytest.mark.parametrize("into", [
+    lambda x: op.transpose(x, (0, 3, 1, 2)), lambda x: op.layout_transform(x, "NHWC", "NCHW"),
+], ids=["transpose", "layout_transform"])
+def test_D9_a_transform_that_undoes_one_of_the_model_is_cancelled(into):
+    x, w = relay.var("x", shape=(1, 6, 6, 8)), constant(8, 8, 3, 3)
+    func = typed([x], conv2d(into(x), w))
+    made = insert_relay_casts(
+        func, placed(func, lambda c: Place("host", "any", "NHWC" if c.op.name == "nn.conv2d" else "NCHW"))
+    )
+    assert made.cancelled == 1 and made.casting.report().count("layout") == 2
+    assert count(made.function, "layout_transform") == 1 and count(made.function, "transpose") == 0
+    values = RNG.standard_normal((1, 6, 6, 8)).astype("float32")
+    assert_same(func, made.function, values, tolerance=1e-5)
+    swapped = typed([x], conv2d(op.transpose(x, (0, 3, 2, 1)), w))  # moves more than the layout
+    made = insert_relay_casts(
+        swapped, placed(swapped, lambda c: Place("host", "any", "NHWC" if c.op.name == "nn.conv2d" else "NCHW"))
+    )
+    assert made.cancelled == 0
+    assert_same(swapped, made.function, values, tolerance=1e-5)
+
+
 def test_D9_three_readers_share_one_transform():
     x, w = relay.var("x", shape=(1, 8, 6, 6)), constant(8, 8, 3, 3)
     y = op.tanh(x)
