@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.backend import Limits, get_backend
-from byoc.driver.pipeline import optimize
 from byoc.driver.onnx_placement import proto_of, read_placement
+from byoc.driver.pipeline import optimize
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import Names, Rule

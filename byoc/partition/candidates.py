@@ -13,7 +13,7 @@ import numpy as np
 
 from byoc.codegen.backend import Backend, Limits, Reason, Verdict, callee_name
 from byoc.ir.span import span_names
-from byoc.partition.boundaries import Boundaries, BoundaryView
+from byoc.partition.boundaries import BoundaryView
 from byoc.partition.costs.estimate import Estimate
 from byoc.partition.costs.model import HOST, CostModel
 from byoc.partition.dataflow import Dataflow, dataflow
@@ -24,7 +24,6 @@ from byoc.partition.problem import HOME, Bounds, Candidate, Problem, Site, Value
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.transform.merge_composite import CompositeRecord
 from byoc.relay.traverse import post_order
-
 
 
 @dataclass(frozen=True, eq=False)

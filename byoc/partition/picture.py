@@ -13,8 +13,8 @@ from byoc.codegen.backend import callee_name
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
-from byoc.partition.cut import regions_of
 from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.cut import regions_of
 from byoc.partition.plan import Plan
 from byoc.relay.analysis.region_graph import open_children
 from byoc.relay.expr import Function, Var

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from byoc.codegen.backend import Limits, Reason, Verdict, callee_name, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.cut import annotate
 from byoc.partition.boundaries import HOST
 from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.cut import annotate
 from byoc.partition.decide import composites_of, dissolve
 from byoc.partition.decision import Decision
 from byoc.partition.difference import PlanDiff, diff
@@ -24,8 +24,8 @@ from byoc.partition.matches import Chosen, with_composites
 from byoc.partition.outlay import Move, Total
 from byoc.partition.plan_json import plan_from_json, plan_to_json
 from byoc.partition.planned import PlannedRegion
-from byoc.partition.replanning import Origin, Sweep, sweep
 from byoc.partition.regions import annotate_regions
+from byoc.partition.replanning import Origin, Sweep, sweep
 from byoc.partition.report_page import notebook
 from byoc.partition.table import plan_table
 from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
@@ -103,10 +103,11 @@ class Plan:
         )
 
     def annotate(self, mod: IRModule) -> IRModule:
-        """*mod* with its composites and annotations, regions merged and within the limits."""
-        if self.total is not None:
-            return self._annotate_regions(self.prepare(mod))
-        return annotate(self.prepare(mod), [d.target for d in self.decisions], self.limits)
+        """*mod* with its composites and annotations: regions as they were planned, or else merged as Relay does."""
+        prepared = self.prepare(mod)
+        if self.total is not None or any(d.region is not None for d in self.decisions):
+            return self._annotate_regions(prepared)
+        return annotate(prepared, [d.target for d in self.decisions])
 
     def _annotate_regions(self, mod: IRModule) -> IRModule:
         result, decisions = mod.shallow_copy(), iter(self.decisions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from byoc.codegen.backend import Backend, Limits, Reason, Verdict, get_backend
+from byoc.codegen.backend import Backend, Limits, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
@@ -17,9 +17,9 @@ from byoc.partition.boundaries import Boundaries, Names, Rule
 from byoc.partition.by_cost import cheapest
 from byoc.partition.by_score import score
 from byoc.partition.calls import calls_of, functions_of, known_names
-from byoc.partition.cut import annotate, refused_by_limits, regions_of
 from byoc.partition.decide import decide, form_composites
 from byoc.partition.decision import Decision
+from byoc.partition.limits import within_limits
 from byoc.partition.places import Place
 from byoc.partition.plan import Plan
 from byoc.partition.planned import planned_regions
@@ -27,6 +27,7 @@ from byoc.partition.replanning import Kept, Origin
 from byoc.partition.request import OBJECTIVES, TIME_LIMIT, Request
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
+
 
 def make_plan(
     mod: IRModule,
@@ -102,13 +103,13 @@ def _decided(mod: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
 def _by_order(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
     decisions = decide(prepared, request.backends, request.boundaries)
-    decisions = _within_limits(prepared, decisions, request.limits)
+    decisions = within_limits(prepared, decisions, request.limits)
     return Plan("order", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits), {}
 
 
 def _by_score(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
-    decisions = _within_limits(prepared, score(prepared, request), request.limits)
+    decisions = within_limits(prepared, score(prepared, request), request.limits)
     return Plan("score", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits), {}
 
 
@@ -123,20 +124,3 @@ def _by_cost(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
 
 Policy = Callable[[IRModule, Request, Kept], tuple[Plan, Kept]]
 POLICIES: Mapping[str, Policy] = {"order": _by_order, "score": _by_score, "cost": _by_cost}
-
-
-def _within_limits(mod: IRModule, decisions: list[Decision], limits: Mapping[str, Limits]) -> list[Decision]:
-    """*decisions* with the calls of regions beyond the limits on the host; each round drops some, so that it ends."""
-    while limits:
-        regions = regions_of(annotate(mod, [d.target for d in decisions], limits))
-        refused = refused_by_limits(regions, limits)
-        if not refused:
-            break
-        decisions = [_dropped(d, refused[k]) if k in refused else d for k, d in enumerate(decisions)]
-    return decisions
-
-
-def _dropped(decision: Decision, reason: Reason) -> Decision:
-    no = Verdict(False, decision.operator, decision.nodes, (reason,))
-    kept = tuple((t, v) for t, v in decision.verdicts if t != decision.target)
-    return Decision(decision.operator, decision.nodes, None, (*kept, (decision.target or "", no)))

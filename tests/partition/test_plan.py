@@ -97,7 +97,7 @@ def test_an_exclusion_that_means_nothing_names_the_nearest(backend):
     "limits, sizes, reason",
     [
         (Limits(min_operators=2), [3], "a region has at least 2 operators, got 1"),
-        (Limits(max_operators=2), [1, 2, 1], None),
+        (Limits(max_operators=2), [1, 1, 2], None),
         (Limits(max_regions=1), [3], "at most 1 regions of toy_a, by operations, got 2"),
     ],
 )

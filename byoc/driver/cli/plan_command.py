@@ -9,8 +9,8 @@ from pathlib import Path
 
 from byoc.driver.cli.compile_command import add_target_options, parse_shapes, parse_targets
 from byoc.driver.cli.placing_options import add_placing_options, placing_from
-from byoc.driver.planning import plan_module
 from byoc.driver.pipeline import optimize
+from byoc.driver.planning import plan_module
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.partition.draw import to_dot, to_svg

@@ -1,0 +1,145 @@
+"""Decisions held to the limits of their backends: regions are split where the cut costs least, what fits in none goes home.
+
+For the policies that decide call by call; policy ``cost`` has limits among what it chooses. Few regions come first, then
+few bytes between them; among too many regions those with the most operations stay. Each round sends some calls home,
+so that it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from byoc.codegen.backend import Limits, Reason, Verdict
+from byoc.ir.module import IRModule
+from byoc.partition.calls import functions_of, inner_calls
+from byoc.partition.candidates import bounds_of, weights
+from byoc.partition.dataflow import Dataflow, dataflow
+from byoc.partition.decision import Decision
+from byoc.partition.explanation import HOST
+from byoc.partition.measure import call_operations
+from byoc.partition.problem import HOME, Bounds, Candidate, Problem, Site, Value
+from byoc.partition.solve.region_bytes import RegionBytes
+from byoc.partition.solve.regions import regions_and_broken
+from byoc.relay.expr import Call
+
+
+def within_limits(mod: IRModule, decisions: Sequence[Decision], limits: Mapping[str, Limits]) -> list[Decision]:
+    """*decisions* about the calls of *mod*, each with its region, within *limits*; those that no region can hold are on
+    the host, with the reason. Without limits they come back as they are, and regions are merged as Relay does.
+    """
+    if not any(limit != Limits() for limit in limits.values()):
+        return list(decisions)
+    found: list[Decision] = []
+    regions = 0
+    for _, func in functions_of(mod):
+        flow = dataflow(func)
+        part = decisions[len(found) : len(found) + len(flow.calls)]
+        held = _Function(flow, part, limits, regions)
+        found += held.run()
+        regions = held.regions
+    return found
+
+
+class _Function:
+    """The calls of one function; calls of inner scopes, which no region may join, stay in regions of their own."""
+
+    def __init__(self, flow: Dataflow, decisions: Sequence[Decision], limits: Mapping[str, Limits], regions: int):
+        self.flow, self.decisions, self.limits, self.regions = flow, list(decisions), limits, regions
+        self.count = [len(inner_calls(call)) for call in flow.calls]
+        self.first = np.concatenate(([0], np.cumsum(self.count))).tolist()
+        self.targets = list(dict.fromkeys(d.target for d in decisions if d.target is not None))
+
+    def run(self) -> list[Decision]:
+        while True:
+            problem = self._problem()
+            regions, broken = regions_and_broken(problem, list(range(len(self.decisions))))
+            refused: dict[int, Reason] = {}
+            for region, _ in broken:
+                reason = self._reason(problem, region)
+                if reason is not None:
+                    refused.update(dict.fromkeys(region, reason))
+            refused = refused or self._too_small(regions) or self._too_many(regions)
+            if not refused:
+                break
+            for call, reason in refused.items():
+                self.decisions[call] = _dropped(self.decisions[call], reason)
+        for members in regions:
+            for candidate in members:
+                self.decisions[candidate] = replace(self.decisions[candidate], region=self.regions)
+            self.regions += 1
+        return self.decisions
+
+    def _problem(self) -> Problem:
+        """The placement as it was decided, as a problem without choice: candidate k is call k; bytes stand for seconds."""
+        price = 1.0 + sum(v.bytes for v in self.flow.values)
+        sites, place = {HOST: Site(HOST, HOST)}, {HOST: HOME}
+        candidates: list[Candidate] = []
+        for k, (call, decision) in enumerate(zip(self.flow.calls, self.decisions, strict=True)):
+            target = decision.target or HOST
+            key = f"{target} of call {k}" if k in self.flow.inner and target != HOST else target
+            if key not in sites:
+                bounds = replace(bounds_of(self.limits.get(target, Limits())), max_regions=None, min_gain=0.0)
+                sites[key] = Site(target, target, price, bounds)
+            operators = tuple(range(self.first[k], self.first[k + 1]))
+            site = place.setdefault(key, len(place))
+            candidates.append(Candidate(decision.operator, operators, site, 0.0, weights(call)))
+        values = tuple(
+            Value(
+                None if v.producer is None else self.first[v.producer + 1] - 1,
+                tuple(self.first[c] for c in v.consumers), v.bytes, v.result,
+            )
+            for v in self.flow.values
+        )
+        transfer = np.zeros((len(values), len(sites), len(sites)))
+        transfer += np.array([v.bytes for v in values], float).reshape(-1, 1, 1)
+        transfer[:, 0, 0] = 0.0
+        return Problem(self.first[-1], values, tuple(sites.values()), tuple(candidates), transfer)
+
+    def _reason(self, problem: Problem, region: Sequence[int]) -> Reason | None:
+        """Why the calls of *region* cannot be one, as a verdict says it."""
+        bounds: Bounds = problem.sites[problem.candidates[region[0]].site].bounds
+        operators = sum(self.count[c] for c in region)
+        if operators < bounds.min_operators:
+            return Reason("min_operators", f"a region has at least {bounds.min_operators} operators", str(operators))
+        if bounds.max_operators is not None and operators > bounds.max_operators:
+            return Reason("max_operators", f"a region has at most {bounds.max_operators} operators", str(operators))
+        size = RegionBytes(problem).count(region)
+        if bounds.max_bytes is not None and size > bounds.max_bytes:
+            text = f"a region has at most {bounds.max_bytes} bytes of weights and activations"
+            return Reason("max_bytes", text, str(size))
+        return None
+
+    def _too_small(self, regions: Sequence[Sequence[int]]) -> dict[int, Reason]:
+        refused: dict[int, Reason] = {}
+        for region in regions:
+            least = self.limits.get(str(self.decisions[region[0]].target), Limits()).min_operations
+            operations = self._operations(region)
+            if operations < least:
+                reason = Reason("min_operations", f"a region has at least {least} operations", str(operations))
+                refused.update(dict.fromkeys(region, reason))
+        return refused
+
+    def _too_many(self, regions: Sequence[Sequence[int]]) -> dict[int, Reason]:
+        refused: dict[int, Reason] = {}
+        for target in self.targets:
+            most = self.limits.get(target, Limits()).max_regions
+            mine = [r for r in regions if self.decisions[r[0]].target == target]
+            if most is None or len(mine) <= most:
+                continue
+            ranked = sorted(mine, key=lambda r: (-self._operations(r), -sum(self.count[c] for c in r), tuple(r)))
+            reason = Reason("max_regions", f"at most {most} regions of {target}, by operations", str(len(mine)))
+            refused.update({c: reason for region in ranked[most:] for c in region})
+        return refused
+
+    def _operations(self, region: Sequence[int]) -> int:
+        calls: list[Call] = [self.flow.calls[c] for c in region]
+        return sum(call_operations(inner) for call in calls for inner in inner_calls(call))
+
+
+def _dropped(decision: Decision, reason: Reason) -> Decision:
+    no = Verdict(False, decision.operator, decision.nodes, (reason,))
+    verdicts = tuple((t, no if t == decision.target else v) for t, v in decision.verdicts)
+    return replace(decision, target=None, verdicts=verdicts)

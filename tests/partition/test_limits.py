@@ -1,0 +1,88 @@
+"""Limits of regions under every policy: split where the cut costs least, what fits in none at home with a record."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from byoc import relay
+from byoc.codegen.backend import Limits
+from byoc.partition import make_plan
+from byoc.relay import op
+from byoc.relay.interpreter import evaluate
+
+
+def chain(widths):
+    """Products of a vector by matrices of these widths, so that the bytes between operators differ."""
+    expr = relay.var("x", shape=(1, widths[0]))
+    rng = np.random.default_rng(0)
+    for k, (before, after) in enumerate(itertools.pairwise(widths)):
+        weight = relay.const(rng.standard_normal((after, before)).astype("float32"))
+        expr = op.nn.dense(expr, weight)
+        expr.span = relay.Span.named(f"dense_{k}")
+    return relay.IRModule.from_expr(expr)
+
+
+def cut_bytes(widths, most, size):
+    """An independent search: the fewest parts within *size* bytes (weights and peak), then the fewest bytes between."""
+    count = len(widths) - 1
+
+    def fits(begin, end):
+        weights = sum(4 * widths[k] * widths[k + 1] for k in range(begin, end))
+        entering, live = 4 * widths[begin], []
+        for k in range(begin, end):
+            made = 4 * widths[k + 1]
+            live.append(entering + made if k == begin else 4 * widths[k] + made)
+        return weights + max(live) <= size and end - begin <= most
+
+    best = None
+    for parts in range(1, count + 1):
+        for ends in itertools.combinations(range(1, count), parts - 1):
+            bounds = [0, *ends, count]
+            if all(fits(a, b) for a, b in itertools.pairwise(bounds)):
+                between = sum(4 * widths[e] for e in ends)
+                best = between if best is None else min(best, between)
+        if best is not None:
+            return parts, best
+    return None
+
+
+@pytest.mark.parametrize("policy", ["order", "score"])
+@pytest.mark.parametrize("seed", range(12))
+def test_D6_a_chain_is_split_into_the_fewest_parts_where_the_cut_costs_least(backend, policy, seed):
+    rng = np.random.default_rng(seed)
+    widths = [int(w) for w in rng.integers(2, 12, size=int(rng.integers(4, 9)))]
+    most, size = int(rng.integers(2, 5)), int(rng.integers(900, 1600))
+    backend("toy_a", ["nn.dense"], limits=Limits(max_operators=most, max_bytes=size))
+    mod = chain(widths)
+    plan = make_plan(mod, ["toy_a"], policy=policy)
+    wanted = cut_bytes(widths, most, size)
+    assert wanted is not None and (len(plan.regions), sum(r.output_bytes for r in plan.regions[:-1])) == wanted
+    x = np.ones((1, widths[0]), "float32")
+    np.testing.assert_allclose(evaluate(mod, [x]), evaluate(plan.apply(mod), [x]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_D6_of_4N_and_1_operators_the_larger_part_has_2N_and_1(backend, n):
+    backend("toy_a", ["abs"], limits=Limits(max_operators=2 * n + 1))
+    expr = relay.var("x", shape=(2, 3))
+    for _ in range(4 * n + 1):
+        expr = op.abs(expr)
+    plan = make_plan(relay.IRModule.from_expr(expr), ["toy_a"])
+    assert sorted(len(r.operators) for r in plan.regions) == [2 * n, 2 * n + 1]
+    assert len(plan.sweep(max_operators=[None]).plans[0].regions) == 1
+
+
+@pytest.mark.parametrize("policy", ["order", "score"])
+def test_D6_an_operator_alone_over_the_limit_goes_home_with_a_record(backend, policy):
+    backend("toy_a", ["nn.dense"], limits=Limits(max_bytes=500))
+    plan = make_plan(chain([4, 4, 40, 4]), ["toy_a"], policy=policy)
+    assert [d.target for d in plan.decisions] == ["toy_a", None, None]
+    reason = plan.decisions[1].verdicts[0][1].reasons[0]
+    assert (reason.code, reason.actual) == ("max_bytes", "816")
+
+
+def test_a_region_with_too_little_work_goes_home(backend):
+    backend("toy_a", ["nn.dense"], limits=Limits(min_operations=1000))
+    plan = make_plan(chain([4, 4]), ["toy_a"])
+    assert plan.decisions[0].codes == ("toy_a:min_operations",)
