@@ -31,7 +31,7 @@ from byoc.driver.costs.probes import (
     by_pool,
     probes,
 )
-from byoc.driver.costs.timing import Build, Clock, Run, Turns, interleaved, ready
+from byoc.driver.costs.timing import TURNS, Build, Clock, Run, Turns, interleaved, ready
 from byoc.errors import UserError
 from byoc.ir.types import TensorType
 from byoc.partition.costs.model import HOST_BACKEND
@@ -61,7 +61,7 @@ class Sheet:
 
 def calibrate(
     backend: str, build: Build, base: Profile, caches: Sequence[int] = (), threads: int | None = None,
-    turns: Turns = Turns(), clock: Clock = time.perf_counter,
+    turns: Turns = TURNS, clock: Clock = time.perf_counter,
 ) -> Profile:
     """What the device of *backend* can do, with *base* for what cannot be measured.
 
@@ -97,8 +97,10 @@ def steps_of(found: Mapping[str, float], asked: Iterable[Probe]) -> dict[str, fl
 
 def solve(sheet: Sheet, base: Profile, caches: Sequence[int] = ()) -> Profile:
     """The profile that explains the seconds of *sheet*; what is missing there is as in *base*."""
-    kernel = sheet.seconds.get("kernel", base.kernel)
-    profile = replace(base, kernel=kernel, memories=_memories(sheet, kernel, base, caches))
+    kernel, count = sheet.seconds.get("kernel", base.kernel), math.prod(SMALL)
+    chain = sheet.beyond("pointwise", sheet.seconds["near"]) if "near" in sheet.seconds else None
+    profile = replace(base, kernel=kernel, pointwise=_rate(chain, (2 * CHAIN - 1) * count, base.pointwise))
+    profile = replace(profile, memories=_memories(sheet, profile, caches))
     for rule in (_products, _steps, _windows, _winograd):
         profile = rule(sheet, profile, base)
     return profile
@@ -109,14 +111,14 @@ def _moved(profile: Profile, elements: int, item: int = ITEM) -> float:
     return profile.kernel + 2 * item * elements / profile.bandwidth(2 * item * elements)
 
 
-def _memories(sheet: Sheet, kernel: float, base: Profile, caches: Sequence[int]) -> tuple[Memory, ...]:
+def _memories(sheet: Sheet, profile: Profile, caches: Sequence[int]) -> tuple[Memory, ...]:
     """Nearest first; a farther memory is no faster than a nearer one. The last is also where constants stream from."""
     borders = [*caches[-2:], *BORDERS[len(caches[-2:]) :], math.inf]
     made: list[Memory] = []
     for name, shape, border in zip(("near", "middle", "far"), (SMALL, MIDDLE, LARGE), borders, strict=True):
-        seconds = sheet.beyond(name, kernel)
-        rate = base.memories[-1].rate if seconds is None else 2 * ITEM * math.prod(shape) / seconds
-        if name == "far" and (stream := sheet.beyond("stream", kernel)) is not None:
+        seconds = sheet.beyond(name, profile.kernel + math.prod(shape) / profile.pointwise)
+        rate = profile.memories[-1].rate if seconds is None else 2 * ITEM * math.prod(shape) / seconds
+        if name == "far" and (stream := sheet.beyond("stream", profile.kernel)) is not None:
             rate = max(rate if seconds is not None else 0.0, VECTOR * VECTOR * ITEM / stream)
         made.append(Memory(border, min(rate, made[-1].rate) if made else rate))
     return tuple(made)
@@ -146,18 +148,18 @@ def _products(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
 
 def _steps(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
     """Rates of steps that are not products."""
-    near, count = _moved(profile, math.prod(SMALL)), math.prod(SMALL)
-    pointwise = _rate(sheet.beyond("pointwise", near), 2 * CHAIN * count, base.pointwise)
-    profile = replace(profile, pointwise=pointwise)
-    norm = math.prod(NORM)
+    count, norm = math.prod(SMALL), math.prod(NORM)
+    centring = profile.kernel + norm / profile.pointwise + ITEM * norm / profile.bandwidth(ITEM * norm)
     rules: Mapping[str, tuple[float, float]] = {
-        "costly": (near + count / pointwise, count),
-        "reduction": (_moved(profile, norm) + profile.kernel + ITEM * norm / profile.bandwidth(ITEM * norm), norm),
+        "costly": (_moved(profile, count) + count / profile.pointwise, count),
+        "reduction": (_moved(profile, norm) + centring, norm),
         "rows": (_moved(profile, norm), 4 * norm),
         "move": (_moved(profile, math.prod(SQUARE)), math.prod(SQUARE)),
         "library": (0.0, count * 4),
     }
-    found = {name: _rate(sheet.beyond(name, taken), steps, getattr(base, name)) for name, (taken, steps) in rules.items()}
+    found = {
+        name: _rate(sheet.beyond(name, taken), steps, getattr(base, name)) for name, (taken, steps) in rules.items()
+    }
     return replace(profile, **found)  # type: ignore[arg-type]
 
 
@@ -194,7 +196,7 @@ def _winograd(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
 def _borders(
     profile: Profile, backend: str, build: Build, threads: int | None, turns: Turns, clock: Clock
 ) -> Profile:
-    """A launch, and transfers: regions that get and give little, much, and two things; the host's own call taken off."""
+    """A launch, and transfers: of regions that get little, much or two things, or give much; the host's call off."""
     runs: dict[str, Run] = {"host": ready(_summed(TINY), HOST_BACKEND, build, threads)}
     for name, function in {
         "little": _summed(TINY), "much": _summed(MIDDLE), "two": _summed(TINY, 2), "given": _spread(),

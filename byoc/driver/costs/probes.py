@@ -62,7 +62,7 @@ NARROW = (4096, 32)  # a product with a short sum
 VECTOR = 4096  # the side of a matrix that one row is multiplied by
 IMAGE = (1, 56, 56, 64)  # channels innermost, as the host's code has them
 CHANNELS = (1, 28, 28, 256)
-NORM = (512, 256)
+NORM = (256, 256)
 SQUARE = (512, 512)
 
 
@@ -84,7 +84,7 @@ def probes() -> tuple[Probe, ...]:
         Probe("depthwise3", CHANNELS, _convolution(CHANNELS[3], 3, CHANNELS[3])),
         Probe("depthwise5", CHANNELS, _convolution(CHANNELS[3], 5, CHANNELS[3])),
         Probe("window", IMAGE, lambda x: relay.nn.max_pool2d(x, (3, 3), padding=(1, 1), layout="NHWC")),
-        Probe("reduction", NORM, lambda x: relay.add(x, relay.annotation.stop_fusion(relay.mean(x, axis=0, keepdims=True)))),
+        Probe("reduction", NORM, _centred),
         Probe("rows", NORM, _norm),
         Probe("move", SQUARE, lambda x: relay.transpose(x, (1, 0))),
         Probe("library", SMALL, lambda x: relay.cumsum(x, axis=0)),
@@ -115,6 +115,10 @@ def _convolution(channels: int, size: int, groups: int) -> Step:
     )
 
 
+def _centred(x: RelayExpr) -> RelayExpr:
+    return relay.add(x, relay.annotation.stop_fusion(relay.mean(x, axis=0, keepdims=True)))
+
+
 def _norm(x: RelayExpr) -> RelayExpr:
     ones = np.linspace(0.5, 1.5, NORM[1], dtype="float32")
     return relay.nn.layer_norm(x, _constant(ones), _constant(ones))
@@ -130,3 +134,9 @@ def _weights(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 def _constant(value: np.ndarray | np.generic) -> Constant:
     return Constant(NDArray(np.asarray(value)))
+
+
+def nothing() -> Function:
+    """A function of next to no work: what any call costs."""
+    data = Var("x", TensorType(TINY, "float32"))
+    return Function([data], relay.nn.relu(data))

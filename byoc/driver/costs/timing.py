@@ -36,6 +36,9 @@ class Turns:
     most: int = 1000
 
 
+TURNS = Turns()
+
+
 def as_module(function: Function, target: str) -> IRModule:
     """The module whose ``main`` is *function*, on the host, or a region of *target* that is called with its inputs."""
     plain = Function(function.params, function.body)
@@ -66,12 +69,12 @@ def argument_for(ty: Type, seed: int = 0) -> NDArray:
         raise UserError(f"an argument that is measured is a tensor of numbers of known shape, got {ty!r}")
     rng = np.random.default_rng(seed)
     dtype = numpy_dtype(ty.dtype)
-    if np.issubdtype(dtype, np.integer) or dtype == bool:
+    if np.issubdtype(dtype, np.integer) or dtype.kind == "b":
         return NDArray(rng.integers(0, 2, ty.concrete_shape).astype(dtype))
     return NDArray((2 * rng.random(ty.concrete_shape, "float32") - 1).astype(dtype))
 
 
-def interleaved(runs: Mapping[str, Run], turns: Turns = Turns(), clock: Clock = time.perf_counter) -> dict[str, float]:
+def interleaved(runs: Mapping[str, Run], turns: Turns = TURNS, clock: Clock = time.perf_counter) -> dict[str, float]:
     """The least seconds of a call of each of *runs* over all turns; each has been called before."""
     counts = {name: _repeats(run, turns, clock) for name, run in runs.items()}
     least = dict.fromkeys(runs, math.inf)

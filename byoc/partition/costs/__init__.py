@@ -9,7 +9,7 @@ from byoc.partition.costs.mix import MixedModel
 from byoc.partition.costs.model import CostModel
 from byoc.partition.costs.place import UnitPlace
 from byoc.partition.costs.profile import Memory, Profile, register_profile
-from byoc.partition.costs.spec import CostSpec, cost_model, register_cost_model
+from byoc.partition.costs.spec import CostSpec, cost_model
 from byoc.partition.costs.table import FunctionModel, Table, TableModel
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "TableModel",
     "UnitPlace",
     "cost_model",
-    "register_cost_model",
     "register_profile",
     "total",
 ]

@@ -1,9 +1,9 @@
 """The analytic model: the time of a kernel from what it has to do and what its device can do.
 
 A kernel takes its call, then its products at the rate that their sizes allow, its other steps at the rates of their
-kinds, and the bytes that it reads and writes at the bandwidth of the memory that holds them. What follows a product in
-its kernel costs its steps and no bytes. Source of the form: the roofline model (Williams and others, 2009), with sums in
-place of the maximum, since one core hides little of either behind the other.
+kinds, and the bytes that it reads and writes at the bandwidth of the memory that holds them. What follows a product
+in its kernel costs its steps and no bytes. Source of the form: the roofline model (Williams and others, 2009), with
+sums in place of the maximum, since one core hides little of either behind the other.
 """
 
 from __future__ import annotations

@@ -12,10 +12,18 @@ from byoc.errors import PartitionError
 
 @dataclass(frozen=True)
 class Estimate:
-    """So many *seconds*, as *source* says: ``analytic``, ``measured``, ``table acme.json``, or more than one of them."""
+    """So many *seconds*, as *source* says: ``analytic``, ``measured``, ``table acme.json``, or more than one of them.
+
+    They are infinite for what was found impossible; *source* then says why.
+    """
 
     seconds: float
     source: str
+
+    @property
+    def possible(self) -> bool:
+        """False for what cannot be done there, and is no candidate."""
+        return math.isfinite(self.seconds)
 
     def __add__(self, other: Estimate) -> Estimate:
         return total([self, other])

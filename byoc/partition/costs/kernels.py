@@ -54,7 +54,8 @@ def producers(value: RelayExpr) -> Iterable[RelayExpr]:
     while stack:
         node = stack.pop()
         if isinstance(node, TupleGetItem):
-            stack.append(node.tuple_value.fields[node.index] if isinstance(node.tuple_value, Tuple) else node.tuple_value)
+            whole = node.tuple_value
+            stack.append(whole.fields[node.index] if isinstance(whole, Tuple) else whole)
         elif isinstance(node, Tuple):
             stack.extend(reversed(node.fields))
         else:
@@ -68,7 +69,9 @@ def _fused(calls: Sequence[Call]) -> list[int]:
     root: RelayExpr = sinks[0] if len(sinks) == 1 else Tuple(sinks)
     groups = fusion_groups(build_graph(root), LEVEL, MOST_CALLS)
     numbers: dict[object, int] = {}
-    return [numbers.setdefault(groups[call], len(numbers)) if call in groups else -1 - k for k, call in enumerate(calls)]
+    return [
+        numbers.setdefault(groups[call], len(numbers)) if call in groups else -1 - k for k, call in enumerate(calls)
+    ]
 
 
 def _joined(calls: Sequence[Call], works: Sequence[Work], group: list[int]) -> list[int]:

@@ -39,7 +39,7 @@ def _winograd(product: Product, result: int, profile: Profile, dtype: str) -> fl
 
 
 def winograd_seconds(product: Product, result: int, profile: Profile, dtype: str) -> tuple[float, float]:
-    """With tiles of *result* by *result* results: the seconds of their products, and of transforming images and results."""
+    """With tiles of *result* by *result* results: the seconds of their products, and of bringing numbers in and out."""
     images, height, width = product.tiles  # type: ignore[misc]
     points = (result + 2) ** 2
     tiles = images * math.ceil(height / result) * math.ceil(width / result)

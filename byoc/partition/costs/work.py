@@ -89,7 +89,9 @@ ROWS: dict[str, float] = {
 }
 CONVOLUTIONS = {**{f"nn.conv{n}d": n for n in (1, 2, 3)}, "qnn.conv2d": 2}
 TRANSPOSED = {f"nn.conv{n}d_transpose": n for n in (1, 2, 3)}
-MATRICES = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul", "nn.contrib_dense_pack", "qnn.dense", "qnn.batch_matmul"))
+MATRICES = frozenset(
+    ("nn.dense", "nn.matmul", "nn.batch_matmul", "nn.contrib_dense_pack", "qnn.dense", "qnn.batch_matmul")
+)
 QUANTIZED = "qnn."  # operators that are lowered before code is generated
 _BY_PATTERN = {
     OpPattern.ELEMWISE: Kind.POINTWISE, OpPattern.BROADCAST: Kind.POINTWISE, OpPattern.INJECTIVE: Kind.MOVE,
@@ -106,7 +108,8 @@ def work_of(call: Call) -> Work:
     name = op.name
     elements = count(call.checked_type)
     quantized = name.startswith(QUANTIZED)
-    if (op.compute is None and not quantized) or (call_pattern(call) == OPAQUE and op.pattern != OpPattern.OPAQUE and not quantized):
+    unknown = call_pattern(call) == OPAQUE and op.pattern != OpPattern.OPAQUE
+    if not quantized and (op.compute is None or unknown):
         return Work(Kind.LIBRARY, max(elements, read_elements(call)), _STEPS_OF_OPAQUE)
     if op.get_attr("TReshapeOp"):
         return Work(Kind.VIEW, elements)
