@@ -10,11 +10,11 @@ from place_graphs import chain, random_graph, unary
 
 from byoc.errors import PartitionError
 from byoc.partition.places.cast_rules import DEFAULT_RULES, CastRules
+from byoc.partition.places.choose import choose_kernels
 from byoc.partition.places.graph import Graph, Operator, Tensor
 from byoc.partition.places.infer import insert_casts
 from byoc.partition.places.kernel import KernelRegistry, register_kernel
 from byoc.partition.places.measured import pick_measured
-from byoc.partition.places.pick import pick_kernels
 from byoc.partition.places.place import Place
 from byoc.partition.places.tensor_type import TensorTy
 from byoc.partition.places.timings import Timings, timing_key
@@ -44,11 +44,15 @@ def test_A4_both_ways_to_pick_are_there_and_may_differ():
     registry, made = two_targets()
     graph = without_kernels(chain([made["a", "host"]]))
     places = ["opencl", "host"]
-    by_rule = pick_kernels(graph, places, registry)
+    by_rule = choose_kernels(graph, places, "rule", registry)
     slow = times_of({("a", "opencl"): 3.0, ("a", "host"): 1.0})
-    by_time = pick_measured(graph, places, slow, lambda step, size: 0.0, registry)
+    by_time = choose_kernels(graph, places, "measure", registry, time=slow, cast_time=lambda step, size: 0.0)
     assert targets(by_rule) == ["opencl"] and targets(by_time) == ["host"]
     assert [[t for _, t in row] for row in by_time.times] == [[3.0, 1.0]]
+    with pytest.raises(PartitionError, match="known: rule, measure"):
+        choose_kernels(graph, places, "guess", registry)
+    with pytest.raises(PartitionError, match="needs time and cast_time"):
+        choose_kernels(graph, places, "measure", registry, time=slow)
 
 
 def test_A12_the_locally_fastest_kernel_loses_to_its_copies_in_joint_mode():
