@@ -6,12 +6,13 @@ accepts, overlapping or not. At home everything runs, alone. A call in an inner 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.codegen.backend import Backend, Limits, Reason, Verdict, callee_name
+from byoc.codegen.backend import Backend, Limits, Reason, Verdict, callee_name, refuse
 from byoc.ir.span import span_names
 from byoc.partition.boundaries import BoundaryView
 from byoc.partition.costs.estimate import Estimate
@@ -70,6 +71,9 @@ def placing(
         mine = [m for m in matches if m.chosen.target == backend.name]
         taken = [m for m in mine if _takes(backend, m, flow, view)]
         builder.add(site, backend, [(m.call, m.numbers, m) for m in taken])
+    for (number, target), why in builder.unbuilt.items():
+        no = refuse(flow.calls[number], "not_built", "its code can be built", why)
+        verdicts[number] = tuple((t, no if t == target else v) for t, v in verdicts[number])
     sites = (Site(HOST, HOST), *(_site(b, costs) for b in backends))
     problem = Problem(
         len(flow.calls), flow.values, sites, tuple(builder.candidates),
@@ -116,6 +120,7 @@ class _Builder:
         self.candidates: list[Candidate] = []
         self.estimates: list[Estimate] = []
         self.matches: dict[int, Match] = {}
+        self.unbuilt: dict[tuple[int, str], str] = {}
 
     def add_home(self, forced: Container[int]) -> None:
         """Each call at home but those *forced* elsewhere."""
@@ -131,6 +136,10 @@ class _Builder:
     ) -> None:
         estimates = self._costs.units([call for call, _, _ in units], backend.name)
         for (call, numbers, match), estimate in zip(units, estimates, strict=True):
+            if not math.isfinite(estimate.seconds):  # measured, and could not be built
+                if match is None:
+                    self.unbuilt[numbers[0], backend.name] = estimate.source
+                continue
             if match is not None:
                 self.matches[len(self.candidates)] = match
             self.candidates.append(Candidate(callee_name(call), numbers, site, estimate.seconds, weights(call)))

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 import byoc
 from byoc.codegen.backend import BACKENDS, Backend, accept, callee_name, get_backend, refuse, register_backend
 from byoc.driver.cli.main import main
+from byoc.driver.measure_plan import measure
 from byoc.errors import CompileError, PartitionError
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
@@ -140,6 +141,8 @@ def test_the_command_plan_prints_and_writes(toy, file, tmp_path, capsys):
     page = (tmp_path / "plan.html").read_text()
     assert "<svg" in page and "Exp_n" in page and "http://" not in page.replace("http://www.w3.org", "")
     assert main(["compile", file, "--plan", outputs[0], "-o", str(tmp_path / "m.byoc")]) == 0
+    assert main(["plan", file, "-t", "test_toy,c", "--measure"]) == 0
+    assert "measured" in capsys.readouterr().out
     assert main(["plan", file, "-o", str(tmp_path / "plan.txt")]) == 2
     assert "a plan is written as .json" in capsys.readouterr().err
 
@@ -170,3 +173,17 @@ def test_options_of_no_meaning_are_one_sentence(toy, file, capsys, options, mess
     toy()
     assert main(["plan", file, "-t", "test_toy,c", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_plan_shows_what_was_measured_beside_the_estimate(toy):
+    toy()
+    plan = byoc.plan(model(), ["test_toy", "c"], policy="cost", costs={"test_toy": lambda unit, place: 0.0})
+    ticks = iter(range(10**6))
+    library = byoc.compile(model(), plan=plan)
+    found = measure(library, clock=lambda: float(next(ticks)))
+    region, = found.regions
+    assert found.measured == {"total": 1.0, region.symbol: 1.0, "host": 2.0}
+    row, = (line for line in str(found).splitlines() if line.startswith(region.symbol))
+    assert row.endswith("1 s") and "measured 1 s" in str(found)
+    assert type(found).from_json(json.dumps(found.to_json())) == found
+    assert all(seconds > 0 for seconds in measure(library, turns=1).measured.values())

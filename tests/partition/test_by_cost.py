@@ -168,3 +168,18 @@ def test_what_no_policy_or_objective_is_called_is_refused(backend):
         make_plan(chain("abs"), ["toy_a"], policy="cost", objective="speed")
     with pytest.raises(PartitionError, match="limits name the target 'toy_b', which is not asked for"):
         make_plan(chain("abs"), ["toy_a"], limits={"toy_b": Limits()})
+
+
+def test_what_a_measurement_could_not_build_is_no_candidate_and_says_why(backend):
+    class Measured(Costs):
+        def units(self, calls, target, precision=""):
+            found = super().units(calls, target, precision)
+            broken = Estimate(math.inf, "measured: CompileError: no such tile")
+            return [broken if target == "toy_a" and callee_name(c) == "abs" else e
+                    for c, e in zip(calls, found, strict=True)]
+
+    backend("toy_a", ["abs", "exp"])
+    plan = make_plan(chain("abs", "exp"), ["toy_a"], policy="cost",
+                     costs=Measured({"host": {"*": 9.0}, "toy_a": {"*": 1.0}}))
+    assert targets(plan) == [None, "toy_a"]
+    assert plan.decisions[0].codes == ("toy_a:not_built",) and "no such tile" in str(plan.explain("abs_0"))

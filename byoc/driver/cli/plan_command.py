@@ -9,6 +9,9 @@ from pathlib import Path
 
 from byoc.driver.cli.compile_command import add_target_options, parse_shapes, parse_targets
 from byoc.driver.cli.placing_options import add_placing_options, placing_from
+from byoc.driver.cli.progress import StageProgress
+from byoc.driver.compile import CompileOptions, build_planned
+from byoc.driver.measure_plan import measure
 from byoc.driver.pipeline import optimize
 from byoc.driver.planning import plan_module
 from byoc.errors import UserError
@@ -29,6 +32,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "-o", "--output", action="append", default=[], metavar="FILE",
         help="write the plan: .json (byoc compile --plan takes it), or drawn as .html, .svg or .dot",
     )
+    command.add_argument(
+        "--measure", action="store_true", help="compile the plan and show what it takes beside what was estimated"
+    )
     add_target_options(command)
     add_placing_options(command)
 
@@ -40,6 +46,9 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         if path.suffix not in (".json", *DRAWN):
             raise UserError(f"--output {path}: a plan is written as .json, {', '.join(DRAWN)}")
     mod, plan = planned(arguments)
+    if arguments.measure:
+        with StageProgress(quiet=arguments.json) as tell:
+            plan = measure(build_planned(mod, plan, CompileOptions(), tell), plan)
     for path in outputs:
         text = json.dumps(plan.to_json(), indent=1) if path.suffix == ".json" else DRAWN[path.suffix](mod, plan)
         write(path, text)
