@@ -15,6 +15,7 @@ from byoc.partition.solve.relaxation import LabelModel, Messages
 from byoc.partition.solve.settle import Settled, Settler
 from byoc.partition.solve.whole_regions import move_whole_regions
 
+LARGE = 20_000  # operators from which on few rounds and one improvement must do
 Costed = tuple["Settled | None", float]
 
 
@@ -22,17 +23,21 @@ def heuristic(
     problem: Problem, usable: Sequence[int], settler: Settler, deadline: float, rounds: int = 4
 ) -> Costed:
     """A solution and its penalized cost; None and infinity where none was found."""
-    best = _better(problem, settler, greedy_cover(problem, usable, homely=True), (None, float("inf")))
+    best: Costed = None, float("inf")
+    is_large = problem.operators > LARGE
+    rounds = 2 if is_large else rounds
     messages = Messages(LabelModel(problem, usable, as_bound=False))
     for number in range(rounds):
         messages.round()
-        if number % 2 or number == rounds - 1:
+        if number == rounds - 1 or (number % 2 and not is_large):
             chosen = _consistent(problem, messages.model, messages.labelling())
             best = _better(problem, settler, chosen, best)
         if time.monotonic() > deadline:
             break
-    best = _better(problem, settler, greedy_cover(problem, usable, homely=False), best)
-    for _ in range(3):
+    for homely in (True, False):
+        if best[0] is None or not is_large:
+            best = _better(problem, settler, greedy_cover(problem, usable, homely), best)
+    for _ in range(1 if is_large else 4):
         if best[0] is None or time.monotonic() > deadline:
             break
         improved = _better(problem, settler, move_whole_regions(problem, usable, *best[0]), best)

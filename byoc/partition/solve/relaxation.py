@@ -11,6 +11,7 @@ energy minimization", PAMI 28(10), 2006.
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Sequence
 
@@ -40,12 +41,12 @@ class LabelModel:
         self._share_values()
         self.table = [self._table(k) for k in range(len(problem.edges))]
 
-    def _alone(self, operator: int) -> list[float]:
+    def _alone(self, node: int) -> list[float]:
         candidates = self.problem.candidates
-        begins = operator in self.begins
+        begins = node in self.begins
         return [
             candidates[c].seconds / len(candidates[c].operators) + (self.price[candidates[c].site] if begins else 0.0)
-            for c in self.labels[operator]
+            for c in self.labels[node]
         ]
 
     def _share_values(self) -> None:
@@ -120,25 +121,27 @@ class Messages:
         self.bound = self._pass(
             range(len(self.out) - 1, -1, -1), self.into, self.backward, self.forward, self.model.table)
 
-    def _belief(self, operator: int) -> list[float]:
-        belief = self.model.alone[operator]
-        for k in self.into[operator]:
-            belief = [a + b for a, b in zip(belief, self.forward[k])]
-        for k in self.out[operator]:
-            belief = [a + b for a, b in zip(belief, self.backward[k])]
-        return belief
-
     def _pass(self, order, following, sent, received, tables) -> float:  # noqa: ANN001
         bound = 0.0
-        for operator in order:
-            belief = self._belief(operator)
+        add = operator.add
+        subtract = operator.sub
+        alone, into, out, forward, backward = self.model.alone, self.into, self.out, self.forward, self.backward
+        for node in order:
+            belief = alone[node]
+            for k in into[node]:
+                belief = list(map(add, belief, forward[k]))
+            for k in out[node]:
+                belief = list(map(add, belief, backward[k]))
             least = min(belief)
             bound += least
-            weight = self.weight[operator]
+            targets = following[node]
+            if not targets:
+                continue
+            weight = self.weight[node]
             scaled = [(b - least) * weight for b in belief]
-            for k in following[operator]:
-                rest = [a - b for a, b in zip(scaled, received[k])]
-                message = [min([a + b for a, b in zip(rest, row)]) for row in tables[k]]
+            for k in targets:
+                rest = list(map(subtract, scaled, received[k]))
+                message = [min(map(add, rest, row)) for row in tables[k]]
                 low = min(message)
                 bound += low
                 sent[k] = [m - low for m in message]
@@ -148,11 +151,10 @@ class Messages:
         """A label for each operator, chosen in order: what is settled before it, and what comes back from behind."""
         taken: list[int] = []
         model, edges = self.model, self.model.problem.edges
-        for operator, alone in enumerate(model.alone):
-            cost = alone
-            for k in self.into[operator]:
+        for node, cost in enumerate(model.alone):
+            for k in self.into[node]:
                 cost = [a + b for a, b in zip(cost, model.table[k][taken[edges[k][0]]])]
-            for k in self.out[operator]:
+            for k in self.out[node]:
                 cost = [a + b for a, b in zip(cost, self.backward[k])]
             taken.append(cost.index(min(cost)))
         return [model.labels[o][k] for o, k in enumerate(taken)]

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from byoc.partition.problem import HOME, Problem
 from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.regions import Regions, regions_and_broken
+from byoc.partition.solve.units import can_run
 from byoc.partition.solve.ways import circles
 
 Settled = tuple[tuple[int, ...], Regions]
 
 
 class Settler:
-    """Settles choices of one problem; *notes* of the last one say what went home against the choice, and why."""
+    """Settles choices of one problem."""
 
     def __init__(self, problem: Problem):
         self.problem = problem
         self.sizes = RegionBytes(problem)
-        self.notes: list[str] = []
         self.home: dict[int, int] = {}
         for number, candidate in enumerate(problem.candidates):
             if candidate.site == HOME and len(candidate.operators) == 1:
@@ -28,7 +28,6 @@ class Settler:
 
     def settle(self, chosen: Iterable[int]) -> Settled | None:
         """A solution near *chosen*, which cover each operator once; None where something must go home and cannot."""
-        self.notes = []
         current = self._ordered(sorted(chosen))
         while current is not None:
             regions, broken = regions_and_broken(self.problem, current, self.sizes)
@@ -45,6 +44,8 @@ class Settler:
             large = [c for c in current if len(candidates[c].operators) > 1]
             if not large:
                 return current
+            if can_run(self.problem, current):
+                return current
             unit = {o: k for k, c in enumerate(large) for o in candidates[c].operators}
             rings = circles(self.problem, unit)
             if not rings:
@@ -56,21 +57,8 @@ class Settler:
             current = kept
 
     def _send_home(self, chosen: Sequence[int], broken: Sequence[tuple[tuple[int, ...], str]]) -> list[int] | None:
-        count: dict[int, list[tuple[float, tuple[int, ...]]]] = {}
-        leaving: list[int] = []
-        for region, why in broken:
-            if why.endswith("regions at most"):
-                count.setdefault(self.problem.candidates[region[0]].site, []).append((0.0, region))
-                continue
-            leaving += region
-            if len(region) == 1:
-                candidate = self.problem.candidates[region[0]]
-                self.notes.append(
-                    f"{self.problem.name_of(candidate.operators[0])} is beyond the limits of "
-                    f"{self.problem.sites[candidate.site].name} on its own ({why}): the host takes it"
-                )
-        if not leaving:
-            leaving = [c for over in count.values() for _, region in over for c in region]
+        beyond = [c for region, why in broken if not why.endswith("regions at most") for c in region]
+        leaving = beyond or [c for region, _ in broken for c in region]
         return self._at_home(chosen, leaving)
 
     def _at_home(self, chosen: Sequence[int], leaving: Iterable[int]) -> list[int] | None:
@@ -83,3 +71,27 @@ class Settler:
                     return None
                 kept.append(self.home[operator])
         return sorted(kept)
+
+
+def went_home(problem: Problem, chosen: Sequence[int]) -> tuple[str, ...]:
+    """A sentence for each operator at home among *chosen* that is beyond the limits of a place on its own."""
+    sizes = RegionBytes(problem)
+    notes = []
+    for c in chosen:
+        candidate = problem.candidates[c]
+        if candidate.site != HOME or len(candidate.operators) > 1:
+            continue
+        for other in problem.covering[candidate.operators[0]]:
+            if problem.candidates[other].site != HOME and problem.candidates[other].operators == candidate.operators:
+                why = sizes.beyond((other,))
+                if why is not None and not why.endswith(f"at least {_least(problem, other)}"):
+                    site = problem.sites[problem.candidates[other].site].name
+                    notes.append(
+                        f"{problem.name_of(candidate.operators[0])} is beyond the limits of {site} on its own ({why}): "
+                        "the host takes it"
+                    )
+    return tuple(notes)
+
+
+def _least(problem: Problem, candidate: int) -> int:
+    return problem.sites[problem.candidates[candidate].site].bounds.min_operators

@@ -29,24 +29,34 @@ def units_of(problem: Problem, chosen: Sequence[int]) -> Units:
 
     Raises InternalError where they wait for one another in a circle.
     """
+    unit_of, parents, children = _graph(problem, chosen)
+    order = topological_order(parents, children)
+    if len(order) < len(chosen):
+        raise InternalError("the chosen candidates wait for one another in a circle")
+    site = [problem.candidates[c].site for c in chosen]
+    return Units(tuple(chosen), site, parents, children, order, unit_of)
+
+
+def can_run(problem: Problem, chosen: Sequence[int]) -> bool:
+    """Whether no candidates of *chosen* wait for one another in a circle."""
+    _, parents, children = _graph(problem, chosen)
+    return len(topological_order(parents, children)) == len(chosen)
+
+
+def _graph(problem: Problem, chosen: Sequence[int]) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    """The unit of each operator, whom each unit reads, and who reads it."""
     unit_of = [0] * problem.operators
     for unit, c in enumerate(chosen):
         for operator in problem.candidates[c].operators:
             unit_of[operator] = unit
-    parents: list[dict[int, None]] = [{} for _ in chosen]
-    children: list[dict[int, None]] = [{} for _ in chosen]
+    parents: list[list[int]] = [[] for _ in chosen]
+    children: list[list[int]] = [[] for _ in chosen]
     for u, v in problem.edges:
         a, b = unit_of[u], unit_of[v]
         if a != b:
-            parents[b][a] = None
-            children[a][b] = None
-    order = topological_order([list(p) for p in parents], [list(c) for c in children])
-    if len(order) < len(chosen):
-        raise InternalError("the chosen candidates wait for one another in a circle")
-    return Units(
-        tuple(chosen), [problem.candidates[c].site for c in chosen],
-        [list(p) for p in parents], [list(c) for c in children], order, unit_of,
-    )
+            parents[b].append(a)
+            children[a].append(b)
+    return unit_of, [list(dict.fromkeys(p)) for p in parents], [list(dict.fromkeys(c)) for c in children]
 
 
 def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:
