@@ -15,6 +15,7 @@ from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import HOST
 from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.casting import with_casts
 from byoc.partition.cut import annotate
 from byoc.partition.decide import composites_of, dissolve
 from byoc.partition.decision import Decision
@@ -38,7 +39,7 @@ class Plan:
     *decisions* has an entry for each call, in post-order; *dissolved* the numbers of the composites that were taken
     apart again, by target; *notes* what happened on the way (a check that raised). A plan with *total* was made by cost:
     its composites are *composites*, its regions those that the decisions name, and *moves* what is brought where.
-    *measured* has seconds by region's name, and under ``total`` for the whole model.
+    *places* are those of the calls before casts were written between them, where that was needed. *measured* has seconds by region's name, and under ``total`` for the whole model.
     """
 
     policy: str
@@ -53,6 +54,7 @@ class Plan:
     moves: tuple[Move, ...] = ()
     total: Total | None = None
     measured: Mapping[str, float] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -87,6 +89,11 @@ class Plan:
                 gone = self.dissolved.get(target, ())
                 if gone:
                     mod = dissolve(mod, {found[n] for n in gone if n < len(found)})
+        if self.places:
+            try:
+                mod, _ = with_casts(mod, self.places)
+            except IndexError as error:
+                raise PartitionError("the plan was made for a module with fewer operators; make it again") from error
         self._check(mod)
         return mod
 

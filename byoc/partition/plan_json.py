@@ -36,6 +36,7 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "moves": [asdict(m) for m in plan.moves],
         "total": None if plan.total is None else asdict(plan.total),
         "measured": dict(plan.measured),
+        "places": list(plan.places),
     }
 
 
@@ -74,6 +75,7 @@ def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
             "dissolved": {t: tuple(n) for t, n in data["dissolved"].items()},  # type: ignore[attr-defined]
             "limits": {t: Limits(**v) for t, v in data["limits"].items()},  # type: ignore[attr-defined]
             "measured": dict(data["measured"]),  # type: ignore[call-overload]
+            "places": tuple(data["places"]),  # type: ignore[arg-type]
             "notes": tuple(data["notes"]),  # type: ignore[arg-type]
             "composites": tuple(Chosen(**c) for c in data["composites"]),  # type: ignore[attr-defined]
             "moves": tuple(Move(**m) for m in data["moves"]),  # type: ignore[attr-defined]

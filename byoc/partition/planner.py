@@ -17,6 +17,7 @@ from byoc.partition.boundaries import Boundaries, Names, Rule
 from byoc.partition.by_cost import cheapest
 from byoc.partition.by_score import score
 from byoc.partition.calls import calls_of, functions_of, known_names
+from byoc.partition.casting import asks_for_casts, cast_decisions, with_casts
 from byoc.partition.decide import decide, form_composites
 from byoc.partition.decision import Decision
 from byoc.partition.limits import within_limits
@@ -109,8 +110,16 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
 
 def _by_score(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
-    decisions = within_limits(prepared, score(prepared, request), request.limits)
-    return Plan("score", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits), {}
+    decisions = score(prepared, request)
+    places: tuple[str, ...] = tuple(d.chosen for d in decisions)
+    if asks_for_casts(places):
+        prepared, numbers = with_casts(prepared, places)
+        decisions = cast_decisions(prepared, numbers, decisions, request.backends)
+    else:
+        places = ()
+    decisions = within_limits(prepared, decisions, request.limits)
+    plan = Plan("score", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, places=places)
+    return plan, {}
 
 
 def _by_cost(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:

@@ -52,6 +52,7 @@ def backend():
         names.append(made.name)
         return made
 
+    register.Toy = ToyBackend
     yield register
     for name in names:
         for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):

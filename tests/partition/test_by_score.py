@@ -61,3 +61,50 @@ def test_limits_and_edits_hold_under_the_score_too(backend):
     plan = make_plan(mod, ["toy_a"], policy="score")
     assert targets(plan) == [None, None, "toy_a", "toy_a"]
     assert targets(plan.edit({"abs_3": "host"})) == [None] * 4
+
+
+def half(backend, operators):
+    """A backend whose kernels compute in float16, products in NHWC."""
+
+    class Half(backend.Toy):
+        def places(self):
+            return (f"{self.name}/fp16/NHWC", f"{self.name}/fp16/any")
+
+    return backend("toy_half", operators, kind=Half)
+
+
+def conv_chain():
+    rng = np.random.default_rng(3)
+
+    def conv(x, k):
+        weight = relay.const(rng.standard_normal((4, 4, 3, 3)).astype("float32") / 6)
+        made = op.nn.conv2d(x, weight, padding=(1, 1), kernel_size=(3, 3), channels=4)
+        made.span = relay.Span.named(f"conv_{k}")
+        return made
+
+    x = relay.var("x", shape=(1, 4, 5, 5))
+    first = op.nn.relu(conv(x, 0))
+    return relay.IRModule.from_expr(op.tanh(op.add(conv(first, 1), first)))
+
+
+def test_E13_places_of_another_precision_and_layout_get_their_casts_and_no_more(backend):
+    half(backend, ["nn.conv2d", "nn.relu", "add", "cast", "layout_transform"])
+    mod = conv_chain()
+    plan = make_plan(mod, ["toy_half"], policy="score")
+    names = [d.operator for d in plan.decisions]
+    assert names.count("nn.conv2d") == 2 and names.count("cast") == 2, "one at each end"
+    assert {d.target for d in plan.decisions if d.operator not in ("tanh",)} == {"toy_half"}
+    assert len(plan.regions) == 1
+    assert all(d.chosen.startswith("toy_half/fp16") for d in plan.decisions if d.operator == "nn.conv2d")
+    x = np.random.default_rng(0).standard_normal((1, 4, 5, 5)).astype("float32")
+    want, got = evaluate(mod, [x]), evaluate(plan.apply(mod), [x])
+    assert got.dtype == want.dtype and 0 < np.abs(got - want).max() < 5e-3
+    again = Plan.from_json(json.dumps(plan.to_json()))
+    assert again == plan and again.apply(mod).astext() == plan.apply(mod).astext()
+
+
+def test_E13_a_cast_that_no_target_takes_stays_on_the_host_with_a_code(backend):
+    half(backend, ["nn.conv2d", "nn.relu", "add"])
+    plan = make_plan(conv_chain(), ["toy_half"], policy="score")
+    casts = [d for d in plan.decisions if d.operator in ("cast", "layout_transform")]
+    assert casts and all(d.target is None and d.codes == ("toy_half:operator",) for d in casts)

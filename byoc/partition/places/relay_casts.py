@@ -7,7 +7,7 @@ Casts of constants are done now, each once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from byoc.ir.expr import RelayExpr
 from byoc.partition.places.cast_rules import CastRules, State
@@ -26,7 +26,8 @@ from byoc.runtime.device import DEVICE_TYPES, Device
 
 @dataclass(frozen=True)
 class PlacedFunction:
-    """A function with its casts, and what was inserted.
+    """A function with its casts, and what was inserted. *origin* has the calls that are no casts, each with the call of
+    the function before that it was made from.
 
     *cancelled* are the layout transforms that only undid a transpose or transform of the model, which neither is there.
     """
@@ -34,6 +35,7 @@ class PlacedFunction:
     function: Function
     casting: Casting
     cancelled: int = 0
+    origin: Mapping[Call, Call] = field(default_factory=dict)
 
 
 def insert_relay_casts(
@@ -51,7 +53,7 @@ def insert_relay_casts(
     body = writer.run(func.body)
     made = Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
     infer_expr(made)
-    return PlacedFunction(made, casting, writer.cancelled)
+    return PlacedFunction(made, casting, writer.cancelled, writer.origin)
 
 
 class _Writer:
@@ -60,6 +62,7 @@ class _Writer:
     def __init__(self, source: RelayGraph, casting: Casting, copies: bool):
         self._source, self._casting, self._copies = source, casting, copies
         self.cancelled = 0
+        self.origin: dict[Call, Call] = {}
         self._tensors: dict[int, RelayExpr] = dict(source.sources)
         self._casts: dict[int, RelayExpr] = {}
         self._turned: dict[tuple[RelayExpr, Wanted], RelayExpr] = {}
@@ -87,6 +90,7 @@ class _Writer:
             begin += count
         call = Call(placed.call.op, args, placed.attrs, placed.call.type_args, placed.call.span)
         infer_expr(call)
+        self.origin[call] = placed.call
         numbers = [t for _, t in operator.outputs]
         for tensor, value in zip(numbers, _fields_of(call), strict=True):
             self._tensors[tensor] = value
