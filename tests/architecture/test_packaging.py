@@ -88,7 +88,7 @@ def test_every_extra_names_packages_that_an_installation_can_find():
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     extras = {name: text.split("\n") for name, text in config["options.extras_require"].items()}
-    assert set(extras) == {"opencl", "zig", "bench", "test", "docs", "all"}
+    assert set(extras) == {"opencl", "zig", "solve", "bench", "test", "docs", "all"}
     own = {line.removeprefix("byoc[").removesuffix("]") for line in extras["all"] if line}
     assert own == set(extras) - {"all"}
     metadata = importlib.metadata.metadata("byoc")
