@@ -61,8 +61,8 @@ def placings_of(mod: IRModule, request: Request, model: CostModel) -> tuple[Plac
 def _limited(placed: Placing, limits: Mapping[str, Limits]) -> Placing:
     """*placed* under *limits*, by target."""
     sites = tuple(
-        replace(site, bounds=bounds_of(limits[site.name])) if site.name in limits else site
-        for site in placed.problem.sites
+        replace(site, bounds=bounds_of(limits[spot.target])) if spot.target in limits else site
+        for site, spot in zip(placed.problem.sites, placed.spots, strict=True)
     )
     return replace(placed, problem=replace(placed.problem, sites=sites))
 
@@ -180,10 +180,12 @@ def _decision(placed: Placing, chosen: int, number: int, region: int | None) -> 
         Alternative(problem.sites[other.site].name, other.name, other.seconds)
         for c in problem.covering[number] if c != chosen for other in (problem.candidates[c],)
     )
-    target = None if candidate.site == HOME else problem.sites[candidate.site].name
+    spot = placed.spots[candidate.site]
+    target = None if candidate.site == HOME else spot.target
     return Decision(
         callee_name(call), span_names(call.span), target, _verdicts(placed, number, call, target),
         region=region, seconds=candidate.seconds, source=estimate.source, alternatives=alternatives,
+        chosen="" if spot.place is None else str(spot.place),
     )
 
 

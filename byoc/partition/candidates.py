@@ -14,17 +14,63 @@ import numpy as np
 
 from byoc.codegen.backend import Backend, Limits, Reason, Verdict, callee_name, refuse
 from byoc.ir.span import span_names
+from byoc.ir.types import TensorType
 from byoc.partition.boundaries import BoundaryView
+from byoc.partition.casting import asks_for_casts
 from byoc.partition.costs.estimate import Estimate
 from byoc.partition.costs.model import HOST, CostModel
 from byoc.partition.dataflow import Dataflow, dataflow
 from byoc.partition.decide import judged
 from byoc.partition.matches import Match, matches_of
 from byoc.partition.measure import constant_bytes
+from byoc.partition.places import DataLayout, Place, Precision
+from byoc.partition.places.place import FLOATS
+from byoc.partition.places.score import backend_places
 from byoc.partition.problem import HOME, Bounds, Candidate, Problem, Site, Value
-from byoc.relay.expr import Call, Constant, Function
+from byoc.relay import op
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, Constant, Function, Var
 from byoc.relay.transform.merge_composite import CompositeRecord
 from byoc.relay.traverse import post_order
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A site of the problem: a target, and its place where the target has several, or one that is not as values come."""
+
+    target: str
+    place: Place | None = None
+
+    @property
+    def name(self) -> str:
+        """What the plan calls it."""
+        return self.target if self.place is None else str(self.place)
+
+    @property
+    def precision(self) -> str:
+        """What products compute in there; empty as they come."""
+        return "" if self.place is None or self.place.precision is Precision.ANY else str(self.place.precision)
+
+    def differs(self, other: Spot) -> bool:
+        """Whether a value needs a cast between the two."""
+        return self._form != other._form
+
+    @property
+    def _form(self) -> tuple[object, object]:
+        """Precision and layout, where those that values have at home are nothing special."""
+        place = self.place or Place(self.target, Precision.ANY, DataLayout.ANY)
+        return (
+            Precision.ANY if place.precision is Precision.FLOAT else place.precision,
+            DataLayout.ANY if place.layout is DataLayout.NCHW else place.layout,
+        )
+
+
+def spots_of(backend: Backend) -> list[Spot]:
+    """The sites of a backend: its places in which floats are computed."""
+    places = [p for p in backend_places(backend.name) if p.precision in FLOATS or p.precision is Precision.ANY]
+    if len(places) <= 1 and not asks_for_casts([str(p) for p in places]):
+        return [Spot(backend.name)]
+    return [Spot(backend.name, place) for place in places]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +78,7 @@ class Placing:
     """A function's problem, and what its numbers mean.
 
     ``estimates`` belong to the problem's candidates; ``matches`` to those that are matches of patterns; ``verdicts`` are
-    those of every backend on every call, by number.
+    those of every backend on every call, by number; ``spots`` say what the problem's sites are.
     """
 
     name: str
@@ -42,6 +88,7 @@ class Placing:
     estimates: tuple[Estimate, ...]
     matches: Mapping[int, Match]
     verdicts: tuple[tuple[tuple[str, Verdict], ...], ...]
+    spots: tuple[Spot, ...]
 
 
 def placing(
@@ -65,22 +112,25 @@ def placing(
         if (rule := view.forced(call)) is not None and any(v for t, v in verdicts[k] if t == rule.target)
     }
     builder.add_home(forced)
-    for site, backend in enumerate(backends, 1):
-        alone = [k for k, v in enumerate(verdicts) if v[site - 1][1]]
-        builder.add(site, backend, [(flow.calls[k], (k,), None) for k in alone])
-        mine = [m for m in matches if m.chosen.target == backend.name]
-        taken = [m for m in mine if _takes(backend, m, flow, view)]
-        builder.add(site, backend, [(m.call, m.numbers, m) for m in taken])
+    spots, sites = [Spot(HOST)], [Site(HOST, HOST)]
+    for index, backend in enumerate(backends):
+        alone = [(flow.calls[k], (k,), None) for k, v in enumerate(verdicts) if v[index][1]]
+        taken = [m for m in matches if m.chosen.target == backend.name and _takes(backend, m, flow, view)]
+        for spot in spots_of(backend):
+            builder.add(len(spots), spot, alone)
+            builder.add(len(spots), spot, [(m.call, m.numbers, m) for m in taken])
+            spots.append(spot)
+            launch = costs.launch(backend.name).seconds
+            sites.append(Site(spot.name, backend.name, launch, bounds_of(backend.limits)))
     for (number, target), why in builder.unbuilt.items():
         no = refuse(flow.calls[number], "not_built", "its code can be built", why)
         verdicts[number] = tuple((t, no if t == target else v) for t, v in verdicts[number])
-    sites = (Site(HOST, HOST), *(_site(b, costs) for b in backends))
     problem = Problem(
-        len(flow.calls), flow.values, sites, tuple(builder.candidates),
-        transfer_seconds(flow.values, [HOST, *(b.name for b in backends)], costs),
+        len(flow.calls), flow.values, tuple(sites), tuple(builder.candidates),
+        transfer_seconds(flow.values, spots, costs),
         tuple(" ".join((callee_name(c), *span_names(c.span)[:1])) for c in flow.calls),
     )
-    return Placing(name, func, flow, problem, tuple(builder.estimates), builder.matches, tuple(verdicts))
+    return Placing(name, func, flow, problem, tuple(builder.estimates), builder.matches, tuple(verdicts), tuple(spots))
 
 
 def _verdict(backend: Backend, call: Call, inner: bool, view: BoundaryView) -> Verdict:
@@ -99,10 +149,6 @@ def _takes(backend: Backend, match: Match, flow: Dataflow, view: BoundaryView) -
         return False
     allowed = all(view.reason(backend.name, flow.calls[k]) is None for k in match.numbers)
     return allowed and bool(judged(backend, match.call))
-
-
-def _site(backend: Backend, costs: CostModel) -> Site:
-    return Site(backend.name, backend.name, costs.launch(backend.name).seconds, bounds_of(backend.limits))
 
 
 def bounds_of(limits: Limits) -> Bounds:
@@ -132,13 +178,14 @@ class _Builder:
             self.estimates.append(estimate)
 
     def add(
-        self, site: int, backend: Backend, units: Sequence[tuple[Call, tuple[int, ...], Match | None]]
+        self, site: int, spot: Spot, units: Sequence[tuple[Call, tuple[int, ...], Match | None]]
     ) -> None:
-        estimates = self._costs.units([call for call, _, _ in units], backend.name)
+        """*units* at *spot*, which is number *site*."""
+        estimates = self._costs.units([call for call, _, _ in units], spot.target, spot.precision)
         for (call, numbers, match), estimate in zip(units, estimates, strict=True):
             if not math.isfinite(estimate.seconds):  # measured, and could not be built
                 if match is None:
-                    self.unbuilt[numbers[0], backend.name] = estimate.source
+                    self.unbuilt[numbers[0], spot.target] = estimate.source
                 continue
             if match is not None:
                 self.matches[len(self.candidates)] = match
@@ -154,23 +201,39 @@ def weights(call: Call) -> int:
     return sum(constant_bytes(c) for c in dict.fromkeys(constants))
 
 
-def transfer_seconds(values: Sequence[Value], targets: Sequence[str], costs: CostModel) -> np.ndarray:
-    """``[t, p, q]``: the seconds to bring tensor t from targets[p] to targets[q]; between two regions of one target,
-    what the way over the host takes.
+def transfer_seconds(values: Sequence[Value], spots: Sequence[Spot], costs: CostModel) -> np.ndarray:
+    """``[t, p, q]``: the seconds to bring tensor t from spot p to spot q, casts included; between two regions of one
+    target, what the way over the host takes.
     """
-    count = len(targets)
     known: dict[int, np.ndarray] = {}
-    result = np.zeros((len(values), count, count))
+    result = np.zeros((len(values), len(spots), len(spots)))
     for number, value in enumerate(values):
-        found = known.get(value.bytes)
-        if found is None:
-            found = np.zeros((count, count))
-            for p in range(count):
-                for q in range(count):
-                    if p != q:
-                        found[p, q] = costs.transfer(value.bytes, targets[p], targets[q]).seconds
-            for p in range(1, count):
-                found[p, p] = found[p, HOME] + found[HOME, p]
-            known[value.bytes] = found
-        result[number] = found
+        if value.bytes not in known:
+            known[value.bytes] = _between(value.bytes, spots, costs)
+        result[number] = known[value.bytes]
     return result
+
+
+def _between(size: int, spots: Sequence[Spot], costs: CostModel) -> np.ndarray:
+    """The row of :func:`transfer_seconds` for a tensor of *size* bytes."""
+    def way(source: str, destination: str) -> float:
+        if source != destination:
+            return costs.transfer(size, source, destination).seconds
+        return 0.0 if source == HOST else way(source, HOST) + way(HOST, source)
+
+    found = np.zeros((len(spots), len(spots)))
+    for p, source in enumerate(spots):
+        for q, destination in enumerate(spots):
+            found[p, q] = way(source.target, destination.target)
+            if source.differs(destination):
+                found[p, q] += cast_seconds(size, source if q == HOME else destination, costs)
+    return found
+
+
+def cast_seconds(size: int, spot: Spot, costs: CostModel) -> float:
+    """The seconds of a cast, at *spot*, of a float32 tensor of *size* bytes."""
+    data = Var("x", TensorType((max(size // 4, 1),), "float32"))
+    call = op.cast(data, "float16")
+    infer_expr(call)
+    seconds = costs.units([call], spot.target)[0].seconds
+    return seconds if math.isfinite(seconds) else costs.units([call], HOST)[0].seconds

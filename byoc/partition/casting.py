@@ -7,6 +7,7 @@ casts (``places/relay_casts.py``). They are calls like others: the plan has a de
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from byoc.codegen.backend import Backend, Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
@@ -20,6 +21,7 @@ from byoc.relay.expr import Call
 from byoc.relay.traverse import children, post_order
 
 CAST = "cast"
+HOME_PLACE = "host/any/any"
 _AS_IT_COMES = ((Precision.ANY, Precision.FLOAT), (DataLayout.ANY, DataLayout.NCHW))
 
 
@@ -98,3 +100,35 @@ def _cast(call: Call, near: Sequence[str], backends: Mapping[str, Backend]) -> D
             return Decision(operator, nodes, target, tuple(asked))
     why = Reason(CAST, "a cast between two places, which neither takes")
     return Decision(operator, nodes, None, tuple(asked) or (("host", Verdict(False, operator, nodes, (why,))),))
+
+
+def in_regions(mod: IRModule, decisions: Sequence[Decision]) -> list[Decision]:
+    """*decisions*, whose regions were planned without the casts of *mod*, with the casts in regions or on the host.
+
+    A cast joins the region of all that reads it, else of what it reads where nothing there reads it: that makes no
+    region wait for another which did not before.
+    """
+    calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
+    region = {call: d.region for call, d in zip(calls, decisions, strict=True)}
+    number = {call: k for k, call in enumerate(calls)}
+    found = list(decisions)
+    readers = _readers(mod)
+    target_of = {d.region: d.target for d in decisions if d.region is not None}
+    for order, near in ((reversed(calls), lambda c: readers.get(c, ())), (iter(calls), lambda c: c.args)):
+        for call in order:
+            decision = found[number[call]]
+            if decision.target is None or region[call] is not None:
+                continue
+            around = {region.get(c) for c in near(call)}
+            same = around.pop() if len(around) == 1 else None
+            if same is not None and target_of[same] == decision.target:
+                region[call] = same
+                found[number[call]] = replace(decision, region=same)
+    return [_home(d) if d.target is not None and d.region is None else d for d in found]
+
+
+def _home(decision: Decision) -> Decision:
+    why = Reason(CAST, "a cast that stands in no region stays on the host")
+    no = Verdict(False, decision.operator, decision.nodes, (why,))
+    verdicts = tuple((t, no if t == decision.target else v) for t, v in decision.verdicts)
+    return replace(decision, target=None, verdicts=verdicts)

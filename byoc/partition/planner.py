@@ -17,10 +17,11 @@ from byoc.partition.boundaries import Boundaries, Names, Rule
 from byoc.partition.by_cost import cheapest
 from byoc.partition.by_score import score
 from byoc.partition.calls import calls_of, functions_of, known_names
-from byoc.partition.casting import asks_for_casts, cast_decisions, with_casts
+from byoc.partition.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
 from byoc.partition.decide import decide, form_composites
 from byoc.partition.decision import Decision
 from byoc.partition.limits import within_limits
+from byoc.partition.matches import with_composites
 from byoc.partition.places import Place
 from byoc.partition.plan import Plan
 from byoc.partition.planned import planned_regions
@@ -124,9 +125,16 @@ def _by_score(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
 
 def _by_cost(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
     choice = cheapest(mod, request, kept)
+    decisions: Sequence[Decision] = choice.decisions
+    places = tuple(d.chosen or HOME_PLACE for d in decisions)
+    if asks_for_casts(places):
+        prepared, numbers = with_casts(with_composites(mod, choice.composites)[0], places)
+        decisions = in_regions(prepared, cast_decisions(prepared, numbers, decisions, request.backends))
+    else:
+        places = ()
     plan = Plan(
-        "cost", request.names, request.mod_name, choice.decisions, (), {}, request.limits, choice.notes,
-        choice.composites, choice.moves, choice.total,
+        "cost", request.names, request.mod_name, tuple(decisions), (), {}, request.limits, choice.notes,
+        choice.composites, choice.moves, choice.total, places=places,
     )
     return plan, choice.placed
 

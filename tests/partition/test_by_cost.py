@@ -183,3 +183,28 @@ def test_what_a_measurement_could_not_build_is_no_candidate_and_says_why(backend
                      costs=Measured({"host": {"*": 9.0}, "toy_a": {"*": 1.0}}))
     assert targets(plan) == [None, "toy_a"]
     assert plan.decisions[0].codes == ("toy_a:not_built",) and "no such tile" in str(plan.explain("abs_0"))
+
+
+def test_a_backend_with_several_places_is_a_choice_of_precision_with_its_casts(backend):
+    class Both(backend.Toy):
+        def places(self):
+            return ("toy_a/float/any", "toy_a/fp16/any")
+
+    class ByPrecision(Costs):
+        def units(self, calls, target, precision=""):
+            found = super().units(calls, target, precision)
+            return [Estimate(e.seconds * (0.25 if precision == "fp16" else 1.0), e.source) for e in found]
+
+    backend("toy_a", ["abs", "exp", "cast"], kind=Both)
+    mod = chain("abs", "exp", "abs", "tanh")
+    table = {"host": {"*": 9.0, "cast": 0.1}, "toy_a": {"*": 1.0, "cast": 0.1}}
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=ByPrecision(table, 0.1))
+    assert [d.operator for d in plan.decisions].count("cast") == 2 and len(plan.regions) == 1
+    assert {d.chosen for d in plan.decisions if d.operator in ("abs", "exp")} == {"toy_a/fp16/any"}
+    x = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
+    np.testing.assert_allclose(evaluate(mod, [x]), evaluate(plan.apply(mod), [x]), rtol=5e-3)
+    again = Plan.from_json(json.dumps(plan.to_json()))
+    assert again.apply(mod).astext() == plan.apply(mod).astext()
+    dear = ByPrecision({"host": {"*": 9.0, "cast": 9.0}, "toy_a": {"*": 1.0, "cast": 9.0}}, 0.1)
+    exact = make_plan(mod, ["toy_a"], policy="cost", costs=dear)
+    assert {d.chosen for d in exact.decisions if d.target} == {"toy_a/float/any"} and not exact.places
