@@ -24,18 +24,17 @@ from engines import random_inputs
 from groups import by_group, moved_bytes, operations
 from rounds import Schedule, interleave
 
-from byoc.driver.compile import CompileOptions, assemble, build
+from byoc.driver.compile import assemble
 from byoc.driver.costs import Machine, Store
+from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.probes import nothing
 from byoc.driver.costs.timing import ready
 from byoc.driver.host import lower_host
 from byoc.driver.pipeline import optimize, prepare_host
-from byoc.driver.precision import Precision
 from byoc.ir.module import IRModule
 from byoc.ir.types import tensor_types
 from byoc.partition.costs import CostModel
 from byoc.partition.costs.work import size
-from byoc.partition.plan import Plan
 from byoc.partition.planner import make_plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
@@ -67,12 +66,6 @@ class Row:
 
     def to_json(self) -> dict[str, object]:
         return {**asdict(self), "error": self.error}
-
-
-def builder(precision: str):  # noqa: ANN201 - driver.costs.timing.Build
-    """What builds a module as it is, its regions too."""
-    options = CompileOptions(precision=Precision.of(precision or "f32", ()))
-    return lambda mod: build(optimize(mod), Plan("order", (), "default", ()), options)
 
 
 def host_groups(path: Path, costs: CostModel, empty: float, rounds: int) -> list[Row]:
@@ -115,7 +108,7 @@ def _seconds(step) -> float:  # noqa: ANN001
 def whole(path: Path, costs: CostModel, threads: int) -> Row:
     """The model on the host: the sum over its units, and its native function."""
     mod = optimize(import_onnx(str(path)))
-    library = builder("")(mod)
+    library = build_alone(mod)
     executor = library.executor(threads)
     for name, value in random_inputs(path).items():
         executor.set_input(name, value)
@@ -137,7 +130,7 @@ def regions(path: Path, backend: str, costs: CostModel, threads: int) -> list[Ro
         results = tensor_types(function.body.checked_type)
         estimate += sum(costs.transfer(size(t), backend, "host").seconds for t in results)
         plain = Function(function.params, function.body)
-        runs[var.name_hint] = ready(plain, backend, builder(""), threads)
+        runs[var.name_hint] = ready(plain, backend, build_alone, threads)
         rows.append((var.name_hint, estimate, operations(plain), moved_bytes(plain)))
     seconds = interleave(runs, SHORT)
     return [
@@ -188,7 +181,7 @@ def main() -> int:
     options = parser().parse_args()
     names = options.models.split(",") if options.models else [p.stem for p in sorted(options.zoo.glob("*.onnx"))]
     backends = options.backends.split(",")
-    machine = Machine(builder, options.threads, Store(options.cache) if options.cache else None, print)
+    machine = Machine(options.threads, Store(options.cache) if options.cache else None, print)
     costs = machine.costs(options.costs, [b for b in backends if b != "c"])
     empty = call_seconds()
     print(HEADER)

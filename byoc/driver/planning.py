@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.backend import Limits, get_backend
+from byoc.driver.costs import Machine
 from byoc.driver.onnx_placement import proto_of, read_placement
 from byoc.driver.pipeline import optimize
 from byoc.errors import PartitionError
@@ -97,9 +98,11 @@ def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: 
     if placing.boundaries is not None:
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)  # type: ignore[arg-type]
         lines += read_boundaries(placing.boundaries, nodes)
+    names = accelerators(targets)
+    costs = Machine().costs(placing.costs, names) if policy == "cost" else placing.costs
     return make_plan(
-        mod, accelerators(targets), placing.exclude, policy, force=placing.force, stop_at=placing.stop_at,
-        boundary_lines=lines, limits=placing.limits, costs=placing.costs, objective=placing.objective,
+        mod, names, placing.exclude, policy, force=placing.force, stop_at=placing.stop_at,
+        boundary_lines=lines, limits=placing.limits, costs=costs, objective=placing.objective,
         time_limit=placing.time_limit, valid_places=placing.valid_places, formula=placing.formula,
     )
 

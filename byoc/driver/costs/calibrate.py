@@ -15,6 +15,7 @@ from byoc import relay
 from byoc.driver.costs.probes import (
     CHAIN,
     CHANNELS,
+    DEEP,
     IMAGE,
     LARGE,
     MIDDLE,
@@ -68,8 +69,9 @@ def calibrate(
     *caches* are the bytes of its nearer memories. Raises UserError where nothing at all can be built.
     """
     sheet, runs = Sheet(), {}
-    apart = by_annotation if backend == HOST_BACKEND else by_pool
-    for probe in probes():
+    host = backend == HOST_BACKEND
+    apart, asked = by_annotation if host else by_pool, probes(channels_last=host)
+    for probe in asked:
         try:
             pair = [ready(probe.function(n, apart), backend, build, threads) for n in (1, 1 + probe.more)]
         except UserError as error:
@@ -79,9 +81,9 @@ def calibrate(
     if not runs:
         raise UserError(f"backend {backend!r} cannot be calibrated: {next(iter(sheet.failed.values()))}")
     found = interleaved(runs, turns, clock)
-    sheet.seconds.update(steps_of(found, probes()))
+    sheet.seconds.update(steps_of(found, asked))
     profile = solve(sheet, base, caches)
-    if backend != HOST_BACKEND:
+    if not host:
         profile = _borders(profile, backend, build, threads, turns, clock)
     lacking = f", without {', '.join(sheet.failed)}" if sheet.failed else ""
     return replace(profile, device=backend, source=f"calibrated{lacking}")
@@ -101,7 +103,7 @@ def solve(sheet: Sheet, base: Profile, caches: Sequence[int] = ()) -> Profile:
     chain = sheet.beyond("pointwise", sheet.seconds["near"]) if "near" in sheet.seconds else None
     profile = replace(base, kernel=kernel, pointwise=_rate(chain, (2 * CHAIN - 1) * count, base.pointwise))
     profile = replace(profile, memories=_memories(sheet, profile, caches))
-    for rule in (_products, _steps, _windows, _winograd):
+    for rule in (_products, _steps, _convolutions, _windows, _winograd):
         profile = rule(sheet, profile, base)
     return profile
 
@@ -167,6 +169,14 @@ def _rate(seconds: float | None, steps: float, default: float) -> float:
     return default if seconds is None else min(steps / seconds, FASTEST * default)
 
 
+def _convolutions(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
+    """What share of the rate of a product of matrices a convolution reaches."""
+    seconds = sheet.beyond("convolution", _moved(profile, math.prod(DEEP)))
+    depth = 25 * DEEP[3]
+    sums = math.prod(DEEP) * (depth + profile.overhead) / profile.rate_of("float32")
+    return profile if seconds is None else replace(profile, convolution=min(sums / seconds, 2.0))
+
+
 def _windows(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
     """Pools, and depthwise convolutions by a line through windows of nine and of twenty-five."""
     image, channels = math.prod(IMAGE), math.prod(CHANNELS)
@@ -182,11 +192,11 @@ def _windows(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
 def _winograd(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
     """The seconds of bringing an element into a tile and back, from a convolution that may be done by tiles."""
     _, height, width, count = IMAGE
-    product = Product(1, height * width, count, 9 * count, (1, height, width))
+    product = Product(1, height * width, count, 9 * count, (1, height, width), True)
     seconds = sheet.beyond("winograd", _moved(profile, math.prod(IMAGE)))
     if seconds is None:
         return profile
-    direct = product.multiply_adds / profile.rate_of("float32")
+    direct = product.multiply_adds / profile.rate_of("float32") / profile.convolution
     if not base.winograd or seconds > 0.8 * direct:
         return replace(profile, winograd=False)
     sums, transformed = winograd_seconds(product, 4, replace(profile, transform=1.0), "float32")

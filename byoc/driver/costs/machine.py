@@ -9,9 +9,11 @@ import byoc
 from byoc.codegen.backend import BACKENDS, get_backend
 from byoc.codegen.c.compiler import cache_dir, find_compiler
 from byoc.codegen.tune.context import cache_sizes, context_of, processor_model, schedules_digest
+from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.calibrate import calibrate
-from byoc.driver.costs.measured import Builds, MeasuredModel
+from byoc.driver.costs.measured import MeasuredModel
 from byoc.driver.costs.store import FOLDER, Facts, Store
+from byoc.driver.costs.timing import Build
 from byoc.errors import ByocError, CompilerNotFoundError, DeviceError
 from byoc.partition.costs import AnalyticModel, CostModel, CostSpec, cost_model
 from byoc.partition.costs.model import HOST_BACKEND
@@ -20,19 +22,18 @@ from byoc.partition.places.place import in_host_memory
 from byoc.runtime.dso.processor import usable_processors
 from byoc.runtime.opencl.devices import open_device
 
+EDITION = "1"  # of what is measured and how: another one is measured anew
 Tell = Callable[[str], object]
 
 
 class Machine:
     """This machine's numbers, for *threads* of host code (all processors by default), in *store*.
 
-    *build* gives, for a precision, what builds a module; *tell* hears of what takes seconds.
+    *tell* hears of what takes seconds.
     """
 
-    def __init__(
-        self, build: Builds, threads: int | None = None, store: Store | None = None, tell: Tell = lambda stage: None
-    ):
-        self._build, self._threads, self._tell = build, threads or usable_processors(), tell
+    def __init__(self, threads: int | None = None, store: Store | None = None, tell: Tell = lambda stage: None):
+        self._threads, self._tell = threads or usable_processors(), tell
         self._store = store or Store(cache_dir() / FOLDER)
         self._analytic = AnalyticModel(find=self.profile)
         self.problems: list[str] = []  # why something could not be measured or kept
@@ -61,7 +62,7 @@ class Machine:
         caches = [sizes[level] for level in sorted(sizes) if level > 1] if backend == HOST_BACKEND else []
         base = PROFILES.get(backend) or (NUMPY_DEFAULTS if in_host_memory(backend) else GPU_DEFAULTS)
         try:
-            found = calibrate(backend, self._build(""), base, caches, self._threads)
+            found = calibrate(backend, build_alone, base, caches, self._threads)
         except ByocError as error:
             self.problems.append(f"{backend} is not calibrated: {error}")
             return None
@@ -73,20 +74,24 @@ class Machine:
     def facts(self, backend: str) -> Facts:
         """Where a profile of *backend* holds."""
         return {
-            "backend": backend, "version": byoc.__version__, "threads": str(self._threads), "code": _code_of(backend),
-            "machine": f"{platform.system()} {platform.machine()}", "processor": processor_model(),
-            "device": _device_of(backend), "compiler": _compiler(),
+            "backend": backend, "edition": EDITION, "version": byoc.__version__, "threads": str(self._threads),
+            "code": _code_of(backend), "machine": f"{platform.system()} {platform.machine()}",
+            "processor": processor_model(), "device": _device_of(backend), "compiler": _compiler(),
         }
 
     def _measured(self) -> CostModel:
         def facts(backend: str) -> Facts:
             return {**self.facts(backend), "schedules": schedules_digest()}
 
-        return MeasuredModel(self._analytic, self._store, facts, self._build, self._threads)
+        return MeasuredModel(self._analytic, self._store, facts, _builds, self._threads)
 
 
 # backends whose registered profile is only a default
 CALIBRATED = frozenset([HOST_BACKEND, "opencl", "json"])
+
+
+def _builds(precision: str) -> Build:
+    return lambda mod: build_alone(mod, precision)
 
 
 def _code_of(backend: str) -> str:

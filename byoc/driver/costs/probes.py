@@ -60,14 +60,17 @@ CHAIN = 8  # pairs of cheap steps in one kernel
 ROWS, WIDTH = 256, 512  # of the large product
 NARROW = (4096, 32)  # a product with a short sum
 VECTOR = 4096  # the side of a matrix that one row is multiplied by
-IMAGE = (1, 56, 56, 64)  # channels innermost, as the host's code has them
+IMAGE = (1, 56, 56, 64)  # images, height, width, channels
 CHANNELS = (1, 28, 28, 256)
+DEEP = (1, 28, 28, 32)
 NORM = (256, 256)
 SQUARE = (512, 512)
 
 
-def probes() -> tuple[Probe, ...]:
-    """All of them."""
+def probes(channels_last: bool = True) -> tuple[Probe, ...]:
+    """All of them; images with their channels innermost, as the host's code has them, or in the order of models."""
+    image, channels, deep = (s if channels_last else (s[0], s[3], s[1], s[2]) for s in (IMAGE, CHANNELS, DEEP))
+    layout = "NHWC" if channels_last else "NCHW"
     return (
         Probe("kernel", TINY, relay.nn.relu, 64),
         Probe("near", SMALL, relay.nn.relu, 16),
@@ -80,10 +83,11 @@ def probes() -> tuple[Probe, ...]:
         Probe("double", (ROWS, WIDTH // 2), _dense(WIDTH // 2, "float64"), dtype="float64"),
         Probe("bytes", (ROWS, WIDTH), _dense_of_bytes, dtype="int8"),
         Probe("stream", (1, VECTOR), _dense(VECTOR), 2),
-        Probe("winograd", IMAGE, _convolution(IMAGE[3], 3, 1)),
-        Probe("depthwise3", CHANNELS, _convolution(CHANNELS[3], 3, CHANNELS[3])),
-        Probe("depthwise5", CHANNELS, _convolution(CHANNELS[3], 5, CHANNELS[3])),
-        Probe("window", IMAGE, lambda x: relay.nn.max_pool2d(x, (3, 3), padding=(1, 1), layout="NHWC")),
+        Probe("convolution", deep, _convolution(DEEP[3], 5, 1, layout)),
+        Probe("winograd", image, _convolution(IMAGE[3], 3, 1, layout)),
+        Probe("depthwise3", channels, _convolution(CHANNELS[3], 3, CHANNELS[3], layout)),
+        Probe("depthwise5", channels, _convolution(CHANNELS[3], 5, CHANNELS[3], layout)),
+        Probe("window", image, lambda x: relay.nn.max_pool2d(x, (3, 3), padding=(1, 1), layout=layout)),
         Probe("reduction", NORM, _centred),
         Probe("rows", NORM, _norm),
         Probe("move", SQUARE, lambda x: relay.transpose(x, (1, 0))),
@@ -106,12 +110,13 @@ def _dense_of_bytes(x: RelayExpr) -> RelayExpr:
     return relay.cast(relay.right_shift(sums, _constant(np.int32(12))), "int8")
 
 
-def _convolution(channels: int, size: int, groups: int) -> Step:
-    shape = (size, size, channels // groups, channels) if groups == 1 else (size, size, channels, 1)
-    weight = _weights(shape, "float32")
+def _convolution(channels: int, size: int, groups: int, layout: str) -> Step:
+    kernel = {"NCHW": "OIHW", "NHWC": "HWIO" if groups == 1 else "HWOI"}[layout]
+    extents = {"O": channels, "I": channels // groups, "H": size, "W": size}
+    weight = _weights(tuple(extents[axis] for axis in kernel), "float32")
     return lambda x: relay.nn.conv2d(
         x, _constant(weight), padding=(size // 2, size // 2), groups=groups, channels=channels,
-        kernel_size=(size, size), data_layout="NHWC", kernel_layout="HWIO" if groups == 1 else "HWOI",
+        kernel_size=(size, size), data_layout=layout, kernel_layout=kernel,
     )
 
 

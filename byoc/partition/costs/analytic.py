@@ -22,8 +22,6 @@ from byoc.partition.costs.profile import PROFILES, Profile
 from byoc.partition.costs.work import Kind
 from byoc.relay.expr import Call, Function
 
-ONE_KERNEL = ("Composite", "Primitive")
-
 
 class AnalyticModel(CostModel):
     """Estimates from *profiles* of devices, by backend; for others *find* is asked once, and then the defaults."""
@@ -56,7 +54,7 @@ class AnalyticModel(CostModel):
 
     def region(self, function: Function, target: str, precision: str = "") -> Estimate:
         profile, dtype = self.profile(target), precision_name(precision)
-        if any(function.attrs.get(key) for key in ONE_KERNEL):
+        if is_one_kernel(function):
             calls = unit_calls(function)
             return Estimate(sum(kernel_seconds(one_kernel(calls), profile, dtype).values()), self.name)
         return total(self.units(unit_calls(function), target, precision), self.name)
@@ -76,9 +74,15 @@ class AnalyticModel(CostModel):
         inner = inner_calls(call)
         if not inner:
             return 0.0
-        whole = profile.fuses and any(call.op.attrs.get(key) for key in ONE_KERNEL)  # type: ignore[attr-defined]
+        whole = profile.fuses and is_one_kernel(call.op)  # type: ignore[arg-type]
         kernels = [one_kernel(inner)] if whole else kernels_of(inner, profile.fuses)
         return sum(sum(kernel_seconds(kernel, profile, dtype).values()) for kernel in kernels)
+
+
+def is_one_kernel(function: Function) -> bool:
+    """True for a composite and for what FuseOps made; a region is as many kernels as it takes."""
+    attrs = function.attrs
+    return bool(attrs.get("Composite") or (attrs.get("Primitive") and not attrs.get("Compiler")))
 
 
 def default_profile(backend: str) -> Profile:

@@ -18,6 +18,8 @@ WINOGRAD = (4, 2)  # results along an axis of a tile
 def product_seconds(product: Product, profile: Profile, dtype: str) -> float:
     """Seconds without those of the bytes from memory. *dtype* is that of the operands."""
     direct = _direct(product.batch, product.rows, product.columns, product.depth, profile, dtype)
+    if product.convolution:
+        direct /= profile.convolution
     if product.tiles is None or not profile.winograd or dtype != "float32":
         return direct
     return min(direct, *(_winograd(product, result, profile, dtype) for result in WINOGRAD))

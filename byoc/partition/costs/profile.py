@@ -28,11 +28,12 @@ class Profile:
     """A device under one code generator.
 
     *multiply_adds*: of a large product, by dtype; ``*`` stands for dtypes that are not there. *fuses*: neighbours that
-    can be one kernel are one. *winograd*: 3x3 convolutions may have fewer products, whose
-    tiles have *transform* elements brought in or out a second. *lanes*: float32 numbers that a
-    step of a product computes side by side, to whose multiple columns are padded. *overhead*: steps of a sum that
-    writing its result costs. *kernel*: seconds to call a kernel; *launch*: to start a region. *latency*, *upload* and
-    *download* are those of transfers from and to the host; an infinite rate without latency is the host's own memory.
+    can be one kernel are one. *winograd*: 3x3 convolutions may have fewer products, whose tiles have *transform*
+    elements brought in or out a second. *lanes*: float32 numbers that a step of a product computes side by side, to
+    whose multiple columns are padded. *overhead*: steps of a sum that writing its result costs; *window_overhead* the
+    same of a depthwise convolution. *convolution*: the share of a product's rate that a convolution reaches. *kernel*:
+    seconds to call a kernel; *launch*: to start a region. *latency*, *upload* and *download* are those of transfers
+    from and to the host; an infinite rate without latency is the host's own memory.
     """
 
     device: str
@@ -56,6 +57,7 @@ class Profile:
     transform: float = 2.5e10
     lanes: int = 16
     overhead: float = 2.0
+    convolution: float = 1.0
     window_overhead: float = 10.0
     source: str = field(default="defaults", compare=False)
 
@@ -98,7 +100,7 @@ def _finite(value: object) -> object:
 
 def _check(profile: Profile) -> None:
     rates = [getattr(profile, f) for f in ("depthwise", "window", "pointwise", "costly", "reduction", "rows", "move",
-                                           "library", "upload", "download", "lanes", "transform")]
+                                           "library", "upload", "download", "lanes", "transform", "convolution")]
     rates += [*profile.multiply_adds.values(), *(m.rate for m in profile.memories)]
     times = [profile.kernel, profile.launch, profile.latency, profile.overhead, profile.window_overhead]
     if not all(float(r) > 0 for r in rates) or not all(0 <= float(t) < math.inf for t in times):

@@ -38,7 +38,7 @@ class Product:
     """*batch* products of a matrix [rows, depth] by one [depth, columns].
 
     *tiles* are the extents of the pixels of a 3x3 convolution that steps by one, (images, height, width), for which
-    Winograd's method is possible; else None. *packed*: the right operand is a constant, or lies as one.
+    Winograd's method is possible; else None. *convolution* is False for matrices as such.
     """
 
     batch: int
@@ -46,6 +46,7 @@ class Product:
     columns: int
     depth: int
     tiles: tuple[int, int, int] | None = None
+    convolution: bool = False
 
     @property
     def multiply_adds(self) -> int:
@@ -159,7 +160,8 @@ def product_of(call: Call) -> Product | None:
         found = transposed_geometry(types, call.attrs, TRANSPOSED[name])  # type: ignore[arg-type]
         taps = math.prod(found.kernel)
         return Product(
-            found.groups, size_of((found.batch, *found.sizes)), found.out // found.groups * taps, found.reduced
+            found.groups, size_of((found.batch, *found.sizes)), found.out // found.groups * taps, found.reduced,
+            convolution=True,
         )
     if name in MATRICES:
         return _matrices(call)
@@ -173,7 +175,7 @@ def _convolution(sizes: Geometry) -> Product:
     if square and sizes.groups == 1:
         tiles = tuple(size_of((d,)) for d in (sizes.batch, *sizes.out_sizes))
     depth = sizes.reduced * math.prod(sizes.kernel)
-    return Product(sizes.groups, rows, sizes.out // sizes.groups, depth, tiles)  # type: ignore[arg-type]
+    return Product(sizes.groups, rows, sizes.out // sizes.groups, depth, tiles, True)  # type: ignore[arg-type]
 
 
 def _matrices(call: Call) -> Product:

@@ -22,7 +22,7 @@ TRUE = replace(
                                   "bfloat16": 7e10 * 2.5 / 1.27},
     depthwise=5e10, window=1e10, pointwise=4e10, costly=3e9, reduction=2e10, rows=1e10, move=3e9, library=5e8,
     memories=(Memory(1 << 20, 8e10), Memory(1 << 25, 4e10), Memory(math.inf, 1e10)), kernel=1e-7, overhead=4.0,
-    window_overhead=3.0, transform=8e9,
+    window_overhead=3.0, transform=8e9, convolution=0.8,
 )
 
 
@@ -43,7 +43,7 @@ def sheet_of(profile):
 
 
 FIELDS = ("pointwise", "costly", "rows", "move", "window", "depthwise", "window_overhead", "overhead", "transform",
-          "reduction")
+          "reduction", "convolution")
 
 
 @pytest.fixture(scope="module")

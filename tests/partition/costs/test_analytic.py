@@ -138,11 +138,11 @@ def conv(data, weight, **attrs):
 def test_the_work_of_convolutions_is_that_of_their_matrices():
     x = relay.var("x", shape=(1, 8, 6, 6))
     full = conv(x, relay.var("w", shape=(4, 8, 3, 3)), padding=(1, 1))
-    assert full.kind is Kind.PRODUCT and full.product == Product(1, 36, 4, 72, (1, 6, 6))
+    assert full.kind is Kind.PRODUCT and full.product == Product(1, 36, 4, 72, (1, 6, 6), True)
     strided = conv(x, relay.var("w", shape=(4, 8, 3, 3)), strides=(2, 2))
-    assert strided.product == Product(1, 4, 4, 72)
+    assert strided.product == Product(1, 4, 4, 72, None, True)
     depthwise = conv(x, relay.var("w", shape=(8, 1, 3, 3)), groups=8)
-    assert depthwise.kind is Kind.DEPTHWISE and depthwise.product == Product(8, 16, 1, 9)
+    assert depthwise.kind is Kind.DEPTHWISE and depthwise.product == Product(8, 16, 1, 9, None, True)
 
 
 def test_the_work_of_other_operators_follows_from_what_they_are():
