@@ -14,7 +14,7 @@ from byoc.errors import InternalError
 from byoc.partition.problem import HOME, Problem, Solution
 from byoc.partition.solve.evaluate import check
 from byoc.partition.solve.heuristic import greedy_cover, heuristic
-from byoc.partition.solve.refusal import infeasible
+from byoc.partition.solve.refusal import infeasible, nothing_found
 from byoc.partition.solve.schedule import makespan_of, shortest_possible
 from byoc.partition.solve.settle import Settled, Settler, went_home
 
@@ -41,7 +41,7 @@ def shortest_schedule(problem: Problem, usable: Sequence[int], start: Solution |
     else:
         search.improve(allowed, deadline, bound)
     if search.best is None:
-        raise infeasible(problem)
+        raise infeasible(problem) if exact else nothing_found(problem)
     chosen, regions = search.best
     check(problem, chosen, regions)
     if exact or search.least - bound <= EXACT * search.least:

@@ -66,6 +66,11 @@ def infeasible(problem: Problem, operator: int | None = None) -> PartitionError:
     )
 
 
+def nothing_found(problem: Problem) -> PartitionError:
+    """The error where no placement was found, though one may exist."""
+    return PartitionError(f"{infeasible(problem)}; not all were tried: a longer time limit may find one")
+
+
 def _in_words(problem: Problem, site: int) -> str:
     bounds = problem.sites[site].bounds
     named = (

@@ -14,7 +14,7 @@ from byoc.partition.solve.highs import is_available
 from byoc.partition.solve.integer import EXACT, Found, solve_program
 from byoc.partition.solve.makespan import shortest_schedule
 from byoc.partition.solve.reduce import useful_candidates
-from byoc.partition.solve.refusal import infeasible, refuse_bad_numbers
+from byoc.partition.solve.refusal import infeasible, nothing_found, refuse_bad_numbers
 from byoc.partition.solve.regions import form_regions
 from byoc.partition.solve.relaxation import lower_bound
 from byoc.partition.solve.settle import Settled, Settler, went_home
@@ -80,7 +80,7 @@ def _by_program(
         return _without_program(problem, usable, deadline, settled, method)
     found = solve_program(problem, usable, Found(settled, cost, 0.0), settler.settle, deadline)
     if found.best is None:
-        raise infeasible(problem) if found.complete else _nothing_found(problem)
+        raise infeasible(problem) if found.complete else nothing_found(problem)
     notes = () if found.complete else ("the time was over before the best placement was proven",)
     return _solution(problem, found.best, found.bound, "integer program", notes, found.complete)
 
@@ -89,18 +89,12 @@ def _without_program(
     problem: Problem, usable: Sequence[int], deadline: float, settled: Settled | None, method: str
 ) -> Solution:
     if settled is None:
-        raise _nothing_found(problem)
+        raise nothing_found(problem)
     if method != "heuristic" and not is_available():
         note = "no proof without HiGHS: install byoc[solve] (scipy)"
         return _solution(problem, settled, None, "heuristic", (note,))
     rounds = 2 if problem.operators > LARGE else 12
     return _solution(problem, settled, lower_bound(problem, usable, deadline, rounds), "heuristic", ())
-
-
-def _nothing_found(problem: Problem) -> PartitionError:
-    return PartitionError(
-        f"{infeasible(problem)}; the search was not complete: a longer time limit may find a placement"
-    )
 
 
 def _solution(  # noqa: PLR0913
