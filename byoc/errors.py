@@ -45,6 +45,10 @@ class CompileError(UserError):
     """A code generator or the C compiler refused a function."""
 
 
+class UnsupportedError(CompileError):
+    """A code generator has no code for an expression: a mistake of a backend whose verdict had accepted it."""
+
+
 __all__ = [
     "ArtifactError",
     "ByocError",
@@ -60,5 +64,6 @@ __all__ = [
     "RegistryError",
     "TypeInferenceError",
     "UnavailableError",
+    "UnsupportedError",
     "UserError",
 ]

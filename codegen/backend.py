@@ -38,9 +38,10 @@ from byoc.codegen.verdict import (
     constraint,
     first_sentence,
     judge,
+    place_of,
     refuse,
 )
-from byoc.errors import PartitionError
+from byoc.errors import InternalError, PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Cost, Op
@@ -224,6 +225,21 @@ def get_backend(name: str) -> Backend:
     raise PartitionError(f"no backend is called {name!r}; known: {', '.join(backend_names()) or 'none'}")
 
 
+def contradiction(backend: Backend, region: Function, refusal: str) -> InternalError:
+    """The error for a region that *backend* took by its verdicts and its code generator then refused, in words.
+
+    Verdicts and code generator answer by one table of constraints, so that this is a mistake in one of both.
+    """
+    operators = dict.fromkeys(
+        place_of(n) for n in post_order(region.body) if isinstance(n, Call) and isinstance(n.op, Op)
+    )
+    table = ", ".join(c.code for c in backend.constraints) or "none: its verdicts come from supports()"
+    return InternalError(
+        f"backend {backend.name!r} accepted {'; '.join(operators)}, and its code generator refuses it: {refusal}; "
+        f"the constraints that accepted it ({table}) must say so when asked"
+    )
+
+
 class RelayStyleBackend(Backend):
     """An integration in the style of TVM's Relay, seen through the contract."""
 
@@ -266,6 +282,6 @@ class RelayStyleBackend(Backend):
 
 __all__ = [
     "BACKENDS", "Backend", "Constraint", "ConstraintCheck", "EVERY", "Limits", "PatternEntry", "Reason",
-    "RelayStyleBackend", "Verdict", "accept", "backend_names", "callee_name", "constraint", "first_sentence",
-    "get_backend", "judge", "load_entry_point", "refuse", "register_backend",
+    "RelayStyleBackend", "Verdict", "accept", "backend_names", "callee_name", "constraint", "contradiction",
+    "first_sentence", "get_backend", "judge", "load_entry_point", "refuse", "register_backend",
 ]

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.codegen.backend import PatternEntry, callee_name, constraint, register_backend
+from byoc.codegen.backend import EVERY, PatternEntry, callee_name, constraint, register_backend
 from byoc.codegen.json.backend import JsonBackend
+from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Call
 from byoc.runtime.json import KernelTable
@@ -47,20 +48,17 @@ def batch_matmul(
     return left @ (tensor_b.swapaxes(1, 2) if transpose_b else tensor_b)
 
 
-KNOWN = frozenset(["nn.dense", "nn.batch_matmul", "blas.dense_bias", "blas.dense_bias_relu"])
-
-
 @constraint("operator")
 def in_the_library(call: Call) -> str | None:
     """the library has dense layers (with bias, with bias and relu) and batched products"""
-    return None if callee_name(call) in KNOWN else callee_name(call)
+    return None if callee_name(call) in TABLE else callee_name(call)
 
 
-@constraint("dtype")
+@constraint("dtype", of=EVERY)
 def floats(call: Call) -> str | None:
-    """float32 or float64"""
-    dtype = call.checked_type.dtype  # type: ignore[attr-defined]
-    return None if dtype in ("float32", "float64") else dtype
+    """float32 or float64, the same for all tensors"""
+    dtypes = dict.fromkeys(t.dtype for value in (call, *call.args) for t in tensor_types(value.checked_type))
+    return None if tuple(dtypes) in (("float32",), ("float64",)) else ", ".join(dtypes)
 
 
 @register_backend

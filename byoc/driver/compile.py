@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.backend import Backend, get_backend
+from byoc.codegen.backend import Backend, contradiction, get_backend
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import host_layout, optimize, prepare_host
@@ -21,7 +21,9 @@ from byoc.errors import (
     CompilerNotFoundError,
     DeviceError,
     InternalError,
+    KernelError,
     PartitionError,
+    UnsupportedError,
     UserError,
 )
 from byoc.ir.expr import GlobalVar
@@ -196,6 +198,8 @@ def compile_region(var: GlobalVar, region: Function, options: CompileOptions) ->
     except Exception as error:  # whatever a vendor's code raises
         kind = InternalError if isinstance(error, InternalError) else CompileError
         text = str(error) if isinstance(error, ByocError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, (UnsupportedError, KernelError)):
+            raise contradiction(backend, region, text) from error
         raise kind(f"backend {name!r} failed on {_place(var, region)}: {text}") from error
     if not isinstance(module, Module):
         raise CompileError(

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.backend import Backend, Verdict, judge
+from byoc.codegen.backend import Backend
 from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
 from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.kernel_team import kernel_team_source
@@ -26,7 +26,7 @@ from byoc.codegen.tune.trials import Workbench
 from byoc.codegen.tune.tuner import tuner_of
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector
-from byoc.relay.expr import Call, Function
+from byoc.relay.expr import Function
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.graph import Graph
 
@@ -46,9 +46,7 @@ class CBackend(Backend):
     """
 
     name = "c"
-
-    def supports(self, call: Call) -> Verdict:
-        return judge(call, CONSTRAINTS)
+    constraints = CONSTRAINTS
 
     def unavailable(self) -> str | None:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.backend import Backend, Constraint, Verdict, constraint, judge
+from byoc.codegen.backend import Backend, Constraint, constraint
 from byoc.codegen.json.serialize import CompositeAttributes, JSONSerializer, no_attributes
 from byoc.codegen.signature import signature_of
 from byoc.errors import CompileError
@@ -56,10 +56,6 @@ class JsonBackend(Backend):
     name = "json"
     table = "numpy"
     constraints: Sequence[Constraint] = (has_kernel, no_annotation, ranked_tensors)
-
-    def supports(self, call: Call) -> Verdict:
-        """Accepted where every constraint of ``constraints`` holds."""
-        return judge(call, self.constraints)
 
     def composite_attributes(self, composite: Function) -> Mapping[str, object]:
         """What the engine is told of a composite, beside its name; override it."""

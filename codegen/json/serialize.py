@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 
-from byoc.errors import CompileError
+from byoc.errors import UnsupportedError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import Type, tensor_types
@@ -41,7 +41,7 @@ class JSONSerializer:
 
     The body of a composite for which *has_kernel* is false is entered instead. With *composite_constants* a composite's
     node has the constants in its body (in post-order) after its arguments; Relay leaves them out by default. Raises
-    CompileError for an expression that has no place in a graph (control flow, closures).
+    UnsupportedError for an expression that has no place in a graph (control flow, closures).
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class JSONSerializer:
         rule = _RULES.get(type(expr))
         if rule is None:
             kind = type(expr).__name__
-            raise CompileError(f"{self.symbol}: a {kind} has no place in a JSON graph; run it on the host")
+            raise UnsupportedError(f"{self.symbol}: a {kind} has no place in a JSON graph; run it on the host")
         return rule(self, expr)
 
     def _visit_constant(self, constant: Constant) -> list[Entry]:
@@ -99,7 +99,7 @@ class JSONSerializer:
         return self._add("const", name, constant.checked_type, [], {})
 
     def _visit_var(self, var: Var) -> list[Entry]:
-        raise CompileError(f"{self.symbol}: %{var.name_hint} is not a parameter of the function")
+        raise UnsupportedError(f"{self.symbol}: %{var.name_hint} is not a parameter of the function")
 
     def _visit_item(self, item: TupleGetItem) -> list[Entry]:
         fields = item.tuple_value.checked_type.fields  # type: ignore[attr-defined]
@@ -113,7 +113,7 @@ class JSONSerializer:
             attrs = dict(call.attrs.items()) if call.attrs is not None else {}
             return self._add("kernel", call.op.name, call.checked_type, inputs, attrs)
         if not isinstance(call.op, Function):
-            raise CompileError(f"{self.symbol}: only operators and inline functions can be called in a JSON graph")
+            raise UnsupportedError(f"{self.symbol}: only operators and inline functions can be called in a JSON graph")
         if "Composite" in call.op.attrs and self._has_kernel(str(call.op.attrs["Composite"])):
             pattern = {"PartitionedFromPattern": call.op.attrs.get("PartitionedFromPattern", "")}
             attrs = {**pattern, **self._composite_attributes(call.op)}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Polynomial, Simplifier
 from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY, Language, kind_of, short_name
-from byoc.errors import CompileError, InternalError
+from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Size, Tensor
 from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, operands
@@ -51,10 +51,10 @@ class ExprWriter:
         return f"{name}[{self.text(self.simplify.rebuild(self.flat(tensor, indices)))}]"
 
     def call(self, function: str, dtype: str, *args: str) -> str:
-        """A call of *function* on texts. Raises CompileError where the language has none for *dtype*."""
+        """A call of *function* on texts. Raises UnsupportedError where the language has none for *dtype*."""
         spelling = self.language.functions.get((function, kind_of(dtype)))
         if spelling is None:
-            raise CompileError(f"no code is generated for {function} of {dtype}")
+            raise UnsupportedError(f"no code is generated for {function} of {dtype}")
         if "{T}" in spelling:
             self.helpers.setdefault((spelling.split("_{T}")[0], dtype))
         return spelling.format(*args, T=short_name(dtype))

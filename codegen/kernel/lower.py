@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from byoc.codegen.kernel.inline import fuse_stages
 from byoc.codegen.kernel.program import Group, Program
-from byoc.errors import CompileError, InternalError
+from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan, span_names
@@ -82,11 +82,11 @@ def type_reason(ty: Type, where: str = "") -> str | None:
 def lower_function(func: Function, symbol: str) -> Program:
     """*func* as the Program *symbol*: its parameters are the inputs (tuples flattened), its result the outputs.
 
-    Raises CompileError naming the node when no code can be generated for it.
+    Raises UnsupportedError naming the node when no code can be generated for it.
     """
     reason = unsupported_reason(func)
     if reason is not None:
-        raise CompileError(f"{symbol}: {reason}")
+        raise UnsupportedError(f"{symbol}: {reason}")
     return _Lowering(func, symbol).run()
 
 

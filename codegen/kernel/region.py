@@ -1,13 +1,13 @@
 """What generated-code backends share around a Program: what they can take at all, fused bodies, and constants.
 
-The constraints judge a call by the types of all its tensors, and a composite also by the calls inside.
+The constraints judge a call by the types of all its tensors, and a composite by the calls inside, as lowering does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.backend import constraint
+from byoc.codegen.backend import EVERY, constraint
 from byoc.codegen.kernel.lower import DTYPES
 from byoc.codegen.kernel.program import Program
 from byoc.ir.module import IRModule
@@ -16,7 +16,6 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Function
 from byoc.relay.op.nn.recurrent import RECURRENT
 from byoc.relay.transform.fuse_ops import FuseOps
-from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.ndarray import NDArray
 
 
@@ -26,40 +25,30 @@ def tensors_of(call: Call) -> list[TensorType]:
     return [t for ty in types for t in tensor_types(ty)]
 
 
-def inner_calls(call: Call) -> list[Call]:
-    """The calls inside the function that *call* calls, or *call* itself where it calls an operator."""
-    if not isinstance(call.op, Function):
-        return [call]
-    return [n for n in post_order(call.op.body, dataflow_children) if isinstance(n, Call)]
-
-
-@constraint("expression")
+@constraint("expression", of=EVERY)
 def has_expression(call: Call) -> object | None:
     """operators whose elements are defined by a tensor expression"""
-    for node in inner_calls(call):
-        if not isinstance(node.op, Op):
-            return type(node.op).__name__
-        if node.op.compute is None:
-            return node.op.name
-    return None
+    if not isinstance(call.op, Op):
+        return type(call.op).__name__
+    return call.op.name if call.op.compute is None else None
 
 
-@constraint("dtype")
+@constraint("dtype", of=EVERY)
 def generated_dtype(call: Call) -> object | None:
     """bool, float32, float64, and ints of 8 to 64 bits only"""
     return next((t.dtype for t in tensors_of(call) if t.dtype not in DTYPES), None)
 
 
-@constraint("shape")
+@constraint("shape", of=EVERY)
 def known_shape(call: Call) -> object | None:
     """every dimension a number or a named size"""
     return next((t for t in tensors_of(call) if not t.is_symbolic), None)
 
 
-@constraint("recurrence")
+@constraint("recurrence", of=EVERY)
 def no_recurrence(call: Call) -> object | None:
     """no recurrences: steps that wait for each other are loops of the host"""
-    return next((n.op.name for n in inner_calls(call) if isinstance(n.op, Op) and n.op.get_attr(RECURRENT)), None)
+    return call.op.name if isinstance(call.op, Op) and call.op.get_attr(RECURRENT) else None
 
 
 def constant_arrays(programs: Sequence[Program]) -> dict[str, NDArray]:

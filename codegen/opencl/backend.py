@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.backend import Backend, PatternEntry, Verdict, constraint, judge
+from byoc.codegen.backend import EVERY, Backend, PatternEntry, constraint
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import (
     constant_arrays,
@@ -30,7 +30,7 @@ from byoc.runtime.opencl.module import OpenCLModule
 MIN_ELEMENTS = 64
 
 
-@constraint("float64")
+@constraint("float64", of=EVERY, machine=True)
 def device_has_float64(call: Call) -> object | None:
     """float64 only where the device computes with it"""
     if all(t.dtype != "float64" for t in tensors_of(call)):
@@ -42,7 +42,7 @@ def device_has_float64(call: Call) -> object | None:
     return None if info.has_float64 else f"float64 on {info.name}"
 
 
-@constraint("empty")
+@constraint("empty", of=EVERY)
 def not_empty(call: Call) -> object | None:
     """tensors with at least one element"""
     return next((t for t in tensors_of(call) if 0 in t.shape), None)
@@ -67,13 +67,11 @@ class OpenCLBackend(Backend):
     """Generated OpenCL C. It takes no options."""
 
     name = "opencl"
+    constraints = CONSTRAINTS
     devices = ("opencl",)
 
     def patterns(self) -> Sequence[PatternEntry]:
         return pattern_table()
-
-    def supports(self, call: Call) -> Verdict:
-        return judge(call, CONSTRAINTS)
 
     def unavailable(self) -> str | None:
         return why_unavailable()

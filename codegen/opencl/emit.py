@@ -20,7 +20,7 @@ from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.schedule import KernelPlan, index_type, product, schedule_stage
 from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelWriter
-from byoc.errors import CompileError
+from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Number
 from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
@@ -71,12 +71,12 @@ class _Emitter:
 def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan, ...]]:
     """OpenCL C with the kernels of all *programs*, and how each is launched.
 
-    Raises CompileError for a function that OpenCL C cannot express.
+    Raises UnsupportedError for a function that OpenCL C cannot express.
     """
     emitter = _Emitter()
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
-            raise CompileError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
+            raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
     kernels = [[emitter.kernel(g, s) for g in p.groups for s in g.stages] for p in programs]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
     text = "\n".join([*helpers, *(k.text for of_program in kernels for k in of_program)])
@@ -108,7 +108,7 @@ def _notation(tensor: Tensor) -> str:
 
 
 def number(value: Dimension) -> Number:
-    """A size expression as data. Raises CompileError for one that is no arithmetic on sizes."""
+    """A size expression as data. Raises UnsupportedError for one that is no arithmetic on sizes."""
     if isinstance(value, int):
         return value
     if isinstance(value, Const):
@@ -117,7 +117,7 @@ def number(value: Dimension) -> Number:
         return value.name
     if isinstance(value, Binary):
         return [value.op, number(value.left), number(value.right)]
-    raise CompileError(f"a size of a buffer is arithmetic on named sizes, got a {type(value).__name__}")
+    raise UnsupportedError(f"a size of a buffer is arithmetic on named sizes, got a {type(value).__name__}")
 
 
 def _function_plan(program: Program, kernels: Sequence[_Kernel]) -> FunctionPlan:
