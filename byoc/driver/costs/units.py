@@ -6,12 +6,16 @@ import hashlib
 import re
 from collections.abc import Sequence
 
+from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.types import TensorType
 from byoc.partition.costs.kernels import producers
+from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.traverse import post_order, rewrite
+from byoc.relay.traverse import post_order, rewrite, substitute
 
+INWARD, OUTWARD = (0, 2, 3, 1), (0, 3, 1, 2)
 _SPAN = re.compile(r"\s*/\* span=.*?\*/")
 
 
@@ -30,6 +34,33 @@ def as_function(calls: Sequence[Call]) -> Function:
         made[call] = Call(call.op, [made[a] for a in call.args], call.attrs, call._type_args)
     results = [made[call] for call in calls if call not in read]
     return Function(params, results[0] if len(results) == 1 else Tuple(results))
+
+
+def channels_innermost(function: Function) -> Function | None:
+    """*function* over images whose second axis lies innermost, as the host's code keeps them; None without images.
+
+    The reordering around it is what the host's choice of layouts takes away where it computes in that order.
+    """
+    if not any(_is_image(p) for p in function.params):
+        return None
+    typed = infer_function(function)
+    given: dict[RelayExpr, RelayExpr] = {}
+    params: list[Var] = []
+    for param in typed.params:
+        shape = param.checked_type.shape if _is_image(param) else ()  # type: ignore[union-attr]
+        ty = TensorType([shape[a] for a in INWARD], param.checked_type.dtype) if shape else param.checked_type  # type: ignore
+        params.append(Var(param.name_hint, ty))
+        given[param] = relay.transpose(params[-1], OUTWARD) if shape else params[-1]
+    fields = typed.body.fields if isinstance(typed.body, Tuple) else (typed.body,)
+    images = [_is_image(f) for f in fields]
+    bodies = [substitute(f, given) for f in fields]
+    results = [relay.transpose(b, INWARD) if image else b for b, image in zip(bodies, images, strict=True)]
+    return Function(params, results[0] if len(results) == 1 else Tuple(results))
+
+
+def _is_image(value: RelayExpr) -> bool:
+    ty = value.checked_type
+    return isinstance(ty, TensorType) and ty.is_static and len(ty.shape) == len(INWARD)
 
 
 def _make(value: RelayExpr, inside: set[Call], made: dict[RelayExpr, RelayExpr], params: list[Var]) -> None:

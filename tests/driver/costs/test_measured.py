@@ -3,13 +3,14 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from byoc import relay
 from byoc.driver.costs.measured import MeasuredModel
 from byoc.driver.costs.store import Store
 from byoc.driver.costs.timing import Turns
-from byoc.driver.costs.units import as_function, key_of
+from byoc.driver.costs.units import as_function, channels_innermost, key_of
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -17,6 +18,7 @@ from byoc.partition.costs import AnalyticModel
 from byoc.partition.costs.model import unit_calls
 from byoc.partition.costs.profile import GPU_DEFAULTS, HOST_DEFAULTS
 from byoc.relay.expr import Call
+from byoc.relay.interpreter import evaluate
 from byoc.relay.transform import InferType
 from byoc.relay.traverse import post_order
 
@@ -159,3 +161,31 @@ def test_a_kernel_alone_has_a_parameter_for_each_value_from_outside_and_a_result
     function = as_function([c for c in unit_calls(both) if c.op.name != "add"])
     result = InferType()(IRModule({"main": function}))["main"].body.checked_type
     assert len(function.params) == 2 and [tuple(t.shape) for t in result.fields] == [(4,), (8,)]
+
+
+def test_images_are_also_measured_with_their_channels_innermost_on_the_host_alone(tmp_path):
+    machine = Machine()
+    PRICE["transpose"] = -0.1  # as if the order that the model has were dear
+    try:
+        func = chain(relay.exp, shape=(1, 2, 3, 4))
+        near, far = (model(machine, tmp_path).unit(unit_calls(func)[0], t).seconds for t in ("host", "opencl"))
+    finally:
+        del PRICE["transpose"]
+    assert near == pytest.approx(0.5 - 2 * 0.1) and far == pytest.approx(0.5 - 0.2)
+    assert machine.built.count(["exp", "transpose", "transpose"]) == 1
+
+
+def test_the_other_order_of_an_image_means_the_same():
+    x, y = relay.var("x", shape=(1, 2, 3, 4)), relay.var("y", shape=(1,))
+    func = typed([x, y], relay.add(x, y))
+    other = channels_innermost(func)
+    assert [tuple(p.checked_type.shape) for p in InferType()(IRModule({"main": other}))["main"].params] == [
+        (1, 3, 4, 2), (1,)
+    ]
+    data = np.arange(24, dtype="float32").reshape(1, 2, 3, 4)
+    outputs = [
+        evaluate(InferType()(IRModule({"main": f})), [value, np.ones(1, "float32")])
+        for f, value in ((func, data), (other, data.transpose(0, 2, 3, 1)))
+    ]
+    assert np.array_equal(outputs[0].transpose(0, 2, 3, 1), outputs[1])
+    assert channels_innermost(chain(relay.exp)) is None
