@@ -7,14 +7,14 @@ point describes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from byoc.partition.problem import HOME
 from byoc.partition.solve.limit_cuts import limit_cuts
 from byoc.partition.solve.program import PlacementProgram, Row, summed
-from byoc.partition.solve.ways import circles, components, way_inside
+from byoc.partition.solve.ways import Edge, circles, components, way_inside
 
 MARGIN = 1e-6
 LONGEST_CIRCLE = 40
@@ -133,31 +133,40 @@ def integer_cuts(program: PlacementProgram, values: np.ndarray) -> list[Row]:
         p = site[members[0]]
         rows += _forest_cuts(program, values, members, p)
         if not rows:
-            rows += limit_cuts(program, [c for c in chosen if root[problem.candidates[c].operators[0]] == root[members[0]]
-                                         and problem.candidates[c].site == p], members, p, neighbours)
+            inside = set(members)
+            whole = [c for c in chosen if problem.candidates[c].operators[0] in inside]
+            rows += limit_cuts(program, whole, members, p, neighbours)
     return rows
 
 
-def _candidate_circle(program: PlacementProgram, chosen: Sequence[int], unit: dict[int, int], ring) -> Row:  # noqa: ANN001
+def _candidate_circle(
+    program: PlacementProgram, chosen: Sequence[int], unit: Mapping[int, int], ring: Sequence[Edge]
+) -> Row:
     """Not all candidates of a circle are chosen; one that a way enters and leaves by one operator does not count."""
-    turning = {
-        program.x[chosen[unit[tail]]] for (_, head), (tail, _) in zip([ring[-1], *ring], ring) if head != tail
-    }
+    turning = {program.x[chosen[unit[tail]]] for head, tail in _passages(ring) if head != tail}
     return summed((turning, -1.0)), 1.0 - len(turning)
 
 
-def _region_circle(program, chosen, by_candidate, site, neighbours, ring) -> list[Row]:  # noqa: ANN001
+def _passages(ring: Sequence[Edge]) -> list[Edge]:
+    """For each unit of a circle the operator by which the circle enters it, and that by which it leaves."""
+    return [(entering[1], leaving[0]) for entering, leaving in zip([ring[-1], *ring[:-1]], ring, strict=True)]
+
+
+def _region_circle(  # noqa: PLR0913
+    program: PlacementProgram, chosen: Sequence[int], by_candidate: Mapping[int, int], site: Mapping[int, int],
+    neighbours: Mapping[int, Sequence[int]], ring: Sequence[Edge],
+) -> list[Row]:
     """If all ways inside the units of a circle are merged, all of the circle is one region."""
     inner: list[tuple[int, int]] = []  # (edge, site)
     fixed: set[int] = set()
-    for (_, head), (tail, _) in zip([ring[-1], *ring], ring):
+    for head, tail in _passages(ring):
         if head == tail:
             continue
         if site[head] not in program.regional:
             fixed.add(program.x[chosen[by_candidate[head]]])
             continue
         way = way_inside(head, tail, neighbours)
-        inner += [(program.edge_number[min(e), max(e)], site[head]) for e in zip(way, way[1:])]
+        inner += [(program.edge_number[min(e), max(e)], site[head]) for e in zip(way, way[1:], strict=False)]
     inner = list(dict.fromkeys(inner))
     if fixed or len({p for _, p in inner}) > 1:
         kept = [program.m[k] for k in inner]

@@ -24,11 +24,17 @@ def useful_candidates(problem: Problem) -> tuple[int, ...]:
     after: list[list[int]] = [[] for _ in range(problem.operators)]
     for u, v in problem.edges:
         after[u].append(v)
-    return tuple(sorted(
-        n for n in kept
-        if _may_be_anywhere(problem, problem.candidates[n]) and (len(problem.candidates[n].operators) == 1
-        or not (_beaten_apart(problem.candidates[n], alone) or waits_for_itself(after, problem.candidates[n].operators)))
-    ))
+    return tuple(sorted(n for n in kept if _is_useful(problem, problem.candidates[n], alone, after)))
+
+
+def _is_useful(
+    problem: Problem, candidate: Candidate, alone: dict[tuple[int, int], Candidate], after: list[list[int]]
+) -> bool:
+    if not _may_be_anywhere(problem, candidate):
+        return False
+    if len(candidate.operators) == 1:
+        return True
+    return not (_beaten_apart(candidate, alone) or waits_for_itself(after, candidate.operators))
 
 
 def _may_be_anywhere(problem: Problem, candidate: Candidate) -> bool:

@@ -11,6 +11,7 @@ from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.split import split_region
 from byoc.partition.solve.units import Units, topological_order, units_of
 
+LARGE = 20_000  # units from which on one direction must do
 Regions = tuple[tuple[int, ...], ...]
 
 
@@ -69,10 +70,12 @@ def _broken(problem: Problem, sizes: RegionBytes, regions: Sequence[tuple[int, .
 
 def _merged(problem: Problem, units: Units) -> list[list[int]]:
     """Units joined to connected regions, none of which waits for another in a circle."""
-    backwards = topological_order(units.children, units.parents)
+    backwards = [] if len(units.order) > LARGE else topological_order(units.children, units.parents)
     best: list[list[int]] = []
     least = None
     for parents, order in ((units.parents, units.order), (units.children, backwards)):
+        if not order:
+            break
         stands_for = merge_units(units.site, parents, order)
         groups: dict[int, list[int]] = {}
         for unit, top in enumerate(stands_for):

@@ -32,7 +32,8 @@ class LabelModel:
         self.price = [s.launch + s.bounds.min_gain if p else 0.0 for p, s in enumerate(problem.sites)]
         self.conflict = 1.0 + 4 * sum(max((problem.candidates[c].seconds for c in ls), default=0) for ls in self.labels)
         parents = main_parents(problem)
-        self.launching = set(_paths(problem, parents)) if as_bound else {(p, o) for o, p in enumerate(parents) if p >= 0}
+        into_each = [(p, o) for o, p in enumerate(parents) if p >= 0]
+        self.launching = set(_paths(problem, parents) if as_bound else into_each)
         entered = {v for _, v in self.launching}
         starts = {u for u, _ in self.launching} if as_bound else set(range(problem.operators))
         lonely = _lonely(problem) if as_bound else set()
@@ -111,8 +112,8 @@ class Messages:
             self.into[v].append(k)
         self.forward = [[0.0] * len(model.labels[v]) for _, v in edges]
         self.backward = [[0.0] * len(model.labels[u]) for u, _ in edges]
-        self.columns = [[list(c) for c in zip(*table)] for table in model.table]
-        self.weight = [1.0 / max(1, len(i), len(o)) for i, o in zip(self.into, self.out)]
+        self.columns = [[list(c) for c in zip(*table, strict=False)] for table in model.table]
+        self.weight = [1.0 / max(1, len(i), len(o)) for i, o in zip(self.into, self.out, strict=False)]
         self.bound = 0.0
 
     def round(self) -> None:
@@ -153,9 +154,9 @@ class Messages:
         model, edges = self.model, self.model.problem.edges
         for node, cost in enumerate(model.alone):
             for k in self.into[node]:
-                cost = [a + b for a, b in zip(cost, model.table[k][taken[edges[k][0]]])]
+                cost = [a + b for a, b in zip(cost, model.table[k][taken[edges[k][0]]], strict=False)]
             for k in self.out[node]:
-                cost = [a + b for a, b in zip(cost, self.backward[k])]
+                cost = [a + b for a, b in zip(cost, self.backward[k], strict=False)]
             taken.append(cost.index(min(cost)))
         return [model.labels[o][k] for o, k in enumerate(taken)]
 

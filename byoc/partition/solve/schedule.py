@@ -105,7 +105,8 @@ def shortest_possible(problem: Problem, allowed: Sequence[Sequence[int]]) -> flo
     """
     devices = len({s.device for s in problem.sites})
     work = sum(
-        min(problem.candidates[c].seconds / len(problem.candidates[c].operators) for c in options) for options in allowed
+        min(problem.candidates[c].seconds / len(problem.candidates[c].operators) for c in options)
+        for options in allowed
     )
     return max(work / devices, _critical_way(problem, allowed)) * (1 - 1e-12)
 

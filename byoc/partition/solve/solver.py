@@ -44,6 +44,8 @@ def solve(
         if word not in known:
             raise PartitionError(f"{what} {word!r} is unknown; there are {', '.join(known)}")
     refuse_bad_numbers(problem)
+    if not problem.operators:
+        return Solution((), (), 0.0, 0.0, 0.0, "nothing to place")
     with paused_collector():
         usable = useful_candidates(problem)
         _refuse_homeless(problem, usable)

@@ -134,7 +134,7 @@ class _Search:
             if bounds.max_bytes is not None and self.bytes_of(operators) > bounds.max_bytes:
                 return False
         candidates = list(self.candidate_of)
-        units = [c if r is None else -1 - r for c, r in zip(candidates, self.region)]
+        units = [c if r is None else -1 - r for c, r in zip(candidates, self.region, strict=False)]
         return is_acyclic(problem, candidates) and is_acyclic(problem, units)
 
     def hangs_together(self, operators):

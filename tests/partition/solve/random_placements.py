@@ -29,7 +29,8 @@ def random_problem(
             if r.random() < (home if p == 0 else 0.7):
                 candidates.append(Candidate(f"o{operator}", (operator,), p, r.randint(0, 40) / 8, weights))
         if not any(c.operators == (operator,) for c in candidates):
-            candidates.append(Candidate(f"o{operator}", (operator,), r.randrange(places), r.randint(0, 40) / 8, weights))
+            somewhere = r.randrange(places)
+            candidates.append(Candidate(f"o{operator}", (operator,), somewhere, r.randint(0, 40) / 8, weights))
     if patterns:
         candidates += _patterns(r, count, values, places)
     r.shuffle(candidates)

@@ -40,7 +40,7 @@ def every_makespan(problem):
     for chosen in itertools.product(*options):
         away = [c for c in chosen if problem.candidates[c].site]
         for labels in itertools.product(range(len(away)), repeat=len(away)):
-            regions = [tuple(c for c, k in zip(away, labels) if k == r) for r in sorted(set(labels))]
+            regions = [tuple(c for c, k in zip(away, labels, strict=False) if k == r) for r in sorted(set(labels))]
             try:
                 check(problem, sorted(chosen), regions)
             except InternalError:

@@ -15,12 +15,13 @@ from byoc.partition.problem import Bounds, Candidate, Problem, Site, Value
 from byoc.partition.solve import highs, solve, solver
 
 
-def one_operator(seconds=1.0, bounds=Bounds(), home=True, transfer=1.0):
+def one_operator(seconds=1.0, bounds=None, home=True, transfer=1.0):
     candidates = (Candidate("conv", (0,), 1, seconds, 8),) + ((Candidate("conv", (0,), 0, 2.0),) if home else ())
     values = (Value(None, (0,), 4), Value(0, (), 4, True))
     moves = np.full((2, 2, 2), transfer)
     moves[:, 0, 0] = 0
-    return Problem(1, values, (Site("host", "cpu"), Site("acme", "npu", 0.0, bounds)), candidates, moves, ("Conv_7",))
+    sites = (Site("host", "cpu"), Site("acme", "npu", 0.0, bounds or Bounds()))
+    return Problem(1, values, sites, candidates, moves, ("Conv_7",))
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
@@ -60,6 +61,13 @@ def test_an_operator_without_a_place_is_named():
 def test_limits_that_nothing_keeps_are_told_with_the_operator(bounds, words, objective):
     with pytest.raises(PartitionError, match=rf"Conv_7 cannot run at the host.*acme: {words}"):
         solve(one_operator(bounds=bounds, home=False), objective=objective)
+
+
+@pytest.mark.parametrize("method", solver.METHODS)
+def test_a_problem_without_operators_has_a_solution(method):
+    problem = Problem(0, (), (Site("host", "cpu"), Site("acme", "npu")), (), np.zeros((0, 2, 2)))
+    solution = solve(problem, method=method)
+    assert (solution.chosen, solution.regions, solution.seconds, solution.gap) == ((), (), 0.0, 0.0)
 
 
 def test_an_unknown_objective_or_method_is_told_with_those_that_are():
