@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.partition.problem import Problem
+from byoc.partition.solve.cover_cuts import Covers
 from byoc.partition.solve.cuts import MARGIN, Pool, described_regions, integer_cuts
 from byoc.partition.solve.evaluate import cost_of
 from byoc.partition.solve.highs import Outcome, Solver
@@ -52,6 +53,7 @@ class _Search:
         self.problem, self.found, self.repair, self.deadline = problem, start, repair, deadline
         self.program = PlacementProgram(problem, usable)
         self.pool = Pool(self.program)
+        self.covers = Covers(self.program)
         total = start.cost if np.isfinite(start.cost) else sum(self.program.program.costs)
         self.solver = Solver(self.program.program, 1e4 / total if total > 0 else 1.0)
 
@@ -81,7 +83,7 @@ class _Search:
 
     def _relax(self) -> Outcome | None:
         """The linear program with all cuts of the pool; None where nothing more is to be done."""
-        last = None
+        last, bounds = None, [0.0]
         for _ in range(CUT_ROUNDS):
             outcome = self.solver.relaxation(self._left())
             if outcome.infeasible:
@@ -94,13 +96,21 @@ class _Search:
             if self._is_proven():
                 return None
             self._fix(outcome)
-            cuts = self.pool.broken(outcome.values) or self._guess(outcome.values)
+            cuts = [*self.pool.broken(outcome.values), *self.covers.broken(outcome.values)]
+            cuts = cuts or self._guess(outcome.values)
             if self.found.complete:
                 return None
+            bounds.append(outcome.bound)
             if not cuts or self._is_over():
                 break
             self.solver.add(cuts)
+            if self._is_stuck(bounds):
+                break
         return last
+
+    def _is_stuck(self, bounds: Sequence[float]) -> bool:
+        """Whether the last rounds of cuts have closed next to nothing of the gap: then it is time to branch."""
+        return len(bounds) > 4 and bounds[-1] - bounds[-4] < 0.05 * (self.found.cost - bounds[-1])
 
     def _guess(self, values: np.ndarray) -> list:
         """Cuts that *values* break, found by looking at a whole-numbered point near them."""
@@ -123,7 +133,7 @@ class _Search:
         cuts = integer_cuts(self.program, values)
         if not cuts:
             self._try((tuple(self.program.chosen(values)), described_regions(self.program, values)))
-        return [*cuts, *self.pool.broken(values)]
+        return [*cuts, *self.pool.broken(values), *self.covers.broken(values)]
 
     def _round(self, values: np.ndarray) -> np.ndarray | None:
         """A whole-numbered point of the candidates that *values* like most, as far as they fit together."""

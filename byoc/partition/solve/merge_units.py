@@ -66,7 +66,7 @@ class _Merger:
 
     def _is_bypassed(self, parent: int, me: int) -> bool:
         """True when a way leads from *parent* to *me* through another unit."""
-        level, find = self._level, self.find
+        level = self._level
         floor = level[parent]
         seen = {me, parent}
         pending = [me]

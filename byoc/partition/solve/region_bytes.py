@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -45,6 +46,31 @@ class RegionBytes:
             end = len(inside) - 1 if leaves else max(readers, default=begin)
             change[max(begin, 0)] += value.bytes
             change[end + 1] -= value.bytes
+        live = peak = 0
+        for delta in change:
+            live += delta
+            peak = max(peak, live)
+        return peak
+
+    def certain_peak(self, inside: Sequence[int]) -> int:
+        """The most bytes of tensors that live at once in every region that contains the rising operators *inside*.
+
+        A tensor lives from its maker, or from the first operator if that comes before, to its last reader among
+        *inside*; a result of the model lives to the end. Who else may read it does not count.
+        """
+        values = self.problem.values
+        step = {o: k for k, o in enumerate(inside)}
+        change = [0] * (len(inside) + 1)
+        for number in dict.fromkeys(t for o in inside for t in self.touching[o]):
+            value = values[number]
+            begin = 0 if value.producer is None else bisect_left(inside, value.producer)
+            made = value.producer in step
+            end = max((step[c] for c in value.consumers if c in step), default=begin if made else -1)
+            if made and value.result:
+                end = len(inside) - 1
+            if begin <= end:
+                change[begin] += value.bytes
+                change[end + 1] -= value.bytes
         live = peak = 0
         for delta in change:
             live += delta
