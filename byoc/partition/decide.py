@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from byoc.codegen.backend import Backend, Verdict, accept, callee_name, refuse
 from byoc.ir.module import IRModule
@@ -16,6 +17,8 @@ from byoc.relay.transform.infer_type import InferType
 from byoc.relay.transform.merge_composite import CompositeRecord, MergeComposite
 from byoc.relay.typed_rewrite import typed_rewrite
 
+PRIORITY = "priority"  # the code of a target that would take a call which one before it takes
+
 
 def judged(backend: Backend, call: Call) -> Verdict:
     """The verdict of *backend* on *call*; a backend that raises has refused, and the error is the reason."""
@@ -28,7 +31,9 @@ def judged(backend: Backend, call: Call) -> Verdict:
     except Exception as error:
         return refuse(call, "error", f"the backend failed when asked: {type(error).__name__}: {error}")
     if isinstance(verdict, Verdict):
-        return verdict
+        if verdict or verdict.reasons:
+            return verdict
+        return refuse(call, "unexplained", f"{backend.name} gave no reason")
     return accept(call) if verdict else refuse(call, "predicate", f"{backend.name} does not take it")
 
 
@@ -74,19 +79,42 @@ def _inlined(call: Call) -> Call:
     return typed_rewrite(call.op.body, lambda before, after: values.get(before, after))  # type: ignore
 
 
-def decide(mod: IRModule, backends: Sequence[Backend], boundaries: Boundaries) -> list[Decision]:
-    """A decision for each call of *mod*: the first backend, in order, that takes it (policy ``order``)."""
+Order = Callable[[Call], tuple[Sequence[Backend], str]]  # the backends as a call prefers them, and why so
+
+
+def decide(
+    mod: IRModule, backends: Sequence[Backend], boundaries: Boundaries, order: Order | None = None
+) -> list[Decision]:
+    """A decision for each call of *mod*: the first backend that takes it, in *order* (else the one given; policy
+    ``order``). Those after it are asked too: one that would take the call says that another comes before it.
+    """
     view = boundaries.on(mod)
-    return [_decision(call, backends, view) for _, func in functions_of(mod) for call in calls_of(func)]
+    calls = (call for _, func in functions_of(mod) for call in calls_of(func))
+    return [_decision(call, *(order(call) if order is not None else (backends, "")), view) for call in calls]
 
 
-def _decision(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Decision:
+def _decision(call: Call, backends: Sequence[Backend], why: str, view: BoundaryView) -> Decision:
     operator, nodes = callee_name(call), span_names(call.span)
     asked: list[tuple[str, Verdict]] = []
+    target: str | None = None
     for backend in backends:
         reason = view.reason(backend.name, call)
         verdict = judged(backend, call) if reason is None else Verdict(False, operator, nodes, (reason,))
+        if verdict and target is not None:
+            verdict = refuse(call, PRIORITY, f"{target} comes before it {why or 'in the order of targets'}")
+        elif verdict:
+            target = backend.name
         asked.append((backend.name, verdict))
-        if verdict:
-            return Decision(operator, nodes, backend.name, tuple(asked))
-    return Decision(operator, nodes, None, tuple(asked))
+    return Decision(operator, nodes, target, tuple(asked))
+
+
+def next_in_order(decision: Decision) -> Decision:
+    """*decision*, which a limit sent home, at the next target that would take it, where there is one."""
+    if decision.target is not None:
+        return decision
+    later = next((t for t, v in decision.verdicts if any(r.code == PRIORITY for r in v.reasons)), None)
+    if later is None:
+        return decision
+    taken = Verdict(True, decision.operator, decision.nodes)
+    verdicts = tuple((t, taken if t == later else v) for t, v in decision.verdicts)
+    return replace(decision, target=later, verdicts=verdicts, region=None)

@@ -44,7 +44,7 @@ class Decision:
         """Why the call is on the host, as codes of reasons, by target; empty where it is not."""
         if self.target is not None:
             return ()
-        return tuple(f"{t}:{r.code}" for t, v in self.verdicts for r in v.reasons) or ("no_target",)
+        return tuple(f"{t}:{r.code}" for t, v in self.verdicts for r in v.why) or ("no_target",)
 
     @property
     def place(self) -> str:

@@ -52,6 +52,7 @@ def _told(decision: Decision, symbol: str) -> str:
         if verdict:
             lines.append(f"  {target}: accepted")
         lines += [f"  {target}: no [{reason.code}]: {reason}" for reason in verdict.reasons]
+        lines += [f"  {target}: {reason} [{reason.code}]" for reason in verdict.matches]
     if not decision.verdicts:
         lines.append("  no other target was asked [no_target]")
     lines += [f"  {line}" for line in decision.detail.splitlines()]

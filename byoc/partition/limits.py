@@ -139,6 +139,16 @@ class _Function:
         return sum(call_operations(inner) for call in calls for inner in inner_calls(call))
 
 
+def told_drops(before: Sequence[Decision], after: Sequence[Decision]) -> list[str]:
+    """A sentence for each target and limit that sent operators home, with their ONNX nodes."""
+    dropped: dict[tuple[str, Reason], list[str]] = {}
+    for old, new in zip(before, after, strict=True):
+        if old.target is not None and new.target is None:
+            reason = dict(new.verdicts)[old.target].reasons[0]
+            dropped.setdefault((old.target, reason), []).append(", ".join(new.nodes) or new.operator)
+    return [f"dropped from {target}: {', '.join(names)}: {reason}" for (target, reason), names in dropped.items()]
+
+
 def _dropped(decision: Decision, reason: Reason) -> Decision:
     no = Verdict(False, decision.operator, decision.nodes, (reason,))
     verdicts = tuple((t, no if t == decision.target else v) for t, v in decision.verdicts)

@@ -39,7 +39,7 @@ class Plan:
     *decisions* has an entry for each call, in post-order; *dissolved* the numbers of the composites that were taken
     apart again, by target; *notes* what happened on the way (a check that raised). A plan with *total* was made by cost:
     its composites are *composites*, its regions those that the decisions name, and *moves* what is brought where.
-    *places* are those of the calls before casts were written between them, where that was needed. *measured* has seconds by region's name, and under ``total`` for the whole model.
+    *places* are those of the calls before casts were written between them, where that was needed. *preferred*: made with a priority list for some operators; its composites are *composites* too. *measured* has seconds by region's name, and under ``total`` for the whole model.
     """
 
     policy: str
@@ -55,6 +55,7 @@ class Plan:
     total: Total | None = None
     measured: Mapping[str, float] = field(default_factory=dict)
     places: tuple[str, ...] = ()
+    preferred: bool = False
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -79,9 +80,10 @@ class Plan:
         Raises PartitionError where *mod* is not the module that the plan was made for.
         """
         mod = InferType()(mod)
-        if self.total is not None:
+        chosen = self.total is not None or self.preferred
+        if chosen:
             mod, _ = with_composites(mod, self.composites)
-        for target in self.targets if self.total is None else ():
+        for target in () if chosen else self.targets:
             rows = [(e.name, e.pattern, e.check) for e in get_backend(target).patterns()]
             if rows:
                 mod = MergeComposite(rows)(mod)
@@ -215,4 +217,4 @@ class Plan:
 
 def reasons(verdict: Verdict) -> str:
     """Why a verdict is no, without the operator and the node."""
-    return "; ".join(map(str, verdict.reasons)) or "accepted"
+    return "; ".join(map(str, verdict.why)) or "accepted"

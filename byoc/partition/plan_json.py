@@ -36,6 +36,7 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "moves": [asdict(m) for m in plan.moves],
         "total": None if plan.total is None else asdict(plan.total),
         "measured": dict(plan.measured),
+        **({"preferred": True} if plan.preferred else {}),
         "places": list(plan.places),
     }
 
@@ -47,7 +48,10 @@ def decision_to_json(decision: Decision) -> dict[str, object]:
         "nodes": list(decision.nodes),
         "target": decision.target,
         "verdicts": [
-            {"target": target, "accepted": v.accepted, "reasons": [asdict(r) for r in v.reasons]}
+            {
+                "target": target, "accepted": v.accepted, "reasons": [asdict(r) for r in v.reasons],
+                **({"matches": [asdict(r) for r in v.matches]} if v.matches else {}),
+            }
             for target, v in decision.verdicts
         ],
         **({"precision": decision.precision, "precision_reason": decision.precision_reason}
@@ -74,6 +78,7 @@ def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
             "regions": tuple(_region(r) for r in data["regions"]),  # type: ignore[attr-defined]
             "dissolved": {t: tuple(n) for t, n in data["dissolved"].items()},  # type: ignore[attr-defined]
             "limits": {t: Limits(**v) for t, v in data["limits"].items()},  # type: ignore[attr-defined]
+            "preferred": bool(data.get("preferred", False)),
             "measured": dict(data["measured"]),  # type: ignore[call-overload]
             "places": tuple(data["places"]),  # type: ignore[arg-type]
             "notes": tuple(data["notes"]),  # type: ignore[arg-type]
@@ -88,7 +93,10 @@ def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
 def _decision(data: Mapping[str, object]) -> Decision:
     operator, nodes = str(data["operator"]), tuple(data["nodes"])  # type: ignore[arg-type]
     verdicts = tuple(
-        (str(v["target"]), Verdict(bool(v["accepted"]), operator, nodes, tuple(Reason(**r) for r in v["reasons"])))
+        (str(v["target"]), Verdict(
+            bool(v["accepted"]), operator, nodes, tuple(Reason(**r) for r in v["reasons"]),
+            tuple(Reason(**r) for r in v.get("matches", ())),
+        ))
         for v in data["verdicts"]  # type: ignore[attr-defined]
     )
     precision = (str(data.get(key, "")) for key in ("precision", "precision_reason"))

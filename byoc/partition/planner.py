@@ -18,13 +18,15 @@ from byoc.partition.by_cost import cheapest
 from byoc.partition.by_score import score
 from byoc.partition.calls import calls_of, functions_of, known_names
 from byoc.partition.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
-from byoc.partition.decide import decide, form_composites
+from byoc.partition.decide import decide, form_composites, next_in_order
 from byoc.partition.decision import Decision
-from byoc.partition.limits import within_limits
-from byoc.partition.matches import with_composites
+from byoc.partition.limits import told_drops, within_limits
+from byoc.partition.matches import Chosen, with_composites
 from byoc.partition.places import Place
 from byoc.partition.plan import Plan
 from byoc.partition.planned import planned_regions
+from byoc.partition.preference import Preferences, form_preferred, preferred_order
+from byoc.partition.refused_matches import with_refused_matches
 from byoc.partition.replanning import Kept, Origin
 from byoc.partition.request import OBJECTIVES, TIME_LIMIT, Request
 from byoc.relay.expr import Call
@@ -47,6 +49,7 @@ def make_plan(
     time_limit: float = TIME_LIMIT,
     valid_places: Sequence[Place | str] = (),
     formula: str = "code",
+    prefer: Mapping[str, Sequence[str]] | None = None,
 ) -> Plan:
     """Plan the cut of *mod* over *targets*, the first that takes an operator before the next.
 
@@ -57,7 +60,8 @@ def make_plan(
     (``latency`` adds everything up, ``makespan`` lets devices work at the same time), found in *time_limit* seconds a
     function. Policy ``score`` takes Paddle Lite's grade by *formula*, ``code`` or ``document``, over the ordered wish
     *valid_places* (none: each target's own places, then the host). The host is whatever no target takes: name ``c`` only for regions of generated C beside it. Raises
-    PartitionError for an unknown target, policy, objective, limit or exclusion.
+    PartitionError for an unknown target, policy, objective, limit or exclusion. *prefer* gives operators or ONNX nodes
+    a priority list of targets of their own, ``{"nn.conv2d": ["acme2", "acme1"]}``, for policy ``order``.
     """
     if policy not in POLICIES:
         raise PartitionError(f"no policy is called {policy!r}; known: {', '.join(POLICIES)}")
@@ -76,8 +80,12 @@ def make_plan(
     own = {b.name: b.limits for b in backends if b.limits != Limits()}
     request = Request(
         policy, backends, boundaries, {**own, **(limits or {})}, mod_name, costs, objective, time_limit,
-        tuple(Place.of(p) for p in valid_places), formula,
+        tuple(Place.of(p) for p in valid_places), formula, Preferences.of(prefer, names),
     )
+    if request.prefer.rules:
+        if policy != "order":
+            raise PartitionError(f'prefer is for policy "order", not for {policy!r}, which chooses by what it knows')
+        request.prefer.check(known_names(mod))
     return remake(mod, request, {})
 
 
@@ -90,6 +98,10 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     boundaries = request.boundaries
     unknown = boundaries.check(known_names(mod)) if boundaries.rules else []
     plan, placed = POLICIES[request.policy](mod, request, kept)
+    asked = with_refused_matches(
+        mod, plan.decisions, request.backends, boundaries, lambda t: plan.total is not None or t in plan.dissolved
+    )
+    plan = replace(plan, decisions=asked)
     dishonoured = boundaries.not_kept(_decided(mod, plan)) if boundaries.rules else []
     return replace(
         plan, notes=(*unknown, *request.notes, *plan.notes, *dishonoured), origin=Origin(mod, request, remake, placed),
@@ -103,10 +115,27 @@ def _decided(mod: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
 
 
 def _by_order(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
-    prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
-    decisions = decide(prepared, request.backends, request.boundaries)
-    decisions = within_limits(prepared, decisions, request.limits)
-    return Plan("order", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits), {}
+    backends, boundaries, prefer = request.backends, request.boundaries, request.prefer
+    composites: tuple[Chosen, ...] = ()
+    dissolved: Mapping[str, tuple[int, ...]] = {}
+    if prefer.rules:
+        prepared, composites = form_preferred(mod, backends, boundaries, prefer, request.record)
+        decisions = decide(prepared, backends, boundaries, lambda call: preferred_order(call, backends, prefer))
+    else:
+        prepared, dissolved = form_composites(mod, backends, boundaries, request.record)
+        decisions = decide(prepared, backends, boundaries)
+    dropped: dict[str, None] = {}
+    while True:
+        held = within_limits(prepared, decisions, request.limits)
+        dropped.update(dict.fromkeys(told_drops(decisions, held)))
+        decisions = [next_in_order(d) for d in held]
+        if decisions == held:
+            break
+    plan = Plan(
+        "order", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, tuple(dropped),
+        composites, preferred=bool(prefer.rules),
+    )
+    return plan, {}
 
 
 def _by_score(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:

@@ -104,7 +104,7 @@ def _moves(plan: Plan) -> str:
 def _decisions(decisions: Sequence[Decision]) -> str:
     rows = []
     for decision in decisions:
-        why = "; ".join(f"{t}: {r} [{r.code}]" for t, v in decision.verdicts for r in v.reasons)
+        why = "; ".join(f"{t}: {r} [{r.code}]" for t, v in decision.verdicts for r in v.why)
         cost = seconds(decision.seconds) if decision.seconds is not None else ""
         rows.append((decision.operator, ", ".join(decision.nodes), decision.target or HOST, why, cost))
     table = _table(("operator", "node", "place", "why not elsewhere", "estimate"), rows, 4)

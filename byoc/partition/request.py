@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from byoc.codegen.backend import Backend, Limits
 from byoc.partition.boundaries import Boundaries
 from byoc.partition.places import Place
+from byoc.partition.preference import Preferences
 from byoc.relay.transform import CompositeRecord
 
 OBJECTIVES = ("latency", "makespan")
@@ -18,7 +19,7 @@ TIME_LIMIT = 10.0  # seconds to look for the cheapest plan of one function
 class Request:
     """The policy, the backends in order of preference, what the user says about places, the limits (the user's, else
     the backend's own); for policy ``cost`` what things cost and what is wanted; for ``score`` the ordered wish of places
-    (none: each target's own, then the host) and the formula.
+    (none: each target's own, then the host) and the formula; for ``order`` the priority lists of operators.
     """
 
     policy: str
@@ -31,6 +32,7 @@ class Request:
     time_limit: float = TIME_LIMIT
     valid_places: tuple[Place, ...] = ()
     formula: str = "code"
+    prefer: Preferences = Preferences()
     record: CompositeRecord = field(default_factory=CompositeRecord, compare=False)
 
     @property

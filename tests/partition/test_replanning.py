@@ -35,7 +35,10 @@ def two(backend):
 
 def test_explain_tells_the_place_the_region_and_every_verdict(two):
     plan = make_plan(chain("abs", "tanh", "sin"), two)
-    assert str(plan.explain("abs_0")) == "abs (abs_0): toy_a, region tvmgen_default_toy_a_main_0\n  toy_a: accepted"
+    assert str(plan.explain("abs_0")) == (
+        "abs (abs_0): toy_a, region tvmgen_default_toy_a_main_0\n  toy_a: accepted\n"
+        "  toy_b: no [priority]: toy_a comes before it in the order of targets"
+    )
     assert str(plan.explain("tanh_1")).splitlines()[1:] == [
         "  toy_a: no [operator]: only abs, exp, got tanh", "  toy_b: accepted"
     ]
