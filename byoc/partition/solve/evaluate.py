@@ -94,6 +94,15 @@ def check(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[in
         raise InternalError("the regions wait for one another in a circle")
 
 
+def is_solution(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[int]]) -> bool:
+    """Whether ``check`` has nothing against *chosen* and *regions*."""
+    try:
+        check(problem, chosen, regions)
+    except InternalError:
+        return False
+    return True
+
+
 def connected(problem: Problem, operators: Iterable[int]) -> bool:
     """Whether *operators* hang together by tensors that pass between them."""
     left = set(operators)

@@ -16,7 +16,7 @@ import numpy as np
 from byoc.partition.problem import Problem
 from byoc.partition.solve.cover_cuts import Covers
 from byoc.partition.solve.cuts import MARGIN, Pool, described_regions, integer_cuts
-from byoc.partition.solve.evaluate import cost_of
+from byoc.partition.solve.evaluate import cost_of, is_solution
 from byoc.partition.solve.highs import Outcome, Solver
 from byoc.partition.solve.program import PlacementProgram
 from byoc.partition.solve.settle import Settled
@@ -54,6 +54,7 @@ class _Search:
         self.program = PlacementProgram(problem, usable)
         self.pool = Pool(self.program)
         self.covers = Covers(self.program)
+        self.is_real = False  # whether the point looked at last describes a solution
         total = start.cost if np.isfinite(start.cost) else sum(self.program.program.costs)
         self.solver = Solver(self.program.program, 1e4 / total if total > 0 else 1.0)
 
@@ -75,7 +76,7 @@ class _Search:
             if self._is_proven():
                 break
             if not cuts:
-                if outcome.complete:
+                if outcome.complete and self.is_real:
                     self._prove()
                 break
             self.solver.add(cuts)
@@ -123,7 +124,7 @@ class _Search:
                 (row, least) for row, least in cuts
                 if sum(values[v] * coefficient for v, coefficient in row.items()) < least - MARGIN
             ]
-        if not cuts:
+        if not cuts and self.is_real:
             self._prove()
         return cuts
 
@@ -131,8 +132,10 @@ class _Search:
         """Cuts that a whole-numbered point breaks; what it chooses may be better than what is known."""
         self._try(self.repair(self.program.chosen(values)))
         cuts = integer_cuts(self.program, values)
-        if not cuts:
-            self._try((tuple(self.program.chosen(values)), described_regions(self.program, values)))
+        described = tuple(self.program.chosen(values)), described_regions(self.program, values)
+        self.is_real = not cuts and is_solution(self.problem, *described)
+        if self.is_real:
+            self._try(described)
         return [*cuts, *self.pool.broken(values), *self.covers.broken(values)]
 
     def _round(self, values: np.ndarray) -> np.ndarray | None:

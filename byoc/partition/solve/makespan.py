@@ -10,9 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from byoc.errors import InternalError
 from byoc.partition.problem import HOME, Problem, Solution
-from byoc.partition.solve.evaluate import check
+from byoc.partition.solve.evaluate import check, is_solution
 from byoc.partition.solve.heuristic import greedy_cover, heuristic
 from byoc.partition.solve.refusal import infeasible, nothing_found
 from byoc.partition.solve.schedule import makespan_of, shortest_possible
@@ -174,12 +173,5 @@ class _Enumeration:
 
     def _finish(self) -> None:
         settled = tuple(sorted(self.chosen)), tuple(sorted(tuple(sorted(r)) for r in self.regions))
-        if makespan_of(self.problem, *settled, penalized=True) < self.search.least and self._is_valid(*settled):
+        if makespan_of(self.problem, *settled, penalized=True) < self.search.least and is_solution(self.problem, *settled):
             self.search.offer(settled)
-
-    def _is_valid(self, chosen: tuple[int, ...], regions: tuple[tuple[int, ...], ...]) -> bool:
-        try:
-            check(self.problem, chosen, regions)
-        except InternalError:
-            return False
-        return True
