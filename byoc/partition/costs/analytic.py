@@ -19,7 +19,7 @@ from byoc.partition.costs.model import CostModel, backend_of, inner_calls, unit_
 from byoc.partition.costs.place import precision_name
 from byoc.partition.costs.products import depthwise_seconds, product_seconds
 from byoc.partition.costs.profile import PROFILES, Profile
-from byoc.partition.costs.work import Kind
+from byoc.partition.costs.work import Kind, Work, work_of
 from byoc.relay.expr import Call, Function
 
 
@@ -33,6 +33,8 @@ class AnalyticModel(CostModel):
     ):
         self._profiles = dict(profiles or {})
         self._find = find
+        self._works: dict[Call, Work] = {}
+        self._last: tuple[list[Call], bool, list[Kernel]] = ([], False, [])
 
     def profile(self, target: str) -> Profile:
         """What the device of *target* can do. Raises PartitionError where nobody has said it."""
@@ -45,12 +47,25 @@ class AnalyticModel(CostModel):
     def units(self, calls: Sequence[Call], target: str, precision: str = "") -> list[Estimate]:
         profile, dtype = self.profile(target), precision_name(precision)
         seconds: dict[Call, float] = {}
-        for kernel in kernels_of([c for c in calls if isinstance(c.op, Op)], profile.fuses):
+        for kernel in self._kernels([c for c in calls if isinstance(c.op, Op)], profile.fuses):
             seconds.update(kernel_seconds(kernel, profile, dtype))
         for call in calls:
             if not isinstance(call.op, Op):
                 seconds[call] = self._function(call, profile, dtype)
         return [Estimate(seconds[call], self.name) for call in calls]
+
+    def _kernels(self, calls: list[Call], fuses: bool) -> list[Kernel]:
+        """The kernels of *calls*; the last answer is kept, since one target after the other is asked about them."""
+        if self._last[:2] != (calls, fuses):
+            self._last = calls, fuses, kernels_of(calls, fuses, self._work)
+        return self._last[2]
+
+    def _work(self, call: Call) -> Work:
+        """The work of *call*, which is found once."""
+        known = self._works.get(call)
+        if known is None:
+            known = self._works[call] = work_of(call)
+        return known
 
     def region(self, function: Function, target: str, precision: str = "") -> Estimate:
         profile, dtype = self.profile(target), precision_name(precision)
@@ -75,7 +90,7 @@ class AnalyticModel(CostModel):
         if not inner:
             return 0.0
         whole = profile.fuses and is_one_kernel(call.op)  # type: ignore[arg-type]
-        kernels = [one_kernel(inner)] if whole else kernels_of(inner, profile.fuses)
+        kernels = [one_kernel(inner, self._work)] if whole else kernels_of(inner, profile.fuses, self._work)
         return sum(sum(kernel_seconds(kernel, profile, dtype).values()) for kernel in kernels)
 
 

@@ -8,7 +8,7 @@ is pointwise with the rows behind it, and two products of batches with a softmax
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
@@ -34,18 +34,19 @@ class Step:
 
 
 Kernel = tuple[Step, ...]
+WorkOf = Callable[[Call], Work]
 
 
-def kernels_of(calls: Sequence[Call], fused: bool = True) -> list[Kernel]:
+def kernels_of(calls: Sequence[Call], fused: bool = True, work: WorkOf = work_of) -> list[Kernel]:
     """The kernels of *calls* of operators, which are in topological order; not *fused*, each is one by itself."""
-    works = [work_of(call) for call in calls]
+    works = [work(call) for call in calls]
     group = _joined(calls, works, _fused(calls)) if fused and len(calls) > 1 else list(range(len(calls)))
     return _steps(calls, works, group)
 
 
-def one_kernel(calls: Sequence[Call]) -> Kernel:
+def one_kernel(calls: Sequence[Call], work: WorkOf = work_of) -> Kernel:
     """*calls* of operators as one kernel: those of a fused function."""
-    return _steps(calls, [work_of(call) for call in calls], [0] * len(calls))[0]
+    return _steps(calls, [work(call) for call in calls], [0] * len(calls))[0]
 
 
 def producers(value: RelayExpr) -> Iterable[RelayExpr]:
