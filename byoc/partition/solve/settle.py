@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from byoc.partition.problem import HOME, Problem
@@ -33,7 +34,7 @@ class Settler:
             regions, broken = regions_and_broken(self.problem, current, self.sizes)
             if not broken:
                 return tuple(current), regions
-            current = self._send_home(current, broken)
+            current = self._send_home(current, regions, broken)
         return None
 
     def _ordered(self, chosen: Sequence[int]) -> list[int] | None:
@@ -56,10 +57,29 @@ class Settler:
                 return None
             current = kept
 
-    def _send_home(self, chosen: Sequence[int], broken: Sequence[tuple[tuple[int, ...], str]]) -> list[int] | None:
+    def _send_home(
+        self, chosen: Sequence[int], regions: Regions, broken: Sequence[tuple[tuple[int, ...], str]]
+    ) -> list[int] | None:
+        """*chosen* without the regions that break limits; of too many regions those go that save least."""
         beyond = [c for region, why in broken if not why.endswith("regions at most") for c in region]
-        leaving = beyond or [c for region, _ in broken for c in region]
+        leaving = beyond
+        if not beyond:
+            over: dict[int, int] = {}
+            for region, _ in broken:
+                site = self.problem.candidates[region[0]].site
+                over[site] = over.get(site, 0) + 1
+            for site, count in over.items():
+                there = [r for r in regions if self.problem.candidates[r[0]].site == site]
+                leaving += [c for region in sorted(there, key=self._saves)[:count] for c in region]
         return self._at_home(chosen, leaving)
+
+    def _saves(self, region: Sequence[int]) -> float:
+        """The seconds that *region* works less than the home would; infinite where the home cannot."""
+        candidates = self.problem.candidates
+        operators = [o for c in region for o in candidates[c].operators]
+        if any(o not in self.home for o in operators):
+            return math.inf
+        return sum(candidates[self.home[o]].seconds for o in operators) - sum(candidates[c].seconds for c in region)
 
     def _at_home(self, chosen: Sequence[int], leaving: Iterable[int]) -> list[int] | None:
         """*chosen* with the operators of *leaving* one by one at home; None where one cannot be there."""
