@@ -103,7 +103,7 @@ def placing(
     flow = dataflow(func)
     matches = matches_of(name, func, backends, record)
     verdicts = [
-        tuple((b.name, _verdict(b, call, number in flow.inner, view)) for b in backends)
+        tuple((b.name, _verdict(b, call, _barred(flow, number), view)) for b in backends)
         for number, call in enumerate(flow.calls)
     ]
     builder = _Builder(flow, costs)
@@ -133,17 +133,22 @@ def placing(
     return Placing(name, func, flow, problem, tuple(builder.estimates), builder.matches, tuple(verdicts), tuple(spots))
 
 
-def _verdict(backend: Backend, call: Call, inner: bool, view: BoundaryView) -> Verdict:
-    reason = view.reason(backend.name, call)
-    if inner:
-        reason = Reason("scope", "a call inside of a branch, a loop or a let stays on the host")
+def _barred(flow: Dataflow, number: int) -> Reason | None:
+    """Why a call stays at home whoever takes it."""
+    if number in flow.inner:
+        return Reason("scope", "a call inside of a branch, a loop or a let stays on the host")
+    return Reason("unused", "no result depends on it") if number in flow.unused else None
+
+
+def _verdict(backend: Backend, call: Call, barred: Reason | None, view: BoundaryView) -> Verdict:
+    reason = barred or view.reason(backend.name, call)
     if reason is None:
         return judged(backend, call)
     return Verdict(False, callee_name(call), span_names(call.span), (reason,))
 
 
 def _takes(backend: Backend, match: Match, flow: Dataflow, view: BoundaryView) -> bool:
-    if not flow.inner.isdisjoint(match.numbers):
+    if any(_barred(flow, number) is not None for number in match.numbers):
         return False
     if view.reason(backend.name, match.call) is not None:
         return False

@@ -23,11 +23,14 @@ Source = tuple[RelayExpr, int]  # an expression and which of its tensors, flatte
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The calls of a function in post-order, the tensors that pass between them, and the calls of inner scopes."""
+    """The calls of a function in post-order, the tensors that pass between them, the calls of inner scopes, and those
+    that no result depends on (a field of a tuple that nothing projects).
+    """
 
     calls: tuple[Call, ...]
     values: tuple[Value, ...]
     inner: frozenset[int]
+    unused: frozenset[int]
 
 
 def dataflow(func: Function) -> Dataflow:
@@ -54,7 +57,9 @@ def dataflow(func: Function) -> Dataflow:
             if read or result:
                 values.append(Value(number[call], read, boundary("", ty).bytes, result))
     inner = _inner_calls(func)
-    return Dataflow(calls, tuple(values), frozenset(number[c] for c in calls if c in inner))
+    return Dataflow(
+        calls, tuple(values), frozenset(number[c] for c in calls if c in inner), _unused(len(calls), values)
+    )
 
 
 def sources_of(expr: RelayExpr) -> Sequence[Source]:
@@ -79,3 +84,16 @@ def _inner_calls(func: Function) -> set[RelayExpr]:
     scopes = graph.scopes()
     own = scopes[graph.unit_of[func.body]]
     return {node for node in graph.nodes if scopes[graph.unit_of[node]] != own}
+
+
+def _unused(count: int, values: Sequence[Value]) -> frozenset[int]:
+    """The numbers of the calls that no result depends on."""
+    used: set[int] = set()
+    made: dict[int, list[Value]] = {}
+    for value in values:
+        if value.producer is not None:
+            made.setdefault(value.producer, []).append(value)
+    for number in range(count - 1, -1, -1):  # what reads a call comes after it
+        if any(v.result or not used.isdisjoint(v.consumers) for v in made.get(number, ())):
+            used.add(number)
+    return frozenset(range(count)) - used
