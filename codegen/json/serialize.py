@@ -111,7 +111,8 @@ class JSONSerializer:
         inputs = [entry for arg in call.args for entry in self._entries[arg]]
         if isinstance(call.op, Op):
             attrs = dict(call.attrs.items()) if call.attrs is not None else {}
-            return self._add("kernel", call.op.name, call.checked_type, inputs, attrs)
+            name = call.op.name if self._has_kernel(call.op.name) else call.op.kernel  # what several operators share
+            return self._add("kernel", name, call.checked_type, inputs, attrs)
         if not isinstance(call.op, Function):
             raise UnsupportedError(f"{self.symbol}: only operators and inline functions can be called in a JSON graph")
         if "Composite" in call.op.attrs and self._has_kernel(str(call.op.attrs["Composite"])):

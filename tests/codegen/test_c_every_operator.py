@@ -17,8 +17,10 @@ import byoc.relay.op  # noqa: F401 - registers the operators
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
 from byoc.codegen.c.backend import CBackend
 from byoc.codegen.kernel.lower import unsupported_reason
+from byoc.codegen.support_table import sample_call, supported_ops
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType, tensor_types
+from byoc.relay.analysis import free_vars
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.kernels.registry import get_kernel
@@ -77,6 +79,21 @@ def modules() -> Sequence[DsoModule]:
     functions = {f"case_{k}": case.function for k, case in enumerate(_cases().values())}
     chunks = [dict(list(functions.items())[k::LIBRARIES]) for k in range(LIBRARIES)]
     return [CBackend().compile_functions(chunk, {"flags": WARNINGS}) for chunk in chunks if chunk]
+
+
+def test_every_operator_that_is_listed_as_supported_is_tested():
+    covered = {case.op.name for case in _cases().values()}
+    assert [name for name in supported_ops(CBackend()) if name not in covered] == []
+
+
+@pytest.mark.parametrize("name", supported_ops(CBackend()))
+def test_what_the_verdict_accepts_is_generated(name):
+    """The constraints and the code generator have one predicate: no sample is accepted and then refused."""
+    op = OPS[name]
+    for sample in op.samples:
+        call = sample_call(op, sample)
+        if CBackend().supports(call):
+            assert unsupported_reason(Function(free_vars(call), call)) is None
 
 
 def test_nearly_every_operator_with_a_tensor_expression_has_a_sample_that_is_generated():

@@ -15,10 +15,13 @@ import pytest
 
 import byoc.relay.op  # noqa: F401 - registers the operators
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
-from byoc.codegen.kernel.lower import unsupported_reason
-from byoc.codegen.opencl.backend import compile_functions
+from byoc.codegen.kernel.lower import lower_function, unsupported_reason
+from byoc.codegen.opencl.backend import OpenCLBackend, compile_functions
+from byoc.codegen.opencl.emit import emit_programs
+from byoc.codegen.support_table import sample_call, supported_ops
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType, tensor_types
+from byoc.relay.analysis import free_vars
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.op.nn.recurrent import RECURRENT
 from byoc.runtime.kernels.registry import get_kernel
@@ -70,6 +73,21 @@ def _modules() -> Sequence[OpenCLModule]:
     functions = {f"case_{k}": case.function for k, case in enumerate(_cases().values())}
     chunks = [dict(list(functions.items())[k::PROGRAMS]) for k in range(PROGRAMS)]
     return [compile_functions(chunk) for chunk in chunks if chunk]
+
+
+def test_every_operator_that_is_listed_as_supported_is_tested():
+    covered = {case.op.name for case in _cases().values()}
+    assert [name for name in supported_ops(OpenCLBackend()) if name not in covered] == []
+
+
+@pytest.mark.parametrize("name", supported_ops(OpenCLBackend()))
+def test_what_the_verdict_accepts_is_generated(name):
+    """The constraints and the code generator have one predicate: no sample is accepted and then refused."""
+    op = OPS[name]
+    for sample in op.samples:
+        call = sample_call(op, sample)
+        if OpenCLBackend().supports(call):
+            emit_programs([lower_function(Function(free_vars(call), call), "one")])
 
 
 def test_the_samples_cover_most_operators_with_a_tensor_expression():
