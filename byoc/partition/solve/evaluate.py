@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.errors import InternalError
-from byoc.partition.problem import HOME, Candidate, Problem, region_of_operator
+from byoc.partition.problem import HOME, Candidate, Problem, Value, region_of_operator
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,20 @@ def check(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[in
     if sorted(c for r in regions for c in r) != away:
         raise InternalError("each candidate away from the host is in one region; these are not")
     region = region_of_operator(problem, regions)
+    inner: dict[int, list[tuple[int, int]]] = {}
+    for u, v in problem.edges:
+        if u in region and region[u] == region.get(v):
+            inner.setdefault(region[u], []).append((u, v))
+    touching: dict[int, list[Value]] = {}
+    for value in problem.values:
+        for number in {region.get(o) for o in (*value.consumers, value.producer)} - {None}:
+            touching.setdefault(number, []).append(value)
     for number, members in enumerate(regions):
         if len({candidates[c].site for c in members}) != 1:
             raise InternalError(f"region {number} is at more than one place")
-        if not connected(problem, [o for c in members for o in candidates[c].operators]):
+        if not connected([o for c in members for o in candidates[c].operators], inner.get(number, ())):
             raise InternalError(f"region {number} is not connected")
-        why = beyond(problem, [candidates[c] for c in members])
+        why = beyond(problem, [candidates[c] for c in members], touching.get(number, ()))
         if why is not None:
             raise InternalError(f"region {number}: {why}")
     for site, place in enumerate(problem.sites):
@@ -103,11 +111,11 @@ def is_solution(problem: Problem, chosen: Sequence[int], regions: Sequence[Seque
     return True
 
 
-def connected(problem: Problem, operators: Iterable[int]) -> bool:
-    """Whether *operators* hang together by tensors that pass between them."""
+def connected(operators: Iterable[int], edges: Iterable[tuple[int, int]]) -> bool:
+    """Whether *operators* hang together by *edges*, the pairs between which tensors pass."""
     left = set(operators)
     neighbours: dict[int, list[int]] = {o: [] for o in left}
-    for u, v in problem.edges:
+    for u, v in edges:
         if u in left and v in left:
             neighbours[u].append(v)
             neighbours[v].append(u)
@@ -120,8 +128,11 @@ def connected(problem: Problem, operators: Iterable[int]) -> bool:
     return not left
 
 
-def beyond(problem: Problem, members: Sequence[Candidate]) -> str | None:
-    """Why *members* may not be one region, in words; None where they may. Says nothing of ``max_regions``."""
+def beyond(problem: Problem, members: Sequence[Candidate], values: Sequence[Value] | None = None) -> str | None:
+    """Why *members* may not be one region, in words; None where they may. Says nothing of ``max_regions``.
+
+    *values* are those that *members* read or make; None looks through all.
+    """
     bounds = problem.sites[members[0].site].bounds
     count = sum(len(m.operators) for m in members)
     if bounds.max_operators is not None and count > bounds.max_operators:
@@ -129,13 +140,13 @@ def beyond(problem: Problem, members: Sequence[Candidate]) -> str | None:
     if count < bounds.min_operators:
         return f"{count} operators, at least {bounds.min_operators}"
     if bounds.max_bytes is not None:
-        size = region_bytes(problem, members)
+        size = region_bytes(members, problem.values if values is None else values)
         if size > bounds.max_bytes:
             return f"{size} bytes of weights and activations, at most {bounds.max_bytes}"
     return None
 
 
-def region_bytes(problem: Problem, members: Sequence[Candidate]) -> int:
+def region_bytes(members: Sequence[Candidate], values: Sequence[Value]) -> int:
     """The bytes that a region needs: its weights, and the most bytes of tensors that live at once.
 
     Operators run in the order of their numbers; what enters lives from the beginning to its last reader, what leaves
@@ -144,7 +155,7 @@ def region_bytes(problem: Problem, members: Sequence[Candidate]) -> int:
     inside = sorted(o for m in members for o in m.operators)
     step = {o: k for k, o in enumerate(inside)}
     change = [0] * (len(inside) + 1)
-    for value in problem.values:
+    for value in values:
         readers = [step[c] for c in value.consumers if c in step]
         begin = 0 if value.producer is None or value.producer not in step else step[value.producer]
         made_here = value.producer is not None and value.producer in step

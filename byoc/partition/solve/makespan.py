@@ -173,5 +173,6 @@ class _Enumeration:
 
     def _finish(self) -> None:
         settled = tuple(sorted(self.chosen)), tuple(sorted(tuple(sorted(r)) for r in self.regions))
-        if makespan_of(self.problem, *settled, penalized=True) < self.search.least and is_solution(self.problem, *settled):
+        seconds = makespan_of(self.problem, *settled, penalized=True)
+        if seconds < self.search.least and is_solution(self.problem, *settled):
             self.search.offer(settled)

@@ -40,7 +40,7 @@ def holds(seed):
     assert is_acyclic(problem, units)
     for region in regions:
         assert len({problem.candidates[c].site for c in region}) == 1
-        assert connected(problem, [o for c in region for o in problem.candidates[c].operators])
+        assert connected([o for c in region for o in problem.candidates[c].operators], problem.edges)
     for u, v in problem.edges:  # no two regions that could be one are left apart
         a, b = units[u], units[v]
         if a != b and a >= 0 and b >= 0 and at(problem, regions, a) == at(problem, regions, b):
