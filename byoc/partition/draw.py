@@ -1,6 +1,6 @@
 """The cut graph as DOT text, and as an SVG that we draw ourselves, so that no other program is needed to see it.
 
-A colour a target, a frame of its own shade a region; names from the model are escaped. The same plan gives the same
+In the SVG a colour a target, in DOT one a region; names from the model are escaped. The same plan gives the same
 bytes.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
+from byoc.ir.dot import quoted, region_colour
 from byoc.ir.module import IRModule
 from byoc.partition.picture import HOST, Box, Layout, Picture, layered, picture_of
 from byoc.partition.plan import Plan
@@ -29,13 +30,13 @@ def colour(picture: Picture, target: str) -> tuple[str, str]:
 
 
 def to_dot(mod: IRModule, plan: Plan) -> str:
-    """DOT text of *mod* as *plan* cuts it: a cluster a region, a colour a target."""
+    """DOT text of *mod* as *plan* cuts it: a cluster and a colour of its own a region, its frame in the target's."""
     picture = picture_of(mod, plan)
     lines = ["digraph plan {", "  node [shape=box, style=filled, fontname=\"sans-serif\"];"]
     for region, target in enumerate(picture.regions):
-        fill, frame = colour(picture, target)
+        _, frame = colour(picture, target)
         lines.append(f"  subgraph cluster_{region} {{")
-        lines.append(f"    label={_quoted(f'region {region}: {target}')}; color={_quoted(frame)};")
+        lines.append(f"    label={quoted(f'region {region}: {target}')}; color={quoted(frame)};")
         lines += [f"    {_dot_box(picture, k)}" for k, box in enumerate(picture.boxes) if box.region == region]
         lines.append("  }")
     lines += [f"  {_dot_box(picture, k)}" for k, box in enumerate(picture.boxes) if box.region < 0]
@@ -45,14 +46,9 @@ def to_dot(mod: IRModule, plan: Plan) -> str:
 
 def _dot_box(picture: Picture, number: int) -> str:
     box = picture.boxes[number]
-    text = _quoted(box.label if not box.origin else f"{box.label}\n{box.origin}")
-    return f"n{number} [label={text}, fillcolor={_quoted(colour(picture, box.target)[0])}];"
-
-
-def _quoted(text: str) -> str:
-    """*text* as a quoted string of DOT."""
-    printable = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-    return '"' + printable.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    text = quoted(box.label if not box.origin else f"{box.label}\n{box.origin}")
+    fill = region_colour(box.region) if box.region >= 0 else colour(picture, box.target)[0]
+    return f"n{number} [label={text}, fillcolor={quoted(fill)}];"
 
 
 def to_svg(mod: IRModule, plan: Plan) -> str:

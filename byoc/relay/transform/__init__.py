@@ -43,6 +43,7 @@ from byoc.relay.transform.fold_explicit_padding import FoldExplicitPadding
 from byoc.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from byoc.relay.transform.fuse_ops import DefuseOps, FuseOps, fuse_function
 from byoc.relay.transform.gradient import gradient
+from byoc.relay.transform.graph_visualize import GraphVisualize
 from byoc.relay.transform.infer_type import FunctionPass, InferType, function_pass
 from byoc.relay.transform.inline import Inline
 from byoc.relay.transform.inline_calls import InlineCalls
@@ -95,6 +96,8 @@ __all__ = [
     "EtaExpand", "FirstOrderGradient", "Inline", "LambdaLift", "LazyGradientInit", "PartialEvaluate", "ToANormalForm",
     "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToMixedPrecision", "gradient",
     "to_cps", "un_cps",
+    # what only looks on
+    "GraphVisualize",
 ]
 
 for _name in __all__:  # what a pass requires is found by its name, as in Relay
