@@ -7,23 +7,22 @@ laid out as the code reads it. Functions that are not native code are called bac
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.dso.externals import External, Externals
 from byoc.runtime.dso.native_program import ALONE, FFI, NativeProgram, Team
-from byoc.runtime.dso.whole_program import ExternalCall
-from byoc.runtime.errors import InternalError, UserError
+from byoc.runtime.errors import UserError
 from byoc.runtime.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
 from byoc.runtime.graph import Graph
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.ndarray import NDArray, numpy_dtype
+from byoc.runtime.region.guard import guards_of
 
 ALIGNMENT = 64
-External = Callable[..., object]
 
 
 class AotExecutor(Executor):
@@ -48,8 +47,8 @@ class AotExecutor(Executor):
         self._args = FFI.new("void *[]", self._first_output + len(heads))
         for k, array in enumerate(self._constants, len(self._specs)):
             self._args[k] = FFI.cast("void *", array.ctypes.data)
-        calls = zip(native.whole.externals, externals, strict=True)
-        self._externals = _Externals([_ExternalFunction(call, function) for call, function in calls])
+        self._guards = guards_of(externals)
+        self._externals = Externals(native.whole.externals, externals)
         self._shapes: list[tuple[int, ...] | None] = [None] * len(self._specs)
         self._output_kinds: list[tuple[tuple[int, ...], np.dtype]] = []
         self._bound: dict[str, int] = {}
@@ -67,6 +66,7 @@ class AotExecutor(Executor):
             self.set_input(name, value)
         if len(self._values) != len(self._names):
             self._bound_sizes()
+        self._outputs = None  # what a run leaves behind that fails is no output
         self._outputs = self.compute([self._values[name] for name in self._names])
 
     def get_output(self, index: int = 0) -> NDArray:
@@ -165,73 +165,3 @@ class AotExecutor(Executor):
 def _address(array: np.ndarray) -> object:
     """The address of an array whose dtype the buffer protocol does not know."""
     return FFI.cast("void *", array.ctypes.data)
-
-
-class _Externals:
-    """The table of the functions that a program calls back, and what the last of them raised."""
-
-    def __init__(self, functions: Sequence[_ExternalFunction]):
-        self._functions = functions
-        self._callbacks = [FFI.callback("int32_t(void **)", f, error=1) for f in functions]
-        self._addresses = FFI.new("int32_t (*[])(void **)", self._callbacks or 1)
-        self.table = FFI.new("void *[2]", [self._addresses, FFI.NULL])  # the second holds the status
-
-    def bind(self, sizes: Mapping[str, int]) -> None:
-        """Know the shapes of the arrays when the named sizes are *sizes*."""
-        for function in self._functions:
-            function.bind(sizes)
-
-    def raise_error(self) -> None:
-        """Raise what the function that failed raised."""
-        for function in self._functions:
-            error, function.error = function.error, None
-            if isinstance(error, MemoryError):
-                raise UserError(f"{function.call.node}: this machine has too little memory ({error})") from error
-            if error is not None:
-                raise error
-        raise InternalError("the compiled program failed without a reason")
-
-
-class _ExternalFunction:
-    """A function of another module as native code calls it: by the addresses of its inputs and outputs."""
-
-    def __init__(self, call: ExternalCall, function: External):
-        self.call, self._function = call, function
-        self.error: BaseException | None = None
-        self._arrays: list[tuple[tuple[int, ...], np.dtype]] = []
-        self._addresses: tuple[int, ...] = ()
-        self._prepared: Callable[[], object] | None = None
-
-    def bind(self, sizes: Mapping[str, int]) -> None:
-        """Know the shapes of the arrays when the named sizes are *sizes*."""
-        specs = (*self.call.inputs, *self.call.outputs)
-        self._arrays = [(s.concrete_shape(sizes), numpy_dtype(s.dtype)) for s in specs]
-        self._prepared = None
-
-    def __call__(self, places: Sequence[object]) -> int:
-        """Call the function on the arrays at *places*; 0, or 1 when it raised, which is kept."""
-        try:
-            addresses = tuple(int(FFI.cast("intptr_t", places[k])) for k in range(len(self._arrays)))
-            if self._prepared is None or addresses != self._addresses:
-                self._prepared, self._addresses = self._prepare(places), addresses
-            self._prepared()
-        except BaseException as error:  # it goes on through native code, and is raised again behind it
-            self.error = error
-            return 1
-        return 0
-
-    def _prepare(self, places: Sequence[object]) -> Callable[[], object]:
-        arrays = [_array_at(places[k], shape, dtype) for k, (shape, dtype) in enumerate(self._arrays)]
-        bind = getattr(self._function, "bind", None)
-        if bind is not None:
-            return bind(arrays)
-        given = [NDArray(a) for a in arrays]
-        return lambda: self._function(*given)
-
-
-def _array_at(place: object, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The memory at *place* as an array."""
-    size = math.prod(shape) * dtype.itemsize
-    if size == 0:
-        return np.empty(shape, dtype)
-    return np.frombuffer(FFI.buffer(FFI.cast("uint8_t *", place), size), dtype).reshape(shape)

@@ -12,6 +12,8 @@ from byoc.runtime.errors import InputError, UserError
 from byoc.runtime.graph import Graph
 from byoc.runtime.memory_plan import physical_memory
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.region.guard import RegionGuard
+from byoc.runtime.region.record import Fallback
 from byoc.runtime.signature import TensorSpec
 
 FEWEST_OPERATIONS = 4_000_000  # of a run that is worth a second thread
@@ -25,6 +27,7 @@ class Executor:
 
     def __init__(self, graph: Graph):
         self.graph = graph
+        self._guards: Sequence[RegionGuard] = ()
         self._values: dict[str, np.ndarray] = {}
         self._names = [node.name for node in graph.inputs]
         self._specs = [graph.specs[node.outputs[0]] for node in graph.inputs]
@@ -56,6 +59,11 @@ class Executor:
     def input_values(self) -> Mapping[str, np.ndarray]:
         """The inputs that are set, by name."""
         return self._values
+
+    @property
+    def fallbacks(self) -> list[Fallback]:
+        """The regions of this graph that ran on the host instead, so far, in whatever executor of the library."""
+        return [record for guard in self._guards for record in guard.fallbacks]
 
     def get_num_outputs(self) -> int:
         """How many outputs the graph has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from byoc.runtime.overlap import Overlap, Step, overlap
 from byoc.runtime.signature import TensorSpec
 
 RESHAPE = "__nop"
@@ -13,13 +14,17 @@ Entry = tuple[int, int]
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the graph; ``function`` is empty for an input."""
+    """A node of the graph; ``function`` is empty for an input.
+
+    ``starts`` says that it can be started and waited for.
+    """
 
     name: str
     function: str
     inputs: tuple[Entry, ...]
     outputs: tuple[Entry, ...]
     dynamic: bool = False
+    starts: bool = False
 
 
 class Graph:
@@ -44,6 +49,7 @@ class Graph:
                     tuple((nid, k) for nid, k, _ in raw["inputs"]),
                     outputs,
                     info.get("dynamic") == "1",
+                    info.get("starts") == "1",
                 )
             )
         self.inputs = [self.nodes[i] for i in data["arg_nodes"]]  # type: ignore[union-attr]
@@ -53,3 +59,22 @@ class Graph:
     def calls(self) -> list[Node]:
         """The nodes that call a function, in order."""
         return [node for node in self.nodes if node.function]
+
+    def storage(self) -> dict[Entry, Entry]:
+        """The entry whose memory each entry uses: its own, but for reshapes that of their input."""
+        roots = {entry: entry for entry in self.specs}
+        for node in self.calls:
+            if node.function == RESHAPE:
+                roots[node.outputs[0]] = roots[node.inputs[0]]
+        return roots
+
+    def overlap(self) -> Overlap:
+        """What of the calls may be at work at the same time."""
+        roots = self.storage()
+        return overlap([
+            Step((), (), False) if node.function == RESHAPE else Step(
+                tuple(roots[e] for e in node.inputs), tuple(roots[e] for e in node.outputs),
+                node.starts and not node.dynamic,
+            )
+            for node in self.calls
+        ])

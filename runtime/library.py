@@ -21,7 +21,10 @@ from byoc.runtime.executor_base import Executor, check_threads
 from byoc.runtime.graph import Graph
 from byoc.runtime.graph_executor import GraphExecutor
 from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import ARRAYS_MEMBER, Module, module_class, saved_members
+from byoc.runtime.module import ARRAYS_MEMBER, Members, Module, members_below, module_class, saved_members
+from byoc.runtime.ndarray import NDArray
+from byoc.runtime.region.lost import check_lost, covered_symbols, load_or_lose, problem_of
+from byoc.runtime.region.record import Fallback
 from byoc.runtime.signature import TensorSpec
 from byoc.runtime.weights import read_weights, write_weights
 
@@ -111,9 +114,18 @@ class Library:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def problems(self) -> dict[str, str]:
-        """What keeps modules from running on this machine: a sentence by module; empty when all can run."""
-        found = {f"module {k} ({m.type_key})": m.unavailable() for k, m in enumerate(self.module.imports)}
+        """What keeps modules from running on this machine: a sentence by module; empty when all can run.
+
+        A module whose regions the host can run instead keeps nothing from running.
+        """
+        covered = covered_symbols(self.module)
+        found = {f"module {k} ({m.type_key})": problem_of(m, covered) for k, m in enumerate(self.module.imports)}
         return {place: problem for place, problem in found.items() if problem}
+
+    @property
+    def fallbacks(self) -> list[Fallback]:
+        """The regions that ran on the host instead, so far, in all executors: where their backends failed, and how."""
+        return self.module.fallbacks
 
     @property
     def lib(self) -> Module:
@@ -180,11 +192,18 @@ def read_library(path: str | os.PathLike[str]) -> Library:
 
 def _assemble(artifact: Artifact, where: str) -> Library:
     manifest, members = artifact.manifest, artifact.members
-    root = MetadataModule.with_constants(_below(members, "metadata"), read_weights(members[WEIGHTS_MEMBER], where))
+    constants = read_weights(members[WEIGHTS_MEMBER], where)
+    root = MetadataModule.with_constants(members_below(members, "metadata"), constants)
     for entry in manifest["modules"]:  # type: ignore[attr-defined]
-        root.import_module(module_class(entry["type_key"]).load(_below(members, entry["path"])))
+        root.import_module(_module(entry, members_below(members, entry["path"])))
+    check_lost(root)
     outputs = [str(o["name"]) for o in manifest["outputs"]]  # type: ignore[attr-defined]
     return Library(json.loads(bytes(members[GRAPH_MEMBER])), root, outputs, json.loads(bytes(members[REPORT_MEMBER])))
+
+
+def _module(entry: Mapping[str, object], members: Members) -> Module:
+    key, symbols = str(entry["type_key"]), [str(s) for s in entry["symbols"]]  # type: ignore[attr-defined]
+    return load_or_lose(key, symbols, members, lambda: module_class(key).load(members))
 
 
 def load_module_tree(path: str | os.PathLike[str]) -> Module:
@@ -202,8 +221,9 @@ def load_module_tree(path: str | os.PathLike[str]) -> Module:
         if isinstance(error, UserError):
             raise
         raise ArtifactError(f"{path}: its members do not fit together ({error!r}); save the modules again") from error
+    covered = covered_symbols(root)
     for module in root.walk():
-        problem = module.unavailable()
+        problem = problem_of(module, covered)
         if problem:
             raise UnavailableError(f"{path}: the module {module.type_key} cannot run here: {problem}")
     return root
@@ -212,14 +232,21 @@ def load_module_tree(path: str | os.PathLike[str]) -> Module:
 def _tree(artifact: Artifact, entries: Sequence[Mapping[str, object]], where: str) -> Module:
     below: list[list[Module]] = [[] for _ in entries]
     for index in range(len(entries) - 1, -1, -1):  # children stand behind their parents
-        members = _below(artifact.members, str(entries[index]["path"]))
+        members = members_below(artifact.members, str(entries[index]["path"]))
         arrays = read_weights(members[ARRAYS_MEMBER], where) if ARRAYS_MEMBER in members else {}
-        module = module_class(str(entries[index]["type_key"])).restore(members, arrays, below[index][::-1])
+        module = _restored(entries[index], members, arrays, below[index][::-1])
         if index == 0:
+            check_lost(module)
             return module
         below[int(entries[index]["parent"])].append(module)  # type: ignore[call-overload]
     raise ArtifactError(f"{where}: the tree of modules is empty")
 
 
-def _below(members: Mapping[str, memoryview], folder: str) -> dict[str, memoryview]:
-    return {name[len(folder) + 1 :]: data for name, data in members.items() if name.startswith(folder + "/")}
+def _restored(
+    entry: Mapping[str, object], members: Members, arrays: Mapping[str, NDArray], below: Sequence[Module]
+) -> Module:
+    key, symbols = str(entry["type_key"]), [str(s) for s in entry.get("symbols", ())]  # type: ignore[attr-defined]
+    if below or arrays:
+        return module_class(key).restore(members, arrays, below)
+    return load_or_lose(key, symbols, members, lambda: module_class(key).restore(members, arrays, below))
+

@@ -35,6 +35,8 @@ class Module:
 
     type_key = ""
     symbols: Sequence[str] = ()  # the names of the functions of this module itself
+    can_start = False  # whether its functions have ``start`` (``region/call.py``) and work while the host goes on
+    stands_for: Mapping[str, str] = {}  # of these, those that compute the same as another module's: its symbol
 
     def __init__(self) -> None:
         self._imports: list[Module] = []
@@ -171,7 +173,8 @@ def tree_members(root: Module) -> tuple[dict[str, object], dict[str, bytes]]:
         if arrays:
             members[f"{place}/{ARRAYS_MEMBER}"] = write_weights(arrays)
         pending.extend((child, len(entries)) for child in reversed(module.imports))
-        entries.append({"type_key": module.type_key, "path": place, "parent": parent})
+        symbols = list(module.symbols)
+        entries.append({"type_key": module.type_key, "path": place, "parent": parent, "symbols": symbols})
     needed = [symbol for module in root.walk() for symbol, names in module.constants().items() if names]
     if needed and not any(module.arrays() for module in root.walk()):
         raise UserError(f"the constants of {needed[0]} are not in the module: export the library that holds it")
@@ -189,6 +192,11 @@ def saved_members(module: Module) -> Mapping[str, bytes]:
         raise UserError(f"{where} cannot be saved: its class has no method save") from error
 
 
+def members_below(members: Members, folder: str) -> dict[str, bytes | memoryview]:
+    """The members in *folder*, by their names in it."""
+    return {name[len(folder) + 1 :]: data for name, data in members.items() if name.startswith(folder + "/")}
+
+
 ARRAYS_MEMBER = "arrays.safetensors"
 
 LOADERS: dict[str, str] = {
@@ -197,6 +205,7 @@ LOADERS: dict[str, str] = {
     "json": "byoc.runtime.json.module:JsonModule",
     "metadata": "byoc.runtime.metadata:MetadataModule",
     "opencl": "byoc.runtime.opencl.module:OpenCLModule",
+    "origin": "byoc.runtime.origin:OriginModule",
 }
 
 

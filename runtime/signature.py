@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.runtime.errors import InputError
-from byoc.runtime.ndarray import dtype_name
+from byoc.runtime.ndarray import dtype_name, numpy_dtype
 
 Dim = int | str | None
 
@@ -92,3 +92,14 @@ class Signature:
         for spec, array in zip(self.inputs, inputs, strict=True):
             spec.bind(array, sizes)
         return sizes
+
+    def empty_outputs(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """New arrays for the outputs, as large as *inputs* say.
+
+        Raises InputError when an input does not fit or does not tell a size.
+        """
+        sizes = self.bind_sizes(inputs)
+        for spec in self.outputs:
+            if any(d is None or (isinstance(d, str) and d not in sizes) for d in spec.shape):
+                raise InputError(f"{self.symbol}: output {spec.name}{spec} has a size that its inputs do not tell")
+        return [np.empty(spec.concrete_shape(sizes), numpy_dtype(spec.dtype)) for spec in self.outputs]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.backend import Backend, contradiction, get_backend
 from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.driver.assembly import assemble
+from byoc.driver.fallback import described, origins
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import host_layout, optimize, prepare_host
 from byoc.driver.planning import Placing, plan_module, read_plan
@@ -34,7 +35,6 @@ from byoc.partition.plan import Plan
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.library import Library
-from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray
 
@@ -47,8 +47,9 @@ class CompileOptions:
     """How to cut and compile.
 
     ``placing`` says where operators go. With ``replan`` a target that fails, or is not on this machine, is planned
-    without. ``backend_options`` are handed to the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is
-    what the host's products compute in.
+    without; with ``fallback`` the library also has the host's version of each region. ``backend_options`` are handed to
+    the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is what the host's products compute
+    in.
     """
 
     targets: Sequence[str] = ("c",)
@@ -57,6 +58,7 @@ class CompileOptions:
     backend_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     precision: Precision = Precision()
     replan: bool = False
+    fallback: bool = False
 
 
 def compile(
@@ -74,6 +76,7 @@ def compile(
     costs: object = "analytic",
     plan: Plan | str | os.PathLike[str] | None = None,
     replan: bool = False,
+    fallback: bool = False,
     progress: Progress | None = None,
 ) -> Library:
     """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
@@ -87,14 +90,17 @@ def compile(
     tried for fast kernels: ``"none"``, ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder.
     *policy* and *costs* say how the cut is chosen, as for :func:`byoc.plan`; or *plan* is the cut, a plan of this model
     or its JSON file, with the targets in it. With *replan* a target that fails when compiling, or is not on this
-    machine, is planned without, down to the host alone, and the report says so. Raises UserError (of its kind for reading, types, partitioning and compiling) with one sentence.
+    machine, is planned without, down to the host alone, and the report says so. With *fallback* the library also has
+    the host's version of each region, which runs where a backend fails to load, to initialise or to run;
+    ``Library.fallbacks`` tells. Raises UserError (of its kind for reading, types, partitioning and compiling) with one
+    sentence.
     """
     tell = progress or _silent
     tuner = tuner_of(tune, tell)
     options = CompileOptions(
         [targets] if isinstance(targets, str) else list(targets), shapes,
         Placing(exclude=exclude, policy=policy, costs=costs), with_tuner(backend_options or {}, tuner),
-        Precision.of(precision, keep_f32, calibration), replan,
+        Precision.of(precision, keep_f32, calibration), replan, fallback,
     )
     tell("reading the model")
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
@@ -179,12 +185,18 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     narrow = NarrowProducts(options.precision)
     mod = narrow.quantized(mod, lambda probe: build(probe, plan, CompileOptions(), tell))
     main = prepare_host(host_layout(host_options), narrow.passes())(mod)["main"]
-    host = lower_host(main, regions)  # type: ignore[arg-type]
+    starting = {symbol for module in modules if module.can_start for symbol in module.symbols}
+    host = lower_host(main, regions, starting)  # type: ignore[arg-type]
     modules.extend(host.functions.modules(host_options))
     heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
     output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
     told = report(with_precision(plan, narrow.outcomes), host)
-    return narrow.tell(Library(host.graph, assemble(modules), list(output_names), told))  # type: ignore[call-overload]
+    if options.fallback:
+        tell("compiling the host's versions of the regions")
+        stand_ins, told["fallback"] = origins(regions, host_options)
+        modules.extend(stand_ins)
+    root = assemble(modules, described(regions))
+    return narrow.tell(Library(host.graph, root, list(output_names), told))  # type: ignore[call-overload]
 
 
 def compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:
@@ -230,27 +242,6 @@ def _check_constants(backend: str, module: Module) -> None:
                 f"backend {backend!r}: the module of {symbol} asks for the constant {missing[0]!r}, which it does not "
                 "give; put it in the module's constant_arrays"
             )
-
-
-def assemble(modules: Sequence[Module]) -> MetadataModule:
-    """The modules below one metadata module, which owns each distinct constant once, whatever it is called."""
-    stored: dict[str, NDArray] = {}
-    keys: dict[tuple[str, str, tuple[int, ...]], str] = {}
-    needs: dict[str, list[str]] = {}
-    for module in modules:
-        arrays: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
-        for symbol, names in module.constants().items():
-            needs[symbol] = []
-            for name in names:
-                array = arrays[name]
-                content = (hashlib.sha256(memoryview(array.numpy().tobytes())).hexdigest(), array.dtype, array.shape)
-                key = keys.setdefault(content, name)
-                stored.setdefault(key, array)
-                needs[symbol].append(key)
-    root = MetadataModule(stored, needs)
-    for module in modules:
-        root.import_module(module)
-    return root
 
 
 def report(plan: Plan, host: HostProgram) -> dict[str, object]:

@@ -47,6 +47,7 @@ def compile(
     costs: object = "analytic",
     plan: Plan | str | os.PathLike[str] | None = None,
     replan: bool = False,
+    fallback: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Library:
     """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
@@ -62,12 +63,14 @@ def compile(
     process that has registered nothing, it is read from there. *policy* and *costs* say how the cut is chosen, as for
     :func:`byoc.plan`; or *plan* is the cut, a plan of this model or its JSON file, with the targets in it. With
     *replan* a target that fails when compiling, or is not on this machine, is planned without, down to the host alone,
-    and the report says so. Raises UserError (of its kind for reading, types, partitioning and compiling) with one
+    and the report says so. With *fallback* the library also has the host's version of each region, which runs where a
+    backend fails to load, to initialise or to run; ``Library.fallbacks`` tells. Raises UserError (of its kind for reading, types, partitioning and compiling) with one
     sentence.
     """
     source = os.fspath(model) if isinstance(model, os.PathLike) else model
     request = Request(
-        targets, shapes, exclude, backend_options, precision, keep_f32, calibration, tune, policy, costs, plan, replan
+        targets, shapes, exclude, backend_options, precision, keep_f32, calibration, tune, policy, costs, plan, replan,
+        fallback,
     )
     libraries = own_libraries()
     known = circumstances(source, request) if libraries is not None else None
@@ -78,7 +81,7 @@ def compile(
         made: Library = compiler.compile(
             model, targets, shapes=shapes, exclude=exclude, backend_options=backend_options, precision=precision,
             keep_f32=keep_f32, calibration=calibration, tune=tune, policy=policy, costs=costs, plan=plan, replan=replan,
-            progress=progress,
+            fallback=fallback, progress=progress,
         )
         return made
 

@@ -7,7 +7,7 @@ are bound into the functions that use them. A reshape that moves nothing shares 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.signature import spec_of
@@ -20,6 +20,7 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children, post_order, substitute
 from byoc.runtime.graph_executor import RESHAPE
+from byoc.runtime.overlap import start_early
 
 PREFIX = "tvmgen_default_"
 Entry = tuple[int, int, int]
@@ -33,9 +34,14 @@ class HostProgram:
     functions: HostFunctions = field(default_factory=lambda: HostFunctions(PREFIX))
 
 
-def lower_host(main: Function, regions: Mapping[GlobalVar, Function]) -> HostProgram:
-    """Turn the fused and partitioned *main* into a graph. Raises CompileError for control flow."""
-    return _HostLowering(regions).lower(main)
+def lower_host(
+    main: Function, regions: Mapping[GlobalVar, Function], starting: Container[str] = frozenset()
+) -> HostProgram:
+    """Turn the fused and partitioned *main* into a graph. Raises CompileError for control flow.
+
+    Regions whose symbols are in *starting* work while the host goes on: they are called as early as may be.
+    """
+    return _HostLowering(regions, starting).lower(main)
 
 
 def check_inputs(main: Function) -> None:
@@ -49,8 +55,8 @@ def check_inputs(main: Function) -> None:
 
 
 class _HostLowering:
-    def __init__(self, regions: Mapping[GlobalVar, Function]):
-        self._regions = regions
+    def __init__(self, regions: Mapping[GlobalVar, Function], starting: Container[str]):
+        self._regions, self._starting = regions, starting
         self._program = HostProgram()
         self._nodes: list[dict[str, object]] = []
         self._types: list[tuple[str, TensorType]] = []
@@ -62,7 +68,7 @@ class _HostLowering:
         for param in main.params:
             self._entries[param] = self._add_input(param)
         inputs = list(range(len(self._nodes)))
-        for node in post_order(main.body, _dataflow):
+        for node in self._ordered(post_order(main.body, _dataflow)):
             if node not in self._entries:
                 self._entries[node] = self._visit(node)
         self._program.graph = {
@@ -78,6 +84,17 @@ class _HostLowering:
         }
         self._program.functions.graph = self._program.graph
         return self._program
+
+    def _ordered(self, nodes: Iterable[RelayExpr]) -> Sequence[RelayExpr]:
+        """*nodes* in the order of their steps; what takes no time is neither waited for nor waits."""
+        found = list(nodes)
+        if not any(self._starts(node) for node in found):
+            return found
+        return start_early(found, _dataflow, lambda n: not isinstance(n, (Call, Constant)) or self._starts(n))
+
+    def _starts(self, node: RelayExpr) -> bool:
+        region = self._regions.get(node.op) if isinstance(node, Call) and isinstance(node.op, GlobalVar) else None
+        return region is not None and str(region.attrs["global_symbol"]) in self._starting
 
     def _add_input(self, param: Var) -> list[Entry]:
         """The node of a parameter; a tuple is one input for each tensor in it, ``name.0``, ``name.1``, ..."""
@@ -153,6 +170,7 @@ class _HostLowering:
                 "module": module,
                 "origin": list(span_names(origin.span)) if origin is not None else [],
                 "dynamic": "1" if not all(t.is_symbolic for t in (*sources, *outputs)) else "0",
+                **({"starts": "1"} if function in self._starting else {}),
             }
         node["inputs"] = [list(e) for e in inputs]
         self._nodes.append(node)

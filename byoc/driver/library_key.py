@@ -55,6 +55,7 @@ class Request:
     costs: object = "analytic"
     plan: object = None
     replan: bool = False
+    fallback: bool = False
 
     def text(self) -> str | None:
         """The request as text, equal for equal ones; None unless it is plain data and the host is the only target."""

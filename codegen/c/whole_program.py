@@ -7,7 +7,7 @@ them share one arena; what is not generated code is called through a table of ex
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from byoc.codegen.c.unit import GroupCall
 from byoc.codegen.kernel.inline import estimated_size
@@ -43,7 +43,10 @@ class CallStep:
 
 @dataclass(frozen=True)
 class ExternalStep:
-    """A call of the external function at *position* in the table, on its inputs and then its outputs."""
+    """A call of the external function at *position* in the table, on its inputs and then its outputs.
+
+    One that is started is waited for by another step on the same buffers, which are in use until then.
+    """
 
     position: int
     buffers: tuple[Buffer, ...]
@@ -120,6 +123,7 @@ class _Planning:
         self.plan = WholePlan(symbol, tuple(dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str))))
         self.roots = {e: e for e in graph.specs}
         self.values: dict[Entry, Buffer] = {}
+        self.started: dict[int, int] = {}  # the step that starts each call that is started
 
     def run(self) -> WholePlan:
         for node in self.graph.calls:
@@ -129,11 +133,14 @@ class _Planning:
             self.values[node.outputs[0]] = self._buffer(self.graph.specs[node.outputs[0]], node.name, INPUT, k)
             self.plan.inputs.append(self.values[node.outputs[0]])
         copies = self._place_outputs()
-        for node in self.graph.calls:
+        order = self.graph.overlap()
+        for k, node in enumerate(self.graph.calls):
+            self._wait(order.waits[k])
             if node.function in self.programs:
                 self._call(node)
             elif node.function != RESHAPE:
-                self._external(node)
+                self._external(node, k, order.is_started(k))
+        self._wait(order.waits[-1])
         self.plan.steps += [CopyStep((self.values[root], target)) for root, target in copies]
         return self.plan
 
@@ -169,11 +176,22 @@ class _Planning:
         self.plan.constants.append((node.function, position))
         return Buffer(name, tensor.dtype, tensor.shape, CONSTANT, len(self.plan.constants) - 1)
 
-    def _external(self, node: Node) -> None:
+    def _external(self, node: Node, number: int, starts: bool) -> None:
         inputs, outputs = (tuple(self.graph.specs[e] for e in es) for es in (node.inputs, node.outputs))
         buffers = tuple(self._value(e) for e in (*node.inputs, *node.outputs))
+        if starts:
+            self.started[number] = len(self.plan.steps)
         self.plan.steps.append(ExternalStep(len(self.plan.externals), buffers))
-        self.plan.externals.append(ExternalCall(node.function, node.name, inputs, outputs))
+        self.plan.externals.append(ExternalCall(node.function, node.name, inputs, outputs, starts))
+
+    def _wait(self, numbers: Sequence[int]) -> None:
+        """Wait for calls that were started: until then their buffers are in use."""
+        for number in numbers:
+            start = self.plan.steps[self.started[number]]
+            assert isinstance(start, ExternalStep)
+            call = self.plan.externals[start.position]
+            self.plan.steps.append(ExternalStep(len(self.plan.externals), start.buffers))
+            self.plan.externals.append(replace(call, starts=False, waits_for=start.position))
 
     def _value(self, entry: Entry) -> Buffer:
         """The buffer of a value of the graph."""

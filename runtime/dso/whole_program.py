@@ -16,25 +16,39 @@ from byoc.runtime.signature import TensorSpec
 
 @dataclass(frozen=True)
 class ExternalCall:
-    """A function that the program does not contain: its symbol, the node, and its arrays."""
+    """A function that the program does not contain: its symbol, the node, and its arrays.
+
+    One that can be started may stand twice: with ``starts``, and then, with ``waits_for`` the position of that.
+    """
 
     function: str
     node: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    starts: bool = False
+    waits_for: int | None = None
 
     def to_json(self) -> dict[str, object]:
+        phase = {"starts": True} if self.starts else {} if self.waits_for is None else {"waits_for": self.waits_for}
         return {
             "function": self.function,
             "node": self.node,
             "inputs": [s.to_json() for s in self.inputs],
             "outputs": [s.to_json() for s in self.outputs],
+            **phase,
         }
 
     @staticmethod
     def from_json(data: Mapping[str, object]) -> ExternalCall:
-        inputs, outputs = (tuple(TensorSpec.from_json(s) for s in data[k]) for k in ("inputs", "outputs"))  # type: ignore[attr-defined]
-        return ExternalCall(str(data["function"]), str(data["node"]), inputs, outputs)
+        inputs, outputs = (
+            tuple(TensorSpec.from_json(s) for s in data[k])  # type: ignore[attr-defined]
+            for k in ("inputs", "outputs")
+        )
+        waits_for = data.get("waits_for")
+        if waits_for is not None and not isinstance(waits_for, int):
+            raise TypeError(f"waits_for is a position, got {waits_for!r}")
+        starts = bool(data.get("starts", False))
+        return ExternalCall(str(data["function"]), str(data["node"]), inputs, outputs, starts, waits_for)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,12 @@ Saved as ``kernels.cl`` and ``plan.json``; loading needs no device, running does
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from byoc.runtime.errors import ArtifactError, InputError
 from byoc.runtime.module import Members, Module, PackedFunction
@@ -16,6 +19,7 @@ from byoc.runtime.opencl.build import build_program, why_unavailable
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan
 from byoc.runtime.opencl.session import Session
+from byoc.runtime.region.call import Pending
 from byoc.runtime.signature import Signature
 
 SOURCE_MEMBER = "kernels.cl"
@@ -29,6 +33,7 @@ class OpenCLModule(Module):
     """
 
     type_key = "opencl"
+    can_start = True
 
     def __init__(
         self, source: str, plans: Sequence[FunctionPlan], constant_arrays: Mapping[str, NDArray] | None = None
@@ -58,7 +63,7 @@ class OpenCLModule(Module):
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
         if name not in self._plans:
             return super().get_function(name, query_imports)
-        return lambda *arrays: self._session(name)(*arrays)
+        return DeviceFunction(functools.partial(self.session, name))
 
     def get_source(self, fmt: str = "") -> str:
         """The OpenCL C, or with ``plan`` or ``json`` the launch plans."""
@@ -81,7 +86,8 @@ class OpenCLModule(Module):
             self._given[symbol] = tuple(constants)
             self._sessions.pop(symbol, None)
 
-    def _session(self, symbol: str) -> Session:
+    def session(self, symbol: str) -> Session:
+        """What runs *symbol*, made when it is first used. Raises DeviceError, and InputError without its constants."""
         with self._lock:
             if symbol not in self._sessions:
                 constants = self._constants_of(symbol)
@@ -120,3 +126,17 @@ class OpenCLModule(Module):
         if not isinstance(content, dict) or content.get("version") != PLAN_VERSION:
             raise ArtifactError(f"{PLAN_MEMBER}: expected version {PLAN_VERSION}; made by another version of byoc")
         return cls(source, [FunctionPlan.from_json(f) for f in content.get("functions", ())])
+
+
+class DeviceFunction:
+    """A symbol, as executors call it: at once, or started and waited for (``region/call.py``)."""
+
+    def __init__(self, session: Callable[[], Session]):
+        self._session = session
+
+    def __call__(self, *arrays: object) -> None:
+        self._session()(*arrays)
+
+    def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending]) -> Pending:
+        """Put the call into the device's queue, behind *after*. Raises DeviceError, InputError."""
+        return self._session().start(arrays, after)

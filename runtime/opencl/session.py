@@ -1,14 +1,15 @@
 """A function on a device: its constants, and for each set of sizes its buffers with kernels whose arguments are set.
 
-All work of a call goes into one in-order queue: inputs are written, kernels follow each other, and only the reading
-of the outputs waits. Buffers and kernels of the most recent sizes are kept, so that a call with known sizes allocates
-nothing. Calls are serialised by a lock, since a kernel's arguments are state of the kernel.
+All work of a call goes into the function's own in-order queue: inputs are written, kernels follow each other, outputs
+are read. Nothing waits there: a call that is started ends with an event, and a call which reads what it makes begins
+behind that event, in whatever queue; only who needs the outputs on the host waits for it. Buffers and kernels of the
+most recent sizes are kept, so that a call with known sizes allocates nothing. Calls are put into the queue one by one,
+under a lock, since a kernel's arguments are state of the kernel.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from byoc.runtime.errors import DeviceError, InputError
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.plan import FunctionPlan, evaluate
+from byoc.runtime.region.call import Pending
+from byoc.runtime.shape_cache import ShapeCache
 
 if TYPE_CHECKING:
     import pyopencl
@@ -43,63 +46,73 @@ class Session:
         cl = import_pyopencl()
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
         self._lock = threading.Lock()
-        self._bindings: OrderedDict[tuple[int, ...], _Binding] = OrderedDict()
+        self.bindings = ShapeCache(self._bind, KEPT_SIZES)
         try:
             self._queue = cl.CommandQueue(opened.context, opened.device)
             self._constants = [self._upload(c.numpy()) for c in constants]
         except cl.Error as error:
-            raise self._failed("cannot take the constants", error) from error
+            raise self.failed("cannot take the constants", error) from error
 
     def __call__(self, *arrays: object) -> None:
         """Run on inputs, then outputs, which are filled. Raises InputError for arrays that do not fit."""
+        self.start([from_any(a) for a in arrays]).wait()
+
+    def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending] = ()) -> StartedCall:
+        """Put a call on inputs, then outputs, into the queue, to begin when *after* are done.
+
+        The arrays are the device's until it has been waited for. Raises InputError for arrays that do not fit,
+        DeviceError.
+        """
         signature = self._plan.signature
-        values = [from_any(a) for a in arrays]
-        n = len(signature.inputs)
-        m = len(signature.outputs)
+        values, n, m = list(arrays), len(signature.inputs), len(signature.outputs)
         if len(values) != n + m:
             raise InputError(f"{signature.symbol}: expected {n} inputs and {m} outputs, got {len(values)} arrays")
         sizes = signature.bind_sizes(values[:n])
         for spec, array in zip(signature.outputs, values[n:], strict=True):
             spec.bind(array, sizes)
+        events = []
+        for pending in after:
+            if isinstance(pending, StartedCall) and pending.context == self._opened.context:
+                events.append(pending.event)
+            else:
+                pending.wait()
         with self._lock:
             try:
-                self._run(values[:n], values[n:], sizes)
+                return self._enqueue(values[:n], values[n:], sizes, events)
             except self._cl.Error as error:
-                raise self._failed("failed", error) from error
+                raise self.failed("failed", error) from error
 
-    def _failed(self, what: str, error: Exception) -> DeviceError:
+    def failed(self, what: str, error: Exception) -> DeviceError:
+        """The error for what the device refused."""
         name = self._opened.info.name
         return DeviceError(f"{self._plan.signature.symbol} {what} on the OpenCL device {name!r}: {error}")
 
-    def _run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], sizes: dict[str, int]) -> None:
-        binding = self._binding(sizes)
+    def _enqueue(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], sizes: dict[str, int],
+        after: list[pyopencl.Event],
+    ) -> StartedCall:
+        binding = self.bindings[tuple(sizes.items())]
         cl, queue = self._cl, self._queue
-        held = [np.ascontiguousarray(a) for a in inputs]  # alive until the outputs have been read
+        if after and not all(a.flags.c_contiguous for a in inputs):
+            cl.wait_for_events(after)  # the host copies them, which has to see what they will be
+        held = [np.ascontiguousarray(a) for a in inputs]
+        events = []
         for buffer, array in zip(binding.buffers, held, strict=False):
             if array.nbytes:
-                cl.enqueue_copy(queue, buffer, array, is_blocking=False)
+                events.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False, wait_for=after))
         for kernel, global_size, local_size in binding.launches:
             cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
         first = self._plan.first_output
         results = [a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype) for a in outputs]
         for k, result in enumerate(results):
             if result.nbytes:
-                cl.enqueue_copy(queue, result, binding.buffers[first + k], is_blocking=False)
-        queue.finish()
-        for array, result in zip(outputs, results, strict=True):
-            if array is not result:
-                np.copyto(array, result)
+                events.append(cl.enqueue_copy(queue, result, binding.buffers[first + k], is_blocking=False))
+        done = cl.enqueue_marker(queue)
+        queue.flush()
+        return StartedCall(self, done, events, self._opened.context, list(zip(outputs, results, strict=True)))
 
-    def _binding(self, sizes: dict[str, int]) -> _Binding:
-        key = tuple(sizes.values())
-        if key not in self._bindings:
-            while len(self._bindings) >= KEPT_SIZES:
-                self._bindings.popitem(last=False)
-            self._bindings[key] = self._bind(sizes)
-        self._bindings.move_to_end(key)
-        return self._bindings[key]
-
-    def _bind(self, sizes: dict[str, int]) -> _Binding:
+    def _bind(self, key: tuple[tuple[str, int], ...]) -> _Binding:
+        sizes = dict(key)
         plan, first = self._plan, self._plan.first_constant
         buffers = [
             self._constants[k - first] if first <= k < plan.first_output else self._allocate(evaluate(b.bytes, sizes))
@@ -130,3 +143,29 @@ class Session:
         if array.nbytes:
             self._cl.enqueue_copy(self._queue, buffer, np.ascontiguousarray(array), is_blocking=True)
         return buffer
+
+
+class StartedCall:
+    """A call in the queue. *events* hold the host's memory that the device reads and writes until it is done."""
+
+    def __init__(
+        self, session: Session, event: pyopencl.Event, events: list[pyopencl.Event], context: pyopencl.Context,
+        results: Sequence[tuple[np.ndarray, np.ndarray]],
+    ):
+        self.event, self.context = event, context
+        self._session, self._events, self._results = session, events, results
+
+    def wait(self) -> None:
+        """Return when the outputs are filled. Raises DeviceError."""
+        error = import_pyopencl().Error
+        try:
+            for event in (*self._events, self.event):
+                event.wait()
+        except error as problem:
+            raise self._session.failed("failed", problem) from problem
+        finally:
+            self._events.clear()
+        for array, result in self._results:
+            if array is not result:
+                np.copyto(array, result)
+        self._results = ()
