@@ -64,29 +64,32 @@ def compile(
     :func:`byoc.plan`; or *plan* is the cut, a plan of this model or its JSON file, with the targets in it. With
     *replan* a target that fails when compiling, or is not on this machine, is planned without, down to the host alone,
     and the report says so. With *fallback* the library also has the host's version of each region, which runs where a
-    backend fails to load, to initialise or to run; ``Library.fallbacks`` tells. Raises UserError (of its kind for reading, types, partitioning and compiling) with one
-    sentence.
+    backend fails to load, to initialise or to run; ``Library.fallbacks`` tells. Raises UserError (of its kind for
+    reading, types, partitioning and compiling) with one sentence.
     """
-    source = os.fspath(model) if isinstance(model, os.PathLike) else model
     request = Request(
         targets, shapes, exclude, backend_options, precision, keep_f32, calibration, tune, policy, costs, plan, replan,
         fallback,
     )
-    libraries = own_libraries()
-    known = circumstances(source, request) if libraries is not None else None
-    tell = progress or _silent
 
     def anew(progress: Callable[[str], None] | None) -> Library:
         compiler = importlib.import_module("byoc.driver.compile")
-        made: Library = compiler.compile(
-            model, targets, shapes=shapes, exclude=exclude, backend_options=backend_options, precision=precision,
-            keep_f32=keep_f32, calibration=calibration, tune=tune, policy=policy, costs=costs, plan=plan, replan=replan,
-            fallback=fallback, progress=progress,
-        )
+        made: Library = compiler.compile(model, **vars(request), progress=progress)
         return made
 
+    return _compiled(os.fspath(model) if isinstance(model, os.PathLike) else model, request, anew, progress)
+
+
+def _compiled(
+    source: object, request: Request, anew: Callable[[Callable[[str], None] | None], Library],
+    progress: Callable[[str], None] | None,
+) -> Library:
+    """The library of *request* from the cache where it may be there, else made *anew*."""
+    libraries = own_libraries()
+    known = circumstances(source, request) if libraries is not None else None
     if libraries is None or known is None:
         return anew(progress)
+    tell = progress or _silent
     found = libraries.read(known.key(_records(request)))
     if found is not None:
         tell(FOUND)
