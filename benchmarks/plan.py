@@ -2,7 +2,7 @@
 
 Each ONNX file of the folder is planned over the host and OpenCL, and over these and a stand-in for an NPU
 (``plan_npu.py``), in every way there is: by ``cost``, by ``order``, by ``score``, on the host alone, on each
-accelerator as far as that goes. Printed for each: seconds to plan with the costs known, regions, the estimate by the
+accelerator as far as that goes. Printed for each: seconds to plan with the costs known, regions, the estimate by these
 costs (``plan_price.py``), and of policy ``cost`` the bound and the gap. Then every different cut is compiled, its outputs are
 held against ONNX Runtime's, and all are timed in turns of one run (``rounds.py``), the cheapest twice, which tells
 noise. The bars: gap 0 in under ten seconds; ``cost`` never above another by more than noise; 100,000 operators

@@ -40,7 +40,7 @@ def npu(bench):
 
 
 def network(groups=1):
-    """``x`` f32[1, 8, 12, 12] through a convolution (8 to 8 of 3x3, with bias and relu), a softmax and a product 8 x 8."""
+    """``x`` f32[1, 8, 12, 12] through a convolution of 3x3 with bias and relu, a softmax and a product 8 x 8."""
     def weight(name, *shape):
         return numpy_helper.from_array(np.random.default_rng(0).standard_normal(shape).astype(np.float32), name)
 
@@ -124,7 +124,8 @@ def test_cost_is_slower_only_beyond_its_own_noise(bench):
     noise = results.noise_of(timing(mine), timing(again))
     assert noise == pytest.approx(0.02)
     group = results.Group("net", ("npu",), noise=noise)
-    group.found = [found_of(bench, "cost", mine), found_of(bench, "order", [0.99] * 5), found_of(bench, "host", [0.5] * 5)]
+    order, host = found_of(bench, "order", [0.99] * 5), found_of(bench, "host", [0.5] * 5)
+    group.found = [found_of(bench, "cost", mine), order, host]
     assert group.slower_than() == {"host": pytest.approx(2.0)}
     assert "SLOWER" in results.group_lines(group)[-1]
     group.found[2].cut = "cost"  # the same cut is no other
@@ -135,10 +136,11 @@ def test_cost_is_slower_only_beyond_its_own_noise(bench):
 
 def test_the_bars_tell_where_they_are_missed(bench):
     results = bench("plan_results")
-    good = results.Group("good", ("npu",), [found_of(bench, "cost", [1.0, 1.0]), found_of(bench, "order", [2.0, 2.0])], 0.01)
+    order = found_of(bench, "order", [2.0, 2.0])
+    good = results.Group("good", ("npu",), [found_of(bench, "cost", [1.0, 1.0]), order], 0.01)
     proven, fast = results.zoo_bars([good])
     assert proven.held and fast.held
-    bad = results.Group("bad", ("npu",), [found_of(bench, "cost", [3.0, 3.0], gap=None), found_of(bench, "order", [1.0, 1.0])], 0.01)
+    bad = results.Group("bad", ("npu",), [found_of(bench, "cost", [3.0, 3.0], gap=None), order], 0.01)
     late = results.Group("late", ("npu",), [found_of(bench, "cost", None, planning=11.0)])
     proven, fast = results.zoo_bars([good, bad, late])
     assert "bad over npu (gap unknown" in str(proven) and "late over npu (gap 0, 11.0 s)" in str(proven)
@@ -150,7 +152,8 @@ def test_a_large_graph_without_a_gap_misses_its_bar(bench):
     results = bench("plan_results")
 
     def large(operators, seconds, gap):
-        return results.Large("chain", operators, 1.0, {"order": 1.0, "cost": seconds}, {"order": 1, "cost": 1}, "h", gap)
+        planning, regions = {"order": 1.0, "cost": seconds}, {"order": 1, "cost": 1}
+        return results.Large("chain", operators, 1.0, planning, regions, "heuristic", gap)
 
     assert results.large_bar([large(100, 99.0, None)]).held is None
     assert results.large_bar([large(100_000, 29.0, 0.5)]).held
