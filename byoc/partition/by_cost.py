@@ -19,7 +19,7 @@ from byoc.partition.problem import HOME, Problem, Solution, region_of_operator
 from byoc.partition.replanning import Kept
 from byoc.partition.request import Request
 from byoc.partition.solve import solve
-from byoc.partition.solve.evaluate import cost_of, moves
+from byoc.partition.solve.evaluate import beyond, cost_of, moves
 from byoc.relay.expr import Call
 
 
@@ -47,7 +47,11 @@ def cheapest(mod: IRModule, request: Request, kept: Kept) -> Choice:
         _with_whole_matches(p, solve(p.problem, objective=request.objective, time_limit=request.time_limit))
         for p in placings
     ]
-    return choice_of(mod, placings, solutions, request.objective)
+    choice = choice_of(mod, placings, solutions, request.objective)
+    ignored = [
+        f"policy cost does not ask for min_operations of {t}" for t, b in request.limits.items() if b.min_operations
+    ]
+    return replace(choice, notes=(*choice.notes, *ignored))
 
 
 def placings_of(mod: IRModule, request: Request, model: CostModel) -> tuple[Placing, ...]:
@@ -202,6 +206,18 @@ def _verdicts(
         if name == target:
             reasons = ()
         elif verdict:
-            reasons = (Reason("cost", "cheaper elsewhere, with what it would move"),)
+            reasons = (_why_elsewhere(placed, number, name),)
         told.append((name, Verdict(not reasons, operator, nodes, reasons)))
     return tuple(told)
+
+
+def _why_elsewhere(placed: Placing, number: int, target: str) -> Reason:
+    """Why operator *number* is not at *target*, which takes it: no region may hold it, or it costs less elsewhere."""
+    problem = placed.problem
+    mine = [c for k in problem.covering[number] if placed.spots[(c := problem.candidates[k]).site].target == target]
+    sites = tuple(replace(s, bounds=replace(s.bounds, min_operators=1)) for s in problem.sites)
+    alone = replace(problem, sites=sites)
+    over = [beyond(alone, [c]) for c in mine]
+    if mine and all(over):
+        return Reason("limit", "an operator that is within the limits of a region alone", over[0] or "")
+    return Reason("cost", "cheaper elsewhere, with what it would move")

@@ -24,7 +24,7 @@ from byoc.relay.transform.merge_composite import CompositeRecord
 
 @dataclass(frozen=True)
 class Preferences:
-    """The lists, by the name of an operator or ONNX node, which may hold ``*``; the first that fits a call is its own."""
+    """The lists, by the name of an operator or ONNX node, which may hold ``*``; the first that fits a call counts."""
 
     rules: tuple[tuple[str, tuple[str, ...]], ...] = ()
 

@@ -1,4 +1,4 @@
-"""What several targets say of a model's operators, each on its own: how many of each they take, alone or in a pattern."""
+"""What several targets say of a model's operators, each target on its own: how many it takes, alone or in a pattern."""
 
 from __future__ import annotations
 

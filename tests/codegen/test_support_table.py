@@ -82,7 +82,8 @@ def test_the_page_in_docs_is_what_the_command_writes_now(name, tmp_path, capsys)
     told = capsys.readouterr().out
     assert told.startswith("wrote ") and f"{name} takes" in told
     current = f"byoc targets {name} --markdown -o docs/support/{name}.md"
-    assert (ROOT / "docs" / "support" / f"{name}.md").read_text() == (tmp_path / "page.md").read_text(), f"run {current}"
+    kept = ROOT / "docs" / "support" / f"{name}.md"
+    assert kept.read_text() == (tmp_path / "page.md").read_text(), f"run {current}"
 
 
 def test_the_command_prints_a_table_and_json_and_names_what_it_does_not_know(capsys):

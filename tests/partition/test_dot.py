@@ -15,12 +15,14 @@ from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.transform.graph_visualize import FOLDER, module_dot
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
-HOSTILE = ['say "hi"', "<b>bold</b>", "a/b/c", "back\\slash", "end\\", "é世界🙂", "tab\tnull\x00", "];}", "//x", "/*", "\n"]
+HOSTILE = [
+    'say "hi"', "<b>bold</b>", "a/b/c", "back\\slash", "end\\", "é世界🙂", "tab\tnull\x00", "];}", "//x", "/*", "\n"
+]
 TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|(->|[{}\[\];,=])|([A-Za-z_][A-Za-z_0-9]*|-?[0-9.]+))', re.DOTALL)
 
 
 class DotParser:
-    """The grammar of https://graphviz.org/doc/info/lang.html, of directed graphs: nodes with attributes, edges, clusters."""
+    """The grammar of https://graphviz.org/doc/info/lang.html for directed graphs: nodes, edges, clusters."""
 
     def __init__(self, text):
         self.tokens, at = [], 0
@@ -95,7 +97,9 @@ def hostile_module():
     return relay.IRModule.from_expr(expr)
 
 
-@pytest.mark.parametrize("text", ['digraph x { n0 [label="a"b"]; }', "digraph x { n0 -> ; }", "digraph { }", "graph x {}"])
+@pytest.mark.parametrize(
+    "text", ['digraph x { n0 [label="a"b"]; }', "digraph x { n0 -> ; }", "digraph { }", "graph x {}"]
+)
 def test_B5_the_parser_refuses_what_is_no_dot(text):
     with pytest.raises((AssertionError, IndexError)):
         DotParser(text)

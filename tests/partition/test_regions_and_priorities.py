@@ -89,6 +89,15 @@ def test_B11_what_one_target_loses_by_a_limit_the_next_one_gets(backend):
     assert verdicts["toy_b"] and verdicts["toy_a"].reasons[0].code == "min_operators"
 
 
+def test_B11_policy_cost_says_which_operator_no_region_can_hold_and_what_it_does_not_ask(backend):
+    backend("toy_a", TAKEN, limits=Limits(max_bytes=1, min_operations=5))
+    plan = make_plan(ten_operators(), ["toy_a"], policy="cost")
+    assert not plan.regions
+    assert plan.explain("Op2").decisions[0].codes == ("toy_a:limit",)
+    assert "at most 1" in str(plan.explain("Op2"))
+    assert "policy cost does not ask for min_operations of toy_a" in plan.notes
+
+
 SCRIPT = """
 import sys; sys.path[:0] = [{folder!r}]
 import conftest, test_regions_and_priorities as t
