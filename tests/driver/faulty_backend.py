@@ -15,6 +15,7 @@ from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.module import LOADERS, Module, register_module_loader
+from byoc.runtime.ndarray import NDArray
 
 NAME = "test_faulty"
 TAKEN = ("exp", "tanh", "split", "nn.dense")
@@ -68,7 +69,10 @@ class FaultyModule(Module):
         if "load" in FAULTS.errors:
             raise FAULTS.errors["load"]
         function = self.inner.get_function(name)
-        return None if function is None else FaultyFunction(name, function, len(self.inner.signatures[name].inputs))
+        if function is None:
+            return None
+        kind = StartedFunction if FAULTS.is_asynchronous else FaultyFunction
+        return kind(name, function, len(self.inner.signatures[name].inputs))
 
     def save(self):
         return {"inner.json": json.dumps({k: v.decode() for k, v in self.inner.save().items()}).encode()}
@@ -97,6 +101,23 @@ class FaultyFunction:
         self._function(*arrays)
 
 
+class StartedFunction(FaultyFunction):
+    """A function that does what it was started for when it is waited for, and not a moment before."""
+
+    def start(self, arrays, after):
+        FAULTS.log.append(("start", self.name))
+        return LateCall(self, arrays)
+
+
+class LateCall:
+    def __init__(self, function, arrays):
+        self.function, self.arrays = function, arrays
+
+    def wait(self):
+        self.function(*map(NDArray, self.arrays))
+        FAULTS.log.append(("end", self.function.name))
+
+
 class FaultyBackend(Backend):
     name = NAME
 
@@ -105,7 +126,7 @@ class FaultyBackend(Backend):
         return accept(call) if name in TAKEN else refuse(call, "operator", f"only {TAKEN}", name)
 
     def compile(self, function, options):
-        return FaultyModule(get_backend("json").compile(function, options))
+        return FaultyModule(get_backend("json").compile(function, options), FAULTS.is_asynchronous)
 
 
 def registered():

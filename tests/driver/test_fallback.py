@@ -1,4 +1,4 @@
-"""B14 when a model runs: a region whose backend fails runs on the host, is recorded, and is not tried again for nothing."""
+"""B14 when a model runs: a region whose backend fails runs on the host, is recorded, and is not tried for nothing."""
 
 import json
 import subprocess
@@ -124,16 +124,14 @@ def test_B14_it_is_decided_for_each_region(faults):
     library = byoc.compile(byoc.IRModule.from_expr(relay.Function([x], body)), [NAME, "c"], fallback=True)
     assert len(library.module.regions) == 2
     faults.errors["launch"] = RuntimeError("once")
-    original, calls = FAULTS.counts, []
     same(library.run({"x": X}), [np.tanh(np.exp(X))])
-    assert len(library.fallbacks) == 2 and original["launch"] == 2
+    assert len(library.fallbacks) == 2 and faults.counts["launch"] == 2
     faults.errors.clear()
     library = byoc.compile(byoc.IRModule.from_expr(relay.Function([x], body)), [NAME, "c"], fallback=True)
     first, second = library.module.regions
     library.module.guard(first).failed(((3, 4),), RuntimeError("this one alone"))
     same(library.run({"x": X}), [np.tanh(np.exp(X))])
     assert faults.counts["launch"] == 3 and [r.subgraph for r in library.fallbacks] == [first]
-    assert calls == []
 
 
 @pytest.mark.parametrize("stage", FAILURES)
@@ -141,7 +139,9 @@ def test_B14_without_the_option_the_error_names_region_nodes_and_stage(faults, s
     library = byoc.compile(module(), [NAME, "c"])
     symbol, = library.module.regions
     break_at(stage)
-    kind, text = (MemoryError, "weights") if stage == "initialize" else (DeviceError, f"region {symbol}.* on {NAME} failed at {stage}: ")
+    kind, text = DeviceError, f"region {symbol}.* on {NAME} failed at {stage}: "
+    if stage == "initialize":
+        kind, text = MemoryError, "weights do not fit"
     with pytest.raises(kind, match=text):
         library.run({"x": X})
     with pytest.raises((kind, UserError)):
@@ -233,7 +233,8 @@ def branching():
     x, which = relay.var("x", shape=(3, 4)), relay.var("which", shape=(), dtype="bool")
     body = relay.If(which, relay.exp(x), relay.negative(x))
     mod = relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x, which], body)))
-    for step in (relay.transform.AnnotateTarget(NAME), relay.transform.MergeCompilerRegions(), relay.transform.PartitionGraph()):
+    passes = relay.transform
+    for step in (passes.AnnotateTarget(NAME), passes.MergeCompilerRegions(), passes.PartitionGraph()):
         mod = step(mod)
     return mod
 

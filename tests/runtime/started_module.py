@@ -151,7 +151,10 @@ def graph_of(inputs, nodes, heads, shape=(4,)):
     return {
         "nodes": listed, "arg_nodes": list(range(inputs)), "heads": [[*values[h], 0] for h in heads],
         "node_row_ptr": rows,
-        "attrs": {"shape": ["list_shape", [list(shape)] * len(values)], "dltype": ["list_str", ["float32"] * len(values)]},
+        "attrs": {
+            "shape": ["list_shape", [list(shape)] * len(values)],
+            "dltype": ["list_str", ["float32"] * len(values)],
+        },
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 from byoc.runtime.errors import ArtifactError, DeviceError, InputError
 from byoc.runtime.module import module_class
 from byoc.runtime.ndarray import NDArray, array
-from byoc.runtime.opencl import build, devices, pocl
+from byoc.runtime.opencl import build, devices, pocl, session
 from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, evaluate
 from byoc.runtime.signature import Signature, TensorSpec
@@ -280,3 +280,40 @@ def test_only_a_pocl_device_is_repaired_and_only_unless_switched_off(monkeypatch
     assert pocl.repair(Fake()) == ""
     monkeypatch.delenv(pocl.SWITCH)
     assert pocl.repair(Fake()) == "PoCL's compiler does not know this processor and builds for x86-64-v3"
+
+
+def slow_module():
+    """Twice the input, computed by a kernel that takes a while before it writes."""
+    body = SOURCE.replace("t[i] = 2.0f * x[i];", "float s = 0; for (int k = 0; k < 20000; ++k) s += sin(x[i] + k); "
+                          "t[i] = 2.0f * x[i] + (s > 1e30f ? 1.0f : 0.0f);")
+    return module(body)
+
+
+@pytest.mark.needs_opencl
+def test_E10_a_call_begins_behind_another_of_another_queue_and_the_host_waits_for_neither(monkeypatch):
+    first, second = slow_module(), module()
+    monkeypatch.setattr(session.StartedCall, "wait", no_wait := lambda call: pytest.fail("the host waited"))
+    x = np.random.default_rng(0).standard_normal((40, 3)).astype("float32")
+    for k in range(3):
+        between, y, z = np.full_like(x, np.nan), np.full_like(x, np.nan), np.full_like(x, np.nan)
+        made = first["f"].start([x + k, between], [])
+        ends = [second["f"].start([between, y], [made]), second["f"].start([between, z], [made])]
+        monkeypatch.undo()
+        for call in ends:
+            call.wait()
+        want = 2 * (x + k) + WEIGHT
+        np.testing.assert_array_equal(between, want)
+        np.testing.assert_array_equal(y, 2 * want + WEIGHT)
+        np.testing.assert_array_equal(z, y)
+        made.wait()
+        monkeypatch.setattr(session.StartedCall, "wait", no_wait)
+
+
+@pytest.mark.needs_opencl
+def test_B13_shapes_that_come_again_are_built_once_and_constants_taken_once():
+    made = module()
+    for batch in (3, 5, 3, 5, 3):
+        got, want = call(made, batch)
+        np.testing.assert_array_equal(got, want)
+    assert made.session("f") is made.session("f")
+    assert made.session("f").bindings.builds == 2

@@ -20,7 +20,9 @@ def steps(*rows):
 
 
 def test_E10_work_is_waited_for_where_it_is_read_and_what_is_read_at_once_is_called():
-    order = overlap(steps(("device", "x", "a"), ("host", "x", "b"), ("host", "ab", "c"), ("device", "c", "d"), ("host", "d", "e")))
+    order = overlap(steps(
+        ("device", "x", "a"), ("host", "x", "b"), ("host", "ab", "c"), ("device", "c", "d"), ("host", "d", "e")
+    ))
     assert order.waits == ((), (), (0,), (), (), ())
     assert [order.is_started(k) for k in range(5)] == [True, False, False, False, False]
     assert order.end == (2, 2, 3, 4, 5)
@@ -44,7 +46,10 @@ def test_E10_a_chain_of_a_hundred_thousand_is_ordered_and_waited_for():
 
 
 def test_E10_independent_work_comes_before_the_host_waits():
-    needs = {"left": "", "after left": ["left"], "right": "", "after right": ["right"], "own": "", "join": ["after left", "after right"]}
+    needs = {
+        "left": "", "after left": ["left"], "right": "", "after right": ["right"], "own": "",
+        "join": ["after left", "after right"],
+    }
     order = start_early(list(needs), needs.__getitem__, {"left", "right"}.__contains__)
     assert order == ["left", "right", "own", "after left", "after right", "join"]
 
@@ -57,7 +62,8 @@ def programs(draw):
     for number in range(draw(st.integers(1, 14))):
         operation = draw(st.sampled_from(["exp", "tanh", "abs", "negative", "add", "multiply", "both"]))
         device = draw(st.sampled_from(["left.", "right.", ""]))
-        reads = [draw(st.integers(max(0, values - 5), values - 1)) for _ in range(2 if operation in ("add", "multiply") else 1)]
+        count = 2 if operation in ("add", "multiply") else 1
+        reads = [draw(st.integers(max(0, values - 5), values - 1)) for _ in range(count)]
         nodes.append((f"{device}{operation}#{number}", reads))
         values += 2 if operation == "both" else 1
     heads = draw(st.lists(st.integers(inputs, values - 1), min_size=1, max_size=3, unique=True))
@@ -126,7 +132,8 @@ def test_E10_random_delays_change_nothing():
             reads = [int(v) for v in random.integers(0, 5 + k, 2 if operation in ("add", "multiply") else 1)]
             nodes.append((f"{device}{operation}#{k}", reads))
         heads, data = [13, 12, 5], [X * (seed + 1)]
-        executor = GraphExecutor(Graph(graph_of(1, nodes, heads)), tree({"left": left.start, "right": right.start}, nodes, log))
+        root = tree({"left": left.start, "right": right.start}, nodes, log)
+        executor = GraphExecutor(Graph(graph_of(1, nodes, heads)), root)
         for _ in range(5):
             for g, w in zip(executor({"x0": data[0]}), reference(data, nodes, heads), strict=True):
                 np.testing.assert_array_equal(g, w)
@@ -180,7 +187,8 @@ def test_B14_without_a_stand_in_nothing_is_at_work_any_more_when_the_error_comes
     log = []
     left, right = Device(log, failing(["left.exp"])), Device(log, dawdling(3, 0.02))
     executor = GraphExecutor(Graph(graph_of(1, FORK, [5])), tree({"left": left.start, "right": right.start}, FORK, log))
-    with pytest.raises(DeviceError, match="region left.exp .nodes node_left.exp. on left failed at launch: RuntimeError: left.exp hung"):
+    said = "region left.exp .nodes node_left.exp. on left failed at launch: RuntimeError: left.exp hung"
+    with pytest.raises(DeviceError, match=said):
         executor({"x0": X})
     assert ("end", "right.tanh") in log
     with pytest.raises(UserError, match="there is no output yet"):
