@@ -10,9 +10,11 @@ from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of, inner_calls, is_composite
 from byoc.partition.measure import call_operations, constant_bytes
 from byoc.relay.analysis.region_checks import check_regions
+from byoc.relay.analysis.region_graph import RegionGraph
 from byoc.relay.expr import Call, Constant
-from byoc.relay.op.annotation import strip_annotations
+from byoc.relay.op.annotation import is_end, strip_annotations
 from byoc.relay.transform.annotate_target import DEFAULT, annotate_function
+from byoc.relay.transform.flatten_annotations import without_defaults_and_tuples
 from byoc.relay.transform.merge_compiler_regions import merge_regions
 from byoc.relay.traverse import post_order
 
@@ -61,6 +63,25 @@ def regions_of(mod: IRModule) -> list[CutRegion]:
                     _constants(graph.region_nodes(region)),
                 )
             )
+    return found
+
+
+def outlined_calls(mod: IRModule) -> list[tuple[int, ...]]:
+    """For each region of an annotated module the numbers of its calls, in the order in which PartitionGraph outlines
+    them.
+    """
+    found: list[tuple[int, ...]] = []
+    count = 0
+    for _, func in functions_of(mod):
+        plain = without_defaults_and_tuples(func)
+        number = {call: count + k for k, call in enumerate(calls_of(plain))}
+        count += len(number)
+        graph = RegionGraph(plain)
+        for unit in graph.order()[0]:
+            region = graph.region[unit]
+            nodes = [] if region is None else graph.region_nodes(region)
+            if any(map(is_end, nodes)):
+                found.append(tuple(number[n] for n in nodes if n in number))  # type: ignore[index]
     return found
 
 

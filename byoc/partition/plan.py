@@ -154,11 +154,8 @@ class Plan:
 
     def symbols(self) -> tuple[str, ...]:
         """The name of its region for each decision, empty where it is in none."""
-        owner = {(r.target, node): r.symbol for r in self.regions for node in r.nodes}
-        return tuple(
-            next((owner[d.target, n] for n in d.nodes if (d.target, n) in owner), "") if d.target else ""
-            for d in self.decisions
-        )
+        owner = {number: region.symbol for region in self.regions for number in region.calls}
+        return tuple(owner.get(number, "") for number in range(len(self.decisions)))
 
     def diff(self, other: Plan) -> PlanDiff:
         """What *other* does otherwise."""

@@ -17,7 +17,7 @@ from byoc.partition.planned import PlannedRegion
 if TYPE_CHECKING:
     from byoc.partition.plan import Plan
 
-VERSION = 2
+VERSION = 3
 
 
 def plan_to_json(plan: Plan) -> dict[str, object]:
@@ -110,7 +110,7 @@ def _decision(data: Mapping[str, object]) -> Decision:
 
 def _region(data: Mapping[str, object]) -> PlannedRegion:
     fields = {key: value for key, value in data.items() if key != "operator_count"}
-    for key in ("operators", "composites", "nodes"):
+    for key in ("operators", "composites", "nodes", "calls"):
         fields[key] = tuple(fields[key])  # type: ignore[arg-type]
     for key in ("inputs", "outputs"):
         fields[key] = tuple(Boundary(**{**b, "shape": tuple(b["shape"])}) for b in fields[key])  # type: ignore[attr-defined]

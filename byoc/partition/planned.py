@@ -11,6 +11,7 @@ from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TupleType
 from byoc.partition.calls import is_composite
+from byoc.partition.cut import outlined_calls
 from byoc.partition.measure import Boundary, boundaries, call_operations, constant_bytes
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.traverse import post_order
@@ -20,7 +21,8 @@ from byoc.relay.traverse import post_order
 class PlannedRegion:
     """One region: its function's name, its target, its operators and ONNX nodes, its borders and what it costs.
 
-    *composites* are the names of the patterns in it; *operations* is None where the operators cannot be counted.
+    *composites* are the names of the patterns in it; *operations* is None where the operators cannot be counted;
+    *calls* are the numbers of its decisions in the plan.
     """
 
     symbol: str
@@ -32,6 +34,7 @@ class PlannedRegion:
     outputs: tuple[Boundary, ...]
     constant_bytes: int
     operations: int
+    calls: tuple[int, ...] = ()
 
     @property
     def input_bytes(self) -> int:
@@ -49,14 +52,16 @@ class PlannedRegion:
         return any(b.dynamic for b in (*self.inputs, *self.outputs))
 
 
-def planned_regions(mod: IRModule) -> Iterator[PlannedRegion]:
-    """The regions of a partitioned module, in the order of their functions."""
-    for func in mod.functions.values():
-        if isinstance(func, Function) and "Compiler" in func.attrs:
-            yield _planned(func)
+def planned_regions(annotated: IRModule, mod: IRModule) -> Iterator[PlannedRegion]:
+    """The regions of *mod*, in the order of their functions; it is *annotated*, partitioned."""
+    functions = [f for f in mod.functions.values() if isinstance(f, Function) and "Compiler" in f.attrs]
+    calls = outlined_calls(annotated)
+    before = len(functions) - len(calls)  # functions that were regions before
+    for number, func in enumerate(functions):
+        yield _planned(func, calls[number - before] if number >= before else ())
 
 
-def _planned(func: Function) -> PlannedRegion:
+def _planned(func: Function, numbers: tuple[int, ...]) -> PlannedRegion:
     nodes = list(post_order(func))
     calls = [n for n in nodes if isinstance(n, Call) and isinstance(n.op, Op)]
     composites = [callee_name(n) for n in nodes if isinstance(n, Call) and is_composite(n)]
@@ -73,4 +78,5 @@ def _planned(func: Function) -> PlannedRegion:
         tuple(b for k, ty in enumerate(outputs) for b in boundaries(f"out{k}", ty)),
         sum(constant_bytes(n) for n in nodes if isinstance(n, Constant)),
         sum(map(call_operations, calls)),
+        numbers,
     )

@@ -30,7 +30,7 @@ from byoc.partition.refused_matches import with_refused_matches
 from byoc.partition.replanning import Kept, Origin
 from byoc.partition.request import OBJECTIVES, TIME_LIMIT, Request
 from byoc.relay.expr import Call
-from byoc.relay.transform import InferType
+from byoc.relay.transform import InferType, PartitionGraph
 
 
 def make_plan(
@@ -103,9 +103,10 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     )
     plan = replace(plan, decisions=asked)
     dishonoured = boundaries.not_kept(_decided(mod, plan)) if boundaries.rules else []
+    annotated = plan.annotate(mod)
     return replace(
         plan, notes=(*unknown, *request.notes, *plan.notes, *dishonoured), origin=Origin(mod, request, remake, placed),
-        regions=tuple(planned_regions(plan.apply(mod))),
+        regions=tuple(planned_regions(annotated, PartitionGraph(plan.mod_name)(annotated))),
     )
 
 

@@ -203,3 +203,25 @@ def test_boxes_of_a_large_picture_do_not_overlap(backend):
     rows = sorted(corners, key=lambda corner: corner[::-1])
     for (x1, y1), (x2, y2) in zip(rows, rows[1:], strict=False):
         assert y1 != y2 or x2 - x1 >= 172
+
+
+def test_regions_know_their_calls_where_operators_have_no_node_or_share_one(backend):
+    backend("toy_a", ["abs", "exp"])
+    expr = relay.var("x", shape=(2, 3))
+    for name in ("abs", "exp", "tanh", "exp", "abs"):
+        expr = getattr(op, name)(expr)
+        expr = named(expr, "shared") if name == "exp" else expr
+    plan = make_plan(relay.IRModule.from_expr(expr), ["toy_a"])
+    first, second = (region.symbol for region in plan.regions)
+    assert plan.symbols() == (first, first, "", second, second)
+    assert plan.explain("shared").symbols == (first, second)
+    assert Plan.from_json(json.dumps(plan.to_json())).symbols() == plan.symbols()
+
+
+def test_regions_know_their_calls_in_every_function(backend):
+    backend("toy_a", ["abs"])
+    mod = chain("abs", "tanh", "abs")
+    mod[relay.GlobalVar("other")] = chain("tanh", "abs")["main"]
+    plan = make_plan(mod, ["toy_a"])
+    assert [region.calls for region in plan.regions] == [(0,), (2,), (4,)]
+    assert {plan.decisions[number].target for region in plan.regions for number in region.calls} == {"toy_a"}
