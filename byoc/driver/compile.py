@@ -23,7 +23,6 @@ from byoc.errors import (
     DeviceError,
     InternalError,
     KernelError,
-    PartitionError,
     UnsupportedError,
     UserError,
 )

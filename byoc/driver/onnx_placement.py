@@ -87,15 +87,17 @@ def places_of_nodes(plan: Plan) -> dict[str, tuple[str, ...]]:
 def read_placement(model: ModelProto, configuration: str | None = None) -> Placement:
     """The placement in *model*: of our configuration, of the only one, or of the one that is named.
 
-    Raises PartitionError for a model without one, a name that it has not, a device that is not in it, and a node that is
-    sharded over several devices.
+    Raises PartitionError for a model without one, a name that it has not, a device that is not in it, and a node that
+    is sharded over several devices.
     """
     known = {c.name: c for c in model.configuration}
     if not known:
         raise PartitionError(
             "the model has no device configuration: write one with byoc partition --placement, or give a policy"
         )
-    name = configuration or (CONFIGURATION if CONFIGURATION in known else next(iter(known)) if len(known) == 1 else None)
+    name = configuration
+    if name is None and (CONFIGURATION in known or len(known) == 1):
+        name = CONFIGURATION if CONFIGURATION in known else next(iter(known))
     if name not in known:
         raise PartitionError(
             f"the model has the device configurations {', '.join(sorted(known))}; say which one to follow"

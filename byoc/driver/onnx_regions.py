@@ -101,7 +101,8 @@ def reads(node: NodeProto) -> list[str]:
 def _absorbed(graph: _Graph, known: Mapping[int, int]) -> dict[int, int]:
     """*known* and the nodes that no decision is about, each in the region that all its readers, or sources, share."""
     region = {n: r for n, r in known.items() if not graph.captures(n)}
-    for order, neighbours in ((range(len(graph.nodes) - 1, -1, -1), graph.after), (range(len(graph.nodes)), graph.before)):
+    forwards = range(len(graph.nodes))
+    for order, neighbours in ((reversed(forwards), graph.after), (forwards, graph.before)):
         for node in order:
             if node in known or node in region or graph.captures(node):
                 continue

@@ -1,6 +1,7 @@
 """From a model to a plan, and to the module that the plan is for.
 
-:func:`plan` is ``byoc.plan``. A plan that it makes, changed or not, saved or not, is what ``byoc.compile(plan=...)`` takes.
+:func:`plan` is ``byoc.plan``. A plan that it makes, changed or not, saved or not, is what ``byoc.compile(plan=...)``
+takes.
 """
 
 from __future__ import annotations
@@ -68,13 +69,13 @@ def plan(
     """Where each operator of *model* goes, and why: nothing is compiled.
 
     *targets*, *shapes* and *exclude* are those of :func:`byoc.compile`. *force* puts operators on a target or the
-    ``host`` (names by target); *stop_at* keeps the named and all that depends on them at home; *boundaries* is a file of
-    such rules (``byoc.partition.boundary_file``). *policy*: ``order`` gives each operator to the first target that takes
-    it, ``score`` to the place that scores most (Paddle Lite's grade by *formula* over the ordered wish *valid_places*),
-    ``cost`` finds the cut that costs least by *costs* (``"analytic"``, ``"measured"``, a table's file, a function, or
-    one of these by backend) for *objective*, ``latency`` or ``makespan``, within *time_limit* seconds a function, and
-    ``model`` follows the device configuration that the model carries (targets default to its devices). *limits*
-    stand for a backend's own. Raises UserError with one sentence.
+    ``host`` (names by target); *stop_at* keeps the named and all that depends on them at home; *boundaries* is a file
+    of such rules (``byoc.partition.boundary_file``). *policy*: ``order`` gives each operator to the first target that
+    takes it, ``score`` to the place that scores most (Paddle Lite's grade by *formula* over the ordered wish
+    *valid_places*), ``cost`` finds the cut that costs least by *costs* (``"analytic"``, ``"measured"``, a table's file,
+    a function, or one of these by backend) for *objective*, ``latency`` or ``makespan``, within *time_limit* seconds a
+    function, and ``model`` follows the device configuration that the model carries (targets default to its devices).
+    *limits* stand for a backend's own. Raises UserError with one sentence.
     """
     names = [targets] if isinstance(targets, str) else list(targets)
     if policy == BY_MODEL and names == ["c"]:

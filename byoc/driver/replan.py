@@ -56,7 +56,8 @@ def lost(var: GlobalVar, region: Function) -> Iterator[None]:
         stage = MEMORY if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError) else COMPILE
         text = str(error) or type(error).__name__
         target = str(region.attrs["Compiler"])
-        raise RegionLostError(Loss(target, stage, text, var.name_hint, tuple(span_names(region.span))), error) from error
+        loss = Loss(target, stage, text, var.name_hint, tuple(span_names(region.span)))
+        raise RegionLostError(loss, error) from error
 
 
 def unavailable(plan: Plan) -> Iterator[Loss]:

@@ -30,8 +30,8 @@ EXCLUDE, FORCE, STOP_AT = "exclude", "force", "stop_at"
 class Rule:
     """One wish: its kind, the name that it is about, its target (None: every target), and where it was said.
 
-    ``exclude`` keeps the named from the target, ``force`` puts them there (or on the ``host``), ``stop_at`` keeps them and
-    all that depends on them from the target. *strict*: an error where it cannot be honoured, else a note.
+    ``exclude`` keeps the named from the target, ``force`` puts them there (or on the ``host``), ``stop_at`` keeps them
+    and all that depends on them from the target. *strict*: an error where it cannot be honoured, else a note.
     """
 
     kind: str
@@ -75,7 +75,8 @@ class Boundaries:
             if rule.target is not None and rule.target not in known:
                 asked = ", ".join(targets) or "none"
                 raise PartitionError(
-                    f"{rule.origin or rule.kind} names the target {rule.target!r}, which is not asked for; asked: {asked}"
+                    f"{rule.origin or rule.kind} names the target {rule.target!r}, which is not asked for; "
+                    f"asked: {asked}"
                 )
         _refuse_contradictions(rules)
         return Boundaries(tuple(rules))
@@ -101,7 +102,9 @@ class Boundaries:
         return BoundaryView(self.rules, mod)
 
     def not_kept(self, decided: Iterable[tuple[Call, Decision]]) -> list[str]:
-        """Notes on the lines that force an operator where it did not go. Raises PartitionError for a rule that is no line."""
+        """Notes on the lines that force an operator where it did not go. Raises PartitionError for a rule that is no
+        line.
+        """
         notes: dict[str, None] = {}
         forced = [r for r in self.rules if r.kind == FORCE and r.target != HOST]
         for call, decision in decided if forced else ():

@@ -1,4 +1,5 @@
-"""The policy ``score``: Paddle Lite's grade of kernels at an ordered wish of places, over composites formed row by row."""
+"""The policy ``score``: Paddle Lite's grade of kernels at an ordered wish of places, over composites formed row by row.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ from byoc.relay.traverse import post_order
 
 @dataclass(frozen=True)
 class Spot:
-    """A site of the problem: a target, and its place where the target has several, or one that is not as values come."""
+    """A site of the problem: a target, and its place where the target has several, or one that is not as values come.
+    """
 
     target: str
     place: Place | None = None
@@ -77,8 +78,8 @@ def spots_of(backend: Backend) -> list[Spot]:
 class Placing:
     """A function's problem, and what its numbers mean.
 
-    ``estimates`` belong to the problem's candidates; ``matches`` to those that are matches of patterns; ``verdicts`` are
-    those of every backend on every call, by number; ``spots`` say what the problem's sites are.
+    ``estimates`` belong to the problem's candidates; ``matches`` to those that are matches of patterns; ``verdicts``
+    are those of every backend on every call, by number; ``spots`` say what the problem's sites are.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """The casts that chosen places ask for, written into the module that a plan is about.
 
-A place with a precision or a layout of its own computes in these; what it reads and gives is brought there by the fewest
-casts (``places/relay_casts.py``). They are calls like others: the plan has a decision for each, numbered with the rest.
+A place with a precision or a layout of its own computes in these; what it reads and gives is brought there by the
+fewest casts (``places/relay_casts.py``). They are calls like others: the plan has a decision for each, numbered with
+the rest.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def asks_for_casts(places: Sequence[str]) -> bool:
 
 
 def with_casts(mod: IRModule, places: Sequence[str]) -> tuple[IRModule, list[int | None]]:
-    """*mod*, whose call number n is at ``places[n]``, with its casts; and for each call of the result its number in *mod*,
-    None for a cast. Raises PartitionError for a place that a call cannot be computed at.
+    """*mod*, whose call number n is at ``places[n]``, with its casts; and for each call of the result its number in
+    *mod*, None for a cast. Raises PartitionError for a place that a call cannot be computed at.
     """
     result, numbers, count = mod.shallow_copy(), [], 0
     for var, func in functions_of(mod):
@@ -51,8 +52,8 @@ def with_casts(mod: IRModule, places: Sequence[str]) -> tuple[IRModule, list[int
 def cast_decisions(
     mod: IRModule, numbers: Sequence[int | None], decisions: Sequence[Decision], backends: Sequence[Backend]
 ) -> list[Decision]:
-    """The decisions about the calls of *mod*, which has its casts: those of *decisions* by *numbers*; a cast goes to the
-    target of what reads it, or of what it reads, where that takes it.
+    """The decisions about the calls of *mod*, which has its casts: those of *decisions* by *numbers*; a cast goes to
+    the target of what reads it, or of what it reads, where that takes it.
     """
     calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
     decided = {call: decisions[n] for call, n in zip(calls, numbers, strict=True) if n is not None}

@@ -1,8 +1,9 @@
-"""Decisions held to the limits of their backends: regions are split where the cut costs least, what fits in none goes home.
+"""Decisions held to the limits of their backends: regions are split where the cut costs least, what fits in none goes
+home.
 
-For the policies that decide call by call; policy ``cost`` has limits among what it chooses. Few regions come first, then
-few bytes between them; among too many regions those with the most operations stay. Each round sends some calls home,
-so that it ends.
+For the policies that decide call by call; policy ``cost`` has limits among what it chooses. Few regions come first,
+then few bytes between them; among too many regions those with the most operations stay. Each round sends some calls
+home, so that it ends.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class _Function:
         return self.decisions
 
     def _problem(self) -> Problem:
-        """The placement as it was decided, as a problem without choice: candidate k is call k; bytes stand for seconds."""
+        """The placement as it was decided, as a problem without choice: candidate k is call k; bytes stand for seconds.
+        """
         price = 1.0 + sum(v.bytes for v in self.flow.values)
         sites, place = {HOST: Site(HOST, HOST)}, {HOST: HOME}
         candidates: list[Candidate] = []

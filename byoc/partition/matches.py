@@ -78,8 +78,9 @@ def _covered(group: Group, number: dict[Call, int]) -> tuple[int, ...] | None:
 
 
 def with_composites(mod: IRModule, chosen: Iterable[Chosen]) -> tuple[IRModule, list[int]]:
-    """*mod* where each chosen match is a composite function, and for each call of it, in order, its number in *mod*: its
-    own, or that of its match's root (numbers begin anew in each function). Raises PartitionError where one does not match.
+    """*mod* where each chosen match is a composite function, and for each call of it, in order, its number in *mod*:
+    its own, or that of its match's root (numbers begin anew in each function). Raises PartitionError where one does not
+    match.
     """
     by_function: dict[str, list[Chosen]] = {}
     for choice in chosen:

@@ -1,4 +1,5 @@
-"""What a plan costs by its cost model: the sum, its parts, and each tensor that is brought from one place to another."""
+"""What a plan costs by its cost model: the sum, its parts, and each tensor that is brought from one place to another.
+"""
 
 from __future__ import annotations
 

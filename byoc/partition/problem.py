@@ -65,7 +65,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to run *operators* (numbers, rising) at the site *site* in *seconds*; *bytes* are those of its weights."""
+    """One way to run *operators* (numbers, rising) at the site *site* in *seconds*; *bytes* are those of its weights.
+    """
 
     name: str
     operators: tuple[int, ...]
@@ -79,8 +80,8 @@ class Problem:
     """What is to be placed.
 
     ``operators`` is their number; they are numbered in a topological order. ``transfer[t, p, q]`` are the seconds to
-    bring tensor t from site p to site q, float64 of shape (tensors, sites, sites); ``[t, 0, 0]`` is 0. Each operator has
-    a candidate of its own alone at home, or at least one somewhere.
+    bring tensor t from site p to site q, float64 of shape (tensors, sites, sites); ``[t, 0, 0]`` is 0. Each operator
+    has a candidate of its own alone at home, or at least one somewhere.
     """
 
     operators: int

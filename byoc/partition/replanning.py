@@ -100,7 +100,8 @@ class Sweep:
 
 
 def sweep(origin: Origin, limits: Mapping[str, Sequence[object]]) -> Sweep:
-    """A plan for each value of the one limit in *limits*. Raises PartitionError for none, several, or an unknown one."""
+    """A plan for each value of the one limit in *limits*. Raises PartitionError for none, several, or an unknown one.
+    """
     if len(limits) != 1:
         raise PartitionError(f"sweep takes the values of one limit, got {', '.join(limits) or 'none'}; one of "
                              f"{', '.join(LIMIT_NAMES)}")

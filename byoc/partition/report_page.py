@@ -74,8 +74,8 @@ def _costs(plan: Plan) -> Iterable[str]:
     took = plan.measured.get(WHOLE)
     measured = f", measured {seconds(took)}" if took is not None else ""
     yield (
-        f"<p>{escape(total.objective)}: estimate <b>{seconds(total.seconds)}</b>{measured} = work {seconds(total.work)} + "
-        f"transfers {seconds(total.transfers)} + launches {seconds(total.launches)}; gap {gap}, "
+        f"<p>{escape(total.objective)}: estimate <b>{seconds(total.seconds)}</b>{measured} = "
+        f"work {seconds(total.work)} + transfers {seconds(total.transfers)} + launches {seconds(total.launches)}; gap {gap}, "
         f"by {escape(total.method)}</p>"
     )
 

@@ -18,8 +18,8 @@ TIME_LIMIT = 10.0  # seconds to look for the cheapest plan of one function
 @dataclass(frozen=True)
 class Request:
     """The policy, the backends in order of preference, what the user says about places, the limits (the user's, else
-    the backend's own); for policy ``cost`` what things cost and what is wanted; for ``score`` the ordered wish of places
-    (none: each target's own, then the host) and the formula; for ``order`` the priority lists of operators.
+    the backend's own); for policy ``cost`` what things cost and what is wanted; for ``score`` the ordered wish of
+    places (none: each target's own, then the host) and the formula; for ``order`` the priority lists of operators.
     """
 
     policy: str

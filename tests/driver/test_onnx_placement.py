@@ -33,7 +33,8 @@ def model(ir_version=8):
     ]
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
-        nodes, "g", [value("x", TensorProto.FLOAT, [1, 3, 6, 6])], [value("y", TensorProto.FLOAT, [1, 4, 6, 6])], weights
+        nodes, "g", [value("x", TensorProto.FLOAT, [1, 3, 6, 6])], [value("y", TensorProto.FLOAT, [1, 4, 6, 6])],
+        weights,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir_version)
 

@@ -89,7 +89,8 @@ def test_a_plan_is_compiled_as_it_was_made_changed_or_read_from_a_file(toy, tmp_
 def test_a_policy_is_what_compile_cuts_by(toy, policy, place):
     toy()
     library = byoc.compile(
-        model(), ["test_toy", "json", "c"], policy=policy, costs={"test_toy": lambda unit, p: 1.0, "json": lambda u, p: 1.0}
+        model(), ["test_toy", "json", "c"], policy=policy,
+        costs={"test_toy": lambda unit, place: 1.0, "json": lambda unit, place: 1.0},
     )
     assert library.report["plan"]["decisions"][1]["target"] == place
     assert_right(library)

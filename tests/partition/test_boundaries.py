@@ -37,7 +37,7 @@ def test_a_list_keeps_names_from_every_target_and_a_mapping_from_its_own(backend
 
 def test_a_name_that_means_nothing_offers_the_nearest(backend):
     backend("toy_a", ["abs"])
-    with pytest.raises(PartitionError, match="exclude: no operator or ONNX node .* is called 'abs_1'; the nearest: .*abs_0"):
+    with pytest.raises(PartitionError, match="exclude: no operator .* is called 'abs_1'; the nearest: .*abs_0"):
         make_plan(chain("abs"), ["toy_a"], exclude=["abs_1"])
     with pytest.raises(PartitionError, match="stop_at: no operator or ONNX node .* is called 'bas'"):
         make_plan(chain("abs"), ["toy_a"], stop_at=["bas"])
@@ -69,7 +69,7 @@ def test_force_puts_an_operator_on_a_later_target_or_the_host(backend):
 
 def test_force_on_a_target_that_refuses_is_an_error_with_its_reason(backend):
     backend("toy_a", ["abs"])
-    with pytest.raises(PartitionError, match=r"force: exp_1 to toy_a: exp \(node exp_1\) cannot go there: only abs, got exp"):
+    with pytest.raises(PartitionError, match=r"force: exp_1 to toy_a: exp \(node exp_1\) cannot .*: only abs, got exp"):
         make_plan(chain("abs", "exp"), ["toy_a"], force={"toy_a": ["exp_1"]})
 
 
@@ -127,7 +127,8 @@ def onnx_model():
         helper.make_node("Exp", ["a"], ["b"]),
         helper.make_node("Add", ["a", "b"], ["c"], name="sum"),
     ]
-    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [2, 3])], [value("c", TensorProto.FLOAT, [2, 3])])
+    ends = ([value(name, TensorProto.FLOAT, [2, 3])] for name in ("x", "c"))
+    graph = helper.make_graph(nodes, "g", *ends)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 

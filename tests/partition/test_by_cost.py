@@ -111,7 +111,8 @@ def test_neighbours_may_be_two_regions_and_limits_hold(backend):
     assert [len(r.operators) for r in plan.regions] == [3, 3, 3]
     assert_same_numbers(mod, plan)
     assert [len(r.operators) for r in plan.sweep(max_operators=[None]).plans[0].regions] == [9]
-    few = make_plan(mod, ["toy_a"], policy="cost", costs=Costs(table, 0.1, 0.1), limits={"toy_a": Limits(max_regions=1)})
+    one = {"toy_a": Limits(max_regions=1)}
+    few = make_plan(mod, ["toy_a"], policy="cost", costs=Costs(table, 0.1, 0.1), limits=one)
     assert len(few.regions) == 1
 
 

@@ -1,4 +1,5 @@
-"""The options that say where operators go: of ``byoc plan``, ``byoc explain``, ``byoc partition`` and ``byoc compile``."""
+"""The options that say where operators go: of ``byoc plan``, ``byoc explain``, ``byoc partition`` and ``byoc compile``.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +25,15 @@ def add_placing_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--costs", action="append", default=[], metavar="[NAME=]COSTS",
-        help="what things cost: analytic (default), measured, or a table's .json file; for one target as acme=acme.json",
+        help="what things cost: analytic (default), measured, or a table's .json file; for one target acme=acme.json",
     )
     command.add_argument(
         "--place", action="append", default=[], metavar="TARGET/PRECISION/LAYOUT",
         help="policy score: a place that is wanted, the first the most (default: each target's own, then the host)",
     )
     command.add_argument(
-        "--formula", choices=tuple(FORMULAS), default="code", help="policy score: the grade of Paddle Lite's code or document"
+        "--formula", choices=tuple(FORMULAS), default="code",
+        help="policy score: the grade of Paddle Lite's code or document",
     )
     command.add_argument(
         "--objective", choices=OBJECTIVES, default=OBJECTIVES[0],
@@ -60,7 +62,8 @@ def placing_from(arguments: argparse.Namespace) -> Placing:
     """What the command line says. Raises UserError for an option that is not of its form."""
     return Placing(
         arguments.exclude, _forced(arguments.force), arguments.stop_at, arguments.boundaries, arguments.policy,
-        _costs(arguments.costs), arguments.objective, _limits(arguments.limit), arguments.time_limit, arguments.place, arguments.formula,
+        _costs(arguments.costs), arguments.objective, _limits(arguments.limit), arguments.time_limit,
+        arguments.place, arguments.formula,
     )
 
 
