@@ -8,7 +8,7 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo test test-slow bench bench-partition clean
+.PHONY: demo test test-slow bench bench-partition bench-plan clean
 
 demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on the host and an OpenCL device
 	$(BIN)/python examples/digits/demo.py
@@ -44,3 +44,7 @@ clean:
 
 bench-partition: $(VENV)/.test  ## seconds of each partitioning pass at 10,000 and 100,000 operators
 	$(BIN)/python benchmarks/partition.py
+
+bench-plan: $(VENV)/.bench  ## every way to cut the models in ZOO over three backends: priced, proven, timed; large graphs
+	mkdir -p out
+	$(BIN)/python benchmarks/plan.py --zoo $(ZOO) --json out/plan.json

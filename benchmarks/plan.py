@@ -3,10 +3,10 @@
 Each ONNX file of the folder is planned over the host and OpenCL, and over these and a stand-in for an NPU
 (``plan_npu.py``), in every way there is: by ``cost``, by ``order``, by ``score``, on the host alone, on each
 accelerator as far as that goes. Printed for each: seconds to plan with the costs known, regions, the estimate by these
-costs (``plan_price.py``), and of policy ``cost`` the bound and the gap. Then every different cut is compiled, its outputs are
-held against ONNX Runtime's, and all are timed in turns of one run (``rounds.py``), the cheapest twice, which tells
-noise. The bars: gap 0 in under ten seconds; ``cost`` never above another by more than noise; 100,000 operators
-(``plan_large.py``) by cost in under 30 s. The status is 1 when a cut fails or gives other numbers.
+costs (``plan_price.py``), and of policy ``cost`` the bound and the gap. Then every different cut is compiled, its
+outputs are held against ONNX Runtime's, and all are timed in turns of one run (``rounds.py``), the cheapest twice,
+which tells noise. The bars: gap 0 in under ten seconds; ``cost`` never above another by more than noise; 100,000
+operators (``plan_large.py``) by cost in under 30 s. The status is 1 when a cut fails or gives other numbers.
 
 **There is no NPU here.** Where a cut uses it, the time of the NPU's regions is what its table says, waited for;
 the rest runs; these figures say which cut is best if the table is true. The groups without it are measured throughout.

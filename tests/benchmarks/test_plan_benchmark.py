@@ -153,7 +153,7 @@ def test_a_large_graph_without_a_gap_misses_its_bar(bench):
 
     def large(operators, seconds, gap):
         planning, regions = {"order": 1.0, "cost": seconds}, {"order": 1, "cost": 1}
-        return results.Large("chain", operators, 1.0, planning, regions, "heuristic", gap)
+        return results.Large("chain", operators, 1.0, planning, planning, regions, "heuristic", gap)
 
     assert results.large_bar([large(100, 99.0, None)]).held is None
     assert results.large_bar([large(100_000, 29.0, 0.5)]).held

@@ -12,7 +12,7 @@ import numpy as np
 from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
-from byoc.ir.types import TensorType, Type
+from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.partition.costs.model import HOST_BACKEND, backend_of
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Var
@@ -55,9 +55,17 @@ def ready(function: Function, target: str, build: Build, threads: int | None = N
     mod = as_module(function, target)
     executor: Executor = build(mod).executor(threads)
     for seed, param in enumerate(function.params):
-        executor.set_input(param.name_hint, argument_for(param.checked_type, seed))
+        for name, ty in _inputs_of(param):
+            executor.set_input(name, argument_for(ty, seed))
     executor.run()
     return executor.run
+
+
+def _inputs_of(param: Var) -> list[tuple[str, Type]]:
+    """The inputs that a parameter becomes: of a tuple each tensor by its number."""
+    if isinstance(param.checked_type, TensorType):
+        return [(param.name_hint, param.checked_type)]
+    return [(f"{param.name_hint}.{k}", ty) for k, ty in enumerate(tensor_types(param.checked_type))]
 
 
 def argument_for(ty: Type, seed: int = 0) -> NDArray:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.measured import MeasuredModel
 from byoc.driver.costs.store import Store
-from byoc.driver.costs.timing import Turns
+from byoc.driver.costs.timing import Turns, ready
 from byoc.driver.costs.units import as_function, channels_innermost, key_of
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
@@ -189,3 +190,9 @@ def test_the_other_order_of_an_image_means_the_same():
     ]
     assert np.array_equal(outputs[0].transpose(0, 2, 3, 1), outputs[1])
     assert channels_innermost(chain(relay.exp)) is None
+
+
+@pytest.mark.needs_cc
+def test_what_takes_a_tuple_is_run_on_each_of_its_tensors():
+    pair = relay.var("pair", relay.TupleType([relay.TensorType((4, 8)), relay.TensorType((2, 8))]))
+    ready(relay.Function([pair], relay.concatenate(pair, axis=0)), "c", build_alone)()
