@@ -59,7 +59,6 @@ from byoc.relay.traverse import post_order
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray, from_any
 
-
 Check = Callable[[RelayExpr], bool]
 
 
@@ -85,8 +84,8 @@ class Limits:
     """Hard limits of a backend; None is none. ``min_operators`` and ``min_operations`` are the least size of a region
     worth a launch: operators, and what they compute (additions and multiplications; policy ``cost`` does not ask).
 
-    ``max_bytes`` are those of a region's weights and the peak of its activations; ``min_gain`` is what a region must save
-    to be worth it, in microseconds, which only policy ``cost`` knows.
+    ``max_bytes`` are those of a region's weights and the peak of its activations; ``min_gain`` is what a region must
+    save to be worth it, in microseconds, which only policy ``cost`` knows.
     """
 
     max_operators: int | None = None

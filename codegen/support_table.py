@@ -18,8 +18,8 @@ from byoc.errors import ByocError
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.dataflow_pattern.patterns import CallPattern, ExprPattern
 from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
+from byoc.relay.dataflow_pattern.patterns import CallPattern, ExprPattern
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.runtime.ndarray import dtype_name
 

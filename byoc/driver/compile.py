@@ -107,7 +107,7 @@ def compile(
     mod = optimize(options.precision.before_simplifying(mod))
     options.precision.check(known_names(mod))
     tell("planning")
-    library = build_planned(mod, plan_for(mod, options) if plan is None else read_plan(plan), options, tell)
+    library = build_planned(mod, plan_for(mod, options, model) if plan is None else read_plan(plan), options, tell)
     if tuner.tunes:
         library.report["tuning"] = tuner.report.to_json()
     return library
@@ -126,9 +126,9 @@ def _silent(stage: str) -> None:
     """Progress that nobody watches."""
 
 
-def plan_for(mod: IRModule, options: CompileOptions) -> Plan:
-    """The plan of a simplified module under *options*."""
-    return plan_module(mod, options.targets, options.placing)
+def plan_for(mod: IRModule, options: CompileOptions, model: object = None) -> Plan:
+    """The plan of a simplified module under *options*; *model* is what it was read from."""
+    return plan_module(mod, options.targets, options.placing, model)
 
 
 def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:

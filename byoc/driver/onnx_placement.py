@@ -38,7 +38,7 @@ class Placement:
     def rules(self) -> Iterator[Rule]:
         """What the model says, as rules that put each node on its device."""
         for node, device in self.nodes.items():
-            yield Rule(FORCE, node, device, "the model's device configuration", strict=False)
+            yield Rule(FORCE, node, device, "the model's device configuration", strict=False, exact=True)
 
 
 def with_placement(model: ModelProto, plan: Plan) -> tuple[ModelProto, list[str]]:

@@ -78,8 +78,6 @@ def plan(
     *limits* stand for a backend's own. Raises UserError with one sentence.
     """
     names = [targets] if isinstance(targets, str) else list(targets)
-    if policy == BY_MODEL and names == ["c"]:
-        names = read_placement(proto_of(model)).targets  # type: ignore[arg-type]
     placing = Placing(
         exclude, force, stop_at, boundaries, policy, costs, objective, limits, time_limit,
         valid_places, formula,
@@ -95,7 +93,9 @@ def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: 
     if policy == BY_MODEL:
         if model is None or isinstance(model, IRModule):
             raise PartitionError('policy "model" follows what an ONNX model says of its nodes; give the model itself')
-        lines, policy = tuple(read_placement(proto_of(model)).rules()), "order"  # type: ignore[arg-type]
+        placement = read_placement(proto_of(model))  # type: ignore[arg-type]
+        lines, policy = tuple(placement.rules()), "order"
+        targets = placement.targets if list(targets) == ["c"] else targets
     if placing.boundaries is not None:
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)  # type: ignore[arg-type]
         lines += read_boundaries(placing.boundaries, nodes)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from byoc.codegen.backend import Reason
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.calls import functions_of, names_of
+from byoc.partition.calls import functions_of, means, names_of
 from byoc.partition.decision import Decision
 from byoc.relay.analysis.region_graph import open_children
 from byoc.relay.expr import Call
@@ -31,7 +30,8 @@ class Rule:
     """One wish: its kind, the name that it is about, its target (None: every target), and where it was said.
 
     ``exclude`` keeps the named from the target, ``force`` puts them there (or on the ``host``), ``stop_at`` keeps them
-    and all that depends on them from the target. *strict*: an error where it cannot be honoured, else a note.
+    and all that depends on them from the target. *strict*: an error where it cannot be honoured, else a note. *exact*:
+    ``*`` is a letter like others.
     """
 
     kind: str
@@ -39,10 +39,11 @@ class Rule:
     target: str | None = None
     origin: str = ""
     strict: bool = True
+    exact: bool = False
 
     def matches(self, names: Collection[str]) -> bool:
         """True when one of *names* is meant."""
-        return any(fnmatchcase(n, self.name) for n in names) if "*" in self.name else self.name in names
+        return self.name in names or ("*" in self.name and not self.exact and any(means(self.name, n) for n in names))
 
     def __str__(self) -> str:
         where = f" {'to' if self.kind == FORCE else 'from'} {self.target}" if self.target else ""
@@ -170,6 +171,10 @@ class BoundaryView:
 def _rules(kind: str, names: Names) -> list[Rule]:
     if isinstance(names, str):
         raise PartitionError(f"{kind} is a list of names, or names by target; write {kind}=[{names!r}]")
+    by_target = names.values() if isinstance(names, Mapping) else (names,)
+    other = next((listed for listed in by_target if not isinstance(listed, (str, Iterable))), ())
+    if other != ():
+        raise PartitionError(f"{kind} is a list of names, or names by target, got {other!r}")
     if not isinstance(names, Mapping):
         return [Rule(kind, str(name)) for name in names]
     text = next((t for t, listed in names.items() if isinstance(listed, str)), None)

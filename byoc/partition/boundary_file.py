@@ -56,15 +56,18 @@ def read_boundaries(path: str | os.PathLike[str], nodes: Iterable[NamedNode] = (
 def _from_json(text: str, where: str) -> tuple[Rule, ...]:
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise PartitionError(f"{where} is not JSON: {error}") from error
     unknown = sorted(set(data) - set(_FORMS))
     if unknown:
         raise PartitionError(f"{where} has {', '.join(unknown)}; it may have {', '.join(_FORMS)}")
     targets = [t for value in data.values() if isinstance(value, Mapping) for t in value if t != HOST]
-    rules = Boundaries.of(
-        list(dict.fromkeys(targets)), data.get(EXCLUDE, ()), data.get(FORCE), data.get(STOP_AT, ())
-    ).rules
+    try:
+        rules = Boundaries.of(
+            list(dict.fromkeys(targets)), data.get(EXCLUDE, ()), data.get(FORCE), data.get(STOP_AT, ())
+        ).rules
+    except PartitionError as error:
+        raise PartitionError(f"{where}: {error}") from error
     return tuple(Rule(r.kind, r.name, r.target, f"{where} {r.kind}", strict=False) for r in rules)
 
 

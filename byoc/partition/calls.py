@@ -6,6 +6,7 @@ number survives annotation and merging, so that decisions can be kept apart from
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from byoc.codegen.backend import callee_name
@@ -54,6 +55,17 @@ def names_of(call: Call) -> set[str]:
         names.add(callee_name(inner))
         names.update(span_names(inner.span))
     return names
+
+
+def means(text: str, name: str) -> bool:
+    """Whether *text*, as a user writes it, means *name*: the name itself, or ``*`` for any text in it.
+
+    >>> means("conv*0]", "conv_[0]"), means("a?", "ab"), means("x*[1]", "x*[1]")
+    (True, False, True)
+    """
+    if "*" not in text:
+        return text == name
+    return text == name or re.fullmatch(".*".join(map(re.escape, text.split("*"))), name, re.DOTALL) is not None
 
 
 def known_names(mod: IRModule) -> set[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from byoc.errors import PartitionError
+from byoc.partition.calls import means
 from byoc.partition.decision import Decision
 
 HOST = "host"
@@ -32,7 +32,7 @@ def explain(name: str, decisions: Sequence[Decision], symbols: Sequence[str]) ->
     """
     found = [
         (d, s) for d, s in zip(decisions, symbols, strict=True)
-        if any(fnmatchcase(n, name) if "*" in name else n == name for n in (d.operator, *d.nodes))
+        if any(means(name, n) for n in (d.operator, *d.nodes))
     ]
     if not found:
         known = sorted({n for d in decisions for n in (d.operator, *d.nodes)})

@@ -37,9 +37,11 @@ class Plan:
     """A cut of one module.
 
     *decisions* has an entry for each call, in post-order; *dissolved* the numbers of the composites that were taken
-    apart again, by target; *notes* what happened on the way (a check that raised). A plan with *total* was made by cost:
-    its composites are *composites*, its regions those that the decisions name, and *moves* what is brought where.
-    *places* are those of the calls before casts were written between them, where that was needed. *preferred*: made with a priority list for some operators; its composites are *composites* too. *measured* has seconds by region's name, and under ``total`` for the whole model.
+    apart again, by target; *notes* what happened on the way (a check that raised). A plan with *total* was made by
+    cost: its composites are *composites*, its regions those that the decisions name, and *moves* what is brought where.
+    *places* are those of the calls before casts were written between them, where that was needed. *preferred*: made
+    with a priority list for some operators; its composites are *composites* too. *measured* has seconds by region's
+    name, and under ``total`` for the whole model.
     """
 
     policy: str
@@ -170,7 +172,8 @@ class Plan:
         for name in names:
             targets = {d.target or HOST for d in self.explain(name).decisions}
             if len(targets) > 1:
-                raise PartitionError(f"pin: {name!r} means operators on {', '.join(sorted(targets))}; pin each by its node")
+                places = ", ".join(sorted(targets))
+                raise PartitionError(f"pin: {name!r} means operators on {places}; pin each by its node")
             found[name] = targets.pop()
         return found
 
@@ -201,7 +204,7 @@ class Plan:
         if isinstance(data, str):
             try:
                 data = json.loads(data)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise PartitionError(f"a plan must be JSON: {error}") from error
         return Plan(**plan_from_json(data))  # type: ignore[arg-type]
 

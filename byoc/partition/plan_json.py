@@ -70,7 +70,7 @@ def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
     if data["version"] != VERSION:
         raise PartitionError(f"the plan has layout {data['version']}, this byoc reads {VERSION}: make the plan again")
     try:
-        return {
+        return _whole({
             "policy": data["policy"],
             "targets": tuple(data["targets"]),  # type: ignore[arg-type]
             "mod_name": data["mod_name"],
@@ -85,9 +85,29 @@ def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
             "composites": tuple(Chosen(**c) for c in data["composites"]),  # type: ignore[attr-defined]
             "moves": tuple(Move(**m) for m in data["moves"]),  # type: ignore[attr-defined]
             "total": None if data["total"] is None else Total(**data["total"]),  # type: ignore[arg-type]
-        }
+        })
     except (KeyError, TypeError, AttributeError) as error:
         raise PartitionError(f"the plan's JSON is damaged: {type(error).__name__}: {error}") from error
+
+
+def _whole(fields: dict[str, object]) -> dict[str, object]:
+    """*fields*, whose decisions are about the plan's own targets. Raises PartitionError for others."""
+    targets: tuple[str, ...] = fields["targets"]  # type: ignore[assignment]
+    for number, decision in enumerate(fields["decisions"]):  # type: ignore[arg-type, var-annotated]
+        if decision.target is not None and decision.target not in targets:
+            raise PartitionError(
+                f"the plan's JSON is damaged: decision {number} ({decision.operator}) is on {decision.target!r}, "
+                f"which is none of its targets: {', '.join(map(str, targets)) or 'none'}"
+            )
+        region = decision.region
+        if region is not None and not (isinstance(region, int) and decision.target):
+            raise PartitionError(
+                f"the plan's JSON is damaged: decision {number} ({decision.operator}) is in region {region!r}: "
+                "give the number of a region, and none on the host"
+            )
+    if fields["total"] is not None and any(d.target and d.region is None for d in fields["decisions"]):  # type: ignore
+        raise PartitionError("the plan's JSON is damaged: a decision of a plan by cost has a target and no region")
+    return fields
 
 
 def _decision(data: Mapping[str, object]) -> Decision:

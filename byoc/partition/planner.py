@@ -1,7 +1,8 @@
 """Making plans: the policies, and what they have in common.
 
 ``order`` is TVM's: composites by the rows of the tables, each operator to the first target that takes it, neighbours
-merged. ``score`` is Paddle Lite's (``by_score.py``). ``cost`` chooses patterns, places and regions together (``by_cost.py``).
+merged. ``score`` is Paddle Lite's (``by_score.py``). ``cost`` chooses patterns, places and regions together
+(``by_cost.py``).
 """
 
 from __future__ import annotations
@@ -59,12 +60,14 @@ def make_plan(
     are put in place of a backend's own. Policy ``cost`` takes the cheapest plan by *costs* for *objective*
     (``latency`` adds everything up, ``makespan`` lets devices work at the same time), found in *time_limit* seconds a
     function. Policy ``score`` takes Paddle Lite's grade by *formula*, ``code`` or ``document``, over the ordered wish
-    *valid_places* (none: each target's own places, then the host). The host is whatever no target takes: name ``c`` only for regions of generated C beside it. Raises
-    PartitionError for an unknown target, policy, objective, limit or exclusion. *prefer* gives operators or ONNX nodes
-    a priority list of targets of their own, ``{"nn.conv2d": ["acme2", "acme1"]}``, for policy ``order``.
+    *valid_places* (none: each target's own places, then the host). The host is whatever no target takes: name ``c``
+    only for regions of generated C beside it. *prefer* gives operators or ONNX nodes a priority list of targets of
+    their own, ``{"nn.conv2d": ["acme2", "acme1"]}``, for policy ``order``. Raises PartitionError for an unknown target,
+    policy, objective, limit or exclusion.
     """
     if policy not in POLICIES:
         raise PartitionError(f"no policy is called {policy!r}; known: {', '.join(POLICIES)}")
+    _check_numbers(limits or {}, time_limit)
     if objective not in OBJECTIVES:
         raise PartitionError(f"no objective is called {objective!r}; known: {', '.join(OBJECTIVES)}")
     names = [t.name if isinstance(t, Backend) else str(t) for t in targets]
@@ -87,6 +90,16 @@ def make_plan(
             raise PartitionError(f'prefer is for policy "order", not for {policy!r}, which chooses by what it knows')
         request.prefer.check(known_names(mod))
     return remake(mod, request, {})
+
+
+def _check_numbers(limits: Mapping[str, Limits], time_limit: float) -> None:
+    """Raises PartitionError for what is below 0 or no number."""
+    if not time_limit >= 0:
+        raise PartitionError(f"the time limit is {time_limit} seconds: give a number from 0")
+    for target, limit in limits.items():
+        for name, value in vars(limit).items():
+            if value is not None and not value >= 0:
+                raise PartitionError(f"limit {target}.{name} is {value}: give a number from 0, or none")
 
 
 @paused_collector()
@@ -149,7 +162,9 @@ def _by_score(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
     else:
         places = ()
     decisions = within_limits(prepared, decisions, request.limits)
-    plan = Plan("score", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, places=places)
+    plan = Plan(
+        "score", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, places=places
+    )
     return plan, {}
 
 

@@ -75,8 +75,8 @@ def _costs(plan: Plan) -> Iterable[str]:
     measured = f", measured {seconds(took)}" if took is not None else ""
     yield (
         f"<p>{escape(total.objective)}: estimate <b>{seconds(total.seconds)}</b>{measured} = "
-        f"work {seconds(total.work)} + transfers {seconds(total.transfers)} + launches {seconds(total.launches)}; gap {gap}, "
-        f"by {escape(total.method)}</p>"
+        f"work {seconds(total.work)} + transfers {seconds(total.transfers)} + launches {seconds(total.launches)}; "
+        f"gap {gap}, by {escape(total.method)}</p>"
     )
 
 

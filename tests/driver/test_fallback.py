@@ -7,9 +7,11 @@ import sys
 import numpy as np
 import pytest
 from faulty_backend import FAULTS, NAME, registered, same
+from onnx import TensorProto, helper
 
 import byoc
 from byoc import relay
+from byoc.driver.cli.main import main
 from byoc.driver.vm import compile_module
 from byoc.errors import DeviceError, InputError, UserError
 from byoc.ir.types import Any, TensorType
@@ -254,3 +256,21 @@ def test_B14_the_virtual_machine_falls_back_too_and_so_does_what_it_saved(faults
     assert [r.stage for r in loaded.executable.lib.fallbacks] == ["load"]
     with pytest.raises(DeviceError, match="failed at launch"):
         VirtualMachine(compile_module(branching()), cpu()).run(X, np.array(True))
+
+
+def test_B14_the_commands_compile_with_it_and_tell_what_ran_on_the_host(faults, tmp_path, capsys):
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "xy"]
+    nodes = [helper.make_node("Exp", ["x"], ["e"], name="Exp_n"), helper.make_node("Neg", ["e"], ["y"], name="Neg_n")]
+    graph = helper.make_graph(nodes, "g", value[:1], value[1:])
+    file, out = tmp_path / "m.onnx", str(tmp_path / "m.byoc")
+    file.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    )
+    assert main(["compile", str(file), "-t", f"{NAME},c", "--fallback", "-o", out]) == 0
+    faults.errors["launch"] = RuntimeError("the device hung")
+    assert main(["run", out, "--random"]) == 0
+    told = capsys.readouterr().out
+    assert "on the host instead: region" in told
+    assert "(nodes Exp_n) on test_faulty failed at launch: the device hung" in told
+    assert main(["run", out, "--random", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fallbacks"][0]["nodes"] == ["Exp_n"]

@@ -11,6 +11,7 @@ from byoc.driver.cli.main import main
 from byoc.driver.onnx_placement import read_placement, with_placement
 from byoc.driver.onnx_regions import with_regions
 from byoc.errors import PartitionError
+from byoc.relay.frontend.onnx import import_onnx
 
 
 def model(ir_version=8):
@@ -112,3 +113,14 @@ def test_the_command_partition_writes_either(tmp_path, capsys):
     assert onnx.load(output).configuration[0].name == "byoc"
     assert main(["partition", str(path), "-o", str(path), "-t", "opencl,c"]) == 2
     assert "this is the model itself" in capsys.readouterr().err
+
+
+def test_the_policy_model_needs_no_targets_and_compiles(tmp_path, capsys):
+    path = tmp_path / "carried.onnx"
+    onnx.save(with_placement(model(), plan(force={"host": ["soft"]}))[0], path)
+    assert main(["plan", str(path), "--policy", "model", "--json"]) == 0
+    assert '"opencl"' in capsys.readouterr().out
+    compiled = byoc.compile(str(path), policy="model").report["plan"]
+    assert [d["target"] for d in compiled["decisions"]] == [d.target for d in plan(force={"host": ["soft"]}).decisions]
+    with pytest.raises(PartitionError, match="give the model itself"):
+        byoc.plan(import_onnx(model()), policy="model")

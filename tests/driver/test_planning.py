@@ -136,7 +136,8 @@ def file(tmp_path):
 def test_the_command_plan_prints_and_writes(toy, file, tmp_path, capsys):
     toy()
     outputs = [str(tmp_path / f"plan.{kind}") for kind in ("json", "html", "svg", "dot")]
-    assert main(["plan", file, "-t", "test_toy,c", "--policy", "cost", "--costs", "typical", *(a for o in outputs for a in ("-o", o))]) == 0
+    written = [argument for output in outputs for argument in ("-o", output)]
+    assert main(["plan", file, "-t", "test_toy,c", "--policy", "cost", "--costs", "typical", *written]) == 0
     text = capsys.readouterr().out
     assert "policy cost, targets test_toy" in text and "latency: estimate" in text and f"wrote {outputs[0]}" in text
     page = (tmp_path / "plan.html").read_text()
@@ -178,7 +179,8 @@ def test_options_of_no_meaning_are_one_sentence(toy, file, capsys, options, mess
 
 def test_a_plan_shows_what_was_measured_beside_the_estimate(toy):
     toy()
-    plan = byoc.plan(model(), ["test_toy", "c"], policy="cost", costs={"test_toy": lambda unit, place: 0.0, "c": "typical"})
+    costs = {"test_toy": lambda unit, place: 0.0, "c": "typical"}
+    plan = byoc.plan(model(), ["test_toy", "c"], policy="cost", costs=costs)
     ticks = iter(range(10**6))
     library = byoc.compile(model(), plan=plan)
     found = measure(library, clock=lambda: float(next(ticks)))

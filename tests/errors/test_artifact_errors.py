@@ -133,7 +133,7 @@ def test_members_that_do_not_fit_together_are_refused(path, change):
 
 def test_a_module_of_a_vendor_that_is_not_here_is_named(path):
     rewrite(path, lambda manifest, members: manifest["modules"][0].update(type_key="acme"))
-    known = "known: .*c, json, .*opencl"
+    known = r"known: (\w+, )*c, (\w+, )*json, (\w+, )*opencl(, \w+)*"
     message = f"m.byoc: nothing here loads modules of type 'acme'; {known}; import the vendor's runtime"
     with pytest.raises(ArtifactError, match=message):
         byoc.runtime.load(path)

@@ -167,3 +167,28 @@ def test_B12_a_line_that_matches_nothing_is_told_and_one_that_is_no_rule_refused
     path.write_text('{"exclud": []}')
     with pytest.raises(PartitionError, match="has exclud; it may have exclude, force, stop_at"):
         read_boundaries(path)
+
+
+@pytest.mark.parametrize("name", ["x*y[0]", "[ab]?", "a\n*"])
+def test_a_name_with_a_sign_in_it_means_itself(backend, name):
+    backend("toy_a", ["abs", "exp"])
+    expr = op.abs(relay.var("x", shape=(2, 3)))
+    expr.span = relay.Span.named(name)
+    plan = make_plan(relay.IRModule.from_expr(op.exp(expr)), ["toy_a"], exclude=[name])
+    assert targets(plan) == [None, "toy_a"]
+    assert [d.operator for d in plan.explain(name).decisions] == ["abs"]
+
+
+def test_a_rule_by_exact_name_is_no_pattern():
+    assert Rule("exclude", "a*").matches(["ab"])
+    assert not Rule("exclude", "a*", exact=True).matches(["ab"]) and Rule("exclude", "a*", exact=True).matches(["a*"])
+
+
+@pytest.mark.parametrize(
+    "text", ['{"exclude": 5}', '{"stop_at": null}', '{"force": {"acme": 3}}', '{"exclude":' * 9999]
+)
+def test_a_file_of_json_that_lists_no_names_is_told_by_its_own_name(tmp_path, text):
+    path = tmp_path / "rules.json"
+    path.write_text(text)
+    with pytest.raises(PartitionError, match="rules.json"):
+        read_boundaries(path)

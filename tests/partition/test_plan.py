@@ -225,3 +225,33 @@ def test_regions_know_their_calls_in_every_function(backend):
     plan = make_plan(mod, ["toy_a"])
     assert [region.calls for region in plan.regions] == [(0,), (2,), (4,)]
     assert {plan.decisions[number].target for region in plan.regions for number in region.calls} == {"toy_a"}
+
+
+@pytest.mark.parametrize("change, wanted", [
+    ({"target": "toy_b"}, "decision 0 .abs. is on 'toy_b', which is none of its targets: toy_a"),
+    ({"target": 5}, "decision 0 .abs. is on 5"),
+    ({"region": "first"}, "decision 0 .abs. is in region 'first'"),
+    ({"target": None, "region": 0}, "decision 0 .abs. is in region 0"),
+])
+def test_a_plan_whose_decisions_mean_nothing_is_damaged(backend, change, wanted):
+    backend("toy_a", ["abs"])
+    data = make_plan(chain("abs"), ["toy_a"]).to_json()
+    data["decisions"][0].update(change)
+    with pytest.raises(PartitionError, match=f"damaged: {wanted}"):
+        Plan.from_json(data)
+
+
+def test_a_plan_of_endless_brackets_is_no_json():
+    with pytest.raises(PartitionError, match="must be JSON"):
+        Plan.from_json("[" * 100_000)
+
+
+@pytest.mark.parametrize("options, wanted", [
+    ({"time_limit": float("nan")}, "time limit is nan"), ({"time_limit": -1}, "time limit is -1"),
+    ({"limits": {"toy_a": Limits(max_operators=-3)}}, "limit toy_a.max_operators is -3"),
+    ({"limits": {"toy_a": Limits(min_gain=float("nan"))}}, "limit toy_a.min_gain is nan"),
+])
+def test_numbers_below_zero_are_refused(backend, options, wanted):
+    backend("toy_a", ["abs"])
+    with pytest.raises(PartitionError, match=wanted):
+        make_plan(chain("abs"), ["toy_a"], **options)

@@ -13,6 +13,7 @@ from byoc.codegen.tune.tuner import tuner_of
 from byoc.driver.cli.calibration_options import add_calibration_options, calibration_from
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.compile import compile as compile_model
+from byoc.driver.fallback import AVAILABLE
 from byoc.driver.precision import PRECISIONS
 from byoc.errors import UserError
 from byoc.partition.plan import Plan
@@ -30,6 +31,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--plan", metavar="FILE", help="cut the model by this plan (byoc plan -o FILE.json), whose targets stand"
+    )
+    command.add_argument(
+        "--fallback", action="store_true",
+        help="put the host's version of each region in as well, which runs where a backend fails when the model runs",
     )
     command.add_argument(
         "--replan", action="store_true",
@@ -80,7 +85,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         library = compile_model(
             arguments.model, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
             keep_f32=arguments.keep_f32, calibration=calibration, tune=(tuner := tuner_of(arguments.tune, tell)),
-            plan=arguments.plan, replan=arguments.replan, progress=tell,
+            plan=arguments.plan, replan=arguments.replan, fallback=arguments.fallback, progress=tell,
         )
         tell("writing the artefact")
         library.save(output)
@@ -88,7 +93,9 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     size = output.stat().st_size
     data = {"output": str(output), "bytes": size, "seconds": round(seconds, 3), **library.report}
     plan = Plan.from_json(library.report["plan"])  # type: ignore[arg-type]
-    notes = replanned_lines(library.report) + fallback_lines(library.report) + quantization_lines(library.report)
+    notes = "".join(
+        lines(library.report) for lines in (replanned_lines, origin_lines, fallback_lines, quantization_lines)
+    )
     notes += f"\n{tuner.report.text()}\n" if tuner.tunes else ""
     return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
 
@@ -108,6 +115,13 @@ def replanned_lines(report: Mapping[str, object]) -> str:
     losses: Sequence[Mapping[str, str]] = report.get("replanned", ())  # type: ignore[assignment]
     rows = "".join(f"  {loss['target']} ({loss['stage']}): {loss['error']}\n" for loss in losses)
     return f"\nplanned again without:\n{rows}" if rows else ""
+
+
+def origin_lines(report: Mapping[str, object]) -> str:
+    """The regions that should have a version for the host and have none, and why; else empty."""
+    told: Mapping[str, str] = report.get("fallback", {})  # type: ignore[assignment]
+    rows = "".join(f"  {symbol}: {reason}\n" for symbol, reason in told.items() if reason != AVAILABLE)
+    return f"\nregions that cannot fall back:\n{rows}" if rows else ""
 
 
 def fallback_lines(report: Mapping[str, object]) -> str:

@@ -54,9 +54,14 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         replace_file(Path(arguments.output), lambda file: file.write(npz_bytes(named)))
     rows = [describe(name, value) for name, value in named.items()]
     median = statistics.median(seconds) * 1e3
-    data = {"outputs": rows, "first_ms": first * 1e3, "median_ms": median, "runs": arguments.repeat}
+    fallbacks = library.fallbacks
+    data = {
+        "outputs": rows, "first_ms": first * 1e3, "median_ms": median, "runs": arguments.repeat,
+        "fallbacks": [f.to_json() for f in fallbacks],
+    }
     again = f"median of {arguments.repeat} after it" if arguments.repeat > 1 else "the second"
     lines = [*map(_line, rows), f"first run {first * 1e3:.3f} ms, {again} {median:.3f} ms"]
+    lines += [f"on the host instead: {fallback}" for fallback in fallbacks]
     if arguments.output:
         lines.append(f"wrote {arguments.output}")
     return data, "\n".join(lines), 0

@@ -34,8 +34,8 @@ register_config_option(FOLDER, str)
 def GraphVisualize(folder: str | None = None) -> ModulePass:  # noqa: N802 - a pass
     """The pass that writes DOT to the next ``graph_000.dot`` in *folder*, or to the log ``byoc.graph_visualize``.
 
-    Without *folder* the option ``relay.graph_visualize.folder`` of the context names it. It may stand anywhere in a list
-    of passes, any number of times; by name it is ``graph_visualize``. Raises UserError where the folder cannot be
+    Without *folder* the option ``relay.graph_visualize.folder`` of the context names it. It may stand anywhere in a
+    list of passes, any number of times; by name it is ``graph_visualize``. Raises UserError where the folder cannot be
     written.
     """
 

@@ -21,7 +21,7 @@ from byoc.codegen.kernel.loops import Alloc, For, If, Let, Prefetch, Stmt, Vecto
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
-from byoc.te import Index, PrimExpr, Tensor, binary, const, minimum, placeholder
+from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, map_expr
 from byoc.te.walk import unique_nodes
 
