@@ -25,6 +25,7 @@ from byoc.runtime.module import ARRAYS_MEMBER, Members, Module, members_below, m
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.region.lost import check_lost, covered_symbols, load_or_lose, problem_of
 from byoc.runtime.region.record import Fallback
+from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.signature import TensorSpec
 from byoc.runtime.weights import read_weights, write_weights
 
@@ -126,6 +127,11 @@ class Library:
     def fallbacks(self) -> list[Fallback]:
         """The regions that ran on the host instead, so far, in all executors: where their backends failed, and how."""
         return self.module.fallbacks
+
+    @property
+    def variants(self) -> list[ChosenVariants]:
+        """The kernels that regions chose for the sizes of their calls, so far, where a backend has several for one."""
+        return [chosen for module in self.module.imports for chosen in getattr(module, "variants", ())]
 
     @property
     def lib(self) -> Module:

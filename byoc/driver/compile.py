@@ -109,7 +109,7 @@ def compile(
     tell("planning")
     library = build_planned(mod, plan_for(mod, options, model) if plan is None else read_plan(plan), options, tell)
     if tuner.tunes:
-        library.report["tuning"] = tuner.report.to_json()
+        library.report["tuning"] = {**tuner.report.to_json(), "text": tuner.report.text()}
     return library
 
 
@@ -244,10 +244,12 @@ def _check_constants(backend: str, module: Module) -> None:
 
 
 def report(plan: Plan, host: HostProgram) -> dict[str, object]:
-    """What the artefact tells about how it was made: the plan, why host functions run on numpy kernels, and why the
-    model runs node by node, where it does.
+    """What the artefact tells about how it was made: the plan as data and as text, why host functions run on numpy
+    kernels, and why the model runs node by node, where it does.
     """
-    told: dict[str, object] = {"plan": plan.to_json(), "host_fallbacks": dict(host.functions.fallback_reasons)}
+    told: dict[str, object] = {
+        "plan": plan.to_json(), "plan_text": str(plan), "host_fallbacks": dict(host.functions.fallback_reasons)
+    }
     if host.functions.node_by_node is not None:
         told["node_by_node"] = host.functions.node_by_node
     return told

@@ -1,4 +1,4 @@
-"""OpenCL C from Programs: one kernel a stage, and per symbol the plan of its launches as data.
+"""OpenCL C from Programs: a kernel a stage, or several for free sizes, and per symbol the plan of its launches as data.
 
 The source is the same text whenever it is made for the same programs. A plan names buffers by number: inputs,
 constants, temporaries, outputs. A number that depends on the sizes of a call is written as ``12``, ``"N"`` or
@@ -22,7 +22,7 @@ from byoc.codegen.opencl.schedule import KernelPlan, index_type, product, schedu
 from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelWriter
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Number
+from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Number, Variant
 from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
 from byoc.te.expr import Binary, Const
 from byoc.te.walk import loaded_tensors, unique_nodes
@@ -32,15 +32,14 @@ FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
 
 @dataclass(frozen=True)
-class _Kernel:
-    """A stage's kernel: its name and text, what it reads and fills, its sizes and its launch."""
+class _Stage:
+    """A stage's kernels by name, with their text, what they read and fill, and the sizes that they take."""
 
-    name: str
+    kernels: tuple[tuple[str, KernelPlan], ...]
     text: str
     sources: tuple[Tensor, ...]
     stage: Tensor
     sizes: tuple[str, ...]
-    plan: KernelPlan
 
 
 class _Emitter:
@@ -48,24 +47,27 @@ class _Emitter:
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
-    def kernel(self, group: Group, stage: Tensor) -> _Kernel:
-        """The kernel that fills *stage*."""
+    def stage(self, group: Group, stage: Tensor) -> _Stage:
+        """The kernels that fill *stage*."""
         simplify = Simplifier()
-        names = Names(RESERVED)
-        exprs = ExprWriter(OPENCL_C, names, simplify)
         sources, sizes = tuple(loaded_tensors(stage.body)), stage_sizes(stage)
-        parameters = [f"__global const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
-        parameters.append(f"__global {TYPES[stage.dtype]} *restrict {names(stage, stage.name)}")
-        parameters += [f"const long {names(Size(s), s)}" for s in sizes]
         part = f"{stage.name}_of_" if len(group.stages) > 1 else ""
-        name = self.kernels.fresh(f"kernel_{part}{group.name}")
-        plan = schedule_stage(stage, simplify)
-        writer = Writer()
-        writer.line(f"/* {_comment(group, stage, sources)} */")
-        with writer.block(f"__kernel void {name}({', '.join(parameters)}) {{"):
-            KernelWriter(writer, exprs, index_type(stage, simplify)).block(plan.statements)
-        self.helpers.update(exprs.helpers)
-        return _Kernel(name, writer.text(), sources, stage, sizes, plan)
+        plans = schedule_stage(stage, simplify)
+        kernels, writer = [], Writer()
+        for plan in plans:
+            suffix = f"_{plan.schedule}" if len(plans) > 1 else ""
+            name = self.kernels.fresh(f"kernel_{part}{group.name}{suffix}")
+            names = Names(RESERVED)
+            exprs = ExprWriter(OPENCL_C, names, simplify)
+            parameters = [f"__global const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
+            parameters.append(f"__global {TYPES[stage.dtype]} *restrict {names(stage, stage.name)}")
+            parameters += [f"const long {names(Size(s), s)}" for s in sizes]
+            writer.line(f"/* {_comment(group, stage, sources)} */")
+            with writer.block(f"__kernel void {name}({', '.join(parameters)}) {{"):
+                KernelWriter(writer, exprs, index_type(stage, simplify)).block(plan.statements)
+            self.helpers.update(exprs.helpers)
+            kernels.append((name, plan))
+        return _Stage(tuple(kernels), writer.text(), sources, stage, sizes)
 
 
 def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan, ...]]:
@@ -77,12 +79,12 @@ def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan,
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
-    kernels = [[emitter.kernel(g, s) for g in p.groups for s in g.stages] for p in programs]
+    stages = [[emitter.stage(g, s) for g in p.groups for s in g.stages] for p in programs]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
-    text = "\n".join([*helpers, *(k.text for of_program in kernels for k in of_program)])
+    text = "\n".join([*helpers, *(s.text for of_program in stages for s in of_program)])
     if "double" in text:
         text = f"{FP64}\n{text}"
-    return text, tuple(_function_plan(p, ks) for p, ks in zip(programs, kernels, strict=True))
+    return text, tuple(_function_plan(p, own) for p, own in zip(programs, stages, strict=True))
 
 
 def stage_sizes(stage: Tensor) -> tuple[str, ...]:
@@ -120,22 +122,23 @@ def number(value: Dimension) -> Number:
     raise UnsupportedError(f"a size of a buffer is arithmetic on named sizes, got a {type(value).__name__}")
 
 
-def _function_plan(program: Program, kernels: Sequence[_Kernel]) -> FunctionPlan:
+def _function_plan(program: Program, stages: Sequence[_Stage]) -> FunctionPlan:
     simplify = Simplifier()
     inputs, constants = program.inputs, tuple(t for t, _ in program.constants)
     numbers = {t: k for k, t in enumerate((*inputs, *constants, *program.outputs))}
     buffers = [_buffer(t, simplify) for t in numbers]
-    last_use = {t: k for k, kernel in enumerate(kernels) for t in (*kernel.sources, kernel.stage)}
+    last_use = {t: k for k, stage in enumerate(stages) for t in (*stage.sources, stage.stage)}
     free: dict[str, list[int]] = {}
     launches: list[Launch] = []
-    for k, kernel in enumerate(kernels):
-        if kernel.stage not in numbers:
-            buffer = _buffer(kernel.stage, simplify)
+    for k, stage in enumerate(stages):
+        if stage.stage not in numbers:
+            buffer = _buffer(stage.stage, simplify)
             reusable = free.get(repr(buffer.bytes))
-            numbers[kernel.stage] = reusable.pop() if reusable else len(buffers)
-            buffers += [] if numbers[kernel.stage] < len(buffers) else [buffer]
-        used = (*kernel.sources, kernel.stage)
-        launches.append(_launch(kernel, [numbers[t] for t in used], simplify))
+            numbers[stage.stage] = reusable.pop() if reusable else len(buffers)
+            buffers += [] if numbers[stage.stage] < len(buffers) else [buffer]
+        used = (*stage.sources, stage.stage)
+        variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
+        launches.append(Launch(tuple(numbers[t] for t in used), stage.sizes, variants))
         for t in dict.fromkeys(used):
             if last_use[t] == k and t in program.temporaries:
                 free.setdefault(repr(_buffer(t, simplify).bytes), []).append(numbers[t])
@@ -146,6 +149,6 @@ def _buffer(tensor: Tensor, simplify: Simplifier) -> Buffer:
     return Buffer(number(simplify(binary("mul", product(tensor.shape), as_index(dtype_bytes(tensor.dtype))))))
 
 
-def _launch(kernel: _Kernel, buffers: Sequence[int], simplify: Simplifier) -> Launch:
-    extent = number(simplify(kernel.plan.extent))
-    return Launch(kernel.name, tuple(buffers), kernel.sizes, extent, LOCAL_SIZE, kernel.plan.groups)
+def _variant(name: str, plan: KernelPlan, simplify: Simplifier) -> Variant:
+    when = tuple(Bound(number(r.number), r.least, r.most) for r in plan.when)
+    return Variant(plan.schedule, name, number(simplify(plan.extent)), LOCAL_SIZE, plan.groups, when)

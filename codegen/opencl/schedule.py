@@ -1,6 +1,6 @@
-"""From one stage to one kernel: what a work-item computes, and how many there are.
+"""From one stage to a kernel: what a work-item computes, and how many there are.
 
-Three schedules, the first that fits:
+Three schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
 
 - *tree*: few outputs, each a long reduction: a work-group an output, its partial results folded in local memory;
 - *tile*: a sum of products (convolution, matrix product): each work-item computes several outputs along one axis that
@@ -11,11 +11,11 @@ Three schedules, the first that fits:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
-from byoc.codegen.kernel.inline import estimated_size, substitute_axes
+from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -29,7 +29,7 @@ from byoc.codegen.opencl.statements import (
     WorkItem,
 )
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, placeholder
-from byoc.te.expr import INDEX, Binary, Load, Reduce, Select, map_expr
+from byoc.te.expr import INDEX, Binary, Const, Load, Reduce, Select, map_expr
 from byoc.te.walk import unique_nodes
 
 TILES = (8, 4, 2)
@@ -39,18 +39,66 @@ LONG_REDUCTION = 256
 
 
 @dataclass(frozen=True)
-class KernelPlan:
-    """A kernel's statements and its launch: *extent* work-items, or as many work-groups where *groups*."""
+class Range:
+    """A number of elements that is at least *least* and at most *most*."""
 
+    number: PrimExpr
+    least: int = 0
+    most: int | None = None
+
+    @staticmethod
+    def of(shape: Sequence[Dimension], simplify: Simplifier, least: int = 0, most: int | None = None) -> Range:
+        """That of the elements of *shape*."""
+        return Range(simplify(product(shape)), least, most)
+
+    def known(self) -> bool | None:
+        """Whether it holds; None where that depends on the sizes of a call."""
+        if not isinstance(self.number, Const):
+            return None
+        return self.least <= int(self.number.value) <= (math.inf if self.most is None else self.most)
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A kernel's statements and its launch: *extent* work-items, or as many work-groups where *groups*.
+
+    *schedule* names it; it is for calls in which all of *when* holds.
+    """
+
+    schedule: str
     statements: Sequence[KernelStmt]
     extent: PrimExpr
     groups: bool = False
+    when: tuple[Range, ...] = ()
 
 
-def schedule_stage(stage: Tensor, simplify: Simplifier) -> KernelPlan:
-    """The kernel that fills the buffer of *stage*, over as few axes as its accesses allow."""
+def schedule_stage(stage: Tensor, simplify: Simplifier) -> tuple[KernelPlan, ...]:
+    """The kernels that fill the buffer of *stage*, over as few axes as its accesses allow, one where sizes are known.
+
+    A call takes the first that is for its sizes; the last is for all.
+    """
     nest = collapse_axes(stage, simplify)
-    return _tree(nest, simplify) or _tile(nest, simplify) or _item(nest, simplify)
+    found: list[KernelPlan] = []
+    for plan in _schedules(nest, simplify):
+        found.append(plan)
+        if not plan.when:
+            break
+    return tuple(found)
+
+
+def _schedules(nest: Nest, simplify: Simplifier) -> Iterator[KernelPlan]:
+    tree = _tree(nest, simplify)
+    if tree is not None:
+        yield tree
+    yield from _tiles(nest, simplify)
+    yield _item(nest, simplify)
+
+
+def _open(ranges: Sequence[Range]) -> tuple[Range, ...] | None:
+    """Those of *ranges* that the sizes of a call decide; None where one does not hold for any."""
+    if any(r.known() is False for r in ranges):
+        return None
+    return tuple(r for r in ranges if r.known() is None)
 
 
 def product(shape: Sequence[Dimension]) -> PrimExpr:
@@ -95,7 +143,7 @@ def _item(nest: Nest, simplify: Simplifier) -> KernelPlan:
     item, axes = _numbered("item", nest.axes, simplify)
     statements, value = without_reductions(nest.value)
     store = Store(nest.stage, at(nest.stage, item), value)
-    return KernelPlan([WorkItem(item), *axes, *statements, store], as_index(item.extent))
+    return KernelPlan("item", [WorkItem(item), *axes, *statements, store], as_index(item.extent))
 
 
 def _only_reduction(nest: Nest) -> Reduce | None:
@@ -111,10 +159,13 @@ def _replace(value: PrimExpr, old: PrimExpr, new: PrimExpr) -> PrimExpr:
 def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
     """A work-group an element, for few elements of long reductions."""
     reduce, stage = _only_reduction(nest), nest.stage
-    if reduce is None or estimated_size(stage.shape) > FEW_OUTPUTS:
+    if reduce is None:
         return None
-    extents = [a.extent for a in reduce.axes]
-    if estimated_size(extents) < LONG_REDUCTION:
+    when = _open([
+        Range.of(stage.shape, simplify, most=FEW_OUTPUTS),
+        Range.of([a.extent for a in reduce.axes], simplify, least=LONG_REDUCTION),
+    ])
+    if when is None:
         return None
     group, axes = _numbered("group", nest.axes, simplify)
     point, points = _numbered("point", reduce.axes, simplify)
@@ -123,6 +174,7 @@ def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
     fold = Store(acc, (), combine(reduce.kind, acc[()], reduce.body))
     value = _replace(nest.value, reduce, scratch[0])
     return KernelPlan(
+        "tree",
         [
             WorkGroup(group),
             *axes,
@@ -133,16 +185,27 @@ def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
         ],
         as_index(group.extent),
         groups=True,
+        when=when,
     )
 
 
-def _tile(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
-    """Several outputs along one axis a work-item, for sums of products."""
+def _tiles(nest: Nest, simplify: Simplifier) -> Iterator[KernelPlan]:
+    """Several outputs along one axis a work-item, for sums of products: the first where sizes are known."""
     reduce = _only_reduction(nest)
-    chosen = _tile_axis(nest, reduce, simplify) if reduce is not None and reduce.kind == "sum" else None
-    if reduce is None or chosen is None:
-        return None
-    axis, tile = chosen
+    if reduce is None or reduce.kind != "sum":
+        return
+    for axis in _tile_axes(nest, reduce, simplify):
+        found = [(tile, when) for tile in TILES if (when := _tile_fits(nest, axis, tile, simplify)) is not None]
+        for tile, when in found:
+            yield _tile(nest, reduce, axis, tile, when, simplify)
+        if found:
+            return
+
+
+def _tile(
+    nest: Nest, reduce: Reduce, axis: Index, tile: int, when: tuple[Range, ...], simplify: Simplifier
+) -> KernelPlan:
+    """*tile* outputs along *axis* a work-item."""
     length = int(axis.extent)  # type: ignore[arg-type]
     block = Index("block", -(-length // tile))
     item, axes = _numbered("item", [block if a is axis else a for a in nest.axes], simplify)
@@ -163,41 +226,38 @@ def _tile(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
         value = substitute_axes(_replace(nest.value, reduce, acc[()]), [axis], [i])
         store = Store(nest.stage, [substitute_axes(index, [axis], [i]) for index in nest.indices], value)
         statements.append(store if length % tile == 0 else If(binary("lt", place, length), [store]))
-    return KernelPlan(statements, as_index(item.extent))
+    return KernelPlan(f"tile{tile}", statements, as_index(item.extent), when=when)
 
 
 def _clamped(place: PrimExpr, length: int) -> PrimExpr:
     return Select(binary("lt", place, length), place, as_index(length - 1))
 
 
-def _tile_axis(nest: Nest, reduce: Reduce, simplify: Simplifier) -> tuple[Index, int] | None:
-    """An axis to compute several elements of in one work-item, and how many; never the last, which neighbours share.
+def _tile_axes(nest: Nest, reduce: Reduce, simplify: Simplifier) -> list[Index]:
+    """The axes to compute several elements of in one work-item, best first; never the last, which neighbours share.
 
     Best is one that leaves alone an operand which differs between neighbours (the image, for output channels): what
     is then read for each element is the same for all neighbours.
     """
     axes = [a for a in nest.axes if a.extent != 1]
     if len(axes) < 2:
-        return None
+        return []
     loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load)]
     uses = [
         {id(n) for i in load.indices for n in unique_nodes(simplify(i)) if isinstance(n, Index)} for load in loads
     ]
     shared = [a for a in reversed(axes[:-1]) if any(id(a) not in u for u in uses) and any(id(a) in u for u in uses)]
     best = [a for a in shared if any(id(a) not in u and id(axes[-1]) in u for u in uses)]
-    items = estimated_size([a.extent for a in axes])
-    return next((found for axis in (*best, *shared) if (found := _tile_of(axis, items)) is not None), None)
+    return list(dict.fromkeys((*best, *shared)))
 
 
-def _tile_of(axis: Index, items: int) -> tuple[Index, int] | None:
-    """*axis* with the largest tile that leaves enough of *items* and wastes little, or None."""
-    if not isinstance(axis.extent, int):
+def _tile_fits(nest: Nest, axis: Index, tile: int, simplify: Simplifier) -> tuple[Range, ...] | None:
+    """When *tile* elements of *axis* waste little and leave enough work-items; None where they never do."""
+    extent = axis.extent
+    if not isinstance(extent, int) or (extent % tile and extent < 2 * tile):
         return None
-    for tile in TILES:
-        left = items // axis.extent * -(-axis.extent // tile)
-        if left >= ENOUGH_ITEMS and (axis.extent % tile == 0 or axis.extent >= 2 * tile):
-            return axis, tile
-    return None
+    left = [-(-extent // tile), *(a.extent for a in nest.axes if a is not axis)]
+    return _open([Range.of(left, simplify, least=ENOUGH_ITEMS)])
 
 
 def index_type(stage: Tensor, simplify: Simplifier) -> str:

@@ -20,6 +20,7 @@ from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan
 from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending
+from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.signature import Signature
 
 SOURCE_MEMBER = "kernels.cl"
@@ -68,6 +69,13 @@ class OpenCLModule(Module):
     def get_source(self, fmt: str = "") -> str:
         """The OpenCL C, or with ``plan`` or ``json`` the launch plans."""
         return self._plan_text() if fmt in ("plan", "json") else self._source
+
+    @property
+    def variants(self) -> tuple[ChosenVariants, ...]:
+        """The kernels that were chosen so far, by symbol and sizes."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        return tuple(chosen for session in sessions for chosen in list(session.chosen.values()))
 
     def unavailable(self) -> str | None:
         return why_unavailable()

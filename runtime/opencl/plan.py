@@ -2,7 +2,8 @@
 
 A function's buffers are numbered: its inputs, its constants, its outputs, then temporaries, which may serve several
 stages one after the other. Kernels run in order, each with its buffers and then its sizes (``long``) as arguments. A
-:data:`Number` is an int, the name of a size, or ``[operation, left, right]``. A launch has *extent* work-items
+:data:`Number` is an int, the name of a size, or ``[operation, left, right]``. A launch has variants, kernels that
+compute the same, of which a call takes the first whose bounds hold for its sizes. A variant has *extent* work-items
 (rounded up to whole groups; the kernel itself ignores those beyond), or with *groups* that many groups. The local
 size is a power of two, and a device with a lower limit takes a smaller power of two.
 """
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass
 from byoc.runtime.errors import ArtifactError
 from byoc.runtime.signature import Signature
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 Number = int | str | list["Number"]
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
@@ -55,15 +56,29 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One kernel's launch."""
+class Bound:
+    """Sizes for which *number* is at least *least* and at most *most*."""
 
+    number: Number
+    least: int = 0
+    most: int | None = None
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether these are among them."""
+        value = evaluate(self.number, sizes)
+        return self.least <= value and (self.most is None or value <= self.most)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel, the schedule that it follows, and the sizes that it is for: those in all bounds of *when*."""
+
+    schedule: str
     kernel: str
-    buffers: tuple[int, ...]
-    sizes: tuple[str, ...]
     extent: Number
     local: int
     groups: bool = False
+    when: tuple[Bound, ...] = ()
 
     def shape(self, sizes: Mapping[str, int], max_local: int) -> tuple[int, int]:
         """The global and the local size for a device whose groups have at most *max_local* work-items."""
@@ -72,6 +87,19 @@ class Launch:
             local //= 2
         extent = evaluate(self.extent, sizes)
         return (extent if self.groups else -(-extent // local)) * local, local
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One step: the buffers and sizes that are its kernel's arguments, and the kernels, of which one is launched."""
+
+    buffers: tuple[int, ...]
+    sizes: tuple[str, ...]
+    variants: tuple[Variant, ...]
+
+    def choose(self, sizes: Mapping[str, int]) -> Variant:
+        """The first variant that is for these sizes; the last is for all."""
+        return next((v for v in self.variants[:-1] if all(b.holds(sizes) for b in v.when)), self.variants[-1])
 
 
 @dataclass(frozen=True)
@@ -117,16 +145,31 @@ class FunctionPlan:
         """Raises ArtifactError when a launch names a buffer that there is not."""
         own = self.first_output + len(self.signature.outputs)
         used: Sequence[int] = [b for launch in self.launches for b in launch.buffers]
+        if not all(launch.variants for launch in self.launches):
+            raise ArtifactError(f"plan.json: a launch of {self.signature.symbol} has no kernel")
         if len(self.buffers) < own or any(not 0 <= b < len(self.buffers) for b in used):
             raise ArtifactError(f"plan.json: {self.signature.symbol} uses a buffer that it does not declare")
 
 
 def _launch(data: Mapping[str, object]) -> Launch:
     return Launch(
-        str(data["kernel"]),
         tuple(int(b) for b in data["buffers"]),  # type: ignore[attr-defined]
         tuple(str(s) for s in data["sizes"]),  # type: ignore[attr-defined]
+        tuple(_variant(item) for item in data["variants"]),  # type: ignore[attr-defined]
+    )
+
+
+def _variant(data: Mapping[str, object]) -> Variant:
+    return Variant(
+        str(data["schedule"]),
+        str(data["kernel"]),
         check_number(data["extent"]),
         int(data["local"]),  # type: ignore[call-overload]
         bool(data["groups"]),
+        tuple(_bound(item) for item in data["when"]),  # type: ignore[attr-defined]
     )
+
+
+def _bound(data: Mapping[str, object]) -> Bound:
+    most = data["most"]
+    return Bound(check_number(data["number"]), int(data["least"]), None if most is None else int(most))  # type: ignore

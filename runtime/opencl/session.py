@@ -1,5 +1,7 @@
 """A function on a device: its constants, and for each set of sizes its buffers with kernels whose arguments are set.
 
+Which kernels these are, where several compute a step, is chosen for the sizes when they first come.
+
 All work of a call goes into the function's own in-order queue: inputs are written, kernels follow each other, outputs
 are read. Nothing waits there: a call that is started ends with an event, and a call which reads what it makes begins
 behind that event, in whatever queue; only who needs the outputs on the host waits for it. Buffers and kernels of the
@@ -21,12 +23,14 @@ from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.plan import FunctionPlan, evaluate
 from byoc.runtime.region.call import Pending
+from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.shape_cache import ShapeCache
 
 if TYPE_CHECKING:
     import pyopencl
 
 KEPT_SIZES = 4
+MOST_RECORDS = 64  # sets of sizes whose kernels are told
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Session:
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
         self._lock = threading.Lock()
         self.bindings = ShapeCache(self._bind, KEPT_SIZES)
+        self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
         try:
             self._queue = cl.CommandQueue(opened.context, opened.device)
             self._constants = [self._upload(c.numpy()) for c in constants]
@@ -118,15 +123,23 @@ class Session:
             self._constants[k - first] if first <= k < plan.first_output else self._allocate(evaluate(b.bytes, sizes))
             for k, b in enumerate(plan.buffers)
         ]
+        variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
-        for launch in plan.launches:
-            global_size, local_size = launch.shape(sizes, self._opened.info.max_work_group_size)
+        for launch, variant in zip(plan.launches, variants, strict=True):
+            global_size, local_size = variant.shape(sizes, self._opened.info.max_work_group_size)
             if not global_size:
                 continue
-            kernel = self._cl.Kernel(self._program, launch.kernel)
+            kernel = self._cl.Kernel(self._program, variant.kernel)
             kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes))
             launches.append((kernel, (global_size,), (local_size,)))
+        self._record(key, tuple(v.schedule for v in variants))
         return _Binding(buffers, launches)
+
+    def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
+        times = 1 + (self.chosen.pop(key).times if key in self.chosen else 0)
+        while len(self.chosen) >= MOST_RECORDS:
+            del self.chosen[next(iter(self.chosen))]
+        self.chosen[key] = ChosenVariants(self._plan.signature.symbol, key, variants, times)
 
     def _allocate(self, count: int) -> pyopencl.Buffer:
         """Memory of *count* bytes; of one where there is nothing to hold, since no buffer is empty."""

@@ -49,6 +49,41 @@ def test_compile_writes_the_artifact_and_prints_the_plan(capsys, tmp_path, monke
     assert [p.name for p in tmp_path.iterdir()] == ["digits.byoc"]
 
 
+def test_a_model_from_the_cache_is_written_without_the_compiler(tmp_path):
+    code = (
+        "import sys\n"
+        "from byoc.driver.cli import main\n"
+        f"assert main.main(['compile', {str(DIGITS)!r}, '--tune', sys.argv[2], '-o', sys.argv[1]]) == 0\n"
+        "print('byoc.relay' in sys.modules)\n"
+    )
+    environment = {**os.environ, "BYOC_CACHE_DIR": str(tmp_path / "cache")}
+    for level in ("none", "fast"):
+        printed = []
+        for number in (1, 2):
+            output = str(tmp_path / f"{level}{number}.byoc")
+            command = [sys.executable, "-c", code, output, level]
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+            printed.append(done.stdout.splitlines())
+        assert [lines[-1] for lines in printed] == ["True", "False"]
+        assert printed[0][0] == printed[1][0] and printed[0][0].startswith("Plan: policy order")
+        made = [byoc.runtime.load(tmp_path / f"{level}{number}.byoc") for number in (1, 2)]
+        images = np.load(ROOT / "examples" / "digits" / "unseen.npz")["images"][:1].astype("float32")
+        np.testing.assert_array_equal(*(library(images) for library in made))
+
+
+def test_compile_places_as_plan_does(capsys, tmp_path):
+    output = tmp_path / "m.byoc"
+    placed = ("--policy", "cost", "--costs", "typical", "--force", "json=nn.softmax")
+    code, out, err = run(capsys, "compile", DIGITS, "-t", "json,c", *placed, "-o", output)
+    assert (code, err) == (0, "") and "Plan: policy cost" in out
+    plan = byoc.runtime.load(output).report["plan"]
+    assert [d["target"] for d in plan["decisions"] if d["operator"] == "nn.softmax"] == ["json"]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan))
+    code, _, err = run(capsys, "compile", DIGITS, "--plan", file, "--policy", "cost", "-o", output)
+    assert code == 2 and "says where operators go already; leave out --policy" in err
+
+
 def test_compile_with_json_prints_one_object_with_the_plan(capsys, tmp_path):
     code, out, err = run(capsys, "compile", DIGITS, "-t", "json", "-t", "c", "-o", tmp_path / "m.byoc", "--json")
     data = json.loads(out)
@@ -307,7 +342,7 @@ def explode(error):
 
 def test_an_unexpected_error_is_one_sentence_that_says_how_to_see_more(capsys, monkeypatch):
     monkeypatch.delenv("BYOC_DEBUG", raising=False)
-    monkeypatch.setattr(entry.COMMANDS["targets"], "run", explode(TypeError("two\nlines")))
+    monkeypatch.setattr(entry.command_module("targets"), "run", explode(TypeError("two\nlines")))
     code, _, err = run(capsys, "targets")
     assert code == 1 and len(err.splitlines()) == 1
     assert "internal error: TypeError: two lines" in err and "BYOC_DEBUG=1 shows where" in err
@@ -317,7 +352,7 @@ def test_an_unexpected_error_is_one_sentence_that_says_how_to_see_more(capsys, m
 
 
 def test_too_little_memory_is_something_that_the_machine_lacks(capsys, monkeypatch):
-    monkeypatch.setattr(entry.COMMANDS["targets"], "run", explode(MemoryError("Unable to allocate 9 TiB")))
+    monkeypatch.setattr(entry.command_module("targets"), "run", explode(MemoryError("Unable to allocate 9 TiB")))
     code, _, err = run(capsys, "targets")
     assert code == 3 and "this machine has too little memory (Unable to allocate 9 TiB)" in err
 

@@ -15,7 +15,7 @@ from byoc.runtime.module import module_class
 from byoc.runtime.ndarray import NDArray, array
 from byoc.runtime.opencl import build, devices, pocl, session
 from byoc.runtime.opencl.module import OpenCLModule
-from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, evaluate
+from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Variant, evaluate
 from byoc.runtime.signature import Signature, TensorSpec
 
 SOURCE = """
@@ -40,8 +40,8 @@ def plan():
         Signature("f", (spec("x"),), (spec("y"),), (TensorSpec("f_const_0", (3,), "float32"),)),
         (Buffer(bytes_of), Buffer(12), Buffer(bytes_of), Buffer(bytes_of)),
         (
-            Launch("twice", (0, 3), ("N",), ["mul", "N", 3], 64),
-            Launch("plus", (3, 1, 2), ("N",), ["mul", "N", 3], 64),
+            Launch((0, 3), ("N",), (Variant("item", "twice", ["mul", "N", 3], 64),)),
+            Launch((3, 1, 2), ("N",), (Variant("item", "plus", ["mul", "N", 3], 64),)),
         ),
     )
 
@@ -236,8 +236,9 @@ def damaged(change):
     [
         (lambda: {"kernels.cl": b""}, "needs the member 'plan.json', which is missing"),
         (lambda: {**module().save(), "plan.json": b"{"}, "cannot be read"),
-        (lambda: damaged(lambda c: c.update(version=99)), "expected version 1"),
+        (lambda: damaged(lambda c: c.update(version=99)), "expected version 2"),
         (lambda: damaged(lambda c: c["functions"][0].pop("launches")), "does not describe a function"),
+        (lambda: damaged(lambda c: c["functions"][0]["launches"][0].update(variants=[])), "has no kernel"),
         (lambda: damaged(lambda c: c["functions"][0]["launches"][0].update(buffers=[9])), "does not declare"),
         (lambda: damaged(lambda c: c["functions"][0].update(buffers=[["pow", 1, 2]] * 4)), "got \\['pow', 1, 2\\]"),
     ],
@@ -248,11 +249,20 @@ def test_damaged_members_are_refused_when_loading(members, message):
 
 
 def test_a_launch_is_padded_to_whole_groups_that_the_device_can_have():
-    launch = Launch("k", (), (), ["mul", "N", 3], 64)
-    assert launch.shape({"N": 50}, 1024) == (192, 64)
-    assert launch.shape({"N": 50}, 24) == (160, 16)
-    assert launch.shape({"N": 0}, 1024) == (0, 64)
-    assert Launch("k", (), (), 7, 64, groups=True).shape({}, 1) == (7, 1)
+    variant = Variant("item", "k", ["mul", "N", 3], 64)
+    assert variant.shape({"N": 50}, 1024) == (192, 64)
+    assert variant.shape({"N": 50}, 24) == (160, 16)
+    assert variant.shape({"N": 0}, 1024) == (0, 64)
+    assert Variant("tree", "k", 7, 64, groups=True).shape({}, 1) == (7, 1)
+
+
+def test_a_call_takes_the_first_variant_that_is_for_its_sizes():
+    few = Variant("tree", "t", 1, 64, True, (Bound("N", most=4), Bound(["mul", "N", "M"], least=10)))
+    tile = Variant("tile4", "u", 1, 64, when=(Bound("M", 8, 9),))
+    launch = Launch((), ("N", "M"), (few, tile, Variant("item", "i", 1, 64)))
+    calls = ((4, 3), (4, 2), (5, 8), (5, 9), (5, 10), (1, 9), (0, 0))
+    chosen = [launch.choose({"N": n, "M": m}).schedule for n, m in calls]
+    assert chosen == ["tree", "item", "tile4", "tile4", "item", "tile4", "item"]
 
 
 def test_numbers_are_arithmetic_on_sizes():

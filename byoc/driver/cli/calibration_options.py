@@ -7,17 +7,19 @@ one input. A .npz file alone is one sample, or several where its arrays have one
 from __future__ import annotations
 
 import argparse
+import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
 
-from byoc.driver.quantization import Calibration
+from byoc.driver.cli.words import CALIBRATIONS, PERCENTILE
 from byoc.errors import InputError, UserError
-from byoc.relay.quantize import METHODS
-from byoc.relay.quantize.ranges import PERCENTILE
+
+if TYPE_CHECKING:
+    from byoc.driver.quantization import Calibration
 
 Sample = dict[str, np.ndarray]
 OPTIONS = ("method", "percentile", "keep_first", "keep_last", "max_error")
@@ -31,8 +33,8 @@ def add_calibration_options(command: argparse.ArgumentParser) -> None:
         "by name (.npy for one input), or one .npz whose arrays hold samples along a first axis",
     )
     command.add_argument(
-        "--calibration-method", dest="method", choices=tuple(METHODS), default=None,
-        help=f"how a range is chosen from what was seen (default: {next(iter(METHODS))})",
+        "--calibration-method", dest="method", choices=CALIBRATIONS, default=None,
+        help=f"how a range is chosen from what was seen (default: {CALIBRATIONS[0]})",
     )
     command.add_argument(
         "--percentile", type=float, metavar="P", help=f"per cent of the values that stay inside (default: {PERCENTILE})"
@@ -54,7 +56,9 @@ def calibration_from(arguments: argparse.Namespace) -> Calibration | None:
         return None
     if arguments.precision != "int8":
         raise UserError("--calibrate is for --precision int8")
-    return Calibration(SampleFiles.of(Path(arguments.calibrate), Path(arguments.model)), **chosen)
+    samples = SampleFiles.of(Path(arguments.calibrate), Path(arguments.model))
+    made: Calibration = importlib.import_module("byoc.driver.quantization").Calibration(samples, **chosen)
+    return made
 
 
 def _spelled(name: str) -> str:
@@ -113,6 +117,7 @@ class SampleFiles:
 
 
 def _input_ranks(model: Path) -> dict[str, int]:
+    onnx = importlib.import_module("onnx")
     try:
         graph = onnx.load(model, load_external_data=False).graph
     except Exception as error:  # protobuf's own errors have no common class

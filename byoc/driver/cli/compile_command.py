@@ -1,22 +1,23 @@
-"""``byoc compile``: from a model to an artefact."""
+"""``byoc compile``: from a model to an artefact.
+
+A model that is in the cache folder is written without loading the compiler.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from byoc.codegen.tune.level import LEVELS
-from byoc.codegen.tune.tuner import tuner_of
 from byoc.driver.cli.calibration_options import add_calibration_options, calibration_from
+from byoc.driver.cli.placing_options import add_placing_options, asked_placing
 from byoc.driver.cli.progress import StageProgress
-from byoc.driver.compile import compile as compile_model
-from byoc.driver.fallback import AVAILABLE
-from byoc.driver.precision import PRECISIONS
+from byoc.driver.cli.words import AVAILABLE, PRECISIONS, TUNE_LEVELS
+from byoc.driver.entry import compile as compile_model
 from byoc.errors import UserError
-from byoc.partition.plan import Plan
 
 HELP = "compile an ONNX model into an artefact"
 
@@ -26,7 +27,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", help="the ONNX file")
     command.add_argument("-o", "--output", help="the artefact to write (default: the model's name with .byoc, here)")
     command.add_argument(
-        "--tune", choices=tuple(LEVELS), default="none",
+        "--tune", choices=TUNE_LEVELS, default="none",
         help="how much is tried for fast kernels on the host; what won is kept (default: none, a cost model decides)",
     )
     command.add_argument(
@@ -41,6 +42,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="plan again without a target that fails when compiling or is not on this machine; the report says so",
     )
     add_compile_options(command)
+    add_placing_options(command)
     add_calibration_options(command)
 
 
@@ -84,20 +86,37 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     with StageProgress(quiet=arguments.json) as tell:
         library = compile_model(
             arguments.model, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
-            keep_f32=arguments.keep_f32, calibration=calibration, tune=(tuner := tuner_of(arguments.tune, tell)),
-            plan=arguments.plan, replan=arguments.replan, fallback=arguments.fallback, progress=tell,
+            keep_f32=arguments.keep_f32, calibration=calibration, tune=arguments.tune, plan=plan_of(arguments),
+            replan=arguments.replan, fallback=arguments.fallback, progress=tell,
         )
         tell("writing the artefact")
         library.save(output)
     seconds = time.perf_counter() - start
     size = output.stat().st_size
     data = {"output": str(output), "bytes": size, "seconds": round(seconds, 3), **library.report}
-    plan = Plan.from_json(library.report["plan"])  # type: ignore[arg-type]
-    notes = "".join(
-        lines(library.report) for lines in (replanned_lines, origin_lines, fallback_lines, quantization_lines)
-    )
-    notes += f"\n{tuner.report.text()}\n" if tuner.tunes else ""
+    told = (replanned_lines, origin_lines, fallback_lines, quantization_lines, tuning_lines)
+    notes = "".join(lines(library.report) for lines in told)
+    plan = library.report["plan_text"]
     return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
+
+
+def plan_of(arguments: argparse.Namespace) -> object:
+    """The plan that the command line asks for: a file's, or one made as it says; None where the compiler makes it.
+
+    Raises UserError for a file beside options that make a plan, and for what cannot be planned.
+    """
+    asked = asked_placing(arguments)
+    if not asked:
+        return arguments.plan
+    if arguments.plan is not None:
+        raise UserError(f"--plan {arguments.plan}: the plan says where operators go already; leave out {asked[0]}")
+    return importlib.import_module("byoc.driver.cli.plan_command").planned(arguments)[1]
+
+
+def tuning_lines(report: Mapping[str, object]) -> str:
+    """What tuning did; else empty."""
+    told: Mapping[str, str] = report.get("tuning", {})  # type: ignore[assignment]
+    return f"\n{told['text']}\n" if told else ""
 
 
 def quantization_lines(report: Mapping[str, object]) -> str:

@@ -8,55 +8,40 @@ machine lacks (a compiler, a device, memory); 130 interrupted; 141 nobody reads 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 
 from byoc import __version__
-from byoc.driver.cli import (
-    compile_command,
-    doctor_command,
-    explain_command,
-    export_c_command,
-    inspect_command,
-    partition_command,
-    plan_command,
-    run_command,
-    targets_command,
-    tune_command,
-)
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, UserError
 
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal
 DEBUG_VARIABLE = "BYOC_DEBUG"
-COMMANDS = {
-    "compile": compile_command,
-    "plan": plan_command,
-    "explain": explain_command,
-    "partition": partition_command,
-    "run": run_command,
-    "export-c": export_c_command,
-    "inspect": inspect_command,
-    "targets": targets_command,
-    "doctor": doctor_command,
-    "tune": tune_command,
-}
+COMMANDS = ("compile", "plan", "explain", "partition", "run", "export-c", "inspect", "targets", "doctor", "tune")
 EPILOG = (
     "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, 3 something that this "
     f"machine lacks; {DEBUG_VARIABLE}=1 shows the traceback of an error"
 )
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+def command_module(name: str) -> ModuleType:
+    """The module of a command: ``HELP``, ``add_arguments``, ``run``."""
+    return importlib.import_module(f"byoc.driver.cli.{name.replace('-', '_')}_command")
+
+
+def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of the whole command line, or of the commands of these *names*."""
     about = "Cut an ONNX model across a host and accelerators."
     root = argparse.ArgumentParser(prog="byoc", description=about, epilog=EPILOG, allow_abbrev=False)
     root.add_argument("--version", action="version", version=f"byoc {__version__}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, module in COMMANDS.items():
+    for name in names:
+        module = command_module(name)
         command = commands.add_parser(name, help=module.HELP, description=module.HELP, allow_abbrev=False)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
         module.add_arguments(command)
@@ -65,8 +50,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code, and prints errors as one sentence to the standard error."""
-    arguments = parser().parse_args(argv)
-    command: Callable[[argparse.Namespace], tuple[Mapping[str, object], str, int]] = COMMANDS[arguments.command].run
+    words = list(sys.argv[1:] if argv is None else argv)
+    named = [w for w in words[:1] if w in COMMANDS]  # one command loads what it needs, not what all need
+    arguments = parser(named or COMMANDS).parse_args(words)
+    command: Callable[[argparse.Namespace], tuple[Mapping[str, object], str, int]]
+    command = command_module(arguments.command).run
     try:
         data, text, code = command(arguments)
         print(json.dumps(data, indent=1) if arguments.json else text, flush=True)

@@ -1,25 +1,25 @@
-"""The options that say where operators go: of ``byoc plan``, ``byoc explain``, ``byoc partition`` and ``byoc compile``.
-"""
+"""The options that say where operators go: of ``byoc plan``, ``explain``, ``partition`` and ``compile``."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 from collections.abc import Sequence
-from dataclasses import fields
+from typing import TYPE_CHECKING
 
-from byoc.codegen.backend import Limits
-from byoc.driver.planning import OBJECTIVES, POLICIES, Placing
+from byoc.driver.cli.words import FORMULAS, LIMITS, OBJECTIVES, POLICIES, TIME_LIMIT
 from byoc.errors import UserError
-from byoc.partition.places import FORMULAS
-from byoc.partition.request import TIME_LIMIT
 
-_KINDS = {f.name: float if f.name == "min_gain" else int for f in fields(Limits)}
+if TYPE_CHECKING:
+    from byoc.codegen.backend import Limits
+    from byoc.driver.planning import Placing
+
 
 
 def add_placing_options(command: argparse.ArgumentParser) -> None:
     """The options; ``--target``, ``--shape`` and ``--exclude`` are others'."""
     command.add_argument(
-        "--policy", choices=tuple(POLICIES), default="order",
+        "--policy", choices=POLICIES, default="order",
         help="order: the first target that takes an operator (default); score: Paddle Lite's grade; cost: the cut that "
         "costs least; model: what the model's device configuration says",
     )
@@ -32,7 +32,7 @@ def add_placing_options(command: argparse.ArgumentParser) -> None:
         help="policy score: a place that is wanted, the first the most (default: each target's own, then the host)",
     )
     command.add_argument(
-        "--formula", choices=tuple(FORMULAS), default="code",
+        "--formula", choices=FORMULAS, default="code",
         help="policy score: the grade of Paddle Lite's code or document",
     )
     command.add_argument(
@@ -50,7 +50,7 @@ def add_placing_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--boundaries", metavar="FILE", help="a file of such rules: exclude, force, stop_at")
     command.add_argument(
         "--limit", action="append", default=[], metavar="TARGET.LIMIT=NUMBER",
-        help=f"a limit of a target's regions, one of {', '.join(_KINDS)} (microseconds)",
+        help=f"a limit of a target's regions, one of {', '.join(LIMITS)} (microseconds)",
     )
     command.add_argument(
         "--time-limit", type=float, default=TIME_LIMIT, metavar="SECONDS",
@@ -58,13 +58,22 @@ def add_placing_options(command: argparse.ArgumentParser) -> None:
     )
 
 
+def asked_placing(arguments: argparse.Namespace) -> list[str]:
+    """The options that are given, and not as they are where nobody gives them."""
+    command = argparse.ArgumentParser()
+    add_placing_options(command)
+    usual = vars(command.parse_args([]))
+    return [f"--{name.replace('_', '-')}" for name, value in usual.items() if getattr(arguments, name) != value]
+
+
 def placing_from(arguments: argparse.Namespace) -> Placing:
     """What the command line says. Raises UserError for an option that is not of its form."""
-    return Placing(
+    made: Placing = importlib.import_module("byoc.driver.planning").Placing(
         arguments.exclude, _forced(arguments.force), arguments.stop_at, arguments.boundaries, arguments.policy,
         _costs(arguments.costs), arguments.objective, _limits(arguments.limit), arguments.time_limit,
         arguments.place, arguments.formula,
     )
+    return made
 
 
 def _forced(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -92,10 +101,13 @@ def _limits(texts: Sequence[str]) -> dict[str, Limits] | None:
     for text in texts:
         where, _, number = text.partition("=")
         target, _, name = where.rpartition(".")
-        if name not in _KINDS or not target:
-            raise UserError(f"--limit {text!r}: expected TARGET.LIMIT=NUMBER, the limit one of {', '.join(_KINDS)}")
+        if name not in LIMITS or not target:
+            raise UserError(f"--limit {text!r}: expected TARGET.LIMIT=NUMBER, the limit one of {', '.join(LIMITS)}")
         try:
-            found.setdefault(target, {})[name] = _KINDS[name](number)
+            found.setdefault(target, {})[name] = LIMITS[name](number)
         except ValueError as error:
             raise UserError(f"--limit {text!r}: {number!r} is no number") from error
-    return {target: Limits(**values) for target, values in found.items()} or None  # type: ignore[arg-type]
+    if not found:
+        return None
+    limits = importlib.import_module("byoc.codegen.backend").Limits
+    return {target: limits(**values) for target, values in found.items()}
