@@ -8,10 +8,11 @@ from byoc.errors import PartitionError
 from byoc.partition.problem import HOME, Problem
 from byoc.partition.solve.merge_units import merge_units
 from byoc.partition.solve.region_bytes import RegionBytes
+from byoc.partition.solve.runs import parts_of_runs
 from byoc.partition.solve.split import split_region
 from byoc.partition.solve.units import Units, topological_order, units_of
 
-LARGE = 20_000  # units from which on one direction must do
+LARGE = 20_000  # units from which on they are joined run by run
 Regions = tuple[tuple[int, ...], ...]
 
 
@@ -70,13 +71,16 @@ def _broken(problem: Problem, sizes: RegionBytes, regions: Sequence[tuple[int, .
 
 def _merged(problem: Problem, units: Units) -> list[list[int]]:
     """Units joined to connected regions, none of which waits for another in a circle."""
-    backwards = [] if len(units.order) > LARGE else topological_order(units.children, units.parents)
+    if len(units.order) > LARGE:
+        joined = [_merged_in_runs(units.site, p, c) for p, c in _both_ways(units)]
+    else:
+        backwards = topological_order(units.children, units.parents)
+        joined = [
+            merge_units(units.site, units.parents, units.order), merge_units(units.site, units.children, backwards)
+        ]
     best: list[list[int]] = []
     least = None
-    for parents, order in ((units.parents, units.order), (units.children, backwards)):
-        if not order:
-            break
-        stands_for = merge_units(units.site, parents, order)
+    for stands_for in joined:
         groups: dict[int, list[int]] = {}
         for unit, top in enumerate(stands_for):
             if units.site[unit] != HOME:
@@ -85,6 +89,23 @@ def _merged(problem: Problem, units: Units) -> list[list[int]]:
         if least is None or cost < least:
             best, least = list(groups.values()), cost
     return best
+
+
+def _both_ways(units: Units) -> list[tuple[list[list[int]], list[list[int]]]]:
+    return [(units.parents, units.children), (units.children, units.parents)]
+
+
+def _merged_in_runs(
+    site: Sequence[int], parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]
+) -> list[int]:
+    """What stands for each unit: parts of runs, joined where that is possible. For many units."""
+    part, order = parts_of_runs(site, parents, children)
+    number = {unit: k for k, unit in enumerate(order)}
+    above: list[dict[int, None]] = [{} for _ in order]
+    for unit, own in enumerate(part):
+        above[number[own]].update((number[part[p]], None) for p in parents[unit] if part[p] != own)
+    joined = merge_units([site[u] for u in order], [list(p) for p in above], range(len(order)))
+    return [order[joined[number[own]]] for own in part]
 
 
 def _price(problem: Problem, site: int) -> float:

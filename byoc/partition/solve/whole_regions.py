@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from byoc.partition.problem import HOME, Problem
 
@@ -36,17 +37,22 @@ class _Mover:
                 key = candidate.operators[0], candidate.site
                 if key not in self.alone or candidate.seconds < problem.candidates[self.alone[key]].seconds:
                     self.alone[key] = c
-        self.touching: list[list[int]] = [[] for _ in range(problem.operators)]
+        self.read: list[list[int]] = [[] for _ in range(problem.operators)]
+        self.made: list[list[int]] = [[] for _ in range(problem.operators)]
+        self.readers: list[dict[int, int]] = []  # of a value, how many at each site
         for t, value in enumerate(problem.values):
-            for o in {*value.consumers, *(() if value.producer is None else (value.producer,))}:
-                self.touching[o].append(t)
+            for o in dict.fromkeys(value.consumers):
+                self.read[o].append(t)
+            if value.producer is not None:
+                self.made[value.producer].append(t)
+            self.readers.append(Counter(self._site(o) for o in dict.fromkeys(value.consumers)))
 
     def offer(self, number: int) -> None:
         """Move the region *number* to the site where it costs least now."""
         problem = self.problem
         operators = sorted(o for c in self.regions[number] for o in problem.candidates[c].operators)
         now = problem.candidates[self.regions[number][0]].site
-        tensors = list(dict.fromkeys(t for o in operators for t in self.touching[o]))
+        tensors = sorted({t for o in operators for t in (*self.read[o], *self.made[o])})
         before = [self.candidate[o] for o in operators]
         best, least = before, self._cost(operators, tensors, now)
         for site in range(len(problem.sites)):
@@ -61,26 +67,40 @@ class _Mover:
 
     def _put(self, operators: Iterable[int], candidates: Iterable[int]) -> None:
         for o, c in zip(operators, candidates, strict=True):
+            before = self._site(o)
             self.candidate[o] = c
+            after = self._site(o)
+            for t in self.read[o] if before != after else ():
+                self.readers[t][before] -= 1
+                self.readers[t][after] += 1
+
+    def _site(self, operator: int) -> int:
+        return self.problem.candidates[self.candidate[operator]].site
 
     def _cost(self, operators: Sequence[int], tensors: Sequence[int], site: int) -> float:
         """Work, launch and transfers as far as *operators* matter, with neighbours of their site as one region."""
         candidates, problem = self.problem.candidates, self.problem
         cost = sum(candidates[c].seconds for c in {self.candidate[o] for o in operators})
+        region = self.region[operators[0]]
         if site != HOME and not any(
-            candidates[self.candidate[n]].site == site and self.region[n] != self.region[operators[0]]
-            for t in tensors for n in self._ends(t)
+            self._site(n) == site and self.region[n] != region for o in operators for n in self._neighbours(o)
         ):
             cost += problem.sites[site].launch + problem.sites[site].bounds.min_gain
         for t in tensors:
             value = problem.values[t]
-            source = HOME if value.producer is None else candidates[self.candidate[value.producer]].site
-            needed = {candidates[self.candidate[c]].site for c in value.consumers}
+            source = HOME if value.producer is None else self._site(value.producer)
+            needed = {site for site, count in self.readers[t].items() if count}
             if value.result:
                 needed.add(HOME)
             cost += sum(float(problem.transfer[t, source, q]) for q in sorted(needed) if q != source)
         return cost
 
-    def _ends(self, tensor: int) -> Iterable[int]:
-        value = self.problem.values[tensor]
-        return value.consumers if value.producer is None else (value.producer, *value.consumers)
+    def _neighbours(self, operator: int) -> Iterator[int]:
+        """Who makes what *operator* reads, and who reads what it makes."""
+        values = self.problem.values
+        for t in self.read[operator]:
+            producer = values[t].producer
+            if producer is not None:
+                yield producer
+        for t in self.made[operator]:
+            yield from values[t].consumers
