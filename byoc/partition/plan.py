@@ -115,7 +115,10 @@ class Plan:
 
     def annotate(self, mod: IRModule) -> IRModule:
         """*mod* with its composites and annotations: regions as they were planned, or else merged as Relay does."""
-        prepared = self.prepare(mod)
+        return self.annotate_prepared(self.prepare(mod))
+
+    def annotate_prepared(self, prepared: IRModule) -> IRModule:
+        """What :meth:`annotate` makes of what :meth:`prepare` made."""
         if self.total is not None or any(d.region is not None for d in self.decisions):
             return self._annotate_regions(prepared)
         return annotate(prepared, [d.target for d in self.decisions])

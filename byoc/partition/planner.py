@@ -102,6 +102,9 @@ def _check_numbers(limits: Mapping[str, Limits], time_limit: float) -> None:
                 raise PartitionError(f"limit {target}.{name} is {value}: give a number from 0, or none")
 
 
+Made = tuple[Plan, Kept, IRModule]  # a plan, what it kept, and the module with its composites and casts
+
+
 @paused_collector()
 def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     """The plan of *mod*, which has types, as *request* asks; operators in *kept* stay where that says.
@@ -110,25 +113,25 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     """
     boundaries = request.boundaries
     unknown = boundaries.check(known_names(mod)) if boundaries.rules else []
-    plan, placed = POLICIES[request.policy](mod, request, kept)
+    plan, placed, prepared = POLICIES[request.policy](mod, request, kept)
     asked = with_refused_matches(
         mod, plan.decisions, request.backends, boundaries, lambda t: plan.total is not None or t in plan.dissolved
     )
     plan = replace(plan, decisions=asked)
-    dishonoured = boundaries.not_kept(_decided(mod, plan)) if boundaries.rules else []
-    annotated = plan.annotate(mod)
+    dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
+    annotated = plan.annotate_prepared(prepared)
     return replace(
         plan, notes=(*unknown, *request.notes, *plan.notes, *dishonoured), origin=Origin(mod, request, remake, placed),
         regions=tuple(planned_regions(annotated, PartitionGraph(plan.mod_name)(annotated))),
     )
 
 
-def _decided(mod: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
-    calls = (call for _, func in functions_of(plan.prepare(mod)) for call in calls_of(func))
+def _decided(prepared: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
+    calls = (call for _, func in functions_of(prepared) for call in calls_of(func))
     return zip(calls, plan.decisions, strict=True)
 
 
-def _by_order(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
+def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:
     backends, boundaries, prefer = request.backends, request.boundaries, request.prefer
     composites: tuple[Chosen, ...] = ()
     dissolved: Mapping[str, tuple[int, ...]] = {}
@@ -149,10 +152,10 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
         "order", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, tuple(dropped),
         composites, preferred=bool(prefer.rules),
     )
-    return plan, {}
+    return plan, {}, prepared
 
 
-def _by_score(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
+def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
     decisions = score(prepared, request)
     places: tuple[str, ...] = tuple(d.chosen for d in decisions)
@@ -165,15 +168,16 @@ def _by_score(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
     plan = Plan(
         "score", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, places=places
     )
-    return plan, {}
+    return plan, {}, prepared
 
 
-def _by_cost(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
+def _by_cost(mod: IRModule, request: Request, kept: Kept) -> Made:
     choice = cheapest(mod, request, kept)
     decisions: Sequence[Decision] = choice.decisions
+    prepared, _ = with_composites(mod, choice.composites)
     places = tuple(d.chosen or HOME_PLACE for d in decisions)
     if asks_for_casts(places):
-        prepared, numbers = with_casts(with_composites(mod, choice.composites)[0], places)
+        prepared, numbers = with_casts(prepared, places)
         decisions = in_regions(prepared, cast_decisions(prepared, numbers, decisions, request.backends))
     else:
         places = ()
@@ -181,8 +185,8 @@ def _by_cost(mod: IRModule, request: Request, kept: Kept) -> tuple[Plan, Kept]:
         "cost", request.names, request.mod_name, tuple(decisions), (), {}, request.limits, choice.notes,
         choice.composites, choice.moves, choice.total, places=places,
     )
-    return plan, choice.placed
+    return plan, choice.placed, prepared
 
 
-Policy = Callable[[IRModule, Request, Kept], tuple[Plan, Kept]]
+Policy = Callable[[IRModule, Request, Kept], Made]
 POLICIES: Mapping[str, Policy] = {"order": _by_order, "score": _by_score, "cost": _by_cost}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from byoc.codegen.backend import Backend, ConstraintCheck, PatternEntry, Reason, callee_name, first_sentence
 from byoc.ir.module import IRModule
@@ -17,7 +18,7 @@ from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.decide import judged
 from byoc.partition.decision import Decision
-from byoc.relay.dataflow_pattern.grouper import Grouper
+from byoc.relay.dataflow_pattern.grouper import Group, Grouper
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.partitioning import composite_call, holds
 from byoc.relay.expr import Call, Function
@@ -52,25 +53,36 @@ def refused_matches(
                 calls = tuple(n for n in groups[root].interior if isinstance(n, Call))
                 if any(call not in number or view.reason(backend.name, call) is not None for call in calls):
                     continue
-                composite = composite_call(groups[root], {"Composite": entry.name}, {})
-                reasons = _check_reasons(entry, lambda: holds(entry.check, groups[root], {}), composite)  # noqa: B023
-                reasons = reasons or judged(backend, composite).reasons
+                match = _Match(entry, groups[root])
+                reasons = match.check_reasons() or judged(backend, match.composite).reasons
                 if reasons:
                     told = tuple(replace(r, pattern=entry.name) for r in reasons)
                     yield RefusedMatch(backend.name, entry.name, calls, told)
 
 
-def _check_reasons(entry: PatternEntry, asked: Callable[[], bool], composite: Call) -> tuple[Reason, ...]:
-    """Why the check of a row refuses a match: its constraints, or its docstring."""
-    if entry.check is None:
-        return ()
-    if isinstance(entry.check, ConstraintCheck):
-        return entry.check.refusals(composite)
-    try:
-        taken = asked()
-    except Exception as error:  # whatever a vendor's check raises counts as no
-        return (Reason("error", f"its check failed: {type(error).__name__}: {error}"),)
-    return () if taken else (Reason("check", first_sentence(entry.check) or "its check says no"),)
+@dataclass(frozen=True)
+class _Match:
+    """A match of a row, and the composite that it would be, made when it is asked for: most checks need none."""
+
+    entry: PatternEntry
+    group: Group
+
+    @cached_property
+    def composite(self) -> Call:
+        return composite_call(self.group, {"Composite": self.entry.name}, {})
+
+    def check_reasons(self) -> tuple[Reason, ...]:
+        """Why the check of the row refuses the match: its constraints, or its docstring."""
+        check = self.entry.check
+        if check is None:
+            return ()
+        if isinstance(check, ConstraintCheck):
+            return check.refusals(self.composite)
+        try:
+            taken = holds(check, self.group, {})
+        except Exception as error:  # whatever a vendor's check raises counts as no
+            return (Reason("error", f"its check failed: {type(error).__name__}: {error}"),)
+        return () if taken else (Reason("check", first_sentence(check) or "its check says no"),)
 
 
 def with_refused_matches(
