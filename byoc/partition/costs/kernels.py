@@ -1,17 +1,20 @@
 """Which calls become one kernel, and the bytes that each kernel reads and writes.
 
 A generator of fused code runs what FuseOps puts together as one kernel: between its calls nothing goes through memory.
-Some kernels are then joined, as ``JoinGroups`` does: a view with the product that reads it, or whose result it is, what
-is pointwise with the rows behind it, and two products of batches with a softmax between them.
+Some kernels are then joined, as ``JoinGroups`` does: a view or a scale with the product that reads it, or whose result
+it is, what is pointwise with the rows behind it, and two products of batches with a softmax between them.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.backend import callee_name
 from byoc.ir.expr import RelayExpr
+from byoc.ir.types import TensorType
 from byoc.partition.costs.work import Kind, Work, size, work_of
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.transform.fusion_graph import build_graph
@@ -20,6 +23,7 @@ from byoc.relay.transform.fusion_groups import fusion_groups
 LEVEL, MOST_CALLS = 3, 256
 _POINTWISE = frozenset([Kind.POINTWISE, Kind.VIEW])
 _VIEWS = frozenset([Kind.MOVE, Kind.VIEW])
+_SCALES = frozenset(["multiply", "divide"])
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,8 @@ def _fused(calls: Sequence[Call]) -> list[int]:
 def _joined(calls: Sequence[Call], works: Sequence[Work], group: list[int]) -> list[int]:
     """*group* with the groups made one that a generator of code joins where nothing else reads what passes."""
     kinds: dict[int, set[Kind]] = {}
-    for number, work in zip(group, works, strict=True):
-        kinds.setdefault(number, set()).add(work.kind)
+    for number, work, call in zip(group, works, calls, strict=True):
+        kinds.setdefault(number, set()).add(Kind.MOVE if _is_scale(call) else work.kind)
     place = {call: k for k, call in enumerate(calls)}
     edges = {
         (group[place[p]], group[k])
@@ -101,6 +105,14 @@ def _root(parent: Mapping[int, int], number: int) -> int:
     while parent[number] != number:
         number = parent[number]
     return number
+
+
+def _is_scale(call: Call) -> bool:
+    """Whether *call* multiplies or divides by one constant number, which the product beside it takes up."""
+    if callee_name(call) not in _SCALES:
+        return False
+    by, ty = call.args[1], call.args[1].checked_type
+    return isinstance(by, Constant) and isinstance(ty, TensorType) and ty.is_static and math.prod(ty.shape) == 1
 
 
 def _joins(first: set[Kind], second: set[Kind]) -> bool:
