@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from byoc.codegen.backend import Limits, get_backend
 from byoc.driver.costs import Machine
@@ -100,12 +100,14 @@ def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: 
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)  # type: ignore[arg-type]
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
-    costs = Machine().costs(placing.costs, names) if policy == "cost" else placing.costs
-    return make_plan(
+    machine = Machine()
+    costs = machine.costs(placing.costs, names) if policy == "cost" else placing.costs
+    made = make_plan(
         mod, names, placing.exclude, policy, force=placing.force, stop_at=placing.stop_at,
         boundary_lines=lines, limits=placing.limits, costs=costs, objective=placing.objective,
         time_limit=placing.time_limit, valid_places=placing.valid_places, formula=placing.formula,
     )
+    return replace(made, notes=(*made.notes, *machine.problems)) if machine.problems else made
 
 
 def read_plan(plan: Plan | str | os.PathLike[str]) -> Plan:

@@ -44,6 +44,9 @@ from byoc.relay.expr import Function, Var
 ITEM = 4
 LEAST = 1e-9  # seconds that a difference counts at least
 FASTEST = 16.0  # times its default: more is not believed, the step was too short to be told from nothing
+ATTEMPTS = 4  # at timing the probes, before those that make no sense are left out
+SENSIBLE = (0.25, 1.5)  # times the share of a function's seconds that its further steps should have
+BUSY = "the machine was busy with something else"
 BORDERS = (2 << 20, 32 << 20)  # bytes of nearer memories where the machine tells none
 
 
@@ -66,7 +69,9 @@ def calibrate(
 ) -> Profile:
     """What the device of *backend* can do, with *base* for what cannot be measured.
 
-    *caches* are the bytes of its nearer memories. Raises UserError where nothing at all can be built.
+    *caches* are the bytes of its nearer memories. Where something else keeps the machine busy the probes are timed
+    again; the source of the profile ends with ``BUSY`` where that was no help. Raises UserError where nothing at all
+    can be built.
     """
     sheet, runs = Sheet(), {}
     host = backend == HOST_BACKEND
@@ -81,12 +86,33 @@ def calibrate(
     if not runs:
         raise UserError(f"backend {backend!r} cannot be calibrated: {next(iter(sheet.failed.values()))}")
     found = interleaved(runs, turns, clock)
-    sheet.seconds.update(steps_of(found, asked))
+    for _ in range(ATTEMPTS - 1):
+        if not senseless(found, asked):
+            break
+        again = interleaved(runs, turns, clock)
+        found = {name: min(found[name], again[name]) for name in found}
+    sheet.failed.update(dict.fromkeys(senseless(found, asked), BUSY))
+    sheet.seconds.update(steps_of(found, [p for p in asked if p.name not in sheet.failed]))
     profile = solve(sheet, base, caches)
     if not host:
         profile = _borders(profile, backend, build, threads, turns, clock)
     lacking = f", without {', '.join(sheet.failed)}" if sheet.failed else ""
+    lacking += f": {BUSY}" if BUSY in sheet.failed.values() else ""
     return replace(profile, device=backend, source=f"calibrated{lacking}")
+
+
+def senseless(found: Mapping[str, float], asked: Iterable[Probe]) -> list[str]:
+    """The probes whose further steps took too small or too large a share of the time, or none at all."""
+    names = []
+    for probe in asked:
+        if f"{probe.name} n" not in found:
+            continue
+        once, often = found[f"{probe.name} 1"], found[f"{probe.name} n"]
+        least, most = (bound * probe.more / (1 + probe.more) for bound in SENSIBLE)
+        share = (often - once) / often
+        if not (0.0 if probe.is_slight else least) < share < most:
+            names.append(probe.name)
+    return names
 
 
 def steps_of(found: Mapping[str, float], asked: Iterable[Probe]) -> dict[str, float]:
@@ -135,7 +161,7 @@ def _products(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
         seconds = sheet.beyond(name, _moved(profile, ROWS * width, item))
         if seconds is not None:
             rates.update(dict.fromkeys(dtypes, ROWS * width * width / seconds))
-    if "bytes" not in sheet.seconds:
+    if "bytes" not in sheet.seconds and sheet.failed.get("bytes") != BUSY:  # it cannot be built
         rates = {k: v for k, v in rates.items() if k not in ("int8", "uint8")}
     if "product" in sheet.seconds:  # operands of half the size, as far as they are known at all
         gain = base.multiply_adds.get("bfloat16", 0.0) / base.rate_of("float32")

@@ -24,13 +24,14 @@ Step = Callable[[RelayExpr], RelayExpr]
 
 @dataclass(frozen=True)
 class Probe:
-    """A step on a tensor of *shape*, done 1 and 1 + *more* times."""
+    """A step on a tensor of *shape*, done 1 and 1 + *more* times. *is_slight*: far less than the call of a function."""
 
     name: str
     shape: tuple[int, ...]
     step: Step
     more: int = 4
     dtype: str = "float32"
+    is_slight: bool = False
 
     def function(self, steps: int, apart: Step) -> Function:
         """The function of so many steps, each kept from the next by *apart*."""
@@ -72,7 +73,7 @@ def probes(channels_last: bool = True) -> tuple[Probe, ...]:
     image, channels, deep = (s if channels_last else (s[0], s[3], s[1], s[2]) for s in (IMAGE, CHANNELS, DEEP))
     layout = "NHWC" if channels_last else "NCHW"
     return (
-        Probe("kernel", TINY, relay.nn.relu, 64),
+        Probe("kernel", TINY, relay.nn.relu, 64, is_slight=True),
         Probe("near", SMALL, relay.nn.relu, 16),
         Probe("middle", MIDDLE, relay.nn.relu),
         Probe("far", LARGE, relay.nn.relu, 2),

@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from byoc.driver.costs.calibrate import Sheet, calibrate, solve, steps_of, with_borders
-from byoc.driver.costs.probes import MIDDLE, TINY, by_annotation, by_pool, nothing, probes
+from byoc.driver.costs import calibrate as calibration
+from byoc.driver.costs import machine
+from byoc.driver.costs.calibrate import BUSY, Sheet, calibrate, senseless, solve, steps_of, with_borders
+from byoc.driver.costs.probes import MIDDLE, TINY, Probe, by_annotation, by_pool, nothing, probes
+from byoc.driver.costs.store import Store
 from byoc.driver.costs.timing import Turns, interleaved
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
@@ -139,3 +142,40 @@ def test_steps_of_a_probe_are_kept_apart_either_way():
         names = [c.op.name for c in unit_calls(InferType()(IRModule({"main": probe.function(3, apart)}))["main"])]
         assert names.count(name) == 3
     assert [p.checked_type.shape for p in nothing().params] == [TINY]
+
+
+ASKED = [Probe("step", TINY, by_annotation), Probe("kernel", TINY, by_annotation, 64, is_slight=True)]
+
+
+@pytest.mark.parametrize("once, often, slight, expected", [
+    (1.0, 5.0, 1.01, []), (1.0, 1.1, 1.01, ["step"]), (5.0, 1.0, 1.01, ["step"]), (1.0, 2.0, 1.0, ["kernel"]),
+    (1e-9, 50.0, 0.9, ["kernel"]),
+])
+def test_seconds_that_make_no_sense_are_known(once, often, slight, expected):
+    found = {"step 1": once, "step n": often, "kernel 1": 1.0, "kernel n": slight}
+    assert senseless(found, ASKED) == expected
+    assert senseless({}, ASKED) == []
+
+
+def test_a_busy_machine_is_asked_again_and_what_stays_senseless_is_left_out(monkeypatch):
+    """Runs are numbered by their steps; the clock of the first attempts says the same for one step and for many."""
+    attempts = []
+
+    def timed(runs, turns, clock):
+        attempts.append(len(runs))
+        good = len(attempts) > 2
+        return {name: 1e-4 * (5 if good and name.endswith(" n") else 1) for name in runs}
+
+    monkeypatch.setattr(calibration, "ready", lambda function, *rest: function)
+    monkeypatch.setattr(calibration, "interleaved", timed)
+    found = calibrate("c", None, HOST_DEFAULTS)
+    assert len(attempts) == 4 and found.source.endswith(BUSY) and "product" in found.source
+    assert found.multiply_adds == HOST_DEFAULTS.multiply_adds  # what was not told apart is as it was
+
+
+def test_what_a_busy_machine_gave_is_told_and_not_kept(monkeypatch, tmp_path):
+    busy = replace(TRUE, source=f"calibrated, without product: {BUSY}")
+    monkeypatch.setattr(machine, "calibrate", lambda *arguments: busy)
+    asked = machine.Machine(1, Store(tmp_path))
+    assert asked.profile("c") == busy and asked.problems[0].startswith("c: calibrated, without product")
+    assert list(tmp_path.iterdir()) == []
