@@ -69,4 +69,8 @@ def merge_spans(spans: Iterable[AnySpan | None]) -> AnySpan | None:
 
 def span_names(span: AnySpan | None) -> tuple[str, ...]:
     """The source names in *span*, in order and without repetition: the ONNX nodes that a node came from."""
-    return tuple(dict.fromkeys(s.source_name.name for s in span.spans)) if span is not None else ()
+    if span is None:
+        return ()
+    if type(span) is Span:
+        return (span.source_name.name,)
+    return tuple(dict.fromkeys(s.source_name.name for s in span.spans))

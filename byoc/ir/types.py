@@ -8,6 +8,7 @@ of algebraic data stand in :mod:`byoc.ir.adt`. Source: ``tvm.ir.type``, ``tvm.re
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -340,6 +341,7 @@ RelayRefType = RefType
 ITEM_BYTES = {"bool": 1, "bfloat16": 2}
 
 
+@functools.lru_cache(maxsize=64)
 def dtype_bytes(dtype: str) -> int:
     """Bytes of one element; raises UserError for strings, which have no size."""
     if dtype == "string":

@@ -7,10 +7,10 @@ number survives annotation and merging, so that decisions can be kept apart from
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from byoc.codegen.backend import callee_name
-from byoc.ir.expr import GlobalVar
+from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
@@ -35,10 +35,14 @@ def is_composite(call: Call) -> bool:
 
 def calls_of(func: Function) -> Iterator[Call]:
     """The calls of operators and of composites in *func*, in post-order, without annotations."""
-    for node in post_order(func, open_children):
-        if isinstance(node, Call) and not is_begin(node) and not is_end(node):
-            if isinstance(node.op, Op) or is_composite(node):
-                yield node
+    return calls_among(post_order(func, open_children))
+
+
+def calls_among(nodes: Iterable[RelayExpr]) -> Iterator[Call]:
+    """Those of *nodes* that are calls of operators or of composites, without annotations."""
+    for node in nodes:
+        if type(node) is Call and (type(node.op) is Op or is_composite(node)) and not (is_begin(node) or is_end(node)):
+            yield node
 
 
 def inner_calls(call: Call) -> list[Call]:

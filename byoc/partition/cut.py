@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.partition.calls import calls_of, functions_of, inner_calls, is_composite
+from byoc.partition.calls import calls_among, calls_of, functions_of, inner_calls, is_composite
 from byoc.partition.measure import call_operations, constant_bytes
 from byoc.relay.analysis.region_checks import check_regions
-from byoc.relay.analysis.region_graph import RegionGraph
 from byoc.relay.expr import Call, Constant
-from byoc.relay.op.annotation import is_end, strip_annotations
+from byoc.relay.op.annotation import strip_annotations
 from byoc.relay.transform.annotate_target import DEFAULT, annotate_function
-from byoc.relay.transform.flatten_annotations import without_defaults_and_tuples
 from byoc.relay.transform.merge_compiler_regions import merge_regions
+from byoc.relay.transform.partition_graph import OutlinedFunction
 from byoc.relay.traverse import post_order
 
 Targets = Sequence[str | None]
@@ -66,22 +65,14 @@ def regions_of(mod: IRModule) -> list[CutRegion]:
     return found
 
 
-def outlined_calls(mod: IRModule) -> list[tuple[int, ...]]:
-    """For each region of an annotated module the numbers of its calls, in the order in which PartitionGraph outlines
-    them.
-    """
+def outlined_calls(functions: Sequence[OutlinedFunction]) -> list[tuple[int, ...]]:
+    """For each region that PartitionGraph outlined the numbers of its calls, in the order of outlining."""
     found: list[tuple[int, ...]] = []
     count = 0
-    for _, func in functions_of(mod):
-        plain = without_defaults_and_tuples(func)
-        number = {call: count + k for k, call in enumerate(calls_of(plain))}
+    for outlined in functions:
+        number = {call: count + k for k, call in enumerate(calls_among(outlined.nodes))}
         count += len(number)
-        graph = RegionGraph(plain)
-        for unit in graph.order()[0]:
-            region = graph.region[unit]
-            nodes = [] if region is None else graph.region_nodes(region)
-            if any(map(is_end, nodes)):
-                found.append(tuple(number[n] for n in nodes if n in number))  # type: ignore[index]
+        found += (tuple(number[n] for n in nodes if n in number) for nodes in outlined.regions)  # type: ignore[index]
     return found
 
 

@@ -14,6 +14,7 @@ from byoc.partition.calls import is_composite
 from byoc.partition.cut import outlined_calls
 from byoc.partition.measure import Boundary, boundaries, call_operations, constant_bytes
 from byoc.relay.expr import Call, Constant, Function
+from byoc.relay.transform.partition_graph import OutlinedFunction, PartitionGraph
 from byoc.relay.traverse import post_order
 
 
@@ -52,10 +53,12 @@ class PlannedRegion:
         return any(b.dynamic for b in (*self.inputs, *self.outputs))
 
 
-def planned_regions(annotated: IRModule, mod: IRModule) -> Iterator[PlannedRegion]:
-    """The regions of *mod*, in the order of their functions; it is *annotated*, partitioned."""
+def planned_regions(annotated: IRModule, mod_name: str) -> Iterator[PlannedRegion]:
+    """The regions of *annotated* when it is partitioned under *mod_name*, in the order of their functions."""
+    outlined: list[OutlinedFunction] = []
+    mod = PartitionGraph(mod_name, record=outlined)(annotated)
     functions = [f for f in mod.functions.values() if isinstance(f, Function) and "Compiler" in f.attrs]
-    calls = outlined_calls(annotated)
+    calls = outlined_calls(outlined)
     before = len(functions) - len(calls)  # functions that were regions before
     for number, func in enumerate(functions):
         yield _planned(func, calls[number - before] if number >= before else ())

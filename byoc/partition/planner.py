@@ -31,7 +31,7 @@ from byoc.partition.refused_matches import with_refused_matches
 from byoc.partition.replanning import Kept, Origin
 from byoc.partition.request import OBJECTIVES, TIME_LIMIT, Request
 from byoc.relay.expr import Call
-from byoc.relay.transform import InferType, PartitionGraph
+from byoc.relay.transform import InferType
 
 
 def make_plan(
@@ -119,10 +119,9 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     )
     plan = replace(plan, decisions=asked)
     dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
-    annotated = plan.annotate_prepared(prepared)
     return replace(
         plan, notes=(*unknown, *request.notes, *plan.notes, *dishonoured), origin=Origin(mod, request, remake, placed),
-        regions=tuple(planned_regions(annotated, PartitionGraph(plan.mod_name)(annotated))),
+        regions=tuple(planned_regions(plan.annotate_prepared(prepared), plan.mod_name)),
     )
 
 

@@ -7,7 +7,7 @@ uses it flows into the root. Work is linear in the number of candidates times th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
@@ -38,7 +38,8 @@ class Grouper:
         self.graph = graph
         self.groups: dict[RelayExpr, Group] = {}
         self._matcher = Matcher(graph)
-        self._parts = pattern_post_order(pattern)
+        self._open = [(part, leaves) for part in pattern_post_order(pattern) if (leaves := _leaves_of(part))]
+        self._fuzzy_parts = [q for q in pattern_post_order(pattern) if isinstance(q, _FUZZY)]
         self._taken: set[RelayExpr] = set()
         self._count = 0
         quick = ArgumentFilter(pattern)
@@ -70,27 +71,21 @@ class Grouper:
     def _fuzzy(self, memo: Memo) -> set[RelayExpr]:
         """The nodes that are no inputs although a leaf matched them: on dominated paths and inside functions."""
         fuzzy: set[RelayExpr] = set()
-        for part in self._parts:
+        for part in self._fuzzy_parts:
             if isinstance(part, p.DominatorPattern):
                 fuzzy.update(memo.get(part.parent, ()))
                 fuzzy.update(memo.get(part.path, ()))
-            elif isinstance(part, p.FunctionPattern):
+            else:
                 for func in memo.get(part, ()):
                     fuzzy.update(post_order(func))
         return fuzzy
 
     def _leaf_matches(self, memo: Memo) -> Iterator[tuple[p.DFPattern, RelayExpr]]:
         """What the pattern leaves open, with the part that left it, in the order of the parameters."""
-        for part in self._parts:
-            matches = memo.get(part)
-            if not matches:
-                continue
-            if isinstance(part, p.CallPattern) and part.args is None:
-                yield from ((part, arg) for call in matches for arg in _args(call))
-            elif isinstance(part, p.TuplePattern) and part.fields is None:
-                yield from ((part, field) for node in matches for field in _fields(node))
-            elif not PARTS[type(part)](part):
-                yield from ((part, node) for node in matches)
+        for part, leaves in self._open:
+            for node in memo.get(part, ()):
+                for leaf in leaves(node):
+                    yield part, leaf
 
     def _is_valid(self, root: RelayExpr, interior: tuple[RelayExpr, ...]) -> bool:
         inside = set(interior)
@@ -110,6 +105,22 @@ class Grouper:
                 if user not in inside and not graph.dominates(root, user):
                     return False
         return True
+
+
+_FUZZY = (p.DominatorPattern, p.FunctionPattern)
+
+
+def _leaves_of(part: p.DFPattern) -> Callable[[RelayExpr], tuple[RelayExpr, ...]] | None:
+    """What of a node that *part* matched is left open: all its arguments or fields, itself, or (None) nothing."""
+    if isinstance(part, p.CallPattern) and part.args is None:
+        return _args
+    if isinstance(part, p.TuplePattern) and part.fields is None:
+        return _fields
+    return None if PARTS[type(part)](part) else _itself
+
+
+def _itself(node: RelayExpr) -> tuple[RelayExpr, ...]:
+    return (node,)
 
 
 def _args(node: RelayExpr) -> tuple[RelayExpr, ...]:

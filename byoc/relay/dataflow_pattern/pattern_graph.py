@@ -137,5 +137,11 @@ class ArgumentFilter:
         """False where the pattern cannot match: an argument that it asks for is in no place of the call."""
         if not self._wanted or type(node) is not Call or node.op is not self._op:
             return True
-        found = {root_key(arg) for arg in node.args}
-        return not any(found.isdisjoint(keys) for keys in self._wanted)
+        found = [root_key(arg) for arg in node.args]
+        for keys in self._wanted:
+            for key in found:
+                if key in keys:
+                    break
+            else:
+                return False
+        return True

@@ -7,6 +7,8 @@ outputs are a tuple of distinct ones. Constants that enter a region are in its b
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
@@ -27,21 +29,33 @@ from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import keep_type, typed_function, typed_rebuild
 
 
+@dataclass(frozen=True)
+class OutlinedFunction:
+    """A function before its regions were outlined: its nodes in post-order, and those of each region, as outlined."""
+
+    nodes: list[RelayExpr]
+    regions: list[list[RelayExpr]] = field(default_factory=list)
+
+
 def PartitionGraph(  # noqa: N802 - Relay's name
-    mod_name: str | None = "default", bind_constants: bool = True
+    mod_name: str | None = "default", bind_constants: bool = True, record: list[OutlinedFunction] | None = None
 ) -> ModulePass:
     """The pass that outlines each annotated region as ``tvmgen_<mod_name>_<target>_<function>_<id>``.
 
-    *bind_constants*: constants that enter a region go into its body; otherwise they are arguments of its call. Raises
-    PartitionError for annotations that do not fit together, InternalError for regions that wait for each other.
+    *bind_constants*: constants that enter a region go into its body; otherwise they are arguments of its call. What
+    was outlined is added to *record*. Raises PartitionError for annotations that do not fit together, InternalError
+    for regions that wait for each other.
     """
+    told = record if record is not None else []
 
     def partition(mod: IRModule, ctx: PassContext) -> IRModule:
         result = infer_module(mod.shallow_copy())
         for var, func in mod.functions.items():
             if is_optimizable(func):
                 plain = without_defaults_and_tuples(func)  # type: ignore[arg-type]
-                result[var] = _Outliner(result, var.name_hint, plain, bind_constants).run()
+                outliner = _Outliner(result, var.name_hint, plain, bind_constants)
+                result[var] = outliner.run()
+                told.append(outliner.outlined)
         return infer_module(mangle_compiler_functions(result, mod_name))
 
     return ModulePass(partition, PassInfo("PartitionGraph"))
@@ -54,9 +68,11 @@ class _Outliner:
         self._mod, self._name, self._func = mod, name, func
         self._bind = bind_constants
         self._outside: dict[RelayExpr, RelayExpr] = {}
+        self._graph = check_regions(func, "PartitionGraph")
+        self.outlined = OutlinedFunction(self._graph.nodes)
 
     def run(self) -> Function:
-        graph = check_regions(self._func, "PartitionGraph")
+        graph = self._graph
         for unit in graph.order()[0]:
             region = graph.region[unit]
             if region is None:
@@ -79,6 +95,7 @@ class _Outliner:
                 inside[node] = typed_rebuild(node, parts) if parts else node
         if not outputs:
             return
+        self.outlined.regions.append(nodes)
         spans = [n.span for n in nodes if not (is_begin(n) or is_end(n) or isinstance(n, (Constant, Var)))]
         body = next(iter(outputs)) if len(outputs) == 1 else _tuple_of(list(outputs))
         func = Function([var for var, _ in args], body, span=merge_spans(spans))
