@@ -19,7 +19,8 @@ from byoc.partition.problem import HOME, Problem, Solution, region_of_operator
 from byoc.partition.replanning import Kept
 from byoc.partition.request import Request
 from byoc.partition.solve import solve
-from byoc.partition.solve.evaluate import beyond, cost_of, moves
+from byoc.partition.solve.evaluate import beyond, cost_of, find_cycle, moves
+from byoc.partition.solve.schedule import shortest_time
 from byoc.relay.expr import Call
 
 
@@ -44,14 +45,12 @@ def cheapest(mod: IRModule, request: Request, kept: Kept) -> Choice:
     model = cost_model(request.costs, request.names)
     placings = [_kept(_limited(p, request.limits), kept) for p in placings_of(mod, request, model)]
     solutions = [
-        _with_whole_matches(p, solve(p.problem, objective=request.objective, time_limit=request.time_limit))
+        _with_whole_matches(
+            p, solve(p.problem, objective=request.objective, time_limit=request.time_limit), request.objective
+        )
         for p in placings
     ]
-    choice = choice_of(mod, placings, solutions, request.objective)
-    ignored = [
-        f"policy cost does not ask for min_operations of {t}" for t, b in request.limits.items() if b.min_operations
-    ]
-    return replace(choice, notes=(*choice.notes, *ignored))
+    return choice_of(mod, placings, solutions, request.objective)
 
 
 def placings_of(mod: IRModule, request: Request, model: CostModel) -> tuple[Placing, ...]:
@@ -89,35 +88,67 @@ def _kept(placed: Placing, kept: Kept) -> Placing:
     )
 
 
-def _with_whole_matches(placed: Placing, solution: Solution) -> Solution:
+def _with_whole_matches(placed: Placing, solution: Solution, objective: str) -> Solution:
     """*solution* with each match of which all operators are in one region as single ones, where it costs no more: as
-    vendors expect, and as ``order`` would have it. Larger matches come first.
+    vendors expect, and as ``order`` would have it. Larger matches come first; one that would wait for itself, or with
+    another for each other, stays in single operators.
     """
-    problem, chosen = placed.problem, dict.fromkeys(solution.chosen)
+    problem = placed.problem
+    folded = _foldable(placed, solution)
+    while folded:
+        chosen, regions = _folded(problem, solution, folded)
+        unit = {o: c for c in chosen for o in problem.candidates[c].operators}
+        circle = {unit[o] for edge in find_cycle(problem, unit) for o in edge} & folded.keys()
+        if not circle:
+            break
+        del folded[min(circle, key=lambda c: (len(problem.candidates[c].operators), -c))]
+    if not folded:
+        return solution
+    cost = cost_of(problem, chosen, regions)
+    if objective == "latency":
+        seconds, penalized = cost.seconds, cost.penalized
+    else:
+        seconds, penalized = (shortest_time(problem, chosen, regions, p) for p in (False, True))
+    if penalized > solution.penalized:
+        return solution
+    return replace(solution, chosen=chosen, regions=regions, seconds=seconds, penalized=penalized)
+
+
+def _foldable(placed: Placing, solution: Solution) -> dict[int, int]:
+    """The matches, by candidate with its region, whose operators *solution* runs one by one, no faster, in one region.
+    """
+    problem = placed.problem
     alone = {
         problem.candidates[c].operators[0]: c for c in solution.chosen if len(problem.candidates[c].operators) == 1
     }
     region_of = {c: k for k, members in enumerate(solution.regions) for c in members}
-    regions = [dict.fromkeys(members) for members in solution.regions]
-    saved = 0.0
+    found: dict[int, int] = {}
     for number in sorted(placed.matches, key=lambda k: -len(problem.candidates[k].operators)):
         match = problem.candidates[number]
-        parts = [alone.get(o) for o in match.operators]
-        homes = {region_of.get(p) if p is not None else None for p in parts}
-        home = next(iter(homes))
-        if number in chosen or len(homes) != 1 or home is None:
+        parts = [alone[o] for o in match.operators if o in alone]
+        homes = {region_of.get(p) for p in parts}
+        home = next(iter(homes), None)
+        if len(parts) < len(match.operators) or len(homes) != 1 or home is None:
             continue
-        before = sum(problem.candidates[p].seconds for p in parts)  # type: ignore[index]
-        if problem.candidates[parts[0]].site != match.site or match.seconds > before:  # type: ignore[index]
+        if problem.candidates[parts[0]].site != match.site:
             continue
-        for part, operator in zip(parts, match.operators, strict=True):
-            del chosen[part], regions[home][part], alone[operator]  # type: ignore[arg-type]
-        chosen[number] = regions[home][number] = None
-        saved += before - match.seconds
-    return replace(
-        solution, chosen=tuple(sorted(chosen)), regions=tuple(tuple(sorted(r)) for r in regions),
-        seconds=solution.seconds - saved, penalized=solution.penalized - saved,
-    )
+        if match.seconds <= sum(problem.candidates[p].seconds for p in parts):
+            found[number] = home
+            for operator in match.operators:
+                del alone[operator]
+    return found
+
+
+def _folded(
+    problem: Problem, solution: Solution, folded: Mapping[int, int]
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """The candidates and regions of *solution* with the matches *folded* instead of the operators they cover."""
+    covered = {o for c in folded for o in problem.candidates[c].operators}
+    kept = {c for c in solution.chosen if covered.isdisjoint(problem.candidates[c].operators)}
+    regions = [sorted(kept.intersection(members)) for members in solution.regions]
+    for match, home in folded.items():
+        regions[home].append(match)
+    return tuple(sorted((*kept, *folded))), tuple(tuple(sorted(r)) for r in regions)
 
 
 def choice_of(

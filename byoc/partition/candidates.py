@@ -6,6 +6,7 @@ accepts, overlapping or not. At home everything runs, alone. A call in an inner 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,9 +35,13 @@ from byoc.relay.transform.merge_composite import CompositeRecord
 from byoc.relay.traverse import post_order
 
 
+Unit = tuple[Call, tuple[int, ...], Match | None]  # a call or a match, and the numbers of the calls in it
+
+
 @dataclass(frozen=True)
 class Spot:
-    """A site of the problem: a target, and its place where the target has several, or one that is not as values come.
+    """What a site of the problem is: a target, and its place where the target has several, or one that is not as values
+    come. Each level of calls (``dataflow.py``) has a site of its own.
     """
 
     target: str
@@ -115,14 +120,17 @@ def placing(
     builder.add_home(forced)
     spots, sites = [Spot(HOST)], [Site(HOST, HOST)]
     for index, backend in enumerate(backends):
-        alone = [(flow.calls[k], (k,), None) for k, v in enumerate(verdicts) if v[index][1]]
-        taken = [m for m in matches if m.chosen.target == backend.name and _takes(backend, m, flow, view)]
-        for spot in spots_of(backend):
-            builder.add(len(spots), spot, alone)
-            builder.add(len(spots), spot, [(m.call, m.numbers, m) for m in taken])
+        alone: list[Unit] = [(flow.calls[k], (k,), None) for k, v in enumerate(verdicts) if v[index][1]]
+        taken: list[Unit] = [
+            (m.call, m.numbers, m) for m in matches
+            if m.chosen.target == backend.name and _takes(backend, m, flow, view)
+        ]
+        for spot, level in itertools.product(spots_of(backend), sorted(set(flow.levels)) or [0]):
+            for units in (alone, taken):
+                builder.add(len(spots), spot, [u for u in units if all(flow.levels[k] == level for k in u[1])])
             spots.append(spot)
             launch = costs.launch(backend.name).seconds
-            sites.append(Site(spot.name, backend.name, launch, bounds_of(backend.limits)))
+            sites.append(Site(spot.name, backend.name, launch, bounds_of(backend.limits), backend.name))
     for (number, target), why in builder.unbuilt.items():
         no = refuse(flow.calls[number], "not_built", "its code can be built", why)
         verdicts[number] = tuple((t, no if t == target else v) for t, v in verdicts[number])
@@ -183,9 +191,7 @@ class _Builder:
             self.candidates.append(Candidate(callee_name(call), (number,), HOME, estimate.seconds, weights(call)))
             self.estimates.append(estimate)
 
-    def add(
-        self, site: int, spot: Spot, units: Sequence[tuple[Call, tuple[int, ...], Match | None]]
-    ) -> None:
+    def add(self, site: int, spot: Spot, units: Sequence[Unit]) -> None:
         """*units* at *spot*, which is number *site*."""
         estimates = self._costs.units([call for call, _, _ in units], spot.target, spot.precision)
         for (call, numbers, match), estimate in zip(units, estimates, strict=True):

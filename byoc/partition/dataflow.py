@@ -1,12 +1,14 @@
 """Which tensor passes from which call to which: the graph that a placement sees, drawn through tuples.
 
-Requires types. A call that stands in an inner scope (a branch, a function, a let's value) reads and is read like
-others; it is only not free to leave its place.
+Requires types. A call that stands in an inner scope (a branch, a function, a let's body) reads and is read like
+others; it is only not free to leave its place. What an ``if``, a ``let``, a ``match``, a reference or the call of a
+closure gives comes from home; a call behind one is at a higher *level* than what it is made from, and no region may
+hold calls of two levels: the way between them may lead over the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
@@ -15,7 +17,7 @@ from byoc.partition.calls import calls_of
 from byoc.partition.measure import boundary
 from byoc.partition.problem import Value
 from byoc.relay.analysis.region_graph import RegionGraph, open_children
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import post_order
 
 Source = tuple[RelayExpr, int]  # an expression and which of its tensors, flattened
@@ -23,14 +25,15 @@ Source = tuple[RelayExpr, int]  # an expression and which of its tensors, flatte
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The calls of a function in post-order, the tensors that pass between them, the calls of inner scopes, and those
-    that no result depends on (a field of a tuple that nothing projects).
+    """The calls of a function in post-order, the tensors that pass between them, the calls of inner scopes, those that
+    no result depends on (a field of a tuple that nothing projects), and the level of each.
     """
 
     calls: tuple[Call, ...]
     values: tuple[Value, ...]
     inner: frozenset[int]
     unused: frozenset[int]
+    levels: tuple[int, ...]
 
 
 def dataflow(func: Function) -> Dataflow:
@@ -58,8 +61,19 @@ def dataflow(func: Function) -> Dataflow:
                 values.append(Value(number[call], read, boundary("", ty).bytes, result))
     inner = _inner_calls(func)
     return Dataflow(
-        calls, tuple(values), frozenset(number[c] for c in calls if c in inner), _unused(len(calls), values)
+        calls, tuple(values), frozenset(number[c] for c in calls if c in inner), _unused(len(calls), values),
+        _levels(func, number),
     )
+
+
+def _levels(func: Function, number: Mapping[Call, int]) -> tuple[int, ...]:
+    """For each call how many expressions that are no calls of operators, nor tuples, lead to it one after another."""
+    level: dict[RelayExpr, int] = {}
+    for node in post_order(func, open_children):
+        below = max((level[c] for c in open_children(node)), default=0)
+        passes = node in number or isinstance(node, (Tuple, TupleGetItem, Var, Constant))
+        level[node] = below if passes or not open_children(node) else below + 1
+    return tuple(level[call] for call in number)
 
 
 def sources_of(expr: RelayExpr) -> Sequence[Source]:

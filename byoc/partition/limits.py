@@ -48,7 +48,8 @@ class _Function:
     """The calls of one function; calls of inner scopes, which no region may join, stay in regions of their own."""
 
     def __init__(self, flow: Dataflow, decisions: Sequence[Decision], limits: Mapping[str, Limits], regions: int):
-        self.flow, self.decisions, self.limits, self.regions = flow, list(decisions), limits, regions
+        self.flow, self.limits, self.regions = flow, limits, regions
+        self.decisions = [d if d.region is None else replace(d, region=None) for d in decisions]
         self.count = [len(inner_calls(call)) for call in flow.calls]
         self.first = np.concatenate(([0], np.cumsum(self.count))).tolist()
         self.targets = list(dict.fromkeys(d.target for d in decisions if d.target is not None))
@@ -81,7 +82,8 @@ class _Function:
         candidates: list[Candidate] = []
         for k, (call, decision) in enumerate(zip(self.flow.calls, self.decisions, strict=True)):
             target = decision.target or HOST
-            key = f"{target} of call {k}" if k in self.flow.inner and target != HOST else target
+            apart = f"call {k}" if k in self.flow.inner else f"level {self.flow.levels[k]}"
+            key = target if target == HOST else f"{target} of {apart}"
             if key not in sites:
                 bounds = replace(bounds_of(self.limits.get(target, Limits())), max_regions=None, min_gain=0.0)
                 sites[key] = Site(target, target, price, bounds)
@@ -154,4 +156,4 @@ def told_drops(before: Sequence[Decision], after: Sequence[Decision]) -> list[st
 def _dropped(decision: Decision, reason: Reason) -> Decision:
     no = Verdict(False, decision.operator, decision.nodes, (reason,))
     verdicts = tuple((t, no if t == decision.target else v) for t, v in decision.verdicts)
-    return replace(decision, target=None, verdicts=verdicts)
+    return replace(decision, target=None, verdicts=verdicts, region=None)

@@ -119,10 +119,19 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     )
     plan = replace(plan, decisions=asked)
     dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
+    notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)
     return replace(
-        plan, notes=(*unknown, *request.notes, *plan.notes, *dishonoured), origin=Origin(mod, request, remake, placed),
+        plan, notes=notes, origin=Origin(mod, request, remake, placed),
         regions=tuple(planned_regions(plan.annotate_prepared(prepared), plan.mod_name)),
     )
+
+
+def _unasked_limits(request: Request) -> Iterator[str]:
+    """A sentence for each limit that the policy cannot ask for."""
+    limit, instead = ("min_operations", "min_gain") if request.policy == "cost" else ("min_gain", "policy cost")
+    for target, limits in request.limits.items():
+        if getattr(limits, limit):
+            yield f"policy {request.policy} does not ask for {limit} of {target}: use {instead}"
 
 
 def _decided(prepared: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
@@ -156,18 +165,28 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:
 
 def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
-    decisions = score(prepared, request)
-    places: tuple[str, ...] = tuple(d.chosen for d in decisions)
-    if asks_for_casts(places):
-        prepared, numbers = with_casts(prepared, places)
-        decisions = cast_decisions(prepared, numbers, decisions, request.backends)
-    else:
-        places = ()
-    decisions = within_limits(prepared, decisions, request.limits)
+    decided = score(prepared, request)
+    dropped: dict[str, None] = {}
+    while True:
+        places = tuple(d.chosen for d in decided)
+        cut, numbers, decisions = prepared, range(len(decided)), decided
+        if asks_for_casts(places):
+            cut, numbers = with_casts(prepared, places)
+            decisions = cast_decisions(cut, numbers, decided, request.backends)
+        held = within_limits(cut, decisions, request.limits)
+        dropped.update(dict.fromkeys(told_drops(decisions, held)))
+        gone = {
+            n: replace(after, chosen=HOME_PLACE) for n, before, after in zip(numbers, decisions, held, strict=True)
+            if n is not None and before.target is not None and after.target is None
+        }
+        if not gone or cut is prepared:
+            break
+        decided = [gone.get(n, d) for n, d in enumerate(decided)]  # without casts for what is at home
     plan = Plan(
-        "score", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, places=places
+        "score", request.names, request.mod_name, tuple(held), (), dissolved, request.limits, tuple(dropped),
+        places=() if cut is prepared else places,
     )
-    return plan, {}, prepared
+    return plan, {}, cut
 
 
 def _by_cost(mod: IRModule, request: Request, kept: Kept) -> Made:

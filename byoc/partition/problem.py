@@ -29,7 +29,8 @@ HOME = 0
 @dataclass(frozen=True)
 class Bounds:
     """Hard limits of the regions of one place: operators a region, bytes a region (weights and the peak of its
-    activations), regions in all, the least operators a region; None is none. ``min_gain`` is in seconds.
+    activations), regions in all (at the sites of one owner together), the least operators a region; None is none.
+    ``min_gain`` is in seconds.
     """
 
     max_operators: int | None = None
@@ -42,13 +43,14 @@ class Bounds:
 @dataclass(frozen=True)
 class Site:
     """A place as the solvers know it: its name, its device (sites of one device do not run at once), the seconds of a
-    launch, and its limits.
+    launch, its limits, and its owner (sites of one owner share ``max_regions``; without one it has its own).
     """
 
     name: str
     device: str
     launch: float = 0.0
     bounds: Bounds = Bounds()
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,19 @@ class Problem:
         return tuple(sorted({
             (v.producer, c) for v in self.values if v.producer is not None for c in v.consumers
         }))
+
+    @cached_property
+    def region_limits(self) -> Mapping[int, tuple[tuple[int, ...], int]]:
+        """For each site whose regions are limited: the sites that share the limit, and how many regions it allows."""
+        sharing: dict[str | int, list[int]] = {}
+        for number, site in enumerate(self.sites):
+            sharing.setdefault(site.owner or number, []).append(number)
+        found: dict[int, tuple[tuple[int, ...], int]] = {}
+        for sites in sharing.values():
+            limits = [most for p in sites if (most := self.sites[p].bounds.max_regions) is not None]
+            if limits:
+                found.update(dict.fromkeys(sites, (tuple(sites), min(limits))))
+        return found
 
     def name_of(self, operator: int) -> str:
         """What messages call an operator."""

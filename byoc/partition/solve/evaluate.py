@@ -89,11 +89,11 @@ def check(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[in
         why = beyond(problem, [candidates[c] for c in members], touching.get(number, ()))
         if why is not None:
             raise InternalError(f"region {number}: {why}")
-    for site, place in enumerate(problem.sites):
-        count = sum(candidates[r[0]].site == site for r in regions)
-        most = place.bounds.max_regions
-        if most is not None and count > most:
-            raise InternalError(f"{count} regions at {place.name}, which takes {most}")
+    for sites, most in problem.region_limits.values():
+        count = sum(candidates[r[0]].site in sites for r in regions)
+        if count > most:
+            names = ", ".join(problem.sites[p].name for p in sites)
+            raise InternalError(f"{count} regions at {names}, which takes {most}")
     unit = {o: c for c in chosen for o in candidates[c].operators}
     if find_cycle(problem, unit):
         raise InternalError("the chosen candidates wait for one another in a circle")

@@ -14,15 +14,14 @@ from byoc.partition.problem import HOME, Problem, Solution
 from byoc.partition.solve.evaluate import check, is_solution
 from byoc.partition.solve.heuristic import greedy_cover, heuristic
 from byoc.partition.solve.refusal import infeasible, nothing_found
-from byoc.partition.solve.schedule import makespan_of, shortest_possible
+from byoc.partition.solve.schedule import EXACT, shortest_possible, shortest_time
 from byoc.partition.solve.settle import Settled, Settler, went_home
 
 SMALL = 10  # operators up to which every placement is looked at
-EXACT = 1e-9
 
 
 def shortest_schedule(problem: Problem, usable: Sequence[int], start: Solution | None, deadline: float) -> Solution:
-    """The placement with the shortest list schedule that is found before *deadline*, with a bound.
+    """The placement with the shortest schedule that is found before *deadline*, with a bound.
 
     Raises PartitionError where none was found that keeps the limits.
     """
@@ -46,7 +45,7 @@ def shortest_schedule(problem: Problem, usable: Sequence[int], start: Solution |
     if exact or search.least - bound <= EXACT * search.least:
         bound = search.least
     method = "enumeration" if exact else "heuristic"
-    seconds = makespan_of(problem, chosen, regions)
+    seconds = shortest_time(problem, chosen, regions)
     return Solution(tuple(chosen), tuple(regions), seconds, search.least, bound, method, went_home(problem, chosen))
 
 
@@ -66,7 +65,7 @@ class _Search:
         """Keep *settled* if it is shorter than what was known; says whether."""
         if settled is None:
             return False
-        seconds = makespan_of(self.problem, *settled, penalized=True)
+        seconds = shortest_time(self.problem, *settled, penalized=True, within=self.least)
         if seconds >= self.least:
             return False
         self.best, self.least = settled, seconds
@@ -173,6 +172,6 @@ class _Enumeration:
 
     def _finish(self) -> None:
         settled = tuple(sorted(self.chosen)), tuple(sorted(tuple(sorted(r)) for r in self.regions))
-        seconds = makespan_of(self.problem, *settled, penalized=True)
+        seconds = shortest_time(self.problem, *settled, penalized=True, within=self.search.least)
         if seconds < self.search.least and is_solution(self.problem, *settled):
             self.search.offer(settled)

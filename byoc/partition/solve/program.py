@@ -79,7 +79,7 @@ class PlacementProgram:
         place = self.problem.sites[site]
         b = place.bounds
         return bool(
-            place.launch + b.min_gain > 0 or b.max_regions is not None or b.min_operators > 1
+            place.launch + b.min_gain > 0 or site in self.problem.region_limits or b.min_operators > 1
             or b.max_bytes is not None or self.problem.transfer[:, site, site].any()
         )
 
@@ -179,11 +179,13 @@ class PlacementProgram:
                     self.program.at_least.append(({self.m[e, p]: 1.0, f: -1.0}, 0.0))
             forest = [f for (_, site), f in self.f.items() if site == p]
             self._limit(p, located, forest)
+        for sites, most in dict.fromkeys(self.problem.region_limits.values()):
+            located = [y for (_, p), y in self.y.items() if p in sites]
+            forest = [f for (_, p), f in self.f.items() if p in sites]
+            self.program.at_least.append((summed((forest, 1.0), (located, -1.0)), -float(most)))
 
     def _limit(self, p: int, located: Sequence[int], forest: Sequence[int]) -> None:
         bounds, rows = self.problem.sites[p].bounds, self.program.at_least
-        if bounds.max_regions is not None:
-            rows.append((summed((forest, 1.0), (located, -1.0)), -float(bounds.max_regions)))
         if bounds.max_operators:
             share = 1.0 - 1.0 / bounds.max_operators
             rows.append((summed((forest, -1.0), (located, share)), 0.0))

@@ -56,13 +56,13 @@ def regions_and_broken(
 
 def _broken(problem: Problem, sizes: RegionBytes, regions: Sequence[tuple[int, ...]]) -> list:
     found = []
-    count: dict[int, int] = {}
+    count: dict[tuple[int, ...], int] = {}
     for region in regions:
         site = problem.candidates[region[0]].site
-        count[site] = count.get(site, 0) + 1
+        sites, most = problem.region_limits.get(site, ((site,), None))
+        count[sites] = count.get(sites, 0) + 1
         why = sizes.beyond(region)
-        most = problem.sites[site].bounds.max_regions
-        if why is None and most is not None and count[site] > most:
+        if why is None and most is not None and count[sites] > most:
             why = f"{most} regions at most"
         if why is not None:
             found.append((region, why))

@@ -64,12 +64,12 @@ class Settler:
         beyond = [c for region, why in broken if not why.endswith("regions at most") for c in region]
         leaving = beyond
         if not beyond:
-            over: dict[int, int] = {}
+            over: dict[tuple[int, ...], int] = {}
             for region, _ in broken:
-                site = self.problem.candidates[region[0]].site
-                over[site] = over.get(site, 0) + 1
-            for site, count in over.items():
-                there = [r for r in regions if self.problem.candidates[r[0]].site == site]
+                sites = self.problem.region_limits[self.problem.candidates[region[0]].site][0]
+                over[sites] = over.get(sites, 0) + 1
+            for sites, count in over.items():
+                there = [r for r in regions if self.problem.candidates[r[0]].site in sites]
                 leaving += [c for region in sorted(there, key=self._saves)[:count] for c in region]
         return self._at_home(chosen, leaving)
 

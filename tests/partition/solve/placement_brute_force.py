@@ -71,8 +71,8 @@ class _Search:
                 if self.regions[region][0] == candidate.site:
                     self.take(number, region, paid + candidate.seconds, left)
             place = problem.sites[candidate.site]
-            most = place.bounds.max_regions
-            if most is None or sum(r[0] == candidate.site for r in self.regions) < most:
+            sites, most = problem.region_limits.get(candidate.site, ((), None))
+            if most is None or sum(r[0] in sites for r in self.regions) < most:
                 self.regions.append((candidate.site, []))
                 start = paid + candidate.seconds + place.launch + place.bounds.min_gain
                 self.take(number, len(self.regions) - 1, start, left)

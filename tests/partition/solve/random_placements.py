@@ -16,12 +16,14 @@ def random_problem(
     r = random.Random(seed)
     count = r.randint(1, most_operators)
     places = sites or r.randint(2, 3)
+    together = random.Random(f"owner of {seed}").random() < 0.3
     values = _values(r, count)
     problem_sites = [Site("host", "cpu")]
     for p in range(1, places):
         launch = r.randint(0, 24) / 8 if launches and r.random() < 0.8 else 0.0
         bounds = _bounds(r, count) if limits and r.random() < 0.6 else Bounds()
-        problem_sites.append(Site(f"site{p}", r.choice(["gpu", f"npu{p}", "cpu"]), launch, bounds))
+        device = r.choice(["gpu", f"npu{p}", "cpu"])
+        problem_sites.append(Site(f"site{p}", device, launch, bounds, "vendor" if together else ""))
     candidates = []
     for operator in range(count):
         weights = r.choice([0, 0, 4, 9])

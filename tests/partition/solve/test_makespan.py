@@ -11,7 +11,7 @@ from byoc.partition.problem import Candidate, Problem, Site, Value
 from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import check
 from byoc.partition.solve.makespan import SMALL
-from byoc.partition.solve.schedule import makespan_of, shortest_possible
+from byoc.partition.solve.schedule import shortest_possible, shortest_time
 
 
 def two_branches(device):
@@ -34,8 +34,44 @@ def test_sites_of_one_device_do_not_overlap():
     assert solve(two_branches("cpu"), objective="makespan").seconds == 9
 
 
+def shortest_of_all_orders(problem, chosen, regions):
+    """The penalized makespan of one placement, every order of its jobs tried."""
+    jobs = [*regions, *((c,) for c in chosen if problem.candidates[c].site == 0)]
+    sites = [problem.candidates[job[0]].site for job in jobs]
+    job_of = {o: j for j, job in enumerate(jobs) for c in job for o in problem.candidates[c].operators}
+    least = float("inf")
+
+    def seconds(job):
+        site = problem.sites[sites[job]]
+        launch = site.launch + site.bounds.min_gain if sites[job] else 0.0
+        return launch + sum(problem.candidates[c].seconds for c in jobs[job])
+
+    def go_on(ends, free, last):
+        nonlocal least
+        if len(ends) == len(jobs):
+            least = min(least, last)
+        for job in set(range(len(jobs))) - ends.keys():
+            start, device = free.get(problem.sites[sites[job]].device, 0.0), problem.sites[sites[job]].device
+            home = 0.0
+            for t, value in enumerate(problem.values):
+                maker = None if value.producer is None else job_of[value.producer]
+                if maker != job and job in {job_of[c] for c in value.consumers}:
+                    if maker is not None and maker not in ends:
+                        break
+                    source = 0 if maker is None else sites[maker]
+                    start = max(start, ends.get(maker, 0.0) + problem.transfer[t, source, sites[job]])
+                if maker == job and value.result:
+                    home = max(home, problem.transfer[t, sites[job], 0])
+            else:
+                end = start + seconds(job)
+                go_on({**ends, job: end}, {**free, device: end}, max(last, end + home))
+
+    go_on({}, {}, 0.0)
+    return least
+
+
 def every_makespan(problem):
-    """The schedules of all placements: all covers, all partitions of what is away."""
+    """The shortest schedules of all placements: all covers, all partitions of what is away."""
     options = [[c for c in s if len(problem.candidates[c].operators) == 1] for s in problem.covering]
     for chosen in itertools.product(*options):
         away = [c for c in chosen if problem.candidates[c].site]
@@ -45,7 +81,7 @@ def every_makespan(problem):
                 check(problem, sorted(chosen), regions)
             except InternalError:
                 continue
-            yield makespan_of(problem, sorted(chosen), regions, penalized=True)
+            yield shortest_of_all_orders(problem, sorted(chosen), regions)
 
 
 def test_small_schedules_are_the_shortest_of_all():
@@ -58,6 +94,21 @@ def test_small_schedules_are_the_shortest_of_all():
             assert shortest is None
             continue
         assert solution.penalized == shortest and solution.gap == 0
+
+
+def test_the_order_of_jobs_is_the_shortest_and_not_a_list():
+    """Of two operators at home the shorter one comes first, since two of the other device wait for it."""
+    values = (
+        Value(None, (0, 1, 2)), Value(1, (2, 3, 4)), Value(0, (3,)), Value(2, (), 0, True), Value(3, (), 0, True),
+        Value(4, (), 0, True),
+    )
+    work = [(0, 12.0), (0, 6.0), (1, 47.0), (0, 74.0), (1, 46.0)]
+    candidates = tuple(Candidate(f"o{o}", (o,), site, seconds) for o, (site, seconds) in enumerate(work))
+    sites = (Site("host", "cpu"), Site("acme", "npu"))
+    problem = Problem(5, values, sites, candidates, np.zeros((len(values), 2, 2)))
+    found = shortest_time(problem, range(5), ((2,), (4,)))
+    assert found == 6 + 47 + 46 == shortest_of_all_orders(problem, range(5), [(2,), (4,)])
+    assert shortest_time(problem, range(5), ((2,), (4,)), within=90.0) >= found
 
 
 def test_the_bound_on_schedules_is_below_the_shortest():
