@@ -134,11 +134,12 @@ def plan_for(mod: IRModule, options: CompileOptions, model: object = None) -> Pl
 def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
     """Cut the simplified *mod* by *plan* and build it, where *options* allow without the targets that fail."""
     losses: list[Loss] = []
-    if options.replan:
-        for loss in unavailable(plan):
-            losses.append(loss)
-            plan = _without(mod, plan, loss, options, tell)
     while True:
+        missing = next(unavailable(plan), None) if options.replan else None
+        if missing is not None:
+            losses.append(missing)
+            plan = _without(mod, plan, missing, options, tell)
+            continue
         try:
             library = _build(plan.apply(mod), plan, options, tell)
         except RegionLostError as error:

@@ -1,7 +1,8 @@
 """A plan as an ONNX model to look at: each region a function of the model, called in its place.
 
 Nodes that were computed or folded away when the model was simplified belong to a region where all that reads them, or
-all that they read, is in it. Requires nothing of the viewer: the result is a valid model that computes the same.
+all that they read, is in it. A node whose operators the plan divides (a convolution and its bias) is where the first of
+them that is in a region is. Requires nothing of the viewer: the result is a valid model that computes the same.
 """
 
 from __future__ import annotations
@@ -20,13 +21,23 @@ FIRST_IR_VERSION = 10  # functions that models bring
 def with_regions(model: ModelProto, plan: Plan) -> tuple[ModelProto, list[str]]:
     """A copy of *model* in which each region of *plan* is a function of the domain ``byoc.<target>``.
 
-    Also a sentence for each region that the model's own graph cannot hold together: simplification may join what stands
-    apart there, so that a region becomes several functions.
+    Also a sentence for each region that the model's own graph cannot hold together (simplification may join what stands
+    apart there, so that a region becomes several functions), for the nodes that are divided between places, and for
+    each region that has no node of its own.
     """
     names = [n.name for n in named_nodes(model)]
     graph = _Graph(model.graph)
-    region = _absorbed(graph, _regions_of_nodes(plan, names))
+    known, divided = _regions_of_nodes(plan, names)
+    region = _absorbed(graph, known)
     parts, notes = _lawful(graph, region, plan)
+    if divided:
+        notes.append(
+            f"{len(divided)} nodes have operators at several places, and stand where the first that is in a region is: "
+            f"{', '.join(divided)}"
+        )
+    for number in sorted(set(range(len(plan.regions))) - set(region.values())):
+        owned = ", ".join(plan.regions[number].nodes) or ", ".join(plan.regions[number].operators)
+        notes.append(f"{plan.regions[number].symbol} is no function: no node is whole in it, only parts of {owned}")
     result = ModelProto()
     result.CopyFrom(model)
     result.ir_version = max(result.ir_version, FIRST_IR_VERSION)
@@ -45,21 +56,20 @@ def with_regions(model: ModelProto, plan: Plan) -> tuple[ModelProto, list[str]]:
     return result, notes
 
 
-def _regions_of_nodes(plan: Plan, names: Sequence[str]) -> dict[int, int]:
-    """The region (its place in the plan) of each node, by number, that is wholly in one."""
-    owner: dict[str, set[int | None]] = {}
-    symbol_of = {r.symbol: k for k, r in enumerate(plan.regions)}
+def _regions_of_nodes(plan: Plan, names: Sequence[str]) -> tuple[dict[int, int], list[str]]:
+    """The region (its place in the plan, -1 is home) of each node that the plan knows, by number; and the names of the
+    nodes that it divides.
+    """
+    owner: dict[str, dict[int, None]] = {}
+    number_of = {r.symbol: k for k, r in enumerate(plan.regions)}
     for decision, symbol in zip(plan.decisions, plan.symbols(), strict=True):
         for node in decision.nodes:
-            owner.setdefault(node, set()).add(symbol_of.get(symbol))
+            owner.setdefault(node, {})[number_of.get(symbol, -1)] = None
     found: dict[int, int] = {}
     for number, name in enumerate(names):
-        places = owner.get(name, set())
-        if len(places) == 1 and None not in places:
-            found[number] = next(iter(places))  # type: ignore[assignment]
-        elif places:
-            found[number] = -1  # at home, or in several
-    return found
+        if name in owner:
+            found[number] = next((region for region in owner[name] if region >= 0), -1)
+    return found, [name for name in names if len(owner.get(name, ())) > 1]
 
 
 class _Graph:

@@ -13,13 +13,14 @@ from byoc.partition.candidates import Placing, bounds_of, placing
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
 from byoc.partition.decision import Alternative, Decision
+from byoc.partition.limit_reasons import KeptOut, beyond_bounds, kept_out
 from byoc.partition.matches import Chosen, with_composites
 from byoc.partition.outlay import Move, Total
 from byoc.partition.problem import HOME, Problem, Solution, region_of_operator
 from byoc.partition.replanning import Kept
 from byoc.partition.request import Request
 from byoc.partition.solve import solve
-from byoc.partition.solve.evaluate import beyond, cost_of, find_cycle, moves
+from byoc.partition.solve.evaluate import cost_of, find_cycle, moves
 from byoc.partition.solve.schedule import shortest_time
 from byoc.relay.expr import Call
 
@@ -50,7 +51,10 @@ def cheapest(mod: IRModule, request: Request, kept: Kept) -> Choice:
         )
         for p in placings
     ]
-    return choice_of(mod, placings, solutions, request.objective)
+    barred = [
+        kept_out(p.problem, s, request.objective, request.time_limit) for p, s in zip(placings, solutions, strict=True)
+    ]
+    return choice_of(mod, placings, solutions, request.objective, barred)
 
 
 def placings_of(mod: IRModule, request: Request, model: CostModel) -> tuple[Placing, ...]:
@@ -152,22 +156,23 @@ def _folded(
 
 
 def choice_of(
-    mod: IRModule, placings: Sequence[Placing], solutions: Sequence[Solution], objective: str
+    mod: IRModule, placings: Sequence[Placing], solutions: Sequence[Solution], objective: str,
+    barred: Sequence[KeptOut],
 ) -> Choice:
-    """*solutions* in the words of a plan."""
+    """*solutions* in the words of a plan; *barred* is what limits kept from its place, by function."""
     composites = tuple(
         p.matches[c].chosen for p, s in zip(placings, solutions, strict=True) for c in s.chosen if c in p.matches
     )
     _, numbers = with_composites(mod, composites)
     decisions: list[Decision] = []
     regions_before = 0
-    for placed, solution in zip(placings, solutions, strict=True):
+    for placed, solution, out in zip(placings, solutions, barred, strict=True):
         covering = {o: c for c in solution.chosen for o in placed.problem.candidates[c].operators}
         region = {c: regions_before + k for k, members in enumerate(solution.regions) for c in members}
         count = len(solution.chosen)
         for number in numbers[len(decisions) : len(decisions) + count]:
             chosen = covering[number]
-            decisions.append(_decision(placed, chosen, number, region.get(chosen)))
+            decisions.append(_decision(placed, chosen, number, region.get(chosen), out))
         regions_before += len(solution.regions)
     moved = tuple(m for p, s in zip(placings, solutions, strict=True) for m in _moves(p.problem, s))
     notes = tuple(note for s in solutions for note in s.notes)
@@ -205,7 +210,7 @@ def _moves(problem: Problem, solution: Solution) -> list[Move]:
     return found
 
 
-def _decision(placed: Placing, chosen: int, number: int, region: int | None) -> Decision:
+def _decision(placed: Placing, chosen: int, number: int, region: int | None, out: KeptOut) -> Decision:
     """The decision for the unit that candidate *chosen* is, whose root is operator *number*."""
     problem = placed.problem
     candidate, estimate = problem.candidates[chosen], placed.estimates[chosen]
@@ -218,14 +223,14 @@ def _decision(placed: Placing, chosen: int, number: int, region: int | None) -> 
     spot = placed.spots[candidate.site]
     target = None if candidate.site == HOME else spot.target
     return Decision(
-        callee_name(call), span_names(call.span), target, _verdicts(placed, number, call, target),
+        callee_name(call), span_names(call.span), target, _verdicts(placed, number, call, target, out),
         region=region, seconds=candidate.seconds, source=estimate.source, alternatives=alternatives,
         chosen="" if spot.place is None else str(spot.place),
     )
 
 
 def _verdicts(
-    placed: Placing, number: int, call: Call, target: str | None
+    placed: Placing, number: int, call: Call, target: str | None, out: KeptOut
 ) -> tuple[tuple[str, Verdict], ...]:
     """What each target says of the unit *call*, whose root is operator *number*, and why one that would take it does
     not get it.
@@ -237,18 +242,20 @@ def _verdicts(
         if name == target:
             reasons = ()
         elif verdict:
-            reasons = (_why_elsewhere(placed, number, name),)
+            reasons = (_why_elsewhere(placed, number, name, out),)
         told.append((name, Verdict(not reasons, operator, nodes, reasons)))
     return tuple(told)
 
 
-def _why_elsewhere(placed: Placing, number: int, target: str) -> Reason:
-    """Why operator *number* is not at *target*, which takes it: no region may hold it, or it costs less elsewhere."""
+def _why_elsewhere(placed: Placing, number: int, target: str, out: KeptOut) -> Reason:
+    """Why operator *number* is not at *target*, which takes it: no region may hold it, a limit keeps it *out*, or it
+    costs less elsewhere.
+    """
     problem = placed.problem
-    mine = [c for k in problem.covering[number] if placed.spots[(c := problem.candidates[k]).site].target == target]
+    mine = [k for k in problem.covering[number] if placed.spots[problem.candidates[k].site].target == target]
     sites = tuple(replace(s, bounds=replace(s.bounds, min_operators=1)) for s in problem.sites)
-    alone = replace(problem, sites=sites)
-    over = [beyond(alone, [c]) for c in mine]
-    if mine and all(over):
-        return Reason("limit", "an operator that is within the limits of a region alone", over[0] or "")
-    return Reason("cost", "cheaper elsewhere, with what it would move")
+    over = [beyond_bounds(replace(problem, sites=sites), [k]) for k in mine]
+    if over and all(over):
+        return over[0]  # type: ignore[return-value]
+    limits = [out[number, p] for p, spot in enumerate(placed.spots) if spot.target == target and (number, p) in out]
+    return limits[0] if limits else Reason("cost", "cheaper elsewhere, with what it would move")

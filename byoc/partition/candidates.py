@@ -23,17 +23,14 @@ from byoc.partition.costs.model import HOST, CostModel
 from byoc.partition.dataflow import Dataflow, dataflow
 from byoc.partition.decide import judged
 from byoc.partition.matches import Match, matches_of
-from byoc.partition.measure import constant_bytes
 from byoc.partition.places import DataLayout, Place, Precision
 from byoc.partition.places.place import FLOATS
 from byoc.partition.places.score import backend_places
 from byoc.partition.problem import HOME, Bounds, Candidate, Problem, Site, Value
 from byoc.relay import op
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, Var
+from byoc.relay.expr import Call, Function, Var
 from byoc.relay.transform.merge_composite import CompositeRecord
-from byoc.relay.traverse import post_order
-
 
 Unit = tuple[Call, tuple[int, ...], Match | None]  # a call or a match, and the numbers of the calls in it
 
@@ -188,8 +185,7 @@ class _Builder:
         for number, (call, estimate) in enumerate(zip(calls, self._costs.units(calls, HOST), strict=True)):
             if number in forced:
                 continue
-            self.candidates.append(Candidate(callee_name(call), (number,), HOME, estimate.seconds, weights(call)))
-            self.estimates.append(estimate)
+            self._append(call, (number,), HOME, estimate)
 
     def add(self, site: int, spot: Spot, units: Sequence[Unit]) -> None:
         """*units* at *spot*, which is number *site*."""
@@ -201,16 +197,12 @@ class _Builder:
                 continue
             if match is not None:
                 self.matches[len(self.candidates)] = match
-            self.candidates.append(Candidate(callee_name(call), numbers, site, estimate.seconds, weights(call)))
-            self.estimates.append(estimate)
+            self._append(call, numbers, site, estimate)
 
-
-def weights(call: Call) -> int:
-    """The bytes of the constants that *call* reads, its composite's body included."""
-    constants = [a for a in call.args if isinstance(a, Constant)]
-    if isinstance(call.op, Function):
-        constants += [n for n in post_order(call.op.body) if isinstance(n, Constant)]
-    return sum(constant_bytes(c) for c in dict.fromkeys(constants))
+    def _append(self, call: Call, numbers: tuple[int, ...], site: int, estimate: Estimate) -> None:
+        weights = self._flow.weights(call)
+        self.candidates.append(Candidate(callee_name(call), numbers, site, estimate.seconds, weights))
+        self.estimates.append(estimate)
 
 
 def transfer_seconds(values: Sequence[Value], spots: Sequence[Spot], costs: CostModel) -> np.ndarray:
@@ -220,6 +212,8 @@ def transfer_seconds(values: Sequence[Value], spots: Sequence[Spot], costs: Cost
     known: dict[int, np.ndarray] = {}
     result = np.zeros((len(values), len(spots), len(spots)))
     for number, value in enumerate(values):
+        if value.weight:
+            continue
         if value.bytes not in known:
             known[value.bytes] = _between(value.bytes, spots, costs)
         result[number] = known[value.bytes]

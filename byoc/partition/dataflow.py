@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.calls import calls_of
-from byoc.partition.measure import boundary
+from byoc.partition.measure import boundary, constant_bytes
 from byoc.partition.problem import Value
 from byoc.relay.analysis.region_graph import RegionGraph, open_children
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
@@ -26,7 +26,8 @@ Source = tuple[RelayExpr, int]  # an expression and which of its tensors, flatte
 @dataclass(frozen=True)
 class Dataflow:
     """The calls of a function in post-order, the tensors that pass between them, the calls of inner scopes, those that
-    no result depends on (a field of a tuple that nothing projects), and the level of each.
+    no result depends on (a field of a tuple that nothing projects), the level of each, and the constants that several
+    calls read, which are among the tensors.
     """
 
     calls: tuple[Call, ...]
@@ -34,6 +35,11 @@ class Dataflow:
     inner: frozenset[int]
     unused: frozenset[int]
     levels: tuple[int, ...]
+    shared: frozenset[Constant]
+
+    def weights(self, call: Call) -> int:
+        """The bytes of the constants that *call* reads, its composite's body included, and no other call does."""
+        return sum(constant_bytes(c) for c in constants_of(call) if c not in self.shared)
 
 
 def dataflow(func: Function) -> Dataflow:
@@ -59,11 +65,25 @@ def dataflow(func: Function) -> Dataflow:
             result = (call, k) in results
             if read or result:
                 values.append(Value(number[call], read, boundary("", ty).bytes, result))
+    readers_of: dict[Constant, list[int]] = {}
+    for call in calls:
+        for constant in constants_of(call):
+            readers_of.setdefault(constant, []).append(number[call])
+    shared = {constant: tuple(read) for constant, read in readers_of.items() if len(read) > 1}
+    values += (Value(None, read, constant_bytes(constant), weight=True) for constant, read in shared.items())
     inner = _inner_calls(func)
     return Dataflow(
         calls, tuple(values), frozenset(number[c] for c in calls if c in inner), _unused(len(calls), values),
-        _levels(func, number),
+        _levels(func, number), frozenset(shared),
     )
+
+
+def constants_of(call: Call) -> Sequence[Constant]:
+    """The constants that *call* reads, its composite's body included, each once."""
+    found = [arg for arg in call.args if isinstance(arg, Constant)]
+    if isinstance(call.op, Function):
+        found += [node for node in post_order(call.op.body) if isinstance(node, Constant)]
+    return tuple(dict.fromkeys(found))
 
 
 def _levels(func: Function, number: Mapping[Call, int]) -> tuple[int, ...]:

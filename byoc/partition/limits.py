@@ -16,13 +16,13 @@ import numpy as np
 from byoc.codegen.backend import Limits, Reason, Verdict
 from byoc.ir.module import IRModule
 from byoc.partition.calls import functions_of, inner_calls
-from byoc.partition.candidates import bounds_of, weights
+from byoc.partition.candidates import bounds_of
 from byoc.partition.dataflow import Dataflow, dataflow
 from byoc.partition.decision import Decision
 from byoc.partition.explanation import HOST
+from byoc.partition.limit_reasons import beyond_bounds
 from byoc.partition.measure import call_operations
-from byoc.partition.problem import HOME, Bounds, Candidate, Problem, Site, Value
-from byoc.partition.solve.region_bytes import RegionBytes
+from byoc.partition.problem import HOME, Candidate, Problem, Site, Value
 from byoc.partition.solve.regions import regions_and_broken
 from byoc.relay.expr import Call
 
@@ -60,7 +60,7 @@ class _Function:
             regions, broken = regions_and_broken(problem, list(range(len(self.decisions))))
             refused: dict[int, Reason] = {}
             for region, _ in broken:
-                reason = self._reason(problem, region)
+                reason = beyond_bounds(problem, region)
                 if reason is not None:
                     refused.update(dict.fromkeys(region, reason))
             refused = refused or self._too_small(regions) or self._too_many(regions)
@@ -89,32 +89,18 @@ class _Function:
                 sites[key] = Site(target, target, price, bounds)
             operators = tuple(range(self.first[k], self.first[k + 1]))
             site = place.setdefault(key, len(place))
-            candidates.append(Candidate(decision.operator, operators, site, 0.0, weights(call)))
+            candidates.append(Candidate(decision.operator, operators, site, 0.0, self.flow.weights(call)))
         values = tuple(
             Value(
                 None if v.producer is None else self.first[v.producer + 1] - 1,
-                tuple(self.first[c] for c in v.consumers), v.bytes, v.result,
+                tuple(self.first[c] for c in v.consumers), v.bytes, v.result, v.weight,
             )
             for v in self.flow.values
         )
         transfer = np.zeros((len(values), len(sites), len(sites)))
-        transfer += np.array([v.bytes for v in values], float).reshape(-1, 1, 1)
+        transfer += np.array([0 if v.weight else v.bytes for v in values], float).reshape(-1, 1, 1)
         transfer[:, 0, 0] = 0.0
         return Problem(self.first[-1], values, tuple(sites.values()), tuple(candidates), transfer)
-
-    def _reason(self, problem: Problem, region: Sequence[int]) -> Reason | None:
-        """Why the calls of *region* cannot be one, as a verdict says it."""
-        bounds: Bounds = problem.sites[problem.candidates[region[0]].site].bounds
-        operators = sum(self.count[c] for c in region)
-        if operators < bounds.min_operators:
-            return Reason("min_operators", f"a region has at least {bounds.min_operators} operators", str(operators))
-        if bounds.max_operators is not None and operators > bounds.max_operators:
-            return Reason("max_operators", f"a region has at most {bounds.max_operators} operators", str(operators))
-        size = RegionBytes(problem).count(region)
-        if bounds.max_bytes is not None and size > bounds.max_bytes:
-            text = f"a region has at most {bounds.max_bytes} bytes of weights and activations"
-            return Reason("max_bytes", text, str(size))
-        return None
 
     def _too_small(self, regions: Sequence[Sequence[int]]) -> dict[int, Reason]:
         refused: dict[int, Reason] = {}

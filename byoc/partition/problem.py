@@ -57,17 +57,22 @@ class Site:
 class Value:
     """A tensor: the operator that makes it (None: an input of the model, which lies at home), those that read it, its
     bytes, and whether it is a result of the model, which must come home.
+
+    A *weight* is a constant that several operators read: it is nobody's to bring, and a region in which any of them is
+    holds it once, from the beginning to the end.
     """
 
     producer: int | None
     consumers: tuple[int, ...]
     bytes: int = 0
     result: bool = False
+    weight: bool = False
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to run *operators* (numbers, rising) at the site *site* in *seconds*; *bytes* are those of its weights.
+    """One way to run *operators* (numbers, rising) at the site *site* in *seconds*; *bytes* are those of the weights
+    that nothing else reads.
     """
 
     name: str

@@ -104,6 +104,41 @@ def test_regions_become_functions_and_the_model_stays_right(tmp_path):
     np.testing.assert_allclose(executor.get_output(0).numpy(), want, rtol=1e-4, atol=1e-5)
 
 
+def biased():
+    """Two convolutions with biases and a relu between them."""
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(shape).astype("float32"), name)
+        for name, shape in (("w", (4, 3, 3, 3)), ("b", (4,)), ("k", (2, 4, 1, 1)), ("c", (2,)))
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["d"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["d"], ["r"], "relu"),
+        helper.make_node("Conv", ["r", "k", "c"], ["y"], "point"),
+    ]
+    value = helper.make_tensor_value_info
+    ends = [[value(n, TensorProto.FLOAT, s)] for n, s in (("x", [1, 3, 6, 6]), ("y", [1, 2, 6, 6]))]
+    graph = helper.make_graph(nodes, "g", *ends, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+@pytest.mark.parametrize("targets, whole", [(["opencl", "c"], True), (["opencl", "json", "c"], False)])
+def test_a_node_whose_operators_are_divided_stands_in_the_first_region_and_is_told(targets, whole):
+    """The biases are elsewhere than their convolutions; a region that is a bias alone has no node of its own."""
+    divided = byoc.plan(biased(), targets, exclude={"opencl": ["nn.bias_add", "nn.relu"]})
+    assert {d.target for d in divided.decisions if "conv" in d.nodes} == {"opencl", None if whole else "json"}
+    cut, notes = with_regions(biased(), divided)
+    onnx.checker.check_model(cut)
+    convolutions = [f.domain for f in cut.functions for node in f.node if node.op_type == "Conv"]
+    assert convolutions == ["byoc.opencl"] * 2
+    assert "2 nodes have operators at several places" in notes[0] and notes[0].endswith("conv, point")
+    without = {r.symbol for r in divided.regions if not any(f.name.startswith(r.symbol) for f in cut.functions)}
+    assert {note.split()[0] for note in notes if "is no function" in note} == without and bool(without) != whole
+    x = np.random.default_rng(1).standard_normal((1, 3, 6, 6)).astype("float32")
+    want, got = (onnxruntime.InferenceSession(m.SerializeToString()).run(None, {"x": x})[0] for m in (biased(), cut))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
 def test_the_command_partition_writes_either(tmp_path, capsys):
     path, output = tmp_path / "m.onnx", tmp_path / "cut.onnx"
     path.write_bytes(model().SerializeToString())

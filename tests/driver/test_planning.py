@@ -117,6 +117,23 @@ def test_B14_a_target_that_is_not_here_is_planned_without_where_that_is_allowed(
     assert_right(library)
 
 
+def test_B14_a_target_that_is_chosen_instead_and_is_not_here_either_is_planned_without_too(toy):
+    class Other(Toy):
+        name = "test_other"
+
+    toy(missing="no first device")
+    register_backend(Other(missing="no second device"))
+    try:
+        library = byoc.compile(model(), ["test_toy", "test_other", "c"], replan=True)
+    finally:
+        for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
+            registry.unregister("test_other")
+        GLOBAL_FUNCTIONS.unregister("relay.ext.test_other")
+    assert [loss["target"] for loss in library.report["replanned"]] == ["test_toy", "test_other"]
+    assert library.report["plan"]["regions"] == []
+    assert_right(library)
+
+
 def test_B14_a_plan_from_a_file_is_made_again_too(toy, tmp_path):
     toy(error=ValueError("bad tile"))
     path = tmp_path / "plan.json"

@@ -209,3 +209,80 @@ def test_a_backend_with_several_places_is_a_choice_of_precision_with_its_casts(b
     dear = ByPrecision({"host": {"*": 9.0, "cast": 9.0}, "toy_a": {"*": 1.0, "cast": 9.0}}, 0.1)
     exact = make_plan(mod, ["toy_a"], policy="cost", costs=dear)
     assert {d.chosen for d in exact.decisions if d.target} == {"toy_a/float/any"} and not exact.places
+
+
+@pytest.mark.parametrize("limit, code", [
+    ({"max_regions": 0}, "max_regions"), ({"max_regions": 1}, "max_regions"), ({"min_operators": 2}, "min_operators"),
+    ({"min_gain": 5e6}, "min_gain"), ({"max_bytes": 1}, "max_bytes"), ({"max_operators": 0}, "max_operators"),
+])
+def test_what_a_limit_keeps_at_home_names_it_and_what_is_dearer_does_not(backend, limit, code):
+    backend("toy_a", ["abs", "exp", "tanh"])
+    table = {"host": {"*": 1.0, "tanh": 0.01}, "toy_a": {"*": 0.1, "tanh": 5.0}}
+    mod = chain("abs", "tanh", "exp")
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=Costs(table, 0.1), limits={"toy_a": Limits(**limit)})
+    codes = [d.codes for d in plan.decisions]
+    assert codes[1] == ("toy_a:cost",) or code in ("max_bytes", "max_operators")
+    assert [c for c in (codes[0], codes[2]) if c] == [(f"toy_a:{code}",)] * (1 if limit == {"max_regions": 1} else 2)
+
+
+def test_a_limit_on_regions_holds_over_all_places_of_a_backend(backend):
+    class Places(backend.Toy):
+        def places(self):
+            return ("toy_a/fp16/NCHW", "toy_a/float/NCHW")
+
+    class ByPlace(Costs):
+        def units(self, calls, target, precision=""):
+            def seconds(name):
+                if target == "host" or name == "cast":
+                    return 10.0 if target == "host" and name != "cast" else 1e-9
+                return 1e-9 if (name == "abs") == (precision == "fp16") else 1.0
+
+            return [Estimate(seconds(callee_name(c)), "test") for c in calls]
+
+    backend("toy_a", ["abs", "exp", "cast"], kind=Places, limits=Limits(max_regions=1))
+    mod = chain("abs", "tanh", "exp")
+    free = make_plan(mod, ["toy_a"], policy="cost", costs=ByPlace({}, 1e-6), limits={"toy_a": Limits()})
+    assert {d.chosen for d in free.decisions if d.operator in ("abs", "exp")} == set(Places.places(None))
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=ByPlace({}, 1e-6))
+    assert len(free.regions) == 2 and len(plan.regions) == 1 and plan.total.gap == 0
+
+
+def test_a_match_that_would_wait_for_itself_stays_in_its_operators(backend):
+    """The sigmoid reads the product that the match would hide."""
+    silu = PatternEntry("toy_a.dense_mul", is_op("multiply")(is_op("nn.dense")(wildcard(), wildcard()), wildcard()))
+    backend("toy_a", ["nn.dense", "sigmoid", "multiply"], entries=[silu])
+    x, weight = relay.var("x", shape=(2, 3)), relay.const(np.eye(3, dtype="float32"))
+    product = op.nn.dense(x, weight)
+    mod = relay.IRModule.from_expr(op.multiply(product, op.sigmoid(product)))
+    table = {"host": {"*": 9.0}, "toy_a": {"*": 1.0, "toy_a.dense_mul": 0.5}}
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=Costs(table))
+    assert [d.operator for d in plan.decisions] == ["nn.dense", "sigmoid", "multiply"] and len(plan.regions) == 1
+    assert_same_numbers(mod, plan)
+
+
+def test_a_makespan_with_matches_is_that_of_its_jobs(backend):
+    """The host's part takes longest: a match on the other device makes nothing shorter."""
+    pair = PatternEntry("toy_a.pair", is_op("exp")(is_op("abs")(wildcard())))
+    backend("toy_a", ["abs", "exp"], entries=[pair])
+    x = relay.var("x", shape=(2, 3))
+    mod = relay.IRModule.from_expr(relay.Tuple([op.exp(op.abs(x)), op.tanh(op.tanh(x))]))
+    table = {"host": {"*": 6.0, "abs": 20.0, "exp": 20.0}, "toy_a": {"*": 5.0, "toy_a.pair": 1.0}}
+    plan = make_plan(mod, ["toy_a"], policy="cost", costs=Costs(table, 0.0), objective="makespan")
+    assert "toy_a.pair" in [d.operator for d in plan.decisions]
+    assert plan.total.seconds == plan.total.bound == 12.0
+
+
+@pytest.mark.parametrize("policy", ["order", "score", "cost"])
+def test_no_region_spans_an_if(backend, policy):
+    backend("toy_a", ["abs", "exp", "add"], limits=Limits(max_operators=5))
+    x, flag = relay.var("x", shape=(2, 3)), relay.var("flag", shape=(), dtype="bool")
+    first = op.abs(x)
+    chosen = relay.If(flag, op.exp(first), op.tanh(first))
+    mod = relay.IRModule.from_expr(relay.Function([x, flag], op.add(chosen, first)))
+    plan = make_plan(mod, ["toy_a"], policy=policy, costs=Costs({"host": {"*": 9.0}, "toy_a": {"*": 1.0}}, 0.1))
+    regions = {d.operator: d.region for d in plan.decisions}
+    assert regions["abs"] is not None and regions["add"] not in (None, regions["abs"])
+    value = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
+    for which in (True, False):
+        inputs = [value, np.array(which)]
+        np.testing.assert_array_equal(evaluate(mod, inputs), evaluate(plan.apply(mod), inputs))

@@ -108,3 +108,16 @@ def test_E13_a_cast_that_no_target_takes_stays_on_the_host_with_a_code(backend):
     plan = make_plan(conv_chain(), ["toy_half"], policy="score")
     casts = [d for d in plan.decisions if d.operator in ("cast", "layout_transform")]
     assert casts and all(d.target is None and d.codes == ("toy_half:operator",) for d in casts)
+
+
+def test_what_a_limit_sends_home_is_computed_there_as_it_comes(backend):
+    half(backend, ["abs", "exp", "cast"])
+    mod = chain("abs", "exp")
+    wish = ["toy_half/fp16/any", "host"]
+    assert [d.operator for d in make_plan(mod, ["toy_half"], policy="score", valid_places=wish).decisions][0] == "cast"
+    none = {"toy_half": Limits(max_regions=0)}
+    plan = make_plan(mod, ["toy_half"], policy="score", valid_places=wish, limits=none)
+    assert [(d.operator, d.target) for d in plan.decisions] == [("abs", None), ("exp", None)] and plan.places == ()
+    assert all(d.codes == ("toy_half:max_regions",) for d in plan.decisions) and "dropped from" in plan.notes[0]
+    x = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
+    np.testing.assert_array_equal(evaluate(mod, [x]), evaluate(plan.apply(mod), [x]))

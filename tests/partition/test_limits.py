@@ -1,13 +1,14 @@
 """Limits of regions under every policy: split where the cut costs least, what fits in none at home with a record."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
 
 from byoc import relay
 from byoc.codegen.backend import Limits
-from byoc.partition import make_plan
+from byoc.partition import Plan, make_plan
 from byoc.relay import op
 from byoc.relay.interpreter import evaluate
 
@@ -86,3 +87,34 @@ def test_a_region_with_too_little_work_goes_home(backend):
     backend("toy_a", ["nn.dense"], limits=Limits(min_operations=1000))
     plan = make_plan(chain([4, 4]), ["toy_a"])
     assert plan.decisions[0].codes == ("toy_a:min_operations",)
+
+
+@pytest.mark.parametrize("policy", ["order", "score", "cost"])
+def test_a_weight_that_two_operators_read_counts_once(backend, policy):
+    """256 bytes of weights, and 64 of two values of 8 floats."""
+    backend("toy_a", ["nn.dense", "nn.relu"])
+    one, two = (relay.const(np.eye(8, dtype="float32")) for _ in range(2))
+    x = relay.var("x", shape=(1, 8))
+    costs = {"toy_a": lambda unit, place: 1e-9, "c": lambda unit, place: 1.0}
+    for second, regions in ((one, 1), (two, 2)):
+        mod = relay.IRModule.from_expr(op.nn.dense(op.nn.relu(op.nn.dense(x, one)), second))
+        limits = {"toy_a": Limits(max_bytes=256 + 64)}
+        plan = make_plan(mod, ["toy_a"], policy=policy, limits=limits, costs=costs)
+        assert [r.constant_bytes for r in plan.regions] == [256] * regions
+
+
+def test_what_a_limit_drops_is_in_no_region_and_the_plan_can_be_read_again(backend):
+    backend("toy_a", ["nn.dense"], limits=Limits(min_operators=2))
+    backend("toy_b", ["exp", "nn.dense"], limits=Limits(max_regions=1))
+    x, weight = relay.var("x", shape=(1, 4)), relay.const(np.eye(4, dtype="float32"))
+    mod = relay.IRModule.from_expr(op.nn.dense(op.tanh(op.exp(x)), weight))
+    plan = make_plan(mod, ["toy_a", "toy_b"])
+    assert all((d.target is None) == (d.region is None) for d in plan.decisions) and len(plan.regions) == 1
+    assert Plan.from_json(json.dumps(plan.to_json())) == plan
+
+
+@pytest.mark.parametrize("policy", ["order", "score"])
+def test_a_limit_that_a_policy_does_not_ask_for_is_told(backend, policy):
+    backend("toy_a", ["nn.dense"], limits=Limits(min_gain=50))
+    plan = make_plan(chain([4, 4]), ["toy_a"], policy=policy)
+    assert f"policy {policy} does not ask for min_gain of toy_a: use policy cost" in plan.notes

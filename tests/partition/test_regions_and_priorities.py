@@ -93,7 +93,7 @@ def test_B11_policy_cost_says_which_operator_no_region_can_hold_and_what_it_does
     backend("toy_a", TAKEN, limits=Limits(max_bytes=1, min_operations=5))
     plan = make_plan(ten_operators(), ["toy_a"], policy="cost")
     assert not plan.regions
-    assert plan.explain("Op2").decisions[0].codes == ("toy_a:limit",)
+    assert plan.explain("Op2").decisions[0].codes == ("toy_a:max_bytes",)
     assert "at most 1" in str(plan.explain("Op2"))
     assert "policy cost does not ask for min_operations of toy_a: use min_gain" in plan.notes
 

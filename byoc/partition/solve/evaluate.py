@@ -55,6 +55,8 @@ def moves(
 ) -> Iterable[tuple[int, int, int]]:
     """The transfers (tensor, from, to): one for each site that needs a tensor outside of the region that makes it."""
     for number, value in enumerate(problem.values):
+        if value.weight:
+            continue
         source = HOME if value.producer is None else site[value.producer]
         made_in = None if value.producer is None else region.get(value.producer)
         needed = {site[c] for c in value.consumers if made_in is None or region.get(c) != made_in}
@@ -147,7 +149,7 @@ def beyond(problem: Problem, members: Sequence[Candidate], values: Sequence[Valu
 
 
 def region_bytes(members: Sequence[Candidate], values: Sequence[Value]) -> int:
-    """The bytes that a region needs: its weights, and the most bytes of tensors that live at once.
+    """The bytes that a region needs: its weights, each once, and the most bytes of tensors that live at once.
 
     Operators run in the order of their numbers; what enters lives from the beginning to its last reader, what leaves
     from its maker to the end.
@@ -162,7 +164,7 @@ def region_bytes(members: Sequence[Candidate], values: Sequence[Value]) -> int:
         if not readers and not made_here:
             continue
         leaves = made_here and (value.result or any(c not in step for c in value.consumers))
-        end = len(inside) - 1 if leaves else max(readers, default=begin)
+        end = len(inside) - 1 if leaves or value.weight else max(readers, default=begin)
         change[begin] += value.bytes
         change[end + 1] -= value.bytes
     live = peak = 0

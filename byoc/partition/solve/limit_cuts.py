@@ -123,7 +123,9 @@ def _peak(problem: Problem, members: Sequence[int]) -> tuple[int, list[tuple[int
             if not readers and not made:
                 continue
             certain = value.producer is None or value.producer <= now
-            needed = value.producer == now or any(c >= now for c in readers) or (made and value.result)
+            needed = (
+                value.producer == now or any(c >= now for c in readers) or (made and value.result) or value.weight
+            )
             outside = [c for c in value.consumers if c not in inside]
             if made and value.producer > now:  # type: ignore[operator]
                 continue

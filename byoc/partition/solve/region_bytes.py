@@ -43,7 +43,7 @@ class RegionBytes:
             readers = [step[c] for c in value.consumers if c in step]
             begin = -1 if value.producer is None else step.get(value.producer, -1)
             leaves = begin >= 0 and (value.result or len(readers) < len(value.consumers))
-            end = len(inside) - 1 if leaves else max(readers, default=begin)
+            end = len(inside) - 1 if leaves or value.weight else max(readers, default=begin)
             change[max(begin, 0)] += value.bytes
             change[end + 1] -= value.bytes
         live = peak = 0
@@ -66,7 +66,7 @@ class RegionBytes:
             begin = 0 if value.producer is None else bisect_left(inside, value.producer)
             made = value.producer in step
             end = max((step[c] for c in value.consumers if c in step), default=begin if made else -1)
-            if made and value.result:
+            if (made and value.result) or value.weight:
                 end = len(inside) - 1
             if begin <= end:
                 change[begin] += value.bytes

@@ -163,7 +163,7 @@ class _Search:
                 readers = [c for c in value.consumers if c in operators]
                 begun = value.producer <= now if value.producer in operators else bool(readers)
                 leaves = value.producer in operators and (value.result or len(readers) < len(value.consumers))
-                needed = leaves or value.producer == now or any(c >= now for c in readers)
+                needed = leaves or value.producer == now or any(c >= now for c in readers) or value.weight
                 alive += value.bytes if begun and needed else 0
             most = max(most, alive)
         return weights + most

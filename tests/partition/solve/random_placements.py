@@ -44,7 +44,9 @@ def random_problem(
                     transfer[t, p, q] = r.randint(0, 24) / 8
                 elif p and self_transfers:
                     transfer[t, p, p] = r.choice([0, 0, 2, 9]) / 8
-    return Problem(count, tuple(values), tuple(problem_sites), tuple(candidates), transfer,
+    weights = _shared_weights(seed, count)
+    transfer = np.concatenate([transfer, np.zeros((len(weights), places, places))])
+    return Problem(count, (*values, *weights), tuple(problem_sites), tuple(candidates), transfer,
                    tuple(f"node{o}" for o in range(count)))
 
 
@@ -68,6 +70,12 @@ def _values(r, count):
         values.append(Value(producer, tuple(readers), r.randint(0, 9), producer is not None
                             and (not readers or r.random() < 0.1)))
     return values
+
+
+def _shared_weights(seed, count):
+    r = random.Random(f"weights of {seed}")
+    readers = [sorted(r.sample(range(count), r.randint(2, 3))) for _ in range(r.choice([0, 0, 1, 2])) if count > 2]
+    return [Value(None, tuple(read), r.randint(1, 12), weight=True) for read in readers]
 
 
 def _bounds(r, count):
