@@ -101,7 +101,7 @@ def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: 
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
     machine = Machine()
-    costs = machine.costs(placing.costs, names) if policy == "cost" else placing.costs
+    costs = machine.costs(placing.costs, names)
     made = make_plan(
         mod, names, placing.exclude, policy, force=placing.force, stop_at=placing.stop_at,
         boundary_lines=lines, limits=placing.limits, costs=costs, objective=placing.objective,

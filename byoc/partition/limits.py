@@ -17,9 +17,11 @@ from byoc.codegen.backend import Limits, Reason, Verdict
 from byoc.ir.module import IRModule
 from byoc.partition.calls import functions_of, inner_calls
 from byoc.partition.candidates import bounds_of
+from byoc.partition.costs.model import CostModel
 from byoc.partition.dataflow import Dataflow, dataflow
 from byoc.partition.decision import Decision
 from byoc.partition.explanation import HOST
+from byoc.partition.gains import Gains
 from byoc.partition.limit_reasons import beyond_bounds
 from byoc.partition.measure import call_operations
 from byoc.partition.problem import HOME, Candidate, Problem, Site, Value
@@ -27,9 +29,12 @@ from byoc.partition.solve.regions import regions_and_broken
 from byoc.relay.expr import Call
 
 
-def within_limits(mod: IRModule, decisions: Sequence[Decision], limits: Mapping[str, Limits]) -> list[Decision]:
+def within_limits(
+    mod: IRModule, decisions: Sequence[Decision], limits: Mapping[str, Limits], costs: CostModel | None = None
+) -> list[Decision]:
     """*decisions* about the calls of *mod*, each with its region, within *limits*; those that no region can hold are on
-    the host, with the reason. Without limits they come back as they are, and regions are merged as Relay does.
+    the host, with the reason. Without limits they come back as they are, and regions are merged as Relay does. Least
+    gains are asked of *costs*.
     """
     if not any(limit != Limits() for limit in limits.values()):
         return list(decisions)
@@ -38,7 +43,7 @@ def within_limits(mod: IRModule, decisions: Sequence[Decision], limits: Mapping[
     for _, func in functions_of(mod):
         flow = dataflow(func)
         part = decisions[len(found) : len(found) + len(flow.calls)]
-        held = _Function(flow, part, limits, regions)
+        held = _Function(flow, part, limits, regions, None if costs is None else Gains(flow, costs))
         found += held.run()
         regions = held.regions
     return found
@@ -47,8 +52,11 @@ def within_limits(mod: IRModule, decisions: Sequence[Decision], limits: Mapping[
 class _Function:
     """The calls of one function; calls of inner scopes, which no region may join, stay in regions of their own."""
 
-    def __init__(self, flow: Dataflow, decisions: Sequence[Decision], limits: Mapping[str, Limits], regions: int):
-        self.flow, self.limits, self.regions = flow, limits, regions
+    def __init__(
+        self, flow: Dataflow, decisions: Sequence[Decision], limits: Mapping[str, Limits], regions: int,
+        gains: Gains | None,
+    ):
+        self.flow, self.limits, self.regions, self.gains = flow, limits, regions, gains
         self.decisions = [d if d.region is None else replace(d, region=None) for d in decisions]
         self.count = [len(inner_calls(call)) for call in flow.calls]
         self.first = np.concatenate(([0], np.cumsum(self.count))).tolist()
@@ -63,7 +71,7 @@ class _Function:
                 reason = beyond_bounds(problem, region)
                 if reason is not None:
                     refused.update(dict.fromkeys(region, reason))
-            refused = refused or self._too_small(regions) or self._too_many(regions)
+            refused = refused or self._too_small(regions) or self._too_poor(regions) or self._too_many(regions)
             if not refused:
                 break
             for call, reason in refused.items():
@@ -109,6 +117,20 @@ class _Function:
             operations = self._operations(region)
             if operations < least:
                 reason = Reason("min_operations", f"a region has at least {least} operations", str(operations))
+                refused.update(dict.fromkeys(region, reason))
+        return refused
+
+    def _too_poor(self, regions: Sequence[Sequence[int]]) -> dict[int, Reason]:
+        refused: dict[int, Reason] = {}
+        targets = [d.target for d in self.decisions]
+        region_of = {c: k for k, region in enumerate(regions) for c in region}
+        for region in regions:
+            least = self.limits.get(str(targets[region[0]]), Limits()).min_gain
+            if self.gains is None or not least:
+                continue
+            gain = 1e6 * self.gains.of(region, targets, region_of)
+            if gain < least:
+                reason = Reason("min_gain", f"a region gains at least {least:.12g} us", f"{gain:.3g} us")
                 refused.update(dict.fromkeys(region, reason))
         return refused
 

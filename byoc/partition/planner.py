@@ -19,6 +19,8 @@ from byoc.partition.by_cost import cheapest
 from byoc.partition.by_score import score
 from byoc.partition.calls import calls_of, functions_of, known_names
 from byoc.partition.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
+from byoc.partition.costs import cost_model
+from byoc.partition.costs.model import CostModel
 from byoc.partition.decide import decide, form_composites, next_in_order
 from byoc.partition.decision import Decision
 from byoc.partition.limits import told_drops, within_limits
@@ -128,10 +130,16 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
 
 def _unasked_limits(request: Request) -> Iterator[str]:
     """A sentence for each limit that the policy cannot ask for."""
-    limit, instead = ("min_operations", "min_gain") if request.policy == "cost" else ("min_gain", "policy cost")
     for target, limits in request.limits.items():
-        if getattr(limits, limit):
-            yield f"policy {request.policy} does not ask for {limit} of {target}: use {instead}"
+        if request.policy == "cost" and limits.min_operations:
+            yield f"policy cost does not ask for min_operations of {target}: use min_gain"
+
+
+def _costs_of_gains(request: Request) -> CostModel | None:
+    """What tells the gains of regions, where a limit asks for them."""
+    if not any(limits.min_gain for limits in request.limits.values()):
+        return None
+    return cost_model(request.costs, request.names)
 
 
 def _decided(prepared: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
@@ -150,8 +158,9 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:
         prepared, dissolved = form_composites(mod, backends, boundaries, request.record)
         decisions = decide(prepared, backends, boundaries)
     dropped: dict[str, None] = {}
+    costs = _costs_of_gains(request)
     while True:
-        held = within_limits(prepared, decisions, request.limits)
+        held = within_limits(prepared, decisions, request.limits, costs)
         dropped.update(dict.fromkeys(told_drops(decisions, held)))
         decisions = [next_in_order(d) for d in held]
         if decisions == held:
@@ -167,13 +176,14 @@ def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
     decided = score(prepared, request)
     dropped: dict[str, None] = {}
+    costs = _costs_of_gains(request)
     while True:
         places = tuple(d.chosen for d in decided)
         cut, numbers, decisions = prepared, range(len(decided)), decided
         if asks_for_casts(places):
             cut, numbers = with_casts(prepared, places)
             decisions = cast_decisions(cut, numbers, decided, request.backends)
-        held = within_limits(cut, decisions, request.limits)
+        held = within_limits(cut, decisions, request.limits, costs)
         dropped.update(dict.fromkeys(told_drops(decisions, held)))
         gone = {
             n: replace(after, chosen=HOME_PLACE) for n, before, after in zip(numbers, decisions, held, strict=True)

@@ -9,6 +9,7 @@ import pytest
 from byoc import relay
 from byoc.codegen.backend import Limits
 from byoc.partition import Plan, make_plan
+from byoc.partition.costs import Table
 from byoc.relay import op
 from byoc.relay.interpreter import evaluate
 
@@ -113,8 +114,19 @@ def test_what_a_limit_drops_is_in_no_region_and_the_plan_can_be_read_again(backe
     assert Plan.from_json(json.dumps(plan.to_json())) == plan
 
 
-@pytest.mark.parametrize("policy", ["order", "score"])
-def test_a_limit_that_a_policy_does_not_ask_for_is_told(backend, policy):
-    backend("toy_a", ["nn.dense"], limits=Limits(min_gain=50))
-    plan = make_plan(chain([4, 4]), ["toy_a"], policy=policy)
-    assert f"policy {policy} does not ask for min_gain of toy_a: use policy cost" in plan.notes
+@pytest.mark.parametrize("policy", ["order", "score", "cost"])
+def test_B11_a_region_that_gains_too_little_goes_home_under_every_policy(backend, policy):
+    """Three products of 10 us each on the host and 1 us there; a way is 3 us, a launch 4 us."""
+    backend("toy_a", ["nn.dense"])
+    table = Table.from_json({
+        "format": "byoc.costs/1", "operators": {}, "default": {"seconds": 1e-6}, "launch": 4e-6,
+        "transfer": {"latency": 3e-6},
+    })
+    costs = {"toy_a": table, "c": lambda unit, place: 10e-6}
+    for least, stays in ((17, False), (17.1, True)):  # 30 - (3 + 4 + 2 * 3)
+        limits = {"toy_a": Limits(min_gain=least)}
+        plan = make_plan(chain([4, 4, 4, 4]), ["toy_a"], policy=policy, limits=limits, costs=costs)
+        assert len(plan.regions) == (0 if stays else 1)
+        assert {d.codes for d in plan.decisions} == {("toy_a:min_gain",) if stays else ()}
+    sweep = make_plan(chain([4, 4]), ["toy_a"], policy=policy, costs=costs).sweep(min_gain=[0, 5])
+    assert [len(plan.regions) for plan in sweep.plans] == ([1, 0] if policy != "cost" else [0, 0])
