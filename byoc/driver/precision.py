@@ -9,7 +9,6 @@ bytes, and widened again for elementwise readers; what others read too is stored
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +25,7 @@ from byoc.ir.op import Op, OpPattern
 from byoc.ir.span import span_names
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
+from byoc.partition.calls import nearest
 from byoc.partition.decision import Decision
 from byoc.partition.plan import Plan
 from byoc.relay import op
@@ -81,10 +81,9 @@ class Precision:
         """Raises UserError with the nearest names for one of *keep_f32* that is not among *known*."""
         for name in self.keep_f32:
             if name not in known:
-                near = difflib.get_close_matches(name, sorted(known), n=5) or sorted(known)[:8]
                 raise UserError(
                     f"keep_f32: no operator or ONNX node of the model is called {name!r}; "
-                    f"the nearest: {', '.join(near)}"
+                    f"the nearest: {nearest(name, known)}"
                 )
 
 

@@ -7,14 +7,13 @@ the others hold. See ``boundary_file.py`` for the file.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.backend import Reason
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.calls import functions_of, means, names_of
+from byoc.partition.calls import functions_of, means, names_of, nearest
 from byoc.partition.decision import Decision
 from byoc.relay.analysis.region_graph import open_children
 from byoc.relay.expr import Call
@@ -88,10 +87,9 @@ class Boundaries:
         for rule in self.rules:
             if rule.matches(known):
                 continue
-            near = difflib.get_close_matches(rule.name, sorted(known), n=5) or sorted(known)[:8]
             text = (
                 f"{rule.origin or rule.kind}: no operator or ONNX node of the model is called {rule.name!r}; "
-                f"the nearest: {', '.join(near)}"
+                f"the nearest: {nearest(rule.name, known)}"
             )
             if rule.strict:
                 raise PartitionError(text)

@@ -6,6 +6,7 @@ number survives annotation and merging, so that decisions can be kept apart from
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator
 
@@ -19,6 +20,8 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.op.annotation import is_begin, is_end
 from byoc.relay.transform.infer_type import is_optimizable
 from byoc.relay.traverse import post_order
+
+SHOWN = 8  # names in a message
 
 
 def functions_of(mod: IRModule) -> Iterator[tuple[GlobalVar, Function]]:
@@ -70,6 +73,15 @@ def means(text: str, name: str) -> bool:
     if "*" not in text:
         return text == name
     return text == name or re.fullmatch(".*".join(map(re.escape, text.split("*"))), name, re.DOTALL) is not None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The names in *known* that a user may have meant by *name*, for a message: those made from it for nodes that
+    share it, else the most alike, else the first.
+    """
+    names = sorted(known)
+    made = [n for n in names if re.fullmatch(rf"{re.escape(name)}(_\d+)+", n)]
+    return ", ".join(made[:SHOWN] or difflib.get_close_matches(name, names, n=5) or names[:SHOWN]) or "none"
 
 
 def known_names(mod: IRModule) -> set[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.errors import PartitionError
-from byoc.partition.calls import means
+from byoc.partition.calls import means, nearest
 from byoc.partition.decision import Decision
 
 HOST = "host"
@@ -35,10 +34,9 @@ def explain(name: str, decisions: Sequence[Decision], symbols: Sequence[str]) ->
         if any(means(name, n) for n in (d.operator, *d.nodes))
     ]
     if not found:
-        known = sorted({n for d in decisions for n in (d.operator, *d.nodes)})
-        near = difflib.get_close_matches(name, known, n=5) or known[:8]
+        known = {n for d in decisions for n in (d.operator, *d.nodes)}
         raise PartitionError(
-            f"no operator or ONNX node of the plan is called {name!r}; the nearest: {', '.join(near) or 'none'}"
+            f"no operator or ONNX node of the plan is called {name!r}; the nearest: {nearest(name, known)}"
         )
     return Explained(name, tuple(d for d, _ in found), tuple(s for _, s in found))
 

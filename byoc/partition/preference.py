@@ -7,7 +7,6 @@ stands higher in the list of an operator inside and takes that operator alone.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from byoc.codegen.backend import Backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import FORCE, Boundaries, BoundaryView, Rule
-from byoc.partition.calls import calls_of, functions_of, names_of
+from byoc.partition.calls import calls_of, functions_of, names_of, nearest
 from byoc.partition.decide import judged
 from byoc.partition.matches import Chosen, Match, matches_of, with_composites
 from byoc.relay.expr import Call
@@ -50,9 +49,9 @@ class Preferences:
         """Raises PartitionError with the nearest names for a list of what is not among *known*."""
         for name, _ in self.rules:
             if not Rule(FORCE, name).matches(known):
-                near = difflib.get_close_matches(name, sorted(known), n=5) or sorted(known)[:8]
                 raise PartitionError(
-                    f"prefer: no operator or ONNX node of the model is called {name!r}; the nearest: {', '.join(near)}"
+                    f"prefer: no operator or ONNX node of the model is called {name!r}; "
+                    f"the nearest: {nearest(name, known)}"
                 )
 
     def list_of(self, call: Call) -> tuple[str, tuple[str, ...]]:

@@ -70,6 +70,34 @@ def test_what_others_wrote_is_kept_and_ours_replaced():
         read_placement(once, "mine")
 
 
+def chain(*names, ir_version=8):
+    """Relu, Sigmoid and Tanh one after another, of these names."""
+    nodes = [
+        helper.make_node(op_type, [source], [made], name) for op_type, source, made, name in
+        zip(("Relu", "Sigmoid", "Tanh"), "xab", "aby", names, strict=True)
+    ]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy")
+    return helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)], ir_version=ir_version
+    )
+
+
+def places(plan):
+    return [d.target or "host" for d in plan.decisions]
+
+
+def test_nodes_that_share_a_name_have_places_of_their_own():
+    nodes, targets = chain("n", "n", "n"), ["opencl", "json", "c"]
+    first = byoc.plan(nodes, targets, force={"json": ["n_1"], "host": ["n_2"]})
+    assert places(first) == ["opencl", "json", "host"]
+    carried, notes = with_placement(nodes, first)
+    assert notes == [] and places(byoc.plan(carried, policy="model")) == places(first)
+    with pytest.raises(PartitionError, match="is called 'n'; the nearest: n_0, n_1, n_2$"):
+        byoc.plan(nodes, targets, exclude=["n"])
+    with pytest.raises(PartitionError, match="is called 'n'; the nearest: n_0, n_1, n_2$"):
+        first.explain("n")
+
+
 @pytest.mark.parametrize(
     "break_it, message",
     [

@@ -12,6 +12,7 @@ from byoc.ir.span import span_names
 from byoc.ir.types import Any, TensorType, TupleType
 from byoc.relay.expr import Call, Constant, If
 from byoc.relay.frontend.onnx import from_onnx, import_onnx
+from byoc.relay.frontend.onnx.named_nodes import named_nodes
 from byoc.relay.frontend.onnx.registry import converter, find_converter
 from byoc.relay.interpreter import evaluate
 from byoc.relay.traverse import post_order
@@ -63,6 +64,41 @@ def test_every_call_has_the_name_of_its_node_and_unnamed_nodes_get_one() -> None
     names = [span_names(c.span) for c in calls(mod)]
     assert set(names) == {("act",), ("Softplus_1_1",), ("Softplus_1",)}
     assert names[-1] == ("Softplus_1",)
+
+
+def test_nodes_that_share_a_name_are_told_apart_by_their_positions() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="n"), helper.make_node("Gelu", ["a"], ["b"], name="n_2"),
+        helper.make_node("Tanh", ["b"], ["c"], name="n"), helper.make_node("Exp", ["c"], ["y"], name="alone"),
+    ]
+    model = graph_model(nodes, {"x": [2, 3]}, ["y"], opset=20)
+    named = [n.name for n in named_nodes(model)]
+    assert named == ["n_0", "n_2", "n_2_1", "alone"]
+    assert list(dict.fromkeys(n for c in calls(import_onnx(model)) for n in span_names(c.span))) == named
+
+
+def test_nodes_of_branches_are_never_taken_for_those_of_the_graph() -> None:
+    def branch(name: str) -> onnx.GraphProto:
+        body = [helper.make_node(op_type, ["x"], [f"{name}_{op_type}"], name=given) for op_type, given in
+                (("Relu", "n"), ("Tanh", "own"), ("Exp", ""))]
+        total = helper.make_node("Sum", [n.output[0] for n in body], [name])
+        return helper.make_graph([*body, total], name, [], [helper.make_tensor_value_info(name, F32, [3])])
+
+    nodes = [
+        helper.make_node("Greater", ["x", "x"], ["more"]), helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        helper.make_node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
+        helper.make_node("If", ["c"], ["i"], then_branch=branch("t"), else_branch=branch("e")),
+        helper.make_node("Sigmoid", ["i"], ["s"], name="n"), helper.make_node("Exp", ["s"], ["y"]),
+    ]
+    model = graph_model(nodes, {"x": [3]}, ["y"])
+    found: dict[str, set[str]] = {}
+    for call in calls(import_onnx(model)):
+        for name in span_names(call.span):
+            found.setdefault(name, set()).add(call.op.name)
+    named = {n.name: n.op_type for n in named_nodes(model)}
+    assert named["n"] == "Sigmoid" and named["Exp_5"] == "Exp"
+    assert found["n"] == {"sigmoid"} and found["n_0"] == {"nn.relu"} and found["own"] == {"tanh"}
+    assert found["Exp_5"] == {"exp"}
 
 
 def test_one_free_dimension_is_one_named_size() -> None:

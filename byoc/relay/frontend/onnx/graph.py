@@ -75,7 +75,7 @@ class GraphImporter:
     def __init__(self, model: LoadedModel, freeze_params: bool = True):
         self._model, self._freeze = model, freeze_params
         self._table = FunctionTable.of(model.proto.functions, model.opsets)
-        self._names = NodeNames([n.name for n in model.proto.graph.node])
+        self._names = NodeNames(model.proto.graph)
         self.weights: dict[RelayExpr, np.ndarray] = {}
         self.partial_shapes = PartialShapes()
         self.folder = ConstantFolder()
@@ -91,7 +91,7 @@ class GraphImporter:
         for param in params:
             scope[param.name_hint] = param
         body = Body(scope, self._table)
-        self._convert_nodes(graph.node, body)
+        self._convert_nodes(graph.node, body, self._names.main)
         outputs = [self._output(o.name, scope) for o in graph.output]
         result = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         used = self._used_weights(result)
@@ -155,9 +155,10 @@ class GraphImporter:
         self.weights[variable] = array
         return variable
 
-    def _convert_nodes(self, nodes: Sequence[NodeProto], body: Body) -> None:
+    def _convert_nodes(self, nodes: Sequence[NodeProto], body: Body, names: Sequence[str] = ()) -> None:
         for position, proto in enumerate(nodes):
-            name = body.origin or self._names(proto.name, proto.op_type, position)
+            name = names[position] if names else body.origin
+            name = name or self._names.inside(proto.name, proto.op_type, position)
             for output, value in zip(proto.output, self._convert(proto, name, body), strict=False):
                 if output and value is not None:
                     body.scope[output] = value

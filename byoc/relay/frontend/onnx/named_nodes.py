@@ -22,9 +22,5 @@ class NamedNode:
 def named_nodes(source: ModelSource) -> Iterator[NamedNode]:
     """The nodes of the main graph, in order. Raises ImportModelError for what is no ONNX model."""
     graph = load_model(source).proto.graph
-    names = NodeNames([node.name for node in graph.node])
-    for index, node in enumerate(graph.node):
-        yield NamedNode(
-            names(node.name, node.op_type, index), node.op_type,
-            tuple(map(str, node.input)), tuple(map(str, node.output)),
-        )
+    for name, node in zip(NodeNames(graph).main, graph.node, strict=True):
+        yield NamedNode(name, node.op_type, tuple(map(str, node.input)), tuple(map(str, node.output)))
