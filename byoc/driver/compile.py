@@ -76,6 +76,8 @@ def compile(
     plan: Plan | str | os.PathLike[str] | None = None,
     replan: bool = False,
     fallback: bool = False,
+    prefer: Mapping[str, Sequence[str]] | None = None,
+    configuration: str | None = None,
     progress: Progress | None = None,
 ) -> Library:
     """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
@@ -87,18 +89,19 @@ def compile(
     those that ranges over *calibration* allow: samples of its inputs by name, or a :class:`Calibration`; without it
     dense products alone, by ranges found when the model runs. The report says which they are. *tune* says how much is
     tried for fast kernels: ``"none"``, ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder.
-    *policy* and *costs* say how the cut is chosen, as for :func:`byoc.plan`; or *plan* is the cut, a plan of this model
-    or its JSON file, with the targets in it. With *replan* a target that fails when compiling, or is not on this
-    machine, is planned without, down to the host alone, and the report says so. With *fallback* the library also has
-    the host's version of each region, which runs where a backend fails to load, to initialise or to run;
-    ``Library.fallbacks`` tells. Raises UserError (of its kind for reading, types, partitioning and compiling) with one
-    sentence.
+    *policy*, *costs*, *prefer* and *configuration* say how the cut is chosen, as for :func:`byoc.plan`; or *plan* is
+    the cut, a plan of this model or its JSON file, with the targets in it. With *replan* a target that fails when
+    compiling, or is not on this machine, is planned without, down to the host alone, and the report says so. With
+    *fallback* the library also has the host's version of each region, which runs where a backend fails to load, to
+    initialise or to run; ``Library.fallbacks`` tells. Raises UserError (of its kind for reading, types, partitioning
+    and compiling) with one sentence.
     """
     tell = progress or _silent
     tuner = tuner_of(tune, tell)
     options = CompileOptions(
         [targets] if isinstance(targets, str) else list(targets), shapes,
-        Placing(exclude=exclude, policy=policy, costs=costs), with_tuner(backend_options or {}, tuner),
+        Placing(exclude=exclude, policy=policy, costs=costs, prefer=prefer, configuration=configuration),
+        with_tuner(backend_options or {}, tuner),
         Precision.of(precision, keep_f32, calibration), replan, fallback,
     )
     tell("reading the model")

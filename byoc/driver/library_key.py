@@ -56,6 +56,8 @@ class Request:
     plan: object = None
     replan: bool = False
     fallback: bool = False
+    prefer: Mapping[str, Sequence[str]] | None = None
+    configuration: str | None = None
 
     def text(self) -> str | None:
         """The request as text, equal for equal ones; None unless it is plain data and the host is the only target."""

@@ -8,7 +8,7 @@ names one device and shards no axis. Nodes that were computed when compiling hav
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx
@@ -21,19 +21,23 @@ from byoc.relay.frontend.onnx.named_nodes import named_nodes
 
 CONFIGURATION = "byoc"
 FIRST_IR_VERSION = 11
+NAMED = 8  # nodes that a note names
 
 
 @dataclass(frozen=True)
 class Placement:
-    """What a model says: the devices of its configuration, and the device of each node by name."""
+    """What a model says: the devices of its configuration, the device of each node by name, and notes on the nodes of
+    which it says something that places them nowhere.
+    """
 
     devices: tuple[str, ...]
     nodes: dict[str, str]
+    notes: tuple[str, ...] = ()
 
     @property
     def targets(self) -> list[str]:
         """The devices as targets, the host last."""
-        return [*(d for d in self.devices if d != HOST), HOST]
+        return [*dict.fromkeys(d for d in self.devices if d != HOST), HOST]
 
     def rules(self) -> Iterator[Rule]:
         """What the model says, as rules that put each node on its device."""
@@ -85,43 +89,88 @@ def places_of_nodes(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def read_placement(model: ModelProto, configuration: str | None = None) -> Placement:
-    """The placement in *model*: of our configuration, of the only one, or of the one that is named.
+    """The placement in *model*: of the *configuration* that is named, else of ours, else of the only one.
 
-    Raises PartitionError for a model without one, a name that it has not, a device that is not in it, and a node that
-    is sharded over several devices.
+    Raises PartitionError for a model without one, a name that it has not, devices without names, a device that is not
+    among them, and a node that is on several.
     """
-    known = {c.name: c for c in model.configuration}
+    name = _followed([c.name for c in model.configuration], configuration)
+    devices = _names_of(next(c for c in model.configuration if c.name == name))
+    places: dict[str, str] = {}
+    problems: dict[str, list[str]] = {}
+    known = {c.name for c in model.configuration}
+    for node, named in zip(model.graph.node, named_nodes(model), strict=True):
+        for said in node.device_configurations:
+            if said.configuration_id not in known:
+                problem = f"the model has no device configuration {said.configuration_id!r}, which these nodes are in"
+                problems.setdefault(problem, []).append(named.name)
+        mine = [said for said in node.device_configurations if said.configuration_id == name]
+        device = _device_of(node, named.name, mine, devices)
+        if device is not None:
+            places[named.name] = device
+        elif mine:
+            problem = f"the device configuration {name!r} gives no device for the outputs of these nodes"
+            problems.setdefault(problem, []).append(named.name)
+    return Placement(devices, places, tuple(_told(*problem) for problem in problems.items()))
+
+
+def _followed(known: Sequence[str], wanted: str | None) -> str:
+    """The name of the configuration to follow."""
     if not known:
         raise PartitionError(
             "the model has no device configuration: write one with byoc partition --placement, or give a policy"
         )
-    name = configuration
-    if name is None and (CONFIGURATION in known or len(known) == 1):
-        name = CONFIGURATION if CONFIGURATION in known else next(iter(known))
-    if name not in known:
+    if wanted is not None and wanted not in known:
+        raise PartitionError(f"the model has no device configuration {wanted!r}; it has {', '.join(sorted(known))}")
+    if wanted is None and CONFIGURATION not in known and len(known) > 1:
         raise PartitionError(
-            f"the model has the device configurations {', '.join(sorted(known))}; say which one to follow"
+            f"the model has the device configurations {', '.join(sorted(known))}; say which one to follow: "
+            f"configuration={known[0]!r}, or --configuration"
         )
-    devices = tuple(known[name].device)
-    places: dict[str, str] = {}
-    for node, named in zip(model.graph.node, named_nodes(model), strict=True):
-        for said in node.device_configurations:
-            if said.configuration_id == name:
-                place = _device_of(named.name, said, devices)
-                if place is not None:
-                    places[named.name] = place
-    return Placement(devices, places)
+    return wanted if wanted is not None else CONFIGURATION if CONFIGURATION in known else known[0]
 
 
-def _device_of(node: str, said: NodeDeviceConfigurationProto, devices: Sequence[str]) -> str | None:
-    numbers = sorted({number for spec in said.sharding_spec for number in spec.device})
-    if len(numbers) > 1 or any(spec.sharded_dim for spec in said.sharding_spec):
-        raise PartitionError(f"node {node} is sharded over several devices, which a cut cannot do: put it on one")
-    if not numbers:
-        return None
-    if not 0 <= numbers[0] < len(devices):
-        raise PartitionError(f"node {node} is on device {numbers[0]} of a configuration of {len(devices)}")
-    return devices[numbers[0]]
+def _names_of(configuration: DeviceConfigurationProto) -> tuple[str, ...]:
+    devices = tuple(configuration.device)
+    count = configuration.num_devices if configuration.HasField("num_devices") else len(devices)
+    if not devices or count != len(devices):
+        raise PartitionError(
+            f"the device configuration {configuration.name!r} has {len(devices) or 'no'} names for its {count} devices; "
+            "name each device, as the target that it is"
+        )
+    return devices
+
+
+def _device_of(
+    node: NodeProto, name: str, said: Iterable[NodeDeviceConfigurationProto], devices: Sequence[str]
+) -> str | None:
+    """The device that makes the outputs of *node*, which is called *name*; where its inputs are from says nothing of
+    it.
+    """
+    specs = [spec for one in said for spec in one.sharding_spec if spec.tensor_name in node.output]
+    numbers = sorted({number for spec in specs for number in _devices_in(spec)})
+    other = next((number for number in numbers if not 0 <= number < len(devices)), None)
+    if other is not None:
+        raise PartitionError(f"node {name} is on device {other} of a configuration of {len(devices)}, counted from 0")
+    if len(numbers) > 1 or any(_is_sharded(spec) for spec in specs):
+        raise PartitionError(f"node {name} is sharded over several devices, which a cut cannot do: put it on one")
+    return devices[numbers[0]] if numbers else None
+
+
+def _devices_in(spec: ShardingSpecProto) -> Iterator[int]:
+    """The devices of *spec*; a number in its map is not a device but stands for a group of them."""
+    groups = {entry.key: list(entry.value) for entry in spec.index_to_device_group_map}
+    for number in spec.device:
+        yield from groups.get(number, [number])
+
+
+def _is_sharded(spec: ShardingSpecProto) -> bool:
+    return any(axis.num_shards > 1 for dim in spec.sharded_dim for axis in dim.simple_sharding)
+
+
+def _told(problem: str, nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - NAMED} more" if len(nodes) > NAMED else ""
+    return f"{problem}, so that it places none of them: {', '.join(nodes[:NAMED])}{more}"
 
 
 def proto_of(model: ModelProto | str | os.PathLike[str] | bytes) -> ModelProto:

@@ -21,7 +21,7 @@ from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.places import Place
 from byoc.partition.plan import Plan
 from byoc.partition.planner import POLICIES as MADE
-from byoc.partition.planner import make_plan
+from byoc.partition.planner import check_policy, make_plan
 from byoc.partition.request import OBJECTIVES, TIME_LIMIT
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
@@ -47,6 +47,8 @@ class Placing:
     time_limit: float = TIME_LIMIT
     valid_places: Sequence[Place | str] = ()
     formula: str = "code"
+    prefer: Mapping[str, Sequence[str]] | None = None
+    configuration: str | None = None
 
 
 def plan(
@@ -65,22 +67,25 @@ def plan(
     time_limit: float = TIME_LIMIT,
     valid_places: Sequence[Place | str] = (),
     formula: str = "code",
+    prefer: Mapping[str, Sequence[str]] | None = None,
+    configuration: str | None = None,
 ) -> Plan:
     """Where each operator of *model* goes, and why: nothing is compiled.
 
     *targets*, *shapes* and *exclude* are those of :func:`byoc.compile`. *force* puts operators on a target or the
     ``host`` (names by target); *stop_at* keeps the named and all that depends on them at home; *boundaries* is a file
     of such rules (``byoc.partition.boundary_file``). *policy*: ``order`` gives each operator to the first target that
-    takes it, ``score`` to the place that scores most (Paddle Lite's grade by *formula* over the ordered wish
-    *valid_places*), ``cost`` finds the cut that costs least by *costs* (``"analytic"``, ``"measured"``, a table's file,
-    a function, or one of these by backend) for *objective*, ``latency`` or ``makespan``, within *time_limit* seconds a
-    function, and ``model`` follows the device configuration that the model carries (targets default to its devices).
-    *limits* stand for a backend's own. Raises UserError with one sentence.
+    takes it, of its own list in *prefer* where it has one (``{"nn.conv2d": ["acme2", "acme1"]}``), ``score`` to the
+    place that scores most (Paddle Lite's grade by *formula* over the ordered wish *valid_places*), ``cost`` finds the
+    cut that costs least by *costs* (``"analytic"``, ``"measured"``, a table's file, a function, or one of these by
+    backend) for *objective*, ``latency`` or ``makespan``, within *time_limit* seconds a function, and ``model`` follows
+    the device configuration that the model carries (targets default to its devices), of several the one that
+    *configuration* names. *limits* stand for a backend's own. Raises UserError with one sentence.
     """
     names = [targets] if isinstance(targets, str) else list(targets)
     placing = Placing(
         exclude, force, stop_at, boundaries, policy, costs, objective, limits, time_limit,
-        valid_places, formula,
+        valid_places, formula, prefer, configuration,
     )
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
     return plan_module(optimize(mod), names, placing, model)
@@ -88,14 +93,18 @@ def plan(
 
 def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: Model = None) -> Plan:
     """The plan of the simplified module *mod*; *model* is what it was read from, whose tensors a file may name."""
+    check_policy(placing.policy, POLICIES)
     lines: tuple[Rule, ...] = ()
+    notes: tuple[str, ...] = ()
     policy = placing.policy
     if policy == BY_MODEL:
         if model is None or isinstance(model, IRModule):
             raise PartitionError('policy "model" follows what an ONNX model says of its nodes; give the model itself')
-        placement = read_placement(proto_of(model))  # type: ignore[arg-type]
-        lines, policy = tuple(placement.rules()), "order"
+        placement = read_placement(proto_of(model), placing.configuration)  # type: ignore[arg-type]
+        lines, notes, policy = tuple(placement.rules()), placement.notes, "order"
         targets = placement.targets if list(targets) == ["c"] else targets
+    elif placing.configuration is not None:
+        raise PartitionError(f'the configuration {placing.configuration!r} is followed by policy "model" alone')
     if placing.boundaries is not None:
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)  # type: ignore[arg-type]
         lines += read_boundaries(placing.boundaries, nodes)
@@ -106,8 +115,9 @@ def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: 
         mod, names, placing.exclude, policy, force=placing.force, stop_at=placing.stop_at,
         boundary_lines=lines, limits=placing.limits, costs=costs, objective=placing.objective,
         time_limit=placing.time_limit, valid_places=placing.valid_places, formula=placing.formula,
+        prefer=placing.prefer,
     )
-    return replace(made, notes=(*made.notes, *machine.problems)) if machine.problems else made
+    return replace(made, notes=(*notes, *made.notes, *machine.problems))
 
 
 def read_plan(plan: Plan | str | os.PathLike[str]) -> Plan:

@@ -7,7 +7,7 @@ merged. ``score`` is Paddle Lite's (``by_score.py``). ``cost`` chooses patterns,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from byoc.codegen.backend import Backend, Limits, get_backend
@@ -67,8 +67,7 @@ def make_plan(
     their own, ``{"nn.conv2d": ["acme2", "acme1"]}``, for policy ``order``. Raises PartitionError for an unknown target,
     policy, objective, limit or exclusion.
     """
-    if policy not in POLICIES:
-        raise PartitionError(f"no policy is called {policy!r}; known: {', '.join(POLICIES)}")
+    check_policy(policy, POLICIES)
     _check_numbers(limits or {}, time_limit)
     if objective not in OBJECTIVES:
         raise PartitionError(f"no objective is called {objective!r}; known: {', '.join(OBJECTIVES)}")
@@ -92,6 +91,12 @@ def make_plan(
             raise PartitionError(f'prefer is for policy "order", not for {policy!r}, which chooses by what it knows')
         request.prefer.check(known_names(mod))
     return remake(mod, request, {})
+
+
+def check_policy(policy: object, known: Collection[str]) -> None:
+    """Raises PartitionError for a policy that is not *known*."""
+    if policy not in known:
+        raise PartitionError(f"no policy is called {policy!r}; known: {', '.join(known)}")
 
 
 def _check_numbers(limits: Mapping[str, Limits], time_limit: float) -> None:

@@ -7,7 +7,7 @@ stands higher in the list of an operator inside and takes that operator alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.backend import Backend
@@ -31,9 +31,12 @@ class Preferences:
     def of(prefer: Mapping[str, Sequence[str]] | None, targets: Collection[str]) -> Preferences:
         """The lists of *prefer*. Raises PartitionError for a target that is not asked for, or twice in a list."""
         rules: list[tuple[str, tuple[str, ...]]] = []
+        if prefer is not None and not isinstance(prefer, Mapping):
+            raise PartitionError('prefer is a mapping from names to targets: prefer={"nn.conv2d": ["acme2", "acme1"]}')
         for name, listed in (prefer or {}).items():
-            if isinstance(listed, str):
-                raise PartitionError(f"prefer has a list of targets for each name; write {name!r}: [{listed!r}]")
+            if isinstance(listed, str) or not isinstance(listed, Iterable):
+                raise PartitionError(f"prefer has a list of targets for each name; write {name!r}: [{str(listed)!r}]")
+            listed = list(listed)
             for k, target in enumerate(listed):
                 if target not in targets:
                     asked = ", ".join(targets) or "none"

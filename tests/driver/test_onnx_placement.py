@@ -1,5 +1,7 @@
 """A plan in ONNX's own words: device configurations both ways, and a model whose regions are functions."""
 
+import json
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -66,7 +68,7 @@ def test_what_others_wrote_is_kept_and_ours_replaced():
     twice, _ = with_placement(once, plan(exclude=["tanh"]))
     assert [c.name for c in twice.configuration] == ["theirs", "byoc"]
     assert all(len(n.device_configurations) <= 1 for n in twice.graph.node)
-    with pytest.raises(PartitionError, match="has the device configurations byoc, theirs; say which one"):
+    with pytest.raises(PartitionError, match="the model has no device configuration 'mine'; it has byoc, theirs"):
         read_placement(once, "mine")
 
 
@@ -84,6 +86,95 @@ def chain(*names, ir_version=8):
 
 def places(plan):
     return [d.target or "host" for d in plan.decisions]
+
+
+def output_on(device, name="byoc"):
+    """What puts the output of a node on *device*."""
+    def put(node):
+        said = node.device_configurations.add(configuration_id=name)
+        said.sharding_spec.add(tensor_name=node.output[0], device=[device])
+        return said.sharding_spec[0]
+
+    return put
+
+
+def configured(*said, devices=("host", "opencl", "json"), name="byoc", count=None):
+    """A chain with a device configuration, where each of *said* tells something of its node."""
+    made = chain("a", "b", "c", ir_version=11)
+    made.configuration.add(name=name, device=devices, num_devices=len(devices) if count is None else count)
+    for put, node in zip(said, made.graph.node, strict=False):
+        put(node)
+    return made
+
+
+def in_a_group(node):
+    spec = output_on(-1)(node)
+    spec.index_to_device_group_map.add(key=-1, value=[2])
+
+
+def replicated(node):
+    spec = output_on(-1)(node)
+    spec.index_to_device_group_map.add(key=-1, value=[1, 2])
+
+
+def in_shards(count):
+    def put(node):
+        output_on(2)(node).sharded_dim.add(axis=0).simple_sharding.add(dim_value=4, num_shards=count)
+
+    return put
+
+
+def input_from_the_host(node):
+    output_on(2)(node)
+    node.device_configurations[0].sharding_spec.add(tensor_name=node.input[0], device=[0])
+
+
+@pytest.mark.parametrize("said", [in_a_group, in_shards(1), input_from_the_host])
+def test_a_node_is_where_its_outputs_are_wholly(said):
+    carried = configured(said, output_on(1), output_on(0))
+    onnx.checker.check_model(carried)
+    made = byoc.plan(carried, policy="model")
+    assert places(made) == ["json", "opencl", "host"] and made.notes == ()
+
+
+@pytest.mark.parametrize("said", [replicated, in_shards(2)])
+def test_a_node_on_several_devices_is_refused(said):
+    with pytest.raises(PartitionError, match="^node a is sharded over several devices, which a cut cannot do: put it"):
+        byoc.plan(configured(said), policy="model")
+
+
+def test_what_places_no_node_is_told():
+    carried = configured(
+        output_on(2, "gone"), lambda n: n.device_configurations.add(configuration_id="byoc", pipeline_stage=1),
+        lambda n: n.device_configurations.add(configuration_id="byoc").sharding_spec.add(tensor_name="b", device=[0]),
+    )
+    assert byoc.plan(carried, policy="model").notes == (
+        "the model has no device configuration 'gone', which these nodes are in, so that it places none of them: a",
+        "the device configuration 'byoc' gives no device for the outputs of these nodes, so that it places none of "
+        "them: b, c",
+    )
+
+
+@pytest.mark.parametrize("devices, count, found", [((), 2, "no names for its 2"), (("host", "json"), 3, "2 names for")])
+def test_devices_without_names_are_refused(devices, count, found):
+    with pytest.raises(PartitionError, match=f"'byoc' has {found}.*name each device, as the target that it is"):
+        byoc.plan(configured(output_on(1), devices=devices, count=count), policy="model")
+
+
+def test_of_several_configurations_one_is_named(tmp_path, capsys):
+    carried = configured(output_on(1, "big"), devices=("host", "opencl"), name="big")
+    carried.configuration.add(name="small", device=["host", "json"], num_devices=2)
+    output_on(1, "small")(carried.graph.node[1])
+    with pytest.raises(PartitionError, match="configurations big, small; say which one to follow: configuration='big'"):
+        byoc.plan(carried, policy="model")
+    assert byoc.plan(carried, policy="model", configuration="small").targets == ("json",)
+    assert byoc.compile(carried, policy="model", configuration="big").report["plan"]["targets"] == ["opencl"]
+    path = tmp_path / "carried.onnx"
+    onnx.save(carried, path)
+    assert main(["plan", str(path), "--policy", "model", "--configuration", "small", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["targets"] == ["json"]
+    with pytest.raises(PartitionError, match="the configuration 'small' is followed by policy \"model\" alone"):
+        byoc.plan(carried, configuration="small")
 
 
 def test_nodes_that_share_a_name_have_places_of_their_own():

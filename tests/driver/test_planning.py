@@ -12,6 +12,7 @@ from byoc.driver.cli.main import main
 from byoc.driver.measure_plan import measure
 from byoc.errors import CompileError, PartitionError
 from byoc.ir.registry import GLOBAL_FUNCTIONS
+from byoc.partition import Plan
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 
 X = np.linspace(-2, 2, 12, dtype="float32").reshape(3, 4)
@@ -107,6 +108,25 @@ def test_B14_a_target_that_fails_is_planned_without_where_that_is_allowed(toy, e
     exp = library.report["plan"]["decisions"][1] if len(library.report["plan"]["decisions"]) > 1 else None
     assert exp["verdicts"][0]["reasons"][0]["code"] == f"lost_{stage}" and exp["target"] == "json"
     assert_right(library)
+
+
+def test_D5_operators_have_lists_of_targets_of_their_own(file, capsys):
+    targets, prefer = ["opencl", "json", "c"], {"exp": ["json", "opencl"], "Tanh_n": ["json"]}
+    made = byoc.plan(model(), targets, prefer=prefer)
+    assert [d.target for d in made.decisions] == ["opencl", "json", "json"]
+    assert byoc.compile(model(), targets, prefer=prefer).report["plan"] == made.to_json()
+    options = ["--prefer", "exp=json,opencl", "--prefer", "Tanh_n=json", "--json"]
+    assert main(["plan", file, "-t", "opencl,json,c", *options]) == 0
+    assert Plan.from_json(capsys.readouterr().out) == made
+    with pytest.raises(PartitionError, match='prefer is for policy "order", not for \'cost\''):
+        byoc.plan(model(), targets, policy="cost", prefer=prefer)
+    with pytest.raises(PartitionError, match="prefer is a mapping from names to targets: prefer="):
+        byoc.plan(model(), targets, prefer=["exp"])
+
+
+def test_a_policy_that_is_none_is_answered_with_all_policies():
+    with pytest.raises(PartitionError, match="^no policy is called 'best'; known: order, score, cost, model$"):
+        byoc.plan(model(), policy="best")
 
 
 def test_B14_a_target_that_is_not_here_is_planned_without_where_that_is_allowed(toy):

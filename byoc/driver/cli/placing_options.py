@@ -24,6 +24,14 @@ def add_placing_options(command: argparse.ArgumentParser) -> None:
         "costs least; model: what the model's device configuration says",
     )
     command.add_argument(
+        "--configuration", metavar="NAME",
+        help="policy model: which of the model's device configurations to follow, where it has several",
+    )
+    command.add_argument(
+        "--prefer", action="append", default=[], metavar="NAME=TARGET,...",
+        help="policy order: the targets of an operator or ONNX node in an order of its own",
+    )
+    command.add_argument(
         "--costs", action="append", default=[], metavar="[NAME=]COSTS",
         help="what things cost: analytic (default), measured, or a table's .json file; for one target acme=acme.json",
     )
@@ -71,9 +79,22 @@ def placing_from(arguments: argparse.Namespace) -> Placing:
     made: Placing = importlib.import_module("byoc.driver.planning").Placing(
         arguments.exclude, _forced(arguments.force), arguments.stop_at, arguments.boundaries, arguments.policy,
         _costs(arguments.costs), arguments.objective, _limits(arguments.limit), arguments.time_limit,
-        arguments.place, arguments.formula,
+        arguments.place, arguments.formula, _preferred(arguments.prefer), arguments.configuration,
     )
     return made
+
+
+def _preferred(texts: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, listed = text.rpartition("=")
+        targets = [target.strip() for target in listed.split(",")]
+        if not name or not all(targets):
+            raise UserError(f"--prefer {text!r}: expected NAME=TARGET,TARGET, as in --prefer nn.conv2d=acme2,acme1")
+        if name in found:
+            raise UserError(f"--prefer {text!r}: {name} has a list already; give it one")
+        found[name] = targets
+    return found
 
 
 def _forced(texts: Sequence[str]) -> dict[str, list[str]]:
