@@ -49,6 +49,17 @@ class UnsupportedError(CompileError):
     """A code generator has no code for an expression: a mistake of a backend whose verdict had accepted it."""
 
 
+def in_one_line(error: BaseException) -> str:
+    """What *error* says, in one line for a sentence that it is part of: the first line of its text, and its class
+    where it is not of ours.
+
+    >>> in_one_line(ValueError("no such kernel\\n  in table 3"))
+    'ValueError: no such kernel'
+    """
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return first if isinstance(error, ByocError) else f"{type(error).__name__}: {first}"
+
+
 __all__ = [
     "ArtifactError",
     "ByocError",
@@ -66,4 +77,5 @@ __all__ = [
     "UnavailableError",
     "UnsupportedError",
     "UserError",
+    "in_one_line",
 ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from byoc.errors import PartitionError
+from byoc.errors import PartitionError, in_one_line
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.relay.dataflow_pattern.partitioning import MatchCheck
@@ -160,7 +160,7 @@ def judge(call: Call, constraints: Iterable[Constraint]) -> Verdict:
             reasons += condition.refusals(call)
         except Exception as error:  # one mistake of a vendor must not hide what the other constraints say
             text = f"the constraint {condition.code} ({condition.text}) failed when asked"
-            reasons.append(Reason("error", f"{text}: {type(error).__name__}: {error}"))
+            reasons.append(Reason("error", f"{text}: {in_one_line(error)}"))
     return Verdict(not reasons, callee_name(call), span_names(call.span), tuple(reasons))
 
 

@@ -63,11 +63,11 @@ def compile(
     tried for fast kernels: ``"none"``, ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder,
     and so is the library that a file or bytes give for the host alone: compiled again with nothing changed, in a
     process that has registered nothing, it is read from there. *policy*, *costs*, *prefer* and *configuration* say how
-    the cut is chosen, as for :func:`byoc.plan`; or *plan* is the cut, a plan of this model or its JSON file, with the targets in it. With
-    *replan* a target that fails when compiling, or is not on this machine, is planned without, down to the host alone,
-    and the report says so. With *fallback* the library also has the host's version of each region, which runs where a
-    backend fails to load, to initialise or to run; ``Library.fallbacks`` tells. Raises UserError (of its kind for
-    reading, types, partitioning and compiling) with one sentence.
+    the cut is chosen, as for :func:`byoc.plan`; or *plan* is the cut, a plan of this model or its JSON file, with the
+    targets in it. With *replan* a target that fails when compiling, or is not on this machine, is planned without, down
+    to the host alone, and the report says so. With *fallback* the library also has the host's version of each region,
+    which runs where a backend fails to load, to initialise or to run; ``Library.fallbacks`` tells. Raises UserError (of
+    its kind for reading, types, partitioning and compiling) with one sentence.
     """
     request = Request(
         targets, shapes, exclude, backend_options, precision, keep_f32, calibration, tune, policy, costs, plan, replan,

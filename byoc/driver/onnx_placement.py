@@ -135,8 +135,8 @@ def _names_of(configuration: DeviceConfigurationProto) -> tuple[str, ...]:
     count = configuration.num_devices if configuration.HasField("num_devices") else len(devices)
     if not devices or count != len(devices):
         raise PartitionError(
-            f"the device configuration {configuration.name!r} has {len(devices) or 'no'} names for its {count} devices; "
-            "name each device, as the target that it is"
+            f"the device configuration {configuration.name!r} has {len(devices) or 'no'} names for its {count} "
+            "devices; name each device, as the target that it is"
         )
     return devices
 

@@ -72,7 +72,7 @@ class Boundaries:
         rules += lines
         for rule in rules:
             known = [*targets, HOST] if rule.kind == FORCE else targets
-            if rule.target is not None and rule.target not in known:
+            if (rule.target is not None or rule.kind == FORCE) and rule.target not in known:
                 asked = ", ".join(targets) or "none"
                 raise PartitionError(
                     f"{rule.origin or rule.kind} names the target {rule.target!r}, which is not asked for; "

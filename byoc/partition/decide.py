@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from byoc.codegen.backend import Backend, Verdict, accept, callee_name, refuse
+from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
@@ -29,7 +30,7 @@ def judged(backend: Backend, call: Call) -> Verdict:
     try:
         verdict = backend.supports(call)
     except Exception as error:
-        return refuse(call, "error", f"the backend failed when asked: {type(error).__name__}: {error}")
+        return refuse(call, "error", f"the backend failed when asked: {in_one_line(error)}")
     if isinstance(verdict, Verdict):
         if verdict or verdict.reasons:
             return verdict

@@ -29,6 +29,8 @@ def explain(name: str, decisions: Sequence[Decision], symbols: Sequence[str]) ->
 
     Raises PartitionError with the nearest names where nothing is called so.
     """
+    if not isinstance(name, str):
+        raise PartitionError(f"an operator or ONNX node is named by its name, a text, got {name!r}")
     found = [
         (d, s) for d, s in zip(decisions, symbols, strict=True)
         if any(means(name, n) for n in (d.operator, *d.nodes))

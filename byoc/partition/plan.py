@@ -182,6 +182,8 @@ class Plan:
 
     def edit(self, places: Mapping[str, str]) -> Plan:
         """This plan with the named operators at *places* (targets, or ``host``), all others where they are."""
+        if not isinstance(places, Mapping):
+            raise PartitionError(f'edit takes names with their targets, as edit({{"Conv_12": "host"}}), got {places!r}')
         return self._origin("edit").edited(places)
 
     def sweep(self, **limits: Sequence[object]) -> Sweep:

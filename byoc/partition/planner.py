@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 
 from byoc.codegen.backend import Backend, Limits, get_backend
 from byoc.errors import PartitionError
@@ -68,22 +69,21 @@ def make_plan(
     policy, objective, limit or exclusion.
     """
     check_policy(policy, POLICIES)
-    _check_numbers(limits or {}, time_limit)
+    if not isinstance(time_limit, Real) or not time_limit >= 0:
+        raise PartitionError(f"the time limit is {time_limit!r} seconds: give a number from 0")
     if objective not in OBJECTIVES:
         raise PartitionError(f"no objective is called {objective!r}; known: {', '.join(OBJECTIVES)}")
     names = [t.name if isinstance(t, Backend) else str(t) for t in targets]
     twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
     if twice is not None:
         raise PartitionError(f"target {twice!r} is named twice in {', '.join(names)}")
-    other = next((n for n in limits or () if n not in names), None)
-    if other is not None:
-        raise PartitionError(f"limits name the target {other!r}, which is not asked for; asked: {', '.join(names)}")
+    asked = _limits(limits or {}, names)
     backends = tuple(get_backend(name) for name in names)
     mod = InferType()(mod)
     boundaries = Boundaries.of(names, exclude, force, stop_at, boundary_lines)
     own = {b.name: b.limits for b in backends if b.limits != Limits()}
     request = Request(
-        policy, backends, boundaries, {**own, **(limits or {})}, mod_name, costs, objective, time_limit,
+        policy, backends, boundaries, {**own, **asked}, mod_name, costs, objective, time_limit,
         tuple(Place.of(p) for p in valid_places), formula, Preferences.of(prefer, names),
     )
     if request.prefer.rules:
@@ -99,14 +99,14 @@ def check_policy(policy: object, known: Collection[str]) -> None:
         raise PartitionError(f"no policy is called {policy!r}; known: {', '.join(known)}")
 
 
-def _check_numbers(limits: Mapping[str, Limits], time_limit: float) -> None:
-    """Raises PartitionError for what is below 0 or no number."""
-    if not time_limit >= 0:
-        raise PartitionError(f"the time limit is {time_limit} seconds: give a number from 0")
-    for target, limit in limits.items():
-        for name, value in vars(limit).items():
-            if value is not None and not value >= 0:
-                raise PartitionError(f"limit {target}.{name} is {value}: give a number from 0, or none")
+def _limits(given: object, names: Sequence[str]) -> dict[str, Limits]:
+    """The limits of the user by target. Raises PartitionError for what is none, and a target not among *names*."""
+    if not isinstance(given, Mapping):
+        raise PartitionError(f'limits are by target, as limits={{"acme": Limits(max_operators=4)}}, got {given!r}')
+    other = next((n for n in given if n not in names), None)
+    if other is not None:
+        raise PartitionError(f"limits name the target {other!r}, which is not asked for; asked: {', '.join(names)}")
+    return {target: Limits.of(value, target) for target, value in given.items()}
 
 
 Made = tuple[Plan, Kept, IRModule]  # a plan, what it kept, and the module with its composites and casts

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from byoc.codegen.backend import Backend, ConstraintCheck, PatternEntry, Reason, callee_name, first_sentence
+from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
@@ -81,7 +82,7 @@ class _Match:
         try:
             taken = holds(check, self.group, {})
         except Exception as error:  # whatever a vendor's check raises counts as no
-            return (Reason("error", f"its check failed: {type(error).__name__}: {error}"),)
+            return (Reason("error", f"its check failed: {in_one_line(error)}"),)
         return () if taken else (Reason("check", first_sentence(check) or "its check says no"),)
 
 

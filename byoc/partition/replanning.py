@@ -5,7 +5,7 @@ A plan that was read from a file has no origin; :meth:`Plan.on` gives it one wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -108,4 +108,7 @@ def sweep(origin: Origin, limits: Mapping[str, Sequence[object]]) -> Sweep:
     (name, values), = limits.items()
     if name not in LIMIT_NAMES:
         raise PartitionError(f"sweep: no limit is called {name!r}; one of {', '.join(LIMIT_NAMES)}")
-    return Sweep(name, tuple(values), tuple(origin.limited({name: value}) for value in values))
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise PartitionError(f"sweep takes a list of values: sweep({name}=[{values!r}])")
+    values = tuple(values)
+    return Sweep(name, values, tuple(origin.limited({name: value}) for value in values))

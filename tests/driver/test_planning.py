@@ -203,7 +203,12 @@ def test_the_command_explain_tells_one_node_or_all_reasons(toy, file, capsys):
     [
         (["--force", "Exp_n"], "expected TARGET=NAME"),
         (["--limit", "test_toy.size=3"], "expected TARGET.LIMIT=NUMBER"),
-        (["--limit", "test_toy.max_regions=x"], "is no number"),
+        (["--limit", "test_toy.max_regions=x"], "'x' is not a whole number, which max_regions is"),
+        (["--limit", "test_toy.max_regions=1.5"], "'1.5' is not a whole number, which max_regions is"),
+        (["--limit", "test_toy.min_gain=x"], "'x' is not a number, which min_gain is"),
+        (["--limit", "test_toy.max_regions=-1"], "test_toy: limit max_regions is -1: give a whole number from 0"),
+        (["--prefer", "exp"], "expected NAME=TARGET,TARGET"),
+        (["--prefer", "exp=test_toy", "--prefer", "exp=test_toy"], "exp has a list already"),
         (["--costs", "analytic", "--costs", "test_toy=a.json"], "once for all targets"),
         (["--force", "test_toy=Tanh_n"], "cannot go there: only exp, got tanh"),
     ],

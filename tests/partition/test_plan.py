@@ -244,14 +244,3 @@ def test_a_plan_whose_decisions_mean_nothing_is_damaged(backend, change, wanted)
 def test_a_plan_of_endless_brackets_is_no_json():
     with pytest.raises(PartitionError, match="must be JSON"):
         Plan.from_json("[" * 100_000)
-
-
-@pytest.mark.parametrize("options, wanted", [
-    ({"time_limit": float("nan")}, "time limit is nan"), ({"time_limit": -1}, "time limit is -1"),
-    ({"limits": {"toy_a": Limits(max_operators=-3)}}, "limit toy_a.max_operators is -3"),
-    ({"limits": {"toy_a": Limits(min_gain=float("nan"))}}, "limit toy_a.min_gain is nan"),
-])
-def test_numbers_below_zero_are_refused(backend, options, wanted):
-    backend("toy_a", ["abs"])
-    with pytest.raises(PartitionError, match=wanted):
-        make_plan(chain("abs"), ["toy_a"], **options)

@@ -127,8 +127,9 @@ def _limits(texts: Sequence[str]) -> dict[str, Limits] | None:
         try:
             found.setdefault(target, {})[name] = LIMITS[name](number)
         except ValueError as error:
-            raise UserError(f"--limit {text!r}: {number!r} is no number") from error
+            wanted = "a whole number" if LIMITS[name] is int else "a number"
+            raise UserError(f"--limit {text!r}: {number!r} is not {wanted}, which {name} is") from error
     if not found:
         return None
     limits = importlib.import_module("byoc.codegen.backend").Limits
-    return {target: limits(**values) for target, values in found.items()}
+    return {target: limits.of(values, target) for target, values in found.items()}

@@ -40,13 +40,23 @@ def total(estimates: Iterable[Estimate], nothing: str = "nothing to do") -> Esti
     return Estimate(math.fsum(e.seconds for e in kept), ", ".join(sources) or nothing)
 
 
+def float_of(value: object) -> float | None:
+    """*value* as a float, infinite where it is beyond; None where it is no real number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def checked(seconds: object, backend: str, what: str, source: str) -> Estimate:
     """*seconds* as an estimate. Raises PartitionError for what is no number, negative, infinite or not a number.
 
     *what* is the operator with its node, or the transfer or launch, as the message shall name it.
     """
-    if isinstance(seconds, Real) and not isinstance(seconds, bool):
-        value = float(seconds)
+    value = float_of(seconds)
+    if value is not None:
         if math.isfinite(value) and value >= 0:
             return Estimate(value, source)
         found = "a negative one" if value < 0 else repr(value)

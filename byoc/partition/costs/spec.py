@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from byoc.errors import PartitionError
 from byoc.partition.costs.analytic import AnalyticModel
 from byoc.partition.costs.mix import MixedModel
-from byoc.partition.costs.model import HOST_BACKEND, CostModel, backend_of
+from byoc.partition.costs.model import HOST, HOST_BACKEND, CostModel, backend_of
 from byoc.partition.costs.table import FunctionModel, Table, TableModel
 
 DEFAULT = "analytic"
@@ -46,6 +46,8 @@ def cost_model(spec: CostSpec = DEFAULT, backends: Iterable[str] = (), words: Mo
                 f"costs name the backend {key!r}, which is not asked for; asked: {', '.join(dict.fromkeys(known))}"
             )
     given = {backend_of(str(key)): value for key, value in spec.items()}
+    if len(given) < len(spec):
+        raise PartitionError(f"costs name the host twice, as {HOST!r} and as {HOST_BACKEND!r}: drop one of both")
     return MixedModel({n: _of(n, value, shared) for n, value in given.items()}, shared[DEFAULT])
 
 
@@ -84,7 +86,7 @@ def _of(backend: str, spec: object, shared: _Shared) -> CostModel:
     if callable(spec):
         return FunctionModel(backend, spec)
     raise PartitionError(
-        f"backend {backend!r}: costs are a name (X), a .json file, a function (unit, place) -> "
-        f"seconds or a model, got {spec!r}"
+        f"backend {backend!r}: costs are one of {', '.join(sorted(shared.words))}, a .json file, a function "
+        f"(unit, place) -> seconds or a model, got {spec!r}"
     )
 

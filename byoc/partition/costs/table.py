@@ -30,12 +30,11 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from pathlib import Path
 
 from byoc.codegen.backend import callee_name
-from byoc.errors import ByocError, PartitionError
-from byoc.partition.costs.estimate import Estimate, checked
+from byoc.errors import PartitionError, in_one_line
+from byoc.partition.costs.estimate import Estimate, checked, float_of
 from byoc.partition.costs.model import CostModel, backend_of, described, inner_calls
 from byoc.partition.costs.place import UnitPlace, precision_name
 from byoc.partition.costs.work import size
@@ -174,9 +173,8 @@ class FunctionModel(CostModel):
         try:
             seconds = self._function(call, place)
         except Exception as error:  # whatever a vendor's code raises
-            said = str(error) if isinstance(error, ByocError) else f"{type(error).__name__}: {error}"
             raise PartitionError(
-                f"backend {self.backend!r}: its cost {self.name} failed on {described(call)}: {said}"
+                f"backend {self.backend!r}: its cost {self.name} failed on {described(call)}: {in_one_line(error)}"
             ) from error
         return checked(seconds, self.backend, described(call), self.name)
 
@@ -221,8 +219,9 @@ def _only(value: Mapping[str, object], names: Sequence[str], where: str, source:
 
 
 def _number(value: object, where: str, source: str) -> float:
-    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
-        return float(value)
+    number = float_of(value)
+    if number is not None and math.isfinite(number) and number >= 0:
+        return number
     raise PartitionError(f"{source}: {where} must be a finite number from 0, got {value!r}")
 
 

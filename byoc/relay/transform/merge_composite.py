@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from byoc.errors import PartitionError
+from byoc.errors import PartitionError, in_one_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
@@ -45,7 +45,7 @@ class CompositeRecord:
 
     def add(self, pattern: str, expr: RelayExpr, error: Exception) -> None:
         """Keep that the check of *pattern* raised *error* on the match *expr*."""
-        self.failed_checks.append(FailedCheck(pattern, span_names(expr.span), f"{type(error).__name__}: {error}"))
+        self.failed_checks.append(FailedCheck(pattern, span_names(expr.span), in_one_line(error)))
 
 
 def _always(pre: RelayExpr) -> bool:

@@ -71,7 +71,7 @@ def test_a_function_gets_the_unit_and_its_place():
 @pytest.mark.parametrize(
     ("value", "found"),
     [(-1.0, "a negative one"), (None, "nothing"), (float("nan"), "nan"), ("1", "'1'"), (float("inf"), "inf"),
-     (True, "True")],
+     (True, "True"), (10**400, "inf"), (-(10**400), "a negative one")],
 )
 def test_a_cost_that_is_no_number_of_seconds_is_refused_with_backend_and_operator(value, found):
     model = cost_model({"acme": lambda unit, place: value}, ["acme"])
@@ -91,14 +91,24 @@ def test_a_cost_function_that_raises_is_named_with_backend_and_operator():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
+def test_of_what_a_cost_function_raises_the_first_line_is_told():
+    def price(unit, place):
+        raise ValueError("\nno table\n  of this size")
+
+    with pytest.raises(PartitionError, match=r"function price failed on nn.relu: ValueError: no table$"):
+        cost_model({"acme": price}, ["acme"]).unit(relu_call(), "acme")
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("analytical", "no costs are called 'analytical'.*did you mean 'analytic'"),
         ({"acne": "analytic"}, "costs name the backend 'acne', which is not asked for; asked: acme, c"),
-        ({"acme": 3}, "backend 'acme': costs are a name"),
+        ({"acme": 3}, "backend 'acme': costs are one of analytic, typical, a .json file, a function .*, got 3"),
+        ({"acme": None}, "backend 'acme': costs are one of analytic, typical, a .json file, a function .*, got None"),
+        ({"host": "typical", "c": "analytic"}, "costs name the host twice, as 'host' and as 'c': drop one of both"),
         ({"acme": "no_such.json"}, "no_such.json: the cost table cannot be read"),
-        (7, "backend 'acme': costs are a name"),
+        (7, "backend 'acme': costs are one of analytic, typical"),
     ],
 )
 def test_what_is_no_description_of_costs_is_refused(spec, message):

@@ -74,6 +74,7 @@ def test_an_operator_that_a_table_lacks_is_named_with_the_backend():
         (table(operators={"add": -1.0}), "operators.add must be a finite number from 0, got -1.0"),
         (table(operators={"add": float("nan")}), "operators.add must be a finite number"),
         (table(operators={"add": "fast"}), "operators.add must be a finite number from 0, got 'fast'"),
+        (table(operators={"add": 10**400}), "operators.add must be a finite number"),
         (table(operators={"add": {}}), "operators.add is empty"),
         (table(operators={"add": {"per_op": 1}}), "operators.add has no 'per_op'; known: seconds"),
         (table(operators=[1]), "operators must be an object"),
