@@ -17,7 +17,7 @@ from byoc.partition.boundaries import HOST
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.casting import with_casts
 from byoc.partition.cut import annotate
-from byoc.partition.decide import composites_of, dissolve
+from byoc.partition.decide import composites_of, dissolve, judged
 from byoc.partition.decision import Decision
 from byoc.partition.difference import PlanDiff, diff
 from byoc.partition.explanation import Explained, explain
@@ -29,6 +29,7 @@ from byoc.partition.regions import annotate_regions
 from byoc.partition.replanning import Origin, Sweep, sweep
 from byoc.partition.report_page import notebook
 from byoc.partition.table import plan_table
+from byoc.relay.expr import Call
 from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
 
 
@@ -79,7 +80,8 @@ class Plan:
     def prepare(self, mod: IRModule) -> IRModule:
         """*mod* with the composites of the plan; its calls are numbered as the decisions are.
 
-        Raises PartitionError where *mod* is not the module that the plan was made for.
+        Raises PartitionError where *mod* is not the module that the plan was made for, and where a plan from a file has
+        an operator on a target that does not take it.
         """
         mod = InferType()(mod)
         chosen = self.total is not None or self.preferred
@@ -98,11 +100,23 @@ class Plan:
                 mod, _ = with_casts(mod, self.places)
             except IndexError as error:
                 raise PartitionError("the plan was made for a module with fewer operators; make it again") from error
-        self._check(mod)
+        calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
+        self._check([callee_name(call) for call in calls])
+        if self.origin is None:
+            self._ask_again(calls)
         return mod
 
-    def _check(self, mod: IRModule) -> None:
-        found = [callee_name(call) for _, func in functions_of(mod) for call in calls_of(func)]
+    def _ask_again(self, calls: Sequence[Call]) -> None:
+        """Raises PartitionError for an operator on a target that does not take it, as a file may have it."""
+        for number, (call, decision) in enumerate(zip(calls, self.decisions, strict=True)):
+            verdict = judged(get_backend(decision.target), call) if decision.target is not None else True
+            if not verdict:
+                raise PartitionError(
+                    f"the plan has operator {number} on {decision.target}, which does not take it: {verdict}; "
+                    "make the plan again, or put it elsewhere"
+                )
+
+    def _check(self, found: Sequence[str]) -> None:
         planned = [d.operator for d in self.decisions]
         if found == planned:
             return

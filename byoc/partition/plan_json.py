@@ -1,18 +1,21 @@
-"""A plan as JSON and back. The layout has a version; a newer one is refused."""
+"""A plan as JSON and back. The layout has a version; a newer one is refused.
+
+What is read is declared by the types of :class:`WrittenPlan`, and checked by them (``typed_json.py``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from byoc.codegen.backend import Limits, Reason, Verdict
 from byoc.errors import PartitionError
-from byoc.partition.decision import Alternative, Decision
+from byoc.partition.decision import Decision
 from byoc.partition.matches import Chosen
-from byoc.partition.measure import Boundary
 from byoc.partition.outlay import Move, Total
 from byoc.partition.planned import PlannedRegion
+from byoc.partition.typed_json import typed
 
 if TYPE_CHECKING:
     from byoc.partition.plan import Plan
@@ -63,75 +66,88 @@ def decision_to_json(decision: Decision) -> dict[str, object]:
     }
 
 
+@dataclass(frozen=True)
+class WrittenVerdict:
+    """What one target said, as JSON has it; operator and nodes are those of the decision."""
+
+    target: str
+    accepted: bool
+    reasons: tuple[Reason, ...]
+    matches: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True)
+class WrittenDecision(Decision):
+    """A decision as JSON has it."""
+
+    verdicts: tuple[WrittenVerdict, ...] = field()  # type: ignore[assignment]
+
+    def decision(self) -> Decision:
+        """What it stands for."""
+        verdicts = tuple(
+            (v.target, Verdict(v.accepted, self.operator, self.nodes, v.reasons, v.matches)) for v in self.verdicts
+        )
+        return Decision(**{**vars(self), "verdicts": verdicts})
+
+
+@dataclass(frozen=True)
+class WrittenRegion(PlannedRegion):
+    """A region as JSON has it, with the number of its operators for those who read it."""
+
+    operator_count: int = 0
+
+    def region(self) -> PlannedRegion:
+        """What it stands for."""
+        return PlannedRegion(**{name: value for name, value in vars(self).items() if name != "operator_count"})
+
+
+@dataclass(frozen=True)
+class WrittenPlan:
+    """A plan as JSON has it."""
+
+    version: int
+    policy: str
+    targets: tuple[str, ...]
+    mod_name: str
+    decisions: tuple[WrittenDecision, ...]
+    regions: tuple[WrittenRegion, ...]
+    dissolved: Mapping[str, tuple[int, ...]]
+    limits: Mapping[str, Limits]
+    notes: tuple[str, ...]
+    composites: tuple[Chosen, ...]
+    moves: tuple[Move, ...]
+    total: Total | None
+    measured: Mapping[str, float]
+    places: tuple[str, ...]
+    preferred: bool = False
+
+
 def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
-    """The fields of a plan from :func:`plan_to_json`. Raises PartitionError naming what is missing or wrong."""
+    """The fields of a plan from :func:`plan_to_json`. Raises PartitionError naming the place that is wrong."""
     if not isinstance(data, Mapping) or "version" not in data:
         raise PartitionError("a plan is a JSON object with a version; this is something else")
     if data["version"] != VERSION:
         raise PartitionError(f"the plan has layout {data['version']}, this byoc reads {VERSION}: make the plan again")
     try:
-        return _whole({
-            "policy": data["policy"],
-            "targets": tuple(data["targets"]),  # type: ignore[arg-type]
-            "mod_name": data["mod_name"],
-            "decisions": tuple(_decision(d) for d in data["decisions"]),  # type: ignore[attr-defined]
-            "regions": tuple(_region(r) for r in data["regions"]),  # type: ignore[attr-defined]
-            "dissolved": {t: tuple(n) for t, n in data["dissolved"].items()},  # type: ignore[attr-defined]
-            "limits": {t: Limits(**v) for t, v in data["limits"].items()},  # type: ignore[attr-defined]
-            "preferred": bool(data.get("preferred", False)),
-            "measured": dict(data["measured"]),  # type: ignore[call-overload]
-            "places": tuple(data["places"]),  # type: ignore[arg-type]
-            "notes": tuple(data["notes"]),  # type: ignore[arg-type]
-            "composites": tuple(Chosen(**c) for c in data["composites"]),  # type: ignore[attr-defined]
-            "moves": tuple(Move(**m) for m in data["moves"]),  # type: ignore[attr-defined]
-            "total": None if data["total"] is None else Total(**data["total"]),  # type: ignore[arg-type]
-        })
-    except (KeyError, TypeError, AttributeError) as error:
-        raise PartitionError(f"the plan's JSON is damaged: {type(error).__name__}: {error}") from error
+        written = typed(data, WrittenPlan)
+        _check(written)
+    except PartitionError as error:
+        raise PartitionError(f"the plan's JSON is damaged: {error}") from error
+    return {
+        **{name: value for name, value in vars(written).items() if name != "version"},
+        "decisions": tuple(d.decision() for d in written.decisions),
+        "regions": tuple(r.region() for r in written.regions),
+    }
 
 
-def _whole(fields: dict[str, object]) -> dict[str, object]:
-    """*fields*, whose decisions are about the plan's own targets. Raises PartitionError for others."""
-    targets: tuple[str, ...] = fields["targets"]  # type: ignore[assignment]
-    for number, decision in enumerate(fields["decisions"]):  # type: ignore[arg-type, var-annotated]
-        if decision.target is not None and decision.target not in targets:
-            raise PartitionError(
-                f"the plan's JSON is damaged: decision {number} ({decision.operator}) is on {decision.target!r}, "
-                f"which is none of its targets: {', '.join(map(str, targets)) or 'none'}"
-            )
-        region = decision.region
-        if region is not None and not (isinstance(region, int) and decision.target):
-            raise PartitionError(
-                f"the plan's JSON is damaged: decision {number} ({decision.operator}) is in region {region!r}: "
-                "give the number of a region, and none on the host"
-            )
-    if fields["total"] is not None and any(d.target and d.region is None for d in fields["decisions"]):  # type: ignore
-        raise PartitionError("the plan's JSON is damaged: a decision of a plan by cost has a target and no region")
-    return fields
-
-
-def _decision(data: Mapping[str, object]) -> Decision:
-    operator, nodes = str(data["operator"]), tuple(data["nodes"])  # type: ignore[arg-type]
-    verdicts = tuple(
-        (str(v["target"]), Verdict(
-            bool(v["accepted"]), operator, nodes, tuple(Reason(**r) for r in v["reasons"]),
-            tuple(Reason(**r) for r in v.get("matches", ())),
-        ))
-        for v in data["verdicts"]  # type: ignore[attr-defined]
-    )
-    precision = (str(data.get(key, "")) for key in ("precision", "precision_reason"))
-    return Decision(
-        operator, nodes, data["target"], verdicts, *precision,  # type: ignore[arg-type]
-        region=data.get("region"), seconds=data.get("seconds"), source=str(data.get("source", "")),  # type: ignore[arg-type]
-        alternatives=tuple(Alternative(**a) for a in data.get("alternatives", ())),  # type: ignore[attr-defined]
-        chosen=str(data.get("chosen", "")), detail=str(data.get("detail", "")),
-    )
-
-
-def _region(data: Mapping[str, object]) -> PlannedRegion:
-    fields = {key: value for key, value in data.items() if key != "operator_count"}
-    for key in ("operators", "composites", "nodes", "calls"):
-        fields[key] = tuple(fields[key])  # type: ignore[arg-type]
-    for key in ("inputs", "outputs"):
-        fields[key] = tuple(Boundary(**{**b, "shape": tuple(b["shape"])}) for b in fields[key])  # type: ignore[attr-defined]
-    return PlannedRegion(**fields)  # type: ignore[arg-type]
+def _check(plan: WrittenPlan) -> None:
+    """Raises PartitionError where the decisions are not about the plan's own targets, or where a region is missing."""
+    for number, decision in enumerate(plan.decisions):
+        what = f"decision {number} ({decision.operator})"
+        if decision.target is not None and decision.target not in plan.targets:
+            targets = ", ".join(plan.targets) or "none"
+            raise PartitionError(f"{what} is on {decision.target!r}, which is none of its targets: {targets}")
+        if decision.region is not None and decision.target is None:
+            raise PartitionError(f"{what} is on the host and in region {decision.region}: the host has no regions")
+        if plan.total is not None and decision.target is not None and decision.region is None:
+            raise PartitionError(f"{what} is on {decision.target!r} in no region, in a plan by cost: give its number")

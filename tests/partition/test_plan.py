@@ -229,9 +229,9 @@ def test_regions_know_their_calls_in_every_function(backend):
 
 @pytest.mark.parametrize("change, wanted", [
     ({"target": "toy_b"}, "decision 0 .abs. is on 'toy_b', which is none of its targets: toy_a"),
-    ({"target": 5}, "decision 0 .abs. is on 5"),
-    ({"region": "first"}, "decision 0 .abs. is in region 'first'"),
-    ({"target": None, "region": 0}, "decision 0 .abs. is in region 0"),
+    ({"target": 5}, r"decisions\[0\].target is 5, expected a text or null"),
+    ({"region": "first"}, r"decisions\[0\].region is 'first', expected a whole number from 0 or null"),
+    ({"target": None, "region": 0}, "decision 0 .abs. is on the host and in region 0"),
 ])
 def test_a_plan_whose_decisions_mean_nothing_is_damaged(backend, change, wanted):
     backend("toy_a", ["abs"])
@@ -239,6 +239,19 @@ def test_a_plan_whose_decisions_mean_nothing_is_damaged(backend, change, wanted)
     data["decisions"][0].update(change)
     with pytest.raises(PartitionError, match=f"damaged: {wanted}"):
         Plan.from_json(data)
+
+
+def test_a_file_that_puts_an_operator_where_nobody_takes_it_is_refused_when_it_is_used(backend):
+    backend("toy_a", ["abs"])
+    backend("toy_b", ["abs"])
+    data = make_plan(chain("abs", "tanh"), ["toy_a", "toy_b"]).to_json()
+    data["decisions"][0].update(target="toy_b")  # where priority alone was against it
+    assert Plan.from_json(data).annotate(chain("abs", "tanh"))
+    data["decisions"][1].update(target="toy_a")
+    with pytest.raises(PartitionError, match=(
+        r"^the plan has operator 1 on toy_a, which does not take it: tanh: only abs, got tanh \(node tanh_1\); make"
+    )):
+        Plan.from_json(data).apply(chain("abs", "tanh"))
 
 
 def test_a_plan_of_endless_brackets_is_no_json():
