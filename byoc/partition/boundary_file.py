@@ -10,8 +10,10 @@
     conv2d:input_1,weight_1:output_1
 
 The last form is Paddle Lite's (``SUBGRAPH_PARTITION_CONFIG_FILE``): *type:inputs:outputs* keeps the operator with these
-tensors at home; outputs may be left out. JSON is an object with ``exclude``, ``force`` and ``stop_at`` as
-:func:`byoc.partition.make_plan` takes them. A line that means nothing in the model becomes a note of the plan.
+tensors at home; outputs may be left out. Tensors may have colons in their names (``a:0``): the line is taken apart
+wherever that gives tensors of an operator of this type. A comment begins at the beginning of a line or after a space.
+JSON is an object with ``exclude``, ``force`` and ``stop_at`` as :func:`byoc.partition.make_plan` takes them. A line
+that means nothing in the model becomes a note of the plan.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _FORMS = {
     FORCE: re.compile(r"force\s+(?P<name>.+?)\s+to\s+(?P<target>\S+)$"),
     STOP_AT: re.compile(r"stop_at\s+(?P<name>.+?)(?:\s+from\s+(?P<target>\S+))?$"),
 }
-_BY_TENSORS = re.compile(r"(?P<type>[\w.]+):(?P<inputs>[^:\s]*)(?::(?P<outputs>[^:\s]*))?$")
+_BY_TENSORS = re.compile(r"(?P<type>[\w.]+):(?P<tensors>.*)$")
+_COMMENT = re.compile(r"(^|\s)#.*$")
 
 
 def read_boundaries(path: str | os.PathLike[str], nodes: Iterable[NamedNode] = ()) -> tuple[Rule, ...]:
@@ -40,7 +43,7 @@ def read_boundaries(path: str | os.PathLike[str], nodes: Iterable[NamedNode] = (
     """
     where = os.fspath(path)
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise PartitionError(f"the boundaries of {where} cannot be read: {error}") from error
@@ -49,7 +52,7 @@ def read_boundaries(path: str | os.PathLike[str], nodes: Iterable[NamedNode] = (
     known = tuple(nodes)
     return tuple(
         rule for number, line in enumerate(text.splitlines(), 1)
-        if (content := line.split("#", 1)[0].strip()) for rule in _rules(content, f"{where} line {number}", known)
+        if (content := _COMMENT.sub("", line).strip()) for rule in _rules(content, f"{where} line {number}", known)
     )
 
 
@@ -76,16 +79,26 @@ def _rules(line: str, origin: str, nodes: Sequence[NamedNode]) -> list[Rule]:
         match = form.match(line)
         if match is not None:
             return [Rule(kind, match["name"], match["target"], origin, strict=False)]
-    match = _BY_TENSORS.match(line)
-    if match is None:
+    found = _by_tensors(line, nodes)
+    if not found and (_BY_TENSORS.match(line) is None or re.search(r"\s", line)):
         raise PartitionError(
             f"{origin}: {line!r} is no rule; write 'exclude NAME [from TARGET]', 'force NAME to TARGET', "
             "'stop_at NAME [from TARGET]' or 'type:inputs:outputs'"
         )
+    return [Rule(FORCE, name, HOST, origin, strict=False, exact=True) for name in found or [line]]
+
+
+def _by_tensors(line: str, nodes: Sequence[NamedNode]) -> list[str]:
+    """The nodes that a line of Paddle Lite's form means, whichever of its colons parts inputs from outputs."""
+    match = _BY_TENSORS.match(line)
+    if match is None:
+        return []
     wanted = re.sub("[123]d$", "", match["type"].lower())  # Paddle's conv2d is ONNX's Conv
-    inputs, outputs = (set(filter(None, (match[k] or "").split(","))) for k in ("inputs", "outputs"))
-    found = [
+    tensors = match["tensors"]
+    parts = [(tensors, "")] + [(tensors[:k], tensors[k + 1 :]) for k, letter in enumerate(tensors) if letter == ":"]
+    wishes = [[set(filter(None, part.split(","))) for part in pair] for pair in parts]
+    return [
         n.name for n in nodes
-        if n.op_type.lower() == wanted and inputs.issubset(n.inputs) and outputs.issubset(n.outputs)
+        if n.op_type.lower() == wanted
+        and any(inputs.issubset(n.inputs) and outputs.issubset(n.outputs) for inputs, outputs in wishes)
     ]
-    return [Rule(FORCE, name, HOST, origin, strict=False) for name in found or [line]]

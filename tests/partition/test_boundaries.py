@@ -150,6 +150,32 @@ def test_B12_a_file_of_rules(backend, tmp_path, text, placed):
     assert targets(plan) == placed and plan.notes == ()
 
 
+@pytest.mark.parametrize(
+    "text, placed",
+    [
+        ("exclude first#1\n", [None, "toy_a", "toy_a"]),
+        ("  # exclude first#1\nexclude sum #one\n", ["toy_a", "toy_a", None]),
+        ("exp:a:0:b\n", ["toy_a", None, "toy_a"]),
+        ("exp:a:0\n", ["toy_a", None, "toy_a"]),
+        ("abs:x:a:0\nadd:a:0,b:c d\n", [None, "toy_a", None]),
+        ("add::c d", ["toy_a", "toy_a", None]),
+        ("\ufeffexclude sum\n", ["toy_a", "toy_a", None]),
+        ('\ufeff{"exclude": ["sum"]}', ["toy_a", "toy_a", None]),
+    ],
+)
+def test_B12_names_in_a_file_may_hold_colons_spaces_and_number_signs(backend, tmp_path, text, placed):
+    backend("toy_a", ["abs", "exp", "add"])
+    path = tmp_path / "cut.txt"
+    path.write_text(text, encoding="utf-8")
+    model = onnx_model()
+    first, second, third = model.graph.node
+    first.name, first.output[0], second.input[0], third.input[0] = "first#1", "a:0", "a:0", "a:0"
+    third.output[0] = model.graph.output[0].name = "c d"
+    lines = read_boundaries(path, named_nodes(model))
+    plan = make_plan(import_onnx(model), ["toy_a"], boundary_lines=lines)
+    assert targets(plan) == placed and plan.notes == ()
+
+
 def test_B12_a_line_that_matches_nothing_is_told_and_one_that_is_no_rule_refused(backend, tmp_path):
     backend("toy_a", ["abs", "exp", "add"])
     path = tmp_path / "cut.txt"
@@ -159,6 +185,9 @@ def test_B12_a_line_that_matches_nothing_is_told_and_one_that_is_no_rule_refused
     assert targets(plan) == [None, None, "toy_a"]
     note, = plan.notes
     assert "line 2: no operator or ONNX node of the model is called 'sub:a,b:c'" in note
+    path.write_text("exclude: Abs_0\n")
+    with pytest.raises(PartitionError, match="line 1: 'exclude: Abs_0' is no rule; write 'exclude NAME"):
+        read_boundaries(path, named_nodes(model))
     path.write_text("exclude\n")
     with pytest.raises(PartitionError, match="line 1: 'exclude' is no rule; write 'exclude NAME"):
         read_boundaries(path)
