@@ -23,12 +23,14 @@ of a pattern about matches; with ``of`` it is about certain operators, wherever 
 
 from __future__ import annotations
 
+import difflib
 import importlib.metadata
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
+from weakref import WeakSet
 
 from byoc.codegen.verdict import (
     EVERY,
@@ -47,7 +49,7 @@ from byoc.codegen.verdict import (
 from byoc.errors import InternalError, PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Cost, Op
+from byoc.ir.op import OPS, Cost, Op
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location, register_func
 from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Constant, Function
@@ -246,15 +248,42 @@ def backend_names() -> list[str]:
 
 
 def get_backend(name: str) -> Backend:
-    """The backend *name*. Raises PartitionError with the known names, or with what broke its package."""
+    """The backend *name*. Raises PartitionError with the known names, with what broke its package, or for a constraint
+    about an operator that there is not, which would never be asked.
+    """
     load_entry_point(name)
     if name in BACKENDS:
-        return BACKENDS[name]
+        backend = BACKENDS[name]
+        if backend not in _KNOWN:
+            _check_names(backend)
+            _KNOWN.add(backend)
+        return backend
     if name in _ENTRY_POINTS.broken:
         raise PartitionError(f"the package of backend {name!r} cannot be imported: {_ENTRY_POINTS.broken[name]}")
     if f"relay.ext.{name}" in GLOBAL_FUNCTIONS:
         return RelayStyleBackend(name)
     raise PartitionError(f"no backend is called {name!r}; known: {', '.join(backend_names()) or 'none'}")
+
+
+_KNOWN: WeakSet[Backend] = WeakSet()  # whose constraints are about operators that there are
+
+
+def _check_names(backend: Backend) -> None:
+    """Not when it is registered, since the operators of a vendor may be registered after it."""
+    try:
+        entries = backend.patterns()
+    except Exception:  # told where the patterns are asked for
+        entries = ()
+    checks = [e.check.constraints for e in entries if isinstance(e.check, ConstraintCheck)]
+    known = {EVERY, *OPS, *(e.name for e in entries)}
+    for condition in (*backend.constraints, *(c for check in checks for c in check)):
+        other = next((name for name in condition.of if name not in known), None)
+        if other is not None:
+            near = difflib.get_close_matches(other, sorted(known), n=5)
+            raise PartitionError(
+                f"backend {backend.name!r}: its constraint {condition.code!r} is about {other!r}, which is neither an "
+                f"operator nor one of its patterns{'; the nearest: ' if near else ''}{', '.join(near)}"
+            )
 
 
 def contradiction(backend: Backend, region: Function, refusal: str) -> InternalError:

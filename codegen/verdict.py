@@ -109,7 +109,8 @@ def constraint(
     """Make a constraint of a function whose docstring says what is supported. Raises PartitionError without one.
 
     *of* names the operators (or composites) that it is about, ``"*"`` for every one, also inside of composites; without
-    it, it is asked about the call that is judged, an operator or a whole composite.
+    it, it is asked about the call that is judged, an operator or a whole composite. A name that there is not is refused
+    when the backend is used.
     """
 
     def make(check: Callable[[Call], object | None]) -> Constraint:

@@ -20,7 +20,7 @@ from byoc.codegen.backend import (
     register_backend,
 )
 from byoc.errors import InternalError, PartitionError
-from byoc.ir.op import register_op_attr
+from byoc.ir.op import OPS, register_op_attr
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 from byoc.partition import Plan, make_plan
 from byoc.relay import op
@@ -135,6 +135,45 @@ def test_a_constraint_that_raises_does_not_hide_the_others():
 def test_a_constraint_needs_a_docstring():
     with pytest.raises(PartitionError, match="constraint 'x' needs a docstring"):
         constraint("x")(lambda call: None)
+
+
+def test_a_constraint_about_an_operator_that_there_is_not_is_refused_when_its_backend_is_used(backend):
+    def about(name):
+        def one_group(call):
+            """one group"""
+
+        return constraint("groups", of=name)(one_group)
+
+    class Typo(Acme):
+        """A backend with a constraint that would never be asked."""
+
+        name = "typo"
+        constraints = (*Acme.constraints, about(["nn.relu", "nn.conv2dd"]))
+        entries = ()
+
+    class InPattern(Typo):
+        name = "in_pattern"
+        constraints = Acme.constraints
+        entries = (PatternEntry("in_pattern.relu", is_op("nn.relu")(wildcard()), [about("in_pattern.rellu")]),)
+
+    class Right(InPattern):
+        name = "right"
+        constraints = (*Acme.constraints, about(["right.relu", "test_verdicts.later", "*"]))
+        entries = (PatternEntry("right.relu", is_op("nn.relu")(wildcard()), [about("right.relu")]),)
+
+    for kind, message in (
+        (Typo, "backend 'typo': its constraint 'groups' is about 'nn.conv2dd', which is neither .*: nn.conv2d,"),
+        (InPattern, "its constraint 'groups' is about 'in_pattern.rellu', which .* the nearest: in_pattern.relu"),
+    ):
+        backend(kind=kind)
+        with pytest.raises(PartitionError, match=message):
+            make_plan(network(), [kind.name])
+    backend(kind=Right)
+    register_op_attr("test_verdicts.later", "target.right", lambda call: True)
+    try:
+        assert get_backend("right")
+    finally:
+        OPS.unregister("test_verdicts.later")
 
 
 def test_a_backend_that_gives_no_reason_is_told_so(acme, monkeypatch):
