@@ -6,6 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.interpreter import evaluate
@@ -209,6 +210,19 @@ def test_an_operator_computes_what_onnx_runtime_computes(case: Case) -> None:
     for found, expected in zip(got, wanted, strict=True):
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32"])
+@pytest.mark.parametrize("alpha, beta", [(0.5, 1.0), (-1.25, 0.0), (1.0, 2.5), (-2.0, 3.0), (0.75, -0.5)])
+def test_integers_of_a_gemm_take_fractional_factors(dtype: str, alpha: float, beta: float) -> None:
+    """Against ONNX's reference evaluator: ONNX Runtime has no product of integers of which factors are asked."""
+    a, b, c = (RNG.integers(0 if dtype[0] == "u" else -9, 10, s).astype(dtype) for s in ((3, 4), (4, 5), (5,)))
+    case = Case("Gemm", 13, [a, b, c], {"alpha": alpha, "beta": beta})
+    feeds = {f"x{i}": value for i, value in enumerate(case.inputs)}
+    (wanted,) = ReferenceEvaluator(case.model()).run(None, feeds)
+    got = evaluate(import_onnx(case.model()), feeds)
+    assert got.dtype == wanted.dtype
+    np.testing.assert_array_equal(got, wanted)
 
 
 A, B = f32(2, 3, 4, 5), f32(3, 4)
