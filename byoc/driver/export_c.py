@@ -73,7 +73,7 @@ def export_c(
     title = Path(model).name if isinstance(model, (str, os.PathLike)) else "the model"
     names = ModelNames(title, output_names, _notes(narrow))
     files = export_project(host.functions.compiled, graph, names, options, tuner)
-    path.mkdir(parents=True, exist_ok=True)
+    _make_folder(path)
     for name, data in files.items():
         replace_file(path / name, lambda file, data=data: file.write(data))  # type: ignore[misc]
     return {name: len(data) for name, data in files.items()}
@@ -88,10 +88,19 @@ def checked_folder(folder: str | os.PathLike[str]) -> Path:
     path = Path(folder)
     if path.exists() and not path.is_dir():
         raise UserError(f"{path}: this is a file; name a folder for the C files")
-    parent = next(p for p in (path, *path.absolute().parents) if p.is_dir())
+    parent = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not parent.is_dir():
+        raise UserError(f"{path}: {parent} is a file, in which no folder can be; choose another")
     if not os.access(parent, os.W_OK):
         raise UserError(f"{path}: the folder {parent} cannot be written; choose another")
     return path
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: the folder cannot be made ({error.strerror}); choose another") from error
 
 
 def _host_program(mod: IRModule, narrow: NarrowProducts) -> tuple[HostProgram, list[str]]:

@@ -241,6 +241,31 @@ def test_a_mistake_in_what_run_is_given_is_one_sentence_and_exit_code_2(capsys, 
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("command", "sentence"), [
+    (["export-c", DIGITS, "{file}/out", "--shape", "image=1,1,8,8"], "is a file, in which no folder can be; choose"),
+    (["export-c", DIGITS, "/proc/x", "--shape", "image=1,1,8,8"], "/proc"),
+    (["plan", DIGITS, "-o", "{file}/x.json"], "/x.json: the folder cannot be written (Not a directory)"),
+    (["plan", DIGITS, "-o", "{file}/x.html"], "/x.html: the folder cannot be written (Not a directory)"),
+    (["partition", DIGITS, "-o", "{file}/x.onnx"], "x.onnx: the folder"),
+    (["tune", "--export", "{file}/x.jsonl"], "/x.jsonl: the folder cannot be written (Not a directory)"),
+])
+def test_a_place_that_cannot_be_written_is_one_sentence_and_exit_code_2(capsys, tmp_path, command, sentence):
+    (tmp_path / "file").write_bytes(b"")
+    code, out, err = run(capsys, *(str(word).format(file=tmp_path / "file") for word in command))
+    assert (code, out) == (2, "") and sentence in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_cache_folder_that_cannot_be_written_is_a_warning(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path / "file"))
+    code, out, err = run(capsys, "compile", DIGITS, "-o", tmp_path / "digits.byoc")
+    assert (code, len(err.splitlines())) == (0, 1) and "wrote" in out
+    assert err.startswith(f"byoc compile: warning: {tmp_path}/file/c: the cache folder cannot be written (Not a dir")
+    assert err.endswith("name another with BYOC_CACHE_DIR\n")
+    assert run(capsys, "doctor")[0] == 0
+
+
 def test_objects_in_a_npy_file_are_not_unpickled(capsys, artifact, tmp_path):
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], object), allow_pickle=True)
     code, _, err = run(capsys, "run", artifact, "-i", tmp_path / "x.npy")
