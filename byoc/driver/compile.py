@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.backend import Backend, contradiction, get_backend
+from byoc.codegen.backend import Backend, checked_options, contradiction, get_backend
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.assembly import assemble
 from byoc.driver.fallback import described, origins
@@ -98,7 +98,7 @@ def compile(
     tuner = tuner_of(tune, tell)
     options = CompileOptions(
         [targets] if isinstance(targets, str) else list(targets), shapes,
-        Placing(exclude=exclude, policy=policy, costs=costs), with_tuner(backend_options or {}, tuner),
+        Placing(exclude=exclude, policy=policy, costs=costs), with_tuner(checked_options(backend_options or {}), tuner),
         Precision.of(precision, keep_f32, calibration), replan, fallback,
     )
     tell("reading the model")
