@@ -14,7 +14,7 @@ from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.compile import CompileOptions, Progress, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
-from byoc.driver.precision import DOT, NarrowProducts, Precision
+from byoc.driver.precision import DOT, NarrowProducts, Outcome, Precision
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import known_names
@@ -23,7 +23,16 @@ from byoc.runtime.artifact import replace_file
 from byoc.runtime.graph import Graph
 
 MAX_REASONS = 3
+MAX_NODES = 8
 NARROWED = "bf16"
+
+
+class Exported(dict[str, int]):
+    """The bytes of each file by its name; *notes* tell in what the products compute, and why not in what was asked."""
+
+    def __init__(self, sizes: Mapping[str, int], notes: Sequence[str]):
+        super().__init__(sizes)
+        self.notes = tuple(notes)
 
 
 def export_c(
@@ -40,7 +49,7 @@ def export_c(
     keep_f32: Sequence[str] = (),
     tune: str | Tuner = "none",
     progress: Progress | None = None,
-) -> dict[str, int]:
+) -> Exported:
     """Write *model* as C into *folder*, which is made where it is missing; returns the bytes of each file by its name.
 
     *model* and *shapes* are those of ``byoc.compile``; *symbol* begins the names of files and functions. *portable*:
@@ -48,9 +57,9 @@ def export_c(
     function by which the user's threads share a run. *weights* are ``"c"`` for arrays in C, ``"incbin"`` for a file
     that the assembler includes, ``"bin"`` for one that the caller has in memory, or chosen by their size. *precision*,
     *keep_f32* and *tune* are those of ``byoc.compile``, but that int8 takes what the model quantizes and quantizes
-    nothing itself; README.txt tells in what the products compute. Raises UserError with one sentence: for free
-    dimensions that *shapes* leaves free, for operators without generated C, which it names, and for options that do
-    not go together.
+    nothing itself; README.txt, and ``notes`` of what is returned, tell in what the products compute. Raises UserError
+    with one sentence: for free dimensions that *shapes* leaves free, for operators without generated C, which it names,
+    and for options that do not go together.
     """
     options = export_options(symbol, portable, threads, weights, march)
     tell = progress or _silent
@@ -71,12 +80,13 @@ def export_c(
     _check_functions(host)
     tell("writing C")
     title = Path(model).name if isinstance(model, (str, os.PathLike)) else "the model"
-    names = ModelNames(title, output_names, _notes(narrow))
+    notes = _notes(narrow)
+    names = ModelNames(title, output_names, notes)
     files = export_project(host.functions.compiled, graph, names, options, tuner)
     _make_folder(path)
     for name, data in files.items():
         replace_file(path / name, lambda file, data=data: file.write(data))  # type: ignore[misc]
-    return {name: len(data) for name, data in files.items()}
+    return Exported({name: len(data) for name, data in files.items()}, notes)
 
 
 def _silent(stage: str) -> None:
@@ -120,8 +130,18 @@ def _notes(narrow: NarrowProducts) -> list[str]:
     """In what the products compute, and why not in what was asked for."""
     counts = Counter(outcome.precision for outcome in narrow.outcomes)
     lines = [f"Products in {precision}: {count}" for precision, count in sorted(counts.items())]
-    reasons = Counter(outcome.reason for outcome in narrow.outcomes if outcome.reason)
-    return [*lines, *(f"  {count} not narrower: {reason}" for reason, count in sorted(reasons.items()))]
+    waiting: dict[str, list[Outcome]] = {}
+    for outcome in narrow.outcomes:
+        if outcome.reason:
+            waiting.setdefault(outcome.reason, []).append(outcome)
+    return [*lines, *(f"  {len(w)} not narrower: {why}: {_named(w)}" for why, w in sorted(waiting.items()))]
+
+
+def _named(outcomes: Sequence[Outcome]) -> str:
+    """The nodes that the products come from, of many the first."""
+    names = [f"{o.operator} ({', '.join(o.nodes)})" if o.nodes else o.operator for o in outcomes]
+    more = [f"and {len(names) - MAX_NODES} more"] if len(names) > MAX_NODES else []
+    return ", ".join(names[:MAX_NODES] + more)
 
 
 def _check_functions(host: HostProgram) -> None:

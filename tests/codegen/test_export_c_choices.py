@@ -54,6 +54,17 @@ def test_what_the_user_keeps_stays_in_f32_and_the_readme_says_why(tmp_path):
     agree(run(tmp_path, inputs, expected).values(), expected)
 
 
+def test_the_command_prints_what_did_not_become_narrower_as_the_readme_does(tmp_path, capsys):
+    command = ["export-c", str(DIGITS), str(tmp_path), "--shape", "image=1,1,8,8", "--precision", "int8"]
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    (reason,) = [line for line in told.splitlines() if "node_Conv_26" in line]
+    assert "not narrower: " in reason and "Products in f32: " in told
+    assert reason in (tmp_path / "README.txt").read_text()
+    assert main([*command, "--json"]) == 0
+    assert reason in json.loads(capsys.readouterr().out)["notes"]
+
+
 @pytest.mark.parametrize("portable", [False, True])
 def test_products_that_the_model_quantizes_compute_on_integers(portable, tmp_path):
     nodes = [

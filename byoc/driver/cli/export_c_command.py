@@ -59,18 +59,20 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     shapes = parse_shapes(arguments.shape)
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
-        sizes = export_c(
+        made = export_c(
             arguments.model, arguments.folder, shapes=shapes, symbol=arguments.symbol_prefix, march=arguments.march,
             portable=arguments.portable, threads=arguments.threads, weights=arguments.weights, progress=tell,
             precision=arguments.precision, keep_f32=arguments.keep_f32,
             tune=(tuner := tuner_from(arguments, arguments.tune, tell)),
         )
     seconds = time.perf_counter() - start
-    data: dict[str, object] = {"output": arguments.folder, "files": sizes, "seconds": round(seconds, 3)}
+    data: dict[str, object] = {"output": arguments.folder, "files": made, "seconds": round(seconds, 3)}
+    data["notes"] = made.notes
     tuned = ""
     if tuner.tunes:
         data["tuning"], tuned = tuner.report.to_json(), f"{tuner.report.text()}\n"
-    rows = "\n".join(f"  {name} ({size:,} bytes)" for name, size in sizes.items())
+    rows = "\n".join(f"  {name} ({size:,} bytes)" for name, size in made.items())
     folder = shlex.quote(arguments.folder)
-    text = f"{tuned}wrote {arguments.folder} in {seconds:.1f} s:\n{rows}\nbuild it: make -C {folder}; run it: "
+    notes = "".join(f"{note}\n" for note in made.notes)
+    text = f"{tuned}{notes}wrote {arguments.folder} in {seconds:.1f} s:\n{rows}\nbuild it: make -C {folder}; run it: "
     return data, f"{text}(cd {folder} && ./{arguments.symbol_prefix})", 0
