@@ -49,6 +49,25 @@ def test_compile_writes_the_artifact_and_prints_the_plan(capsys, tmp_path, monke
     assert [p.name for p in tmp_path.iterdir()] == ["digits.byoc"]
 
 
+def test_compile_hands_the_generators_options_on(capsys, tmp_path):
+    image = np.random.default_rng(0).random((1, 1, 8, 8), "float32")
+
+    def outputs(*options):
+        shape = ["--shape", "image=1,1,8,8"]
+        code, _, err = run(capsys, "compile", DIGITS, "-o", tmp_path / "m.byoc", *shape, *options)
+        assert (code, err) == (0, "")
+        return byoc.load(tmp_path / "m.byoc").run({"image": image})[0]
+
+    term_by_term, tiled = outputs("--strict"), outputs("--winograd", "f4")
+    assert (term_by_term != tiled).any()
+    np.testing.assert_array_equal(term_by_term, outputs("--winograd", "off"))
+    np.testing.assert_array_equal(term_by_term, outputs("--winograd-max-error", "1e-9"))
+    code, _, err = run(capsys, "compile", DIGITS, "-o", tmp_path / "m.byoc", "--winograd-max-error", "-1")
+    assert code == 2 and "option 'max_error' of backend c is a number from 0 on, got -1.0" in err
+    code, _, err = run(capsys, "run", tmp_path / "m.byoc", "--random", "--strict")
+    assert code == 2 and "--strict is for ONNX models" in err
+
+
 def test_a_model_from_the_cache_is_written_without_the_compiler(tmp_path):
     code = (
         "import sys\n"
