@@ -88,7 +88,9 @@ def _rank(record: Record) -> tuple[bool, int]:
 
 
 def import_records(file: Path) -> list[Record]:
-    """The records of a file that was handed on. Raises UserError for one that has none."""
+    """The records of a file that was handed on. Raises UserError for one that is missing or has none."""
+    if not file.is_file():
+        raise UserError(f"{file}: there is no such file of records; byoc tune --export writes one")
     records = read_records(file)
     if not records:
         raise UserError(f"{file}: no records of tuning in it; write such a file with byoc tune --export")
