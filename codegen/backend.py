@@ -46,7 +46,7 @@ from byoc.codegen.verdict import (
     place_of,
     refuse,
 )
-from byoc.errors import InternalError, PartitionError
+from byoc.errors import CompileError, InternalError, PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, Cost, Op
@@ -134,12 +134,15 @@ def _checked(name: str, value: object, default: float | None) -> float | None:
 class Backend:
     """What brings an accelerator: subclass it, set ``name``, and give at least ``compile``, and ``constraints`` or
     ``supports``.
+
+    ``options`` are the names of those that ``compile`` knows; others are then refused. With None it is given any.
     """
 
     name: str = ""
     constraints: Sequence[Constraint] = ()
     limits: Limits = Limits()
     devices: Sequence[str] = ("cpu",)
+    options: Sequence[str] | None = None
 
     def patterns(self) -> Sequence[PatternEntry]:
         """The pattern table in order of preference: groups of operators that become one composite function."""
@@ -286,6 +289,29 @@ def _check_names(backend: Backend) -> None:
             )
 
 
+def checked_options(given: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
+    """*given*, options by the names of their backends.
+
+    Raises PartitionError for a backend that nobody registered, CompileError for an option that one does not have.
+    """
+    for name, options in given.items():
+        if not isinstance(options, Mapping):
+            raise CompileError(f"the options of backend {name} are a mapping by their names, got {options!r}")
+        known = get_backend(name).options
+        unknown = [option for option in options if known is not None and option not in known]
+        if unknown:
+            raise CompileError(_no_option(name, unknown[0], known or ()))
+    return given
+
+
+def _no_option(backend: str, option: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"backend {backend} takes no options, got {option!r}: leave it out"
+    near = difflib.get_close_matches(option, known, n=1)
+    hint = f", of which {near[0]!r} is the nearest" if near else ""
+    return f"backend {backend} has no option {option!r}: it takes {', '.join(known)}{hint}"
+
+
 def contradiction(backend: Backend, region: Function, refusal: str) -> InternalError:
     """The error for a region that *backend* took by its verdicts and its code generator then refused, in words.
 
@@ -343,6 +369,6 @@ class RelayStyleBackend(Backend):
 
 __all__ = [
     "BACKENDS", "Backend", "Constraint", "ConstraintCheck", "EVERY", "Limits", "PatternEntry", "Reason",
-    "RelayStyleBackend", "Verdict", "accept", "backend_names", "callee_name", "constraint", "contradiction",
-    "first_sentence", "get_backend", "judge", "load_entry_point", "refuse", "register_backend",
+    "RelayStyleBackend", "Verdict", "accept", "backend_names", "callee_name", "checked_options", "constraint",
+    "contradiction", "first_sentence", "get_backend", "judge", "load_entry_point", "refuse", "register_backend",
 ]

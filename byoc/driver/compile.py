@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.backend import Backend, contradiction, get_backend
+from byoc.codegen.backend import Backend, checked_options, contradiction, get_backend
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.assembly import assemble
 from byoc.driver.fallback import described, origins
@@ -101,7 +101,7 @@ def compile(
     options = CompileOptions(
         [targets] if isinstance(targets, str) else list(targets), shapes,
         Placing(exclude=exclude, policy=policy, costs=costs, prefer=prefer, configuration=configuration),
-        with_tuner(backend_options or {}, tuner),
+        with_tuner(checked_options(backend_options or {}), tuner),
         Precision.of(precision, keep_f32, calibration), replan, fallback,
     )
     tell("reading the model")
@@ -186,20 +186,35 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})
     narrow = NarrowProducts(options.precision)
-    mod = narrow.quantized(mod, lambda probe: build(probe, plan, CompileOptions(), tell))
-    main = prepare_host(host_layout(host_options), narrow.passes())(mod)["main"]
     starting = {symbol for module in modules if module.can_start for symbol in module.symbols}
-    host = lower_host(main, regions, starting)  # type: ignore[arg-type]
+    main = host_main(mod, plan, options, narrow, tell)
+    host = lower_host(main, regions, starting)
     modules.extend(host.functions.modules(host_options))
-    heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
-    output_names = main.attrs.get("output_names") or [f"output{k}" for k in range(len(heads))]  # type: ignore[attr-defined]
     told = report(with_precision(plan, narrow.outcomes), host)
     if options.fallback:
         tell("compiling the host's versions of the regions")
         stand_ins, told["fallback"] = origins(regions, host_options)
         modules.extend(stand_ins)
     root = assemble(modules, described(regions))
-    return narrow.tell(Library(host.graph, root, list(output_names), told))  # type: ignore[call-overload]
+    return narrow.tell(Library(host.graph, root, output_names(main, host), told))
+
+
+def host_main(
+    mod: IRModule, plan: Plan, options: CompileOptions, narrow: NarrowProducts, tell: Progress = _silent
+) -> Function:
+    """The host's share of the partitioned *mod*: quantized where *narrow* says so, lowered and fused."""
+    mod = narrow.quantized(mod, lambda probe: build(probe, plan, CompileOptions(), tell))
+    layout = host_layout(options.backend_options.get("c", {}))
+    main = prepare_host(layout, narrow.passes())(mod)["main"]
+    assert isinstance(main, Function)
+    return main
+
+
+def output_names(main: Function, host: HostProgram) -> list[str]:
+    """What the model calls its outputs, or numbers them by."""
+    heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
+    named: Sequence[object] = main.attrs.get("output_names") or ()  # type: ignore[assignment]
+    return [str(n) for n in named] or [f"output{k}" for k in range(len(heads))]
 
 
 def compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:

@@ -38,14 +38,15 @@ CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
 
 class CBackend(Backend):
-    """Generated C. Options: ``flags``, ``tune``, and ``winograd``, ``max_error``, ``strict``.
+    """Generated C. Options: ``flags``, ``layout``, ``tune``, and ``winograd``, ``max_error``, ``strict``.
 
-    ``flags`` are more flags for the compiler, a sequence of strings; ``tune`` says how much is tried for fast kernels:
-    a level of ``byoc.codegen.tune.level``, or a Tuner. The last
-    three say which convolutions may take Winograd's method (:meth:`WinogradOptions.of`).
+    ``flags`` are more flags for the compiler, a sequence of strings; ``layout`` is in what layout the host's
+    convolutions compute; ``tune`` says how much is tried for fast kernels: a level of ``byoc.codegen.tune.level``, or a
+    Tuner. The last three say which convolutions may take Winograd's method (:meth:`WinogradOptions.of`).
     """
 
     name = "c"
+    options = ("flags", "layout", "max_error", "strict", "tune", "winograd")
     constraints = CONSTRAINTS
 
     def unavailable(self) -> str | None:

@@ -3,11 +3,12 @@
 A library is linked from the objects of its translation units, which are compiled side by side. An object's key is the
 SHA-256 of source, flags, the compiler's version and the processor that code needs; a library's that of its objects'
 keys. Entries appear whole (written beside and renamed under a lock), so that processes share the cache; a damaged one
-is built anew.
+is built anew. A folder that cannot be written is read; what is missing there is kept until the process ends.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import importlib.util
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -130,10 +132,31 @@ def cache_dir() -> Path:
     return Path(os.environ.get("BYOC_CACHE_DIR") or user_cache_dir("byoc"))
 
 
+def _shared_folder() -> Path:
+    return cache_dir() / "c"
+
+
 def _folder() -> Path:
-    folder = cache_dir() / "c"
-    folder.mkdir(parents=True, exist_ok=True)
+    """The folder to write to: the shared one, else one of this process."""
+    folder = _shared_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        return _own_folder(folder, error.strerror or str(error))
     return folder
+
+
+@functools.cache
+def _own_folder(instead: Path, reason: str) -> Path:
+    """A folder that is removed when the process ends. Warns, once, that the one to write to is not *instead*."""
+    warnings.warn(
+        f"{instead}: the cache folder cannot be written ({reason}), so that nothing compiled is kept for later; "
+        "name another with BYOC_CACHE_DIR", stacklevel=2,
+    )
+    folder = tempfile.mkdtemp(prefix="byoc-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _key(*parts: str) -> str:
@@ -142,9 +165,9 @@ def _key(*parts: str) -> str:
 
 def _cached(name: str, make: Callable[[], bytes]) -> bytes:
     """The entry *name* of the cache; made where it is missing or damaged, by one process at a time."""
-    entry = _folder() / name
-    found = _read_entry(entry)
+    found = _read_entry(_shared_folder() / name)
     if found is None:
+        entry = _folder() / name
         with FileLock(str(entry.with_suffix(f"{entry.suffix}.lock"))):
             found = _read_entry(entry)
             if found is None:
@@ -155,9 +178,10 @@ def _cached(name: str, make: Callable[[], bytes]) -> bytes:
 
 def _read_entry(entry: Path) -> bytes | None:
     """An entry of the cache, or None where there is none or where its checksum (its last 32 bytes) is wrong."""
-    if not entry.is_file():
+    try:
+        data = entry.read_bytes()
+    except OSError:
         return None
-    data = entry.read_bytes()
     body, digest = data[:-32], data[-32:]
     return body if hashlib.sha256(body).digest() == digest else None
 

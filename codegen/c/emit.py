@@ -59,8 +59,10 @@ class LibrarySource:
 
 def check_symbol(symbol: str) -> None:
     """Raises CompileError unless *symbol* can be the name of an exported C function."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", symbol) or symbol in RESERVED:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", symbol):
         raise CompileError(f"symbol {symbol!r} cannot be the name of a C function: use letters, digits and underscores")
+    if symbol in RESERVED:
+        raise CompileError(f"symbol {symbol!r} is a reserved word: C or the generated code uses it; choose another")
 
 
 def emit_library(

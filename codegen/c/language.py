@@ -11,7 +11,7 @@ import math
 import re
 
 from byoc.codegen.c import narrow
-from byoc.codegen.kernel.spelling import Language, float_text, short_name, wrapped
+from byoc.codegen.kernel.spelling import WIDE_UNSIGNED, Language, float_text, float_to_unsigned, short_name, wrapped
 
 TYPES = {
     "bool": "bool", "float32": "float", "float64": "double", "bfloat16": "uint16_t",
@@ -71,6 +71,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{(n, k): f"{n}_{{T}}({{0}}, {{1}})" for n in ("floordiv", "floormod", "shift_left", "shift_right")
        for k in ("int", "uint")},
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in ("f32", "f64")},
+    **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in ("f32", "f64")},
     **narrow.FUNCTIONS,
 }
 
@@ -160,7 +161,8 @@ SUPPORT = {
     "max": lambda d: _extremum("max", ">", d),
     "abs": lambda d: _one(d, "abs", f"return ({TYPES[d]})(a < 0 ? -a : a);"),
     "sign": _sign, "floordiv": _floordiv, "floormod": _floormod, "rem": _rem, "pow": _pow,
-    "shift_left": _shift_left, "shift_right": _shift_right, **narrow.SUPPORT,
+    "shift_left": _shift_left, "shift_right": _shift_right,
+    **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED}, **narrow.SUPPORT,
 }
 C = Language(TYPES, FUNCTIONS, SUPPORT, literal)
 RESERVED = frozenset(

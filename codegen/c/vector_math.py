@@ -57,7 +57,7 @@ _ISFINITE = "static inline @I isfinite_@V(@V x) {\n  return abs_@V(x) < INFINITY
 # 2**n for n from -149 to 128, as two factors, of which neither overflows
 _POWERS = (
     "const @I low = n >> 1;",
-    "const @V first = (@V)((low + 127) << 23), second = (@V)((n - low + 127) << 23);",
+    "const @V first = (@V)((@U)(low + 127) << 23), second = (@V)((@U)(n - low + 127) << 23);",
 )
 # of (exp(r) - 1 - r) / r**2
 _EXP_REST = (0.000199089043, 0.00139345442, 0.00833328411, 0.0416664568, 0.166666668, 0.500000001)
@@ -97,15 +97,16 @@ _EXPM1 = _define(
     *_REDUCED,
     f"const @V p = ({_polynomial('r', _EXP_REST[:-1])})"
     " * r * (r * r) + 0.5f * (r * r) + r;",
-    "const @V half = (@V)((n + 126) << 23); /* of 2**n, which may overflow where the result does not */",
+    "const @V half = (@V)((@U)(n + 126) << 23); /* of 2**n, which may overflow where the result does not */",
     "return select_@V(abs_@V(v) < 5.96046448e-8f, v, (half * p + (half - 0.5f)) * 2.0f);",
 )
 # x = 2**n * (1 + f), 1 + f from sqrt(1/2) to sqrt(2); denormals are made larger first
 _LOG_SPLIT = (
     "const @I small = x < 1.17549435e-38f;",
     "const @V scaled = select_@V(small, x * 8388608.0f, x);",
-    "const @I bits = (@I)scaled - 0x3f3504f3, exponent = bits >> 23;",
-    "const @V f = (@V)(bits - (exponent << 23) + 0x3f3504f3) - 1.0f;",
+    "const @U bits = (@U)scaled - 0x3f3504f3; /* which wraps for what is below 0 */",
+    "const @I exponent = (@I)bits >> 23;",
+    "const @V f = (@V)(bits - ((@U)exponent << 23) + 0x3f3504f3) - 1.0f;",
     "const @V n = __builtin_convertvector(exponent - (small & 23), @V);",
 )
 _LOG_REST = (
@@ -189,7 +190,7 @@ def _circular(name: str, quarter: int) -> str:
         " - 0.5f * s + 1.0f;",
         f"const @I turn = n{f' + {quarter}' if quarter else ''};",
         "const @V value = select_@V((turn & 1) != 0, cosine, sine);",
-        "@V result = (@V)((@I)value ^ ((turn & 2) << 30));",
+        "@V result = (@V)((@U)value ^ ((@U)(turn & 2) << 30));",
         "int32_t any = 0;",
         "for (int k = 0; k < @N; ++k) any |= !(fabsf(x[k]) < 1048576.0f);",
         "if (any)",

@@ -2,9 +2,9 @@
 
 A type is named by its elements and their number (``f32x16``); a function by what it does and the type
 (``exp_f32x16``). A definition is a template over the type: ``@V`` is the vector, ``@S`` its scalar, ``@I`` the vector
-of signed integers of the same width, which is also a mask (all bits of a lane set or none), ``@T`` a scalar of that,
-``@N`` the number of lanes, ``@B`` the bits of one, ``@f`` the suffix of C's functions and literals. What a definition
-mentions is defined before it.
+of signed integers of the same width, which is also a mask (all bits of a lane set or none), ``@U`` that of unsigned
+ones, whose arithmetic may wrap, ``@T`` a scalar of ``@I``, ``@N`` the number of lanes, ``@B`` the bits of one, ``@f``
+the suffix of C's functions and literals. What a definition mentions is defined before it.
 """
 
 from __future__ import annotations
@@ -218,7 +218,8 @@ def _definition(part: VectorPart) -> str:
         template = template.replace("@H", _halvings(function, lanes))
     integer = mask_dtype(dtype)
     fields = {
-        "@V": vector_name(dtype, lanes), "@I": vector_name(integer, lanes), "@S": TYPES[dtype], "@T": TYPES[integer],
+        "@V": vector_name(dtype, lanes), "@I": vector_name(integer, lanes), "@U": vector_name(f"u{integer}", lanes),
+        "@S": TYPES[dtype], "@T": TYPES[integer],
         "@N": str(lanes), "@B": str(8 * dtype_bytes(dtype)), "@f": "f" if dtype == "float32" else "",
     }
-    return re.sub("@[VISTNBf]", lambda m: fields[m[0]], template)
+    return re.sub("@[VIUSTNBf]", lambda m: fields[m[0]], template)

@@ -55,6 +55,7 @@ class JsonBackend(Backend):
 
     name = "json"
     table = "numpy"
+    options: Sequence[str] | None = ()
     constraints: Sequence[Constraint] = (has_kernel, no_annotation, ranked_tensors)
 
     def composite_attributes(self, composite: Function) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Polynomial, Simplifier
-from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY, Language, kind_of, short_name
+from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY, WIDE_UNSIGNED, Language, kind_of, short_name
 from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Size, Tensor
@@ -98,13 +98,16 @@ class ExprWriter:
             return f"{self.text(expr.value, 10)} != 0", 9
         if "bfloat16" in (expr.dtype, expr.value.dtype):
             return self._bfloat16(expr.dtype, expr.value)
+        if expr.dtype in WIDE_UNSIGNED and expr.value.dtype.startswith("float"):
+            return self.call(f"to_{expr.dtype}", expr.value.dtype, self.text(expr.value)), ATOM
         return f"({self.language.types[expr.dtype]}){self.text(expr.value, UNARY)}", UNARY
 
     def _bfloat16(self, dtype: str, value: PrimExpr) -> Text:
         """A conversion from or to bfloat16, which goes through float32."""
+        if value.dtype == "bfloat16" and dtype == "float32":
+            return self.call("from_bf16", value.dtype, self.text(value)), ATOM
         if value.dtype == "bfloat16":
-            text = self.call("from_bf16", value.dtype, self.text(value))
-            return (text, ATOM) if dtype == "float32" else (f"({self.language.types[dtype]}){text}", UNARY)
+            return self.cast(Cast(dtype, Cast("float32", value)))
         wide = value if value.dtype == "float32" else Cast("float32", value)
         return self.call("to_bf16", "float32", self.text(wide)), ATOM
 

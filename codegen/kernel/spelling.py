@@ -37,6 +37,31 @@ class Language:
     literal: Callable[[float | int | bool, str], str]
 
 
+WIDE_UNSIGNED = ("uint32", "uint64")  # what C leaves undefined for a negative float, and no smaller type stands for
+
+
+def float_to_unsigned(dtype: str, types: Mapping[str, str]) -> Callable[[str], str]:
+    """Defines ``to_<dtype>_<T>``, the conversion from a float dtype, for every number and alike on all processors.
+
+    What a signed integer of 64 bits holds wraps from there; what fits an unsigned one alone is itself; else the answer
+    is that of numpy on x86: 0, but 2**63 as a uint64 of a NaN and of what is below all integers of 64 bits.
+    """
+    result, signed = types[dtype], types["int64"]
+
+    def define(source: str) -> str:
+        middle, end = (f"{2**n}.0{'f' if source == 'float32' else ''}" for n in (63, 64))
+        above = f"x < {end} ? ({result})x : 0" if dtype == "uint64" else "0"
+        below = f"({result})1 << 63" if dtype == "uint64" else "0"
+        return "\n".join([
+            f"static inline {result} to_{dtype}_{short_name(source)}({types[source]} x) {{",
+            f"  if (x >= {middle}) return {above};",
+            f"  return x >= -{middle} ? ({result})({signed})x : {below};",
+            "}",
+        ])
+
+    return define
+
+
 def kind_of(dtype: str) -> str:
     """``f32 f64 bf16 int uint bool``: what a function's spelling depends on."""
     integer = "uint" if dtype[0] == "u" else "int"

@@ -69,6 +69,7 @@ class OpenCLBackend(Backend):
     name = "opencl"
     constraints = CONSTRAINTS
     devices = ("opencl",)
+    options = ()
 
     def patterns(self) -> Sequence[PatternEntry]:
         return pattern_table()

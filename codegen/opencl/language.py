@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 
-from byoc.codegen.kernel.spelling import Language, float_text, short_name, wrapped
+from byoc.codegen.kernel.spelling import WIDE_UNSIGNED, Language, float_text, float_to_unsigned, short_name, wrapped
 
 TYPES = {
     "bool": "uchar", "float32": "float", "float64": "double",
@@ -71,6 +71,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{(n, k): f"{n}_{{T}}({{0}}, {{1}})" for n in ("floordiv", "floormod", "shift_left", "shift_right")
        for k in ("int", "uint")},
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in _ONE},
+    **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in _ONE},
 }
 
 
@@ -159,6 +160,7 @@ SUPPORT = {
     "min": lambda d: _extremum("min", "<", d), "max": lambda d: _extremum("max", ">", d),
     "abs": _abs, "sign": _sign, "floordiv": _floordiv, "floormod": _floormod, "rem": _rem, "pow": _pow,
     "shift_left": _shift_left, "shift_right": _shift_right,
+    **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED},
 }
 OPENCL_C = Language(TYPES, FUNCTIONS, SUPPORT, literal)
 

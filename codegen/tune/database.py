@@ -8,7 +8,6 @@ written keeps nothing, and says so.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from filelock import FileLock
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Record
 from byoc.errors import UserError
+from byoc.runtime.artifact import replace_file
 
 FOLDER = "tune"
 SUFFIX = ".jsonl"
@@ -88,7 +88,9 @@ def _rank(record: Record) -> tuple[bool, int]:
 
 
 def import_records(file: Path) -> list[Record]:
-    """The records of a file that was handed on. Raises UserError for one that has none."""
+    """The records of a file that was handed on. Raises UserError for one that is missing or has none."""
+    if not file.is_file():
+        raise UserError(f"{file}: there is no such file of records; byoc tune --export writes one")
     records = read_records(file)
     if not records:
         raise UserError(f"{file}: no records of tuning in it; write such a file with byoc tune --export")
@@ -97,13 +99,8 @@ def import_records(file: Path) -> list[Record]:
 
 def export_records(file: Path, records: Sequence[Record]) -> None:
     """Write *records* to *file*, whole or not at all. Raises UserError where it cannot be written."""
-    try:
-        handle, name = tempfile.mkstemp(dir=file.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.writelines(f"{r.to_line()}\n" for r in sorted(records, key=lambda r: (r.context, r.kernel)))
-        os.replace(name, file)
-    except OSError as error:
-        raise UserError(f"{file}: cannot be written ({error.strerror or error})") from error
+    text = "".join(f"{r.to_line()}\n" for r in sorted(records, key=lambda r: (r.context, r.kernel)))
+    replace_file(file, lambda out: out.write(text.encode()))
 
 
 def _append(file: Path, records: Sequence[Record]) -> None:

@@ -55,16 +55,32 @@ for _name, _function in PREDICATES.items():
 
 @kernel("cast")
 def cast(data: np.ndarray, *, dtype: str) -> np.ndarray:
-    """The elements as another dtype."""
+    """The elements as another dtype.
+
+    Floats are cut off towards zero. As a uint32 or uint64, what a signed integer of 64 bits holds wraps from there
+    (-5.5 is 4294967291); where uint64 has no room either, the answer is 0, but 2**63 as a uint64 of a NaN and of what
+    is below all integers of 64 bits. Other integers leave what does not fit them to the processor, as C does.
+    """
+    return _converted(data, numpy_dtype(dtype))
+
+
+def _converted(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
     with np.errstate(all="ignore"):
-        return data.astype(numpy_dtype(dtype))
+        if dtype not in (np.uint32, np.uint64) or data.dtype.kind in "biuUSO":
+            return data.astype(dtype)
+        wide = data.astype(np.float64)
+    above = wide >= 2.0**63
+    result = np.where((wide >= -(2.0**63)) & ~above, wide, -(2.0**63)).astype(np.int64).astype(dtype)
+    upper = above & (wide < 2.0**64 if dtype == np.uint64 else False)
+    result[above] = 0
+    result[upper] = wide[upper].astype(dtype)
+    return result
 
 
 @kernel("cast_like")
 def cast_like(data: np.ndarray, dtype_like: np.ndarray) -> np.ndarray:
     """The elements as the dtype of another array."""
-    with np.errstate(all="ignore"):
-        return data.astype(dtype_like.dtype)
+    return _converted(data, dtype_like.dtype)
 
 
 @kernel("reinterpret")

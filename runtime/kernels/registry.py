@@ -64,11 +64,15 @@ class Kernel:
         return grouped
 
     def __call__(self, *arrays: object, **attrs: object) -> Arrays:
-        """Run on arrays; attributes that the kernel does not name are ignored, a missing one is a KernelError."""
+        """Run on arrays; attributes that the kernel does not name are ignored, a missing one is a KernelError.
+
+        Infinities and NaNs are numbers like others: numpy does not warn of them, as compiled code does not.
+        """
         missing = self.required - attrs.keys()
         if missing:
             raise KernelError(f"kernel {self.name}: attribute {', '.join(sorted(missing))} is missing")
-        return self.function(*arrays, **{k: attrs[k] for k in self.attributes if k in attrs})
+        with np.errstate(all="ignore"):
+            return self.function(*arrays, **{k: attrs[k] for k in self.attributes if k in attrs})
 
 
 KERNELS: dict[str, Kernel] = {}

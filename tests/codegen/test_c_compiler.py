@@ -54,6 +54,19 @@ def test_a_damaged_entry_is_built_anew(cache, tmp_path, damage):
     assert len(good) > 100
 
 
+def test_a_cache_that_can_only_be_read_is_read(cache, monkeypatch):
+    built = find_compiler().build(SOURCE)
+    monkeypatch.setattr(compilers, "_folder", lambda: pytest.fail("asked where to write"))
+    assert find_compiler().build(SOURCE) == built
+
+
+def test_a_cache_that_cannot_be_written_is_a_warning_and_a_folder_of_the_process(cache, tmp_path):
+    cache.parent.write_bytes(b"")
+    with pytest.warns(UserWarning, match=r"cannot be written \(Not a directory\).*BYOC_CACHE_DIR"):
+        built = find_compiler().build(SOURCE)
+    assert _call(built, tmp_path / "a.so") == 42 and find_compiler().build(SOURCE) == built
+
+
 def test_nothing_half_written_stays_in_the_cache(cache):
     with pytest.raises(CompileError):
         find_compiler().build("int broken( {\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import platform
+import subprocess
 
 import numpy as np
 import pytest
@@ -52,7 +53,8 @@ def _samples() -> np.ndarray:
     return np.concatenate([x, np.zeros(-len(x) % 16, np.float32)])
 
 
-def _library(lanes: int, flags, tmp_path):
+def _loops(lanes: int) -> str:
+    """For each function ``run_<name>``, which applies it to an array, after what it needs."""
     kind = f"f32x{lanes}"
     parts = [(name, "float32", lanes) for name in (*FUNCTIONS, "load", "store")]
     loops = [
@@ -61,8 +63,12 @@ def _library(lanes: int, flags, tmp_path):
         f"  for (int64_t i = 0; i < count; i += {lanes}) store_{kind}(y + i, {n}_{kind}(load_{kind}(x + i)));\n}}\n"
         for n in FUNCTIONS
     ]
-    source = "\n".join([PREAMBLE, *vector_support(parts), *loops])
-    path = tmp_path / f"{kind}.so"
+    return "\n".join([PREAMBLE, *vector_support(parts), *loops])
+
+
+def _library(lanes: int, flags, tmp_path):
+    source = _loops(lanes)
+    path = tmp_path / f"{lanes}.so"
     path.write_bytes(find_compiler().build(source, ("-Wall", "-Wextra", "-Werror", "-Wpedantic", *flags)))
     return ctypes.CDLL(str(path))
 
@@ -104,3 +110,19 @@ def test_a_zero_keeps_its_sign(name, library):
         x.ctypes.data_as(ctypes.c_void_p), got.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(len(x))
     )
     np.testing.assert_array_equal(np.signbit(got), np.signbit(x))
+
+
+@pytest.mark.parametrize("lanes", [16, 8, 4])
+def test_no_function_has_undefined_behaviour_at_any_edge(lanes, tmp_path):
+    bits = np.concatenate([np.array(EDGES, np.float32), -np.array(EDGES, np.float32), [np.float32(-1e-30), -0.3]])
+    bits = np.resize(bits.astype(np.float32), 16 * (-(-len(bits) // 16))).view(np.uint32)
+    calls = "".join(f"  run_{name}((const float *)x, y, {len(bits)});\n" for name in FUNCTIONS)
+    (tmp_path / "edges.c").write_text(
+        f"{_loops(lanes)}\nstatic const uint32_t x[] = {{{', '.join(map(str, bits))}}};\n"
+        f"static float y[{len(bits)}];\nint main(void) {{\n{calls}  return 0;\n}}\n"
+    )
+    program = tmp_path / "edges"
+    traps = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-fno-strict-aliasing"]
+    built = [*find_compiler().command, "-O1", *traps, "-o", str(program), str(tmp_path / "edges.c"), "-lm"]
+    subprocess.run(built, check=True, capture_output=True)
+    assert subprocess.run([str(program)], check=False).returncode == 0

@@ -54,6 +54,18 @@ def test_what_the_user_keeps_stays_in_f32_and_the_readme_says_why(tmp_path):
     agree(run(tmp_path, inputs, expected).values(), expected)
 
 
+def test_the_command_prints_what_did_not_become_narrower_as_the_readme_does(tmp_path, capsys):
+    command = ["export-c", str(DIGITS), str(tmp_path), "--shape", "image=1,1,8,8", "--precision", "int8"]
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    (reason,) = [line for line in told.splitlines() if "node_Conv_26" in line]
+    assert "not narrower: it sums over fewer than 3 channels: " in reason
+    assert "Products in f32: 3" in told and "Products in int8: 1" in told  # the dense one, by ranges when it runs
+    assert reason in (tmp_path / "README.txt").read_text()
+    assert main([*command, "--json"]) == 0
+    assert reason in json.loads(capsys.readouterr().out)["notes"]
+
+
 @pytest.mark.parametrize("portable", [False, True])
 def test_products_that_the_model_quantizes_compute_on_integers(portable, tmp_path):
     nodes = [
@@ -71,6 +83,48 @@ def test_products_that_the_model_quantizes_compute_on_integers(portable, tmp_pat
     x = numbers(8, 32)
     expected = oracle(model, [x])
     agree(run(tmp_path, [x], expected).values(), expected)
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_samples_quantize_what_is_exported_as_they_do_what_is_compiled(portable, tmp_path, capsys):
+    images = [numbers(1, 1, 8, 8, seed=k) for k in range(3)]
+    np.savez(tmp_path / "samples.npz", image=np.stack(images))
+    options = ["--shape", "image=1,1,8,8", "--precision", "int8", "--calibrate", tmp_path / "samples.npz"]
+    options += ["--portable"] if portable else []
+    assert main([str(word) for word in ("export-c", DIGITS, tmp_path / "out", *options)]) == 0
+    told = capsys.readouterr().out
+    assert "Products in int8: 3" in told and "int8 changes probabilities by " in told
+    build(tmp_path / "out", portable)
+    samples = [{"image": image} for image in images]
+    library = byoc.compile(DIGITS, shapes=ONE_IMAGE, precision="int8", calibration=samples)
+    expected = library.run({"image": images[0]})
+    agree(run(tmp_path / "out", [images[0]], expected).values(), expected)
+
+
+def test_samples_are_for_int8_and_too_large_an_error_leaves_nothing(tmp_path):
+    samples = [{"image": numbers(1, 1, 8, 8)}]
+    with pytest.raises(UserError, match='calibration is for precision="int8"'):
+        byoc.export_c(DIGITS, tmp_path / "out", shapes=ONE_IMAGE, calibration=samples)
+    tight = byoc.Calibration(samples, max_error=1e-9)
+    with pytest.raises(UserError, match="int8 changes output probabilities by .* more than max_error=1e-09"):
+        byoc.export_c(DIGITS, tmp_path / "out", shapes=ONE_IMAGE, precision="int8", calibration=tight)
+    assert not (tmp_path / "out").exists()
+
+
+def _bytes_with(tmp_path, *options):
+    command = ["export-c", DIGITS, tmp_path / "out", "--shape", "image=1,1,8,8", *options]
+    assert main([str(word) for word in command]) == 0
+    return (tmp_path / "out" / "model.c").read_bytes()
+
+
+def test_the_command_says_which_convolutions_take_winograds_method(tmp_path):
+    off, two, four = (_bytes_with(tmp_path, "--winograd", choice) for choice in ("off", "f2", "f4"))
+    assert len({off, two, four}) == 3
+    assert off == _bytes_with(tmp_path, "--strict") == _bytes_with(tmp_path, "--winograd-max-error", "1e-9")
+    with pytest.raises(UserError, match="option 'flags' of backend c is for code that byoc compiles itself"):
+        byoc.export_c(DIGITS, tmp_path / "no", shapes=ONE_IMAGE, backend_options={"c": {"flags": ["-O2"]}})
+    with pytest.raises(UserError, match="backend c has no option 'winogard'"):
+        byoc.export_c(DIGITS, tmp_path / "no", shapes=ONE_IMAGE, backend_options={"c": {"winogard": "off"}})
 
 
 class Contrary:

@@ -48,7 +48,9 @@ def sorting():
         ([], "the inputs image[batch, 1, 8, 8] have free dimensions"),
         (["--shape", "image=1,1,8,8", "--portable", "--threads"], "portable C has no threads"),
         (["--shape", "image=1,1,8,8", "--portable", "--march", "x86-64-v3"], "portable C is for any processor"),
-        (["--shape", "image=1,1,8,8", "--symbol-prefix", "int"], "symbol 'int' cannot be the name of a C function"),
+        (["--shape", "image=1,1,8,8", "--symbol-prefix", "int"], "symbol 'int' is a reserved word: C or the gen"),
+        (["--shape", "image=1,1,8,8", "--symbol-prefix", "main"], "symbol 'main' is a reserved word: C or the gen"),
+        (["--shape", "image=1,1,8,8", "--symbol-prefix", "a-b"], "symbol 'a-b' cannot be the name of a C function"),
         (["--shape", "image=1,1,8,8", "--march", "nonsense"], "refused the flags -march=nonsense"),
     ],
 )

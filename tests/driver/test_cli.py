@@ -49,6 +49,25 @@ def test_compile_writes_the_artifact_and_prints_the_plan(capsys, tmp_path, monke
     assert [p.name for p in tmp_path.iterdir()] == ["digits.byoc"]
 
 
+def test_compile_hands_the_generators_options_on(capsys, tmp_path):
+    image = np.random.default_rng(0).random((1, 1, 8, 8), "float32")
+
+    def outputs(*options):
+        shape = ["--shape", "image=1,1,8,8"]
+        code, _, err = run(capsys, "compile", DIGITS, "-o", tmp_path / "m.byoc", *shape, *options)
+        assert (code, err) == (0, "")
+        return byoc.load(tmp_path / "m.byoc").run({"image": image})[0]
+
+    term_by_term, tiled = outputs("--strict"), outputs("--winograd", "f4")
+    assert (term_by_term != tiled).any()
+    np.testing.assert_array_equal(term_by_term, outputs("--winograd", "off"))
+    np.testing.assert_array_equal(term_by_term, outputs("--winograd-max-error", "1e-9"))
+    code, _, err = run(capsys, "compile", DIGITS, "-o", tmp_path / "m.byoc", "--winograd-max-error", "-1")
+    assert code == 2 and "option 'max_error' of backend c is a number from 0 on, got -1.0" in err
+    code, _, err = run(capsys, "run", tmp_path / "m.byoc", "--random", "--strict")
+    assert code == 2 and "--strict is for ONNX models" in err
+
+
 def test_a_model_from_the_cache_is_written_without_the_compiler(tmp_path):
     code = (
         "import sys\n"
@@ -239,6 +258,31 @@ def test_a_mistake_in_what_run_is_given_is_one_sentence_and_exit_code_2(capsys, 
     assert (code, out) == (2, "")
     assert err.startswith("byoc run: ") and message in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("command", "sentence"), [
+    (["export-c", DIGITS, "{file}/out", "--shape", "image=1,1,8,8"], "is a file, in which no folder can be; choose"),
+    (["export-c", DIGITS, "/proc/x", "--shape", "image=1,1,8,8"], "/proc"),
+    (["plan", DIGITS, "-o", "{file}/x.json"], "/x.json: the folder cannot be written (Not a directory)"),
+    (["plan", DIGITS, "-o", "{file}/x.html"], "/x.html: the folder cannot be written (Not a directory)"),
+    (["partition", DIGITS, "-o", "{file}/x.onnx"], "x.onnx: the folder"),
+    (["tune", "--export", "{file}/x.jsonl"], "/x.jsonl: the folder cannot be written (Not a directory)"),
+])
+def test_a_place_that_cannot_be_written_is_one_sentence_and_exit_code_2(capsys, tmp_path, command, sentence):
+    (tmp_path / "file").write_bytes(b"")
+    code, out, err = run(capsys, *(str(word).format(file=tmp_path / "file") for word in command))
+    assert (code, out) == (2, "") and sentence in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_cache_folder_that_cannot_be_written_is_a_warning(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path / "file"))
+    code, out, err = run(capsys, "compile", DIGITS, "-o", tmp_path / "digits.byoc")
+    assert (code, len(err.splitlines())) == (0, 1) and "wrote" in out
+    assert err.startswith(f"byoc compile: warning: {tmp_path}/file/c: the cache folder cannot be written (Not a dir")
+    assert err.endswith("name another with BYOC_CACHE_DIR\n")
+    assert run(capsys, "doctor")[0] == 0
 
 
 def test_objects_in_a_npy_file_are_not_unpickled(capsys, artifact, tmp_path):

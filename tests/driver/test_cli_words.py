@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 from byoc.codegen.backend import Limits
+from byoc.codegen.c.winograd.options import CHOICES
 from byoc.codegen.tune.level import LEVELS
 from byoc.driver import fallback, planning, precision
 from byoc.driver.cli import words
@@ -15,6 +16,7 @@ def test_the_command_line_says_what_the_compiler_says():
     assert words.PRECISIONS == precision.PRECISIONS
     assert words.TUNE_LEVELS == tuple(LEVELS)
     assert words.CALIBRATIONS == tuple(METHODS) and words.PERCENTILE == PERCENTILE
+    assert words.WINOGRAD == tuple(CHOICES)
     assert words.POLICIES == tuple(planning.POLICIES) and words.OBJECTIVES == planning.OBJECTIVES
     assert words.FORMULAS == tuple(FORMULAS)
     assert tuple(words.LIMITS) == tuple(f.name for f in fields(Limits))

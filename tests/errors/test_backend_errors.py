@@ -6,8 +6,9 @@ from onnx import TensorProto, helper
 
 import byoc
 from byoc import relay
-from byoc.codegen.backend import BACKENDS, Backend, accept, register_backend
+from byoc.codegen.backend import BACKENDS, Backend, accept, checked_options, register_backend
 from byoc.codegen.json.backend import JsonBackend
+from byoc.driver.vm import compile_module
 from byoc.errors import CompileError, CompilerNotFoundError, InternalError, PartitionError, UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition.plan import Plan
@@ -223,12 +224,30 @@ def test_a_backend_without_a_name_and_a_name_that_is_taken_are_refused():
 
 
 def test_options_for_a_backend_that_takes_none_are_refused():
-    with pytest.raises(CompileError, match="backend 'opencl' failed on .*takes no options, got speed"):
+    with pytest.raises(CompileError, match="backend opencl takes no options, got 'speed': leave it out"):
         byoc.compile(onnx_model(), targets=["opencl", "c"], backend_options={"opencl": {"speed": 1}})
     with pytest.raises(CompileError, match="option 'flags' of backend c is a list of strings, got '-O0'"):
         byoc.compile(onnx_model(), targets=["c"], backend_options={"c": {"flags": "-O0"}})
     with pytest.raises(UserError, match="option 'layout' of backend c is one of channels_last, default, got 'NCHW'"):
         byoc.compile(onnx_model(), targets=["c"], backend_options={"c": {"layout": "NCHW"}})
+
+
+@pytest.mark.parametrize("compiled", [byoc.compile, compile_module])
+@pytest.mark.parametrize("options, sentence", [
+    ({"c": {"winogard": "off"}}, "backend c has no option 'winogard': it takes flags, .*, of which 'winograd' is the"),
+    ({"c": {"nope": 1}}, "backend c has no option 'nope': it takes flags, layout, max_error, strict, tune, winograd$"),
+    ({"opencl": {"strict": "maybe"}}, "backend opencl takes no options, got 'strict': leave it out"),
+    ({"host": {"strict": True}}, "no backend is called 'host'; known: .*c, "),
+    ({"c": "strict"}, "the options of backend c are a mapping by their names, got 'strict'"),
+])
+def test_options_that_a_backend_does_not_have_are_refused_with_what_it_takes(compiled, options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        compiled(byoc.import_onnx(onnx_model()), backend_options=options)
+
+
+def test_a_backend_that_declares_no_options_is_given_any(vendor):
+    vendor()
+    assert checked_options({"test_vendor": {"speed": 1}}) == {"test_vendor": {"speed": 1}}
 
 
 def test_control_flow_in_main_is_refused_with_what_to_do():

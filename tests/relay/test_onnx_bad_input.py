@@ -205,6 +205,18 @@ def test_inputs_that_onnx_does_not_allow_name_the_node() -> None:
         import_onnx(model([helper.make_node("Range", ["a", "b", "c"], ["y"], name="r")], initializers=bounds))
 
 
+@pytest.mark.parametrize("op, indices, rest", [
+    ("Gather", [5, 0], []), ("GatherElements", [[0, -6, 1]], []), ("GatherND", [[0, 3]], []),
+    ("ScatterElements", [[7, 0, 0]], ["u"]), ("ScatterND", [[0, 0], [-6, 1]], ["v"]),
+])
+def test_a_constant_index_outside_its_dimension_is_refused(op: str, indices: list, rest: list[str]) -> None:
+    constants = {"i": np.array(indices), "u": np.ones((1, 3), "float32"), "v": np.ones(2, "float32")}
+    made = [numpy_helper.from_array(a, n) for n, a in constants.items()]
+    bad = model([helper.make_node(op, ["x", "i", *rest], ["y"], name="n")], inputs=[("x", [5, 3])], initializers=made)
+    with pytest.raises(ImportModelError, match=rf"node n \({op}\): index -?\d is outside a dimension of [53]; use one"):
+        import_onnx(bad)
+
+
 def external(tmp_path: Path, location: str, write: bool = True, size: int = 24, **entries: str) -> Path:
     """A model in ``tmp_path/model`` whose weight f32[2, 3] is said to stand at *location*."""
     folder = tmp_path / "model"

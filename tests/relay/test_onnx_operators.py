@@ -6,6 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.interpreter import evaluate
@@ -209,6 +210,36 @@ def test_an_operator_computes_what_onnx_runtime_computes(case: Case) -> None:
     for found, expected in zip(got, wanted, strict=True):
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize("size", [[2, 3, 4, 5], [1, 3, 4, 5], [2, 3, 4, 5, 6], [1, 2, 3, 2, 4]])
+def test_an_affine_grid_of_a_known_size_is_onnxs(size: list[int], align_corners: int) -> None:
+    """Against ONNX's reference evaluator; its definition in simpler operators loses a batch of one."""
+    axes = len(size) - 2
+    case = Case("AffineGrid", 20, [f32(size[0], axes, axes + 1)], {"align_corners": align_corners}, [i64(*size)])
+    feeds = {"x0": case.inputs[0]}
+    (wanted,) = ReferenceEvaluator(case.model()).run(None, feeds)
+    np.testing.assert_allclose(evaluate(import_onnx(case.model()), feeds), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_range_takes_lists_of_one_as_onnxs_own_functions_have_them() -> None:
+    """The definition of AffineGrid, for a size that is known only when the model runs, calls Range so."""
+    case = Case("Range", 11, [], {}, [np.array(0, "int64"), i64(4), np.array(1, "int64")])
+    np.testing.assert_array_equal(evaluate(import_onnx(case.model()), {}), np.arange(4))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32"])
+@pytest.mark.parametrize("alpha, beta", [(0.5, 1.0), (-1.25, 0.0), (1.0, 2.5), (-2.0, 3.0), (0.75, -0.5)])
+def test_integers_of_a_gemm_take_fractional_factors(dtype: str, alpha: float, beta: float) -> None:
+    """Against ONNX's reference evaluator: ONNX Runtime has no product of integers of which factors are asked."""
+    a, b, c = (RNG.integers(0 if dtype[0] == "u" else -9, 10, s).astype(dtype) for s in ((3, 4), (4, 5), (5,)))
+    case = Case("Gemm", 13, [a, b, c], {"alpha": alpha, "beta": beta})
+    feeds = {f"x{i}": value for i, value in enumerate(case.inputs)}
+    (wanted,) = ReferenceEvaluator(case.model()).run(None, feeds)
+    got = evaluate(import_onnx(case.model()), feeds)
+    assert got.dtype == wanted.dtype
+    np.testing.assert_array_equal(got, wanted)
 
 
 A, B = f32(2, 3, 4, 5), f32(3, 4)

@@ -119,9 +119,10 @@ def test_files_are_handed_on_and_merged(tmp_path):
 
 def test_a_file_without_records_and_a_place_that_cannot_be_written_are_errors(tmp_path):
     (tmp_path / "empty").write_text("nothing\n")
-    for name in ("empty", "missing"):
-        with pytest.raises(UserError, match="no records of tuning"):
-            import_records(tmp_path / name)
+    with pytest.raises(UserError, match="empty: no records of tuning in it"):
+        import_records(tmp_path / "empty")
+    with pytest.raises(UserError, match="missing: there is no such file of records"):
+        import_records(tmp_path / "missing")
     with pytest.raises(UserError, match="cannot be written"):
         export_records(tmp_path / "no" / "folder", [record()])
 

@@ -99,7 +99,7 @@ def test_records_go_to_the_database_that_the_command_line_names(cache, tmp_path,
     (["{tmp}/none.onnx", "--tune-threads", "0"], "threads is a number from 1 on, got 0"),
     ([], "nothing to do: name a model to tune"),
     (["--merge", "{tmp}/none"], "--merge needs --export FILE"),
-    (["--import", "{tmp}/none"], "no records of tuning in it"),
+    (["--import", "{tmp}/none"], "there is no such file of records"),
     (["{tmp}/none.onnx"], "none.onnx"),
 ])
 def test_mistakes_are_one_sentence(cache, tmp_path, capsys, arguments, sentence):

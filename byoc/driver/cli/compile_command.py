@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from byoc.driver.cli.calibration_options import add_calibration_options, calibration_from
+from byoc.driver.cli.generator_options import add_generator_options, backend_options_from
 from byoc.driver.cli.placing_options import add_placing_options, asked_placing
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.cli.words import AVAILABLE, PRECISIONS, TUNE_LEVELS
@@ -67,7 +68,7 @@ def add_target_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_precision_options(command: argparse.ArgumentParser) -> None:
-    """The options that say what a model's products compute in."""
+    """The options that say what a model's products compute in, and how."""
     command.add_argument(
         "--precision", choices=PRECISIONS, default=PRECISIONS[0],
         help="what the host's products compute in, where that pays; sums are always float32 (default: f32)",
@@ -75,6 +76,7 @@ def add_precision_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--keep-f32", action="append", default=[], metavar="NAME", help="an ONNX node or an operator that stays in f32"
     )
+    add_generator_options(command)
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
@@ -87,7 +89,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         library = compile_model(
             arguments.model, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
             keep_f32=arguments.keep_f32, calibration=calibration, tune=arguments.tune, plan=plan_of(arguments),
-            replan=arguments.replan, fallback=arguments.fallback, progress=tell,
+            replan=arguments.replan, fallback=arguments.fallback, backend_options=backend_options_from(arguments),
+            progress=tell,
         )
         tell("writing the artefact")
         library.save(output)

@@ -77,7 +77,7 @@ def _cache() -> dict[str, object]:
         existing = existing.parent
     able = existing.is_dir() and os.access(existing, os.W_OK)
     about = str(folder) if able else f"{folder} cannot be written: name another folder with BYOC_CACHE_DIR"
-    return _check("cache", about, ok=able, required=True)
+    return _check("cache", about, ok=able)
 
 
 def _devices() -> list[dict[str, object]]:

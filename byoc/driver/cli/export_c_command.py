@@ -9,7 +9,9 @@ from collections.abc import Mapping
 
 from byoc.codegen.c.export.options import WEIGHTS
 from byoc.codegen.tune.level import LEVELS
+from byoc.driver.cli.calibration_options import add_calibration_options, calibration_from
 from byoc.driver.cli.compile_command import add_precision_options, parse_shapes
+from byoc.driver.cli.generator_options import backend_options_from
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.cli.tuning_options import add_tuning_options, tuner_from
 from byoc.driver.export_c import export_c
@@ -43,9 +45,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--march", default="native", metavar="NAME",
         help="the processor that the code is for, as the C compiler calls it (default: this one)",
     )
-
-
     add_precision_options(command)
+    add_calibration_options(command)
     command.add_argument(
         "--tune", choices=tuple(LEVELS), default="none",
         help="how much is tried for fast kernels on this machine; what won is kept "
@@ -56,21 +57,24 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Export. Raises UserError with one sentence."""
-    shapes = parse_shapes(arguments.shape)
+    shapes, calibration = parse_shapes(arguments.shape), calibration_from(arguments)
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
-        sizes = export_c(
+        made = export_c(
             arguments.model, arguments.folder, shapes=shapes, symbol=arguments.symbol_prefix, march=arguments.march,
             portable=arguments.portable, threads=arguments.threads, weights=arguments.weights, progress=tell,
-            precision=arguments.precision, keep_f32=arguments.keep_f32,
+            precision=arguments.precision, keep_f32=arguments.keep_f32, calibration=calibration,
+            backend_options=backend_options_from(arguments),
             tune=(tuner := tuner_from(arguments, arguments.tune, tell)),
         )
     seconds = time.perf_counter() - start
-    data: dict[str, object] = {"output": arguments.folder, "files": sizes, "seconds": round(seconds, 3)}
+    data: dict[str, object] = {"output": arguments.folder, "files": made, "seconds": round(seconds, 3)}
+    data["notes"] = made.notes
     tuned = ""
     if tuner.tunes:
         data["tuning"], tuned = tuner.report.to_json(), f"{tuner.report.text()}\n"
-    rows = "\n".join(f"  {name} ({size:,} bytes)" for name, size in sizes.items())
+    rows = "\n".join(f"  {name} ({size:,} bytes)" for name, size in made.items())
     folder = shlex.quote(arguments.folder)
-    text = f"{tuned}wrote {arguments.folder} in {seconds:.1f} s:\n{rows}\nbuild it: make -C {folder}; run it: "
+    notes = "".join(f"{note}\n" for note in made.notes)
+    text = f"{tuned}{notes}wrote {arguments.folder} in {seconds:.1f} s:\n{rows}\nbuild it: make -C {folder}; run it: "
     return data, f"{text}(cd {folder} && ./{arguments.symbol_prefix})", 0

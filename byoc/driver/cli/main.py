@@ -8,11 +8,13 @@ machine lacks (a compiler, a device, memory); 130 interrupted; 141 nobody reads 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
@@ -56,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], tuple[Mapping[str, object], str, int]]
     command = command_module(arguments.command).run
     try:
-        data, text, code = command(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = functools.partial(_warn, arguments.command, warnings.showwarning)
+            data, text, code = command(arguments)
         print(json.dumps(data, indent=1) if arguments.json else text, flush=True)
         return code
     except BrokenPipeError:
@@ -66,6 +70,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except Exception as error:
         return _fail(arguments, error)
+
+
+def _warn(
+    command: str, otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *place: object
+) -> None:
+    """A warning of ours as one sentence, any other as Python shows it."""
+    if category is UserWarning:
+        print(f"byoc {command}: warning: {message}", file=sys.stderr)
+    else:
+        otherwise(message, category, *place)
 
 
 def _fail(arguments: argparse.Namespace, error: Exception) -> int:

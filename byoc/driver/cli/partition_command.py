@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 
 from byoc.driver.cli.compile_command import add_target_options, output_path
 from byoc.driver.cli.placing_options import add_placing_options
@@ -12,6 +11,7 @@ from byoc.driver.cli.plan_command import planned
 from byoc.driver.onnx_placement import proto_of, with_placement
 from byoc.driver.onnx_regions import with_regions
 from byoc.errors import UserError
+from byoc.runtime.artifact import replace_file
 
 HELP = "write an ONNX model that carries its plan"
 
@@ -34,12 +34,10 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     _, plan = planned(arguments)
     model = proto_of(arguments.model)
     made, notes = (with_placement if arguments.placement else with_regions)(model, plan)
-    part = Path(f"{output}.part")
     try:
-        part.write_bytes(made.SerializeToString())
-        part.replace(output)
-    except (OSError, ValueError) as error:
-        part.unlink(missing_ok=True)
-        raise UserError(f"{output}: cannot be written: {error}") from error
+        data = made.SerializeToString()
+    except ValueError as error:
+        raise UserError(f"{output}: the model cannot be written in one file: {error}") from error
+    replace_file(output, lambda file: file.write(data))
     told = "".join(f"\nnote: {note}" for note in notes)
     return {"output": str(output), "notes": notes, "plan": plan.to_json()}, f"{plan}{told}\nwrote {output}", 0

@@ -20,6 +20,7 @@ from byoc.partition.draw import to_dot, to_svg
 from byoc.partition.plan import Plan
 from byoc.partition.report_page import to_html
 from byoc.relay.frontend.onnx import import_onnx
+from byoc.runtime.artifact import replace_file
 
 HELP = "show where each operator of a model would go, and why"
 DRAWN = {".svg": to_svg, ".dot": to_dot, ".html": to_html}
@@ -64,10 +65,4 @@ def planned(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
 
 def write(path: Path, text: str) -> None:
     """Write *text* whole or not at all. Raises UserError where the place cannot be written."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    replace_file(path, lambda file: file.write(text.encode()))

@@ -13,6 +13,7 @@ import numpy as np
 
 from byoc.driver.cli.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.driver.cli.compile_command import add_compile_options, parse_shapes, parse_targets
+from byoc.driver.cli.generator_options import OPTIONS, backend_options_from
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.compile import compile as compile_model
 from byoc.errors import InputError, UserError
@@ -73,8 +74,8 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
     if not path.exists():
         raise UserError(f"{path}: there is no such file")
     if path.suffix != ".onnx" or _is_zip(path):
-        names = ("target", "shape", "exclude", "keep_f32")
-        given = [f"--{n.replace('_', '-')}" for n in names if getattr(arguments, n)]
+        names = ("target", "shape", "exclude", "keep_f32", *OPTIONS)
+        given = [f"--{n.replace('_', '-')}" for n in names if getattr(arguments, n) not in (None, [])]
         if given:
             raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
         tell("loading the artefact")
@@ -82,7 +83,7 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
     targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
     return compile_model(
         path, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
-        keep_f32=arguments.keep_f32, progress=tell,
+        keep_f32=arguments.keep_f32, backend_options=backend_options_from(arguments), progress=tell,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from byoc.codegen.tune.database import best_of, export_records, import_records
 from byoc.codegen.tune.level import LEVELS
 from byoc.driver.cli.compile_command import add_compile_options, parse_shapes, parse_targets
+from byoc.driver.cli.generator_options import backend_options_from
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.cli.tuning_options import add_tuning_options, database_of, tuner_from
 from byoc.driver.compile import compile as compile_model
@@ -71,7 +72,7 @@ def _tune(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str]:
         compile_model(
             arguments.model, parse_targets(arguments.target), shapes=parse_shapes(arguments.shape),
             exclude=arguments.exclude, precision=arguments.precision, keep_f32=arguments.keep_f32, tune=tuner,
-            progress=tell,
+            backend_options=backend_options_from(arguments), progress=tell,
         )
     seconds = time.perf_counter() - start
     report = {**tuner.report.to_json(), "seconds_in_all": round(seconds, 3)}

@@ -6,6 +6,7 @@ That takes longer than a model takes which was compiled before. Each is what its
 PRECISIONS = ("f32", "bf16", "int8")  # byoc.driver.precision
 TUNE_LEVELS = ("none", "fast", "normal", "heavy")  # byoc.codegen.tune.level
 CALIBRATIONS = ("minmax", "percentile", "mse", "entropy")  # byoc.relay.quantize
+WINOGRAD = ("auto", "off", "f2", "f4")  # byoc.codegen.c.winograd.options
 PERCENTILE = 99.99  # byoc.relay.quantize.ranges
 POLICIES = ("order", "score", "cost", "model")  # byoc.driver.planning
 OBJECTIVES = ("latency", "makespan")  # byoc.driver.planning

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from byoc.codegen.backend import checked_options
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.assembly import assemble
 from byoc.driver.compile import CompileOptions, compile_region, with_tuner
@@ -38,7 +39,8 @@ def compile_module(
     narrow = NarrowProducts(Precision.of(precision, keep_f32))
     if keep_f32:
         narrow.precision.check(known_names(infer_module(mod)))
-    options = CompileOptions(backend_options=with_tuner(backend_options or {}, tuner_of(tune)), fallback=fallback)
+    given = checked_options(backend_options or {})
+    options = CompileOptions(backend_options=with_tuner(given, tuner_of(tune)), fallback=fallback)
     return generate(prepare(mod, host_layout(options.backend_options.get("c", {})), narrow.passes()), options)
 
 

@@ -125,8 +125,6 @@ from byoc.relay.op.op import (
 from byoc.relay.op.ordering import (
     argsort,
     argwhere,
-    cumprod,
-    cumsum,
     sort,
     topk,
     trilu,
@@ -160,6 +158,7 @@ from byoc.relay.op.reduce import (
     variance,
 )
 from byoc.relay.op.reverse_reshape import reverse_reshape
+from byoc.relay.op.scan import cumprod, cumsum
 from byoc.relay.op.scatter import (
     scatter_elements,
     scatter_nd,

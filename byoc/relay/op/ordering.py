@@ -1,4 +1,4 @@
-"""Operators that sort, rank, accumulate and find: no tensor expression, they run on numpy kernels.
+"""Operators that sort, rank and find: no tensor expression, they run on numpy kernels.
 
 Ties keep their order: the smaller position comes first, ascending or descending. Source: ``relay/op/algorithm``.
 """
@@ -17,7 +17,6 @@ from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, constant_ints, make_call
-from byoc.relay.op.products import shape_product
 from byoc.relay.op.type_relations import identity, normalize_axis, tensor_arg
 from byoc.relay.tuple_wrapper import TupleWrapper
 
@@ -40,15 +39,6 @@ class TopKAttrs(Attrs):
     ret_type: str = "both"
     is_ascend: bool = False
     dtype: str = "int32"
-
-
-@dataclass(frozen=True)
-class ScanopAttrs(Attrs):
-    """Attributes of ``cumsum`` and ``cumprod``: no axis flattens, an empty dtype is the data's."""
-
-    axis: int | None = None
-    dtype: str = ""
-    exclusive: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,36 +133,6 @@ def topk(
     else:
         call = make_call("dyn.topk", [as_expr(data), k], TopKAttrs(0, axis, ret_type, is_ascend, dtype))
     return TupleWrapper(call, 2) if ret_type == "both" else call
-
-
-def _scan_rel(types: Sequence[Type], attrs: ScanopAttrs) -> Type:
-    data = tensor_arg(types, 0)
-    dtype = attrs.dtype or data.dtype
-    if attrs.axis is None:
-        return TensorType([shape_product(data.shape).as_dim()], dtype)
-    normalize_axis(attrs.axis, data.ndim)
-    return TensorType(data.shape, dtype)
-
-
-for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
-    register_op(
-        _name, inputs=("data",), attrs=ScanopAttrs, rel=_scan_rel,
-        doc=f"The {_what} of the elements up to each one along an axis; exclusive: of those before it.",
-        samples=(
-            Sample([(2, 3)], {"axis": 1}), Sample([(2, 3)]), Sample([(2, 3)], {"axis": 0, "exclusive": True}),
-            Sample([_TIES], {"axis": -1, "dtype": "int64"}),
-        ),
-    )
-
-
-def cumsum(data: Operand, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Call:
-    """The running sum of *data* along *axis*. Source: ``relay.cumsum``."""
-    return make_call("cumsum", [as_expr(data)], ScanopAttrs(axis, dtype or "", bool(exclusive)))
-
-
-def cumprod(data: Operand, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Call:
-    """The running product of *data* along *axis*. Source: ``relay.cumprod``."""
-    return make_call("cumprod", [as_expr(data)], ScanopAttrs(axis, dtype or "", bool(exclusive)))
 
 
 def _unique_rel(types: Sequence[Type], attrs: UniqueAttrs) -> Type:

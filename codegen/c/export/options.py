@@ -9,6 +9,8 @@ from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.dialect import PLAIN_MACHINE, Dialect
 from byoc.codegen.c.emit import check_symbol
 from byoc.codegen.c.machine import NO_MATRICES, Machine
+from byoc.codegen.c.winograd.options import DEFAULT as WINOGRAD
+from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.errors import UserError
 from byoc.runtime.dso.processor import this_processor
 
@@ -23,7 +25,8 @@ class ExportOptions:
     """``symbol`` begins every name that the linker sees; ``machine`` is what schedules are for, with ``flags``.
 
     ``weights``, one of :data:`WEIGHTS` or empty for what fits their size: arrays in C, a file that the assembler
-    includes, or a file whose place in memory is given at run time.
+    includes, or a file whose place in memory is given at run time. ``winograd``: which convolutions may take that
+    method.
     """
 
     symbol: str
@@ -31,6 +34,7 @@ class ExportOptions:
     machine: Machine
     flags: tuple[str, ...]
     weights: str = ""
+    winograd: WinogradOptions = WINOGRAD
 
     @property
     def alignment(self) -> int:
@@ -64,6 +68,7 @@ class ExportOptions:
 
 def export_options(
     symbol: str = "model", portable: bool = False, threads: bool = False, weights: str = "", march: str = "native",
+    winograd: WinogradOptions = WINOGRAD,
 ) -> ExportOptions:
     """The options of ``byoc export-c``.
 
@@ -78,14 +83,14 @@ def export_options(
         refused = [f for f in NO_MATRICES if f in compiler.flags and march == "native"]
         flags = (f"-march={march}", *refused)
         machine = compiler.machine_for(flags)
-        return ExportOptions(symbol, Dialect(team=threads), machine, flags, weights)
+        return ExportOptions(symbol, Dialect(team=threads), machine, flags, weights, winograd)
     if threads:
         raise UserError("portable C has no threads, for C99 has no atomic operations: leave out one of the two")
     if weights == INCLUDED:
         raise UserError("portable C cannot include a file of weights, which takes an assembler: choose c or bin")
     if march != "native":
         raise UserError("portable C is for any processor: leave out the name of one")
-    return ExportOptions(symbol, Dialect(plain=True, team=False, wide=False), PLAIN_MACHINE, (), weights)
+    return ExportOptions(symbol, Dialect(plain=True, team=False, wide=False), PLAIN_MACHINE, (), weights, winograd)
 
 
 def joined(parts: Sequence[str]) -> str:

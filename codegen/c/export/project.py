@@ -86,11 +86,11 @@ def _prepared(
 ) -> Sequence[Program]:
     """*lowered* with what is decided over several stages; *tuner* measures with the threads that may share a run."""
     if tuner is None or not tuner.tunes:
-        return [prepare(program, options.machine) for program in lowered]
+        return [prepare(program, options.machine, allowed=options.winograd) for program in lowered]
     compiler = dataclasses.replace(find_compiler(), machine=options.machine)
     flags = tuple(f for f in options.flags if f not in compiler.flags)
     threads = run_threads(graph, lowered) if options.dialect.team else 1
-    return tuner.prepared(lowered, workbench(compiler, flags, threads=threads))
+    return tuner.prepared(lowered, workbench(compiler, flags, options.winograd, threads))
 
 
 def _notes(notes: Sequence[str]) -> str:

@@ -103,10 +103,12 @@ static inline f32x8 max_number_f32x8(float number, f32x8 x) {
   return greater_f32x8(splat_f32x8(number), x);
 }
 
+typedef uint32_t u32x8 __attribute__((vector_size(32)));
+
 static inline f32x8 scaled_f32x8(f32x8 x, f32x8 whole /* a number from -149 to 128 */) {
   const i32x8 n = (i32x8)(whole + 12582912.0f) - 0x4b400000;
   const i32x8 low = n >> 1;
-  const f32x8 first = (f32x8)((low + 127) << 23), second = (f32x8)((n - low + 127) << 23);
+  const f32x8 first = (f32x8)((u32x8)(low + 127) << 23), second = (f32x8)((u32x8)(n - low + 127) << 23);
   return x * first * second;
 }
 

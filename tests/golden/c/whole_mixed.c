@@ -5,18 +5,18 @@ int32_t run(void **args, const int64_t *sizes, uint8_t *workspace, const Team *t
   const int64_t *offsets = sizes + 1;
   const float *features = args[0];
   float *Exp_0 = (float *)(workspace + offsets[0]);
-  float *tvmgen_default_fused_cumsum = (float *)(workspace + offsets[1]);
+  float *tvmgen_default_fused_sort = (float *)(workspace + offsets[1]);
   float *Tanh_2 = args[1];
   float *features_1 = args[2];
   float *Tanh_2_1 = args[3];
   exp_HASH(features, Exp_0, batch, team);
   team_wait(team);
   {
-    void *arrays[] = {(void *)Exp_0, (void *)tvmgen_default_fused_cumsum};
+    void *arrays[] = {(void *)Exp_0, (void *)tvmgen_default_fused_sort};
     if (call_external(externals, 0, arrays, team) != 0) return externals->status;
   }
   team_wait(team);
-  tanh_HASH(tvmgen_default_fused_cumsum, Tanh_2, batch, team);
+  tanh_HASH(tvmgen_default_fused_sort, Tanh_2, batch, team);
   team_wait(team);
   if (team->thread == 0) memcpy(features_1, features, batch * 24);
   team_wait(team);

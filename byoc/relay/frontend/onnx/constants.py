@@ -56,14 +56,21 @@ MAX_ELEMENTS = 1 << 24  # of a tensor that is made when importing; a longer one 
 
 @converter("Range")
 def _range(node: OnnxNode) -> RelayExpr:
-    start, limit, delta = (node.value(i) for i in range(3))
+    start, limit, delta = (_number(node, i) for i in range(3))
     if start is not None and limit is not None and delta is not None:
-        count = (float(limit) - float(start)) / float(delta)
+        count = (limit - start) / delta
         if count > MAX_ELEMENTS:
             raise node.error(f"{count:.0f} elements are more than the {MAX_ELEMENTS} that can be made when importing")
-    numbers, dims = relay.arange(node[0], node[1], node[2], dtype=node.dtype(node[0])), node.services.dims(node[1])
-    counted = start is not None and delta is not None and float(start) == 0 and float(delta) == 1
+    ends = [node.fold(relay.reshape(node[i], [])) if node.rank(node[i]) else node[i] for i in range(3)]
+    numbers, dims = relay.arange(*ends, dtype=node.dtype(node[0])), node.services.dims(node[1])
+    counted = start == 0 and delta == 1
     return matched(node, numbers, dims) if counted and dims is not None else numbers
+
+
+def _number(node: OnnxNode, index: int) -> float | None:
+    """Input *index* where it is known; functions of ONNX's own (AffineGrid) have a list of one instead of a scalar."""
+    value = node.value(index)
+    return None if value is None else float(value.reshape(()))
 
 
 @converter("EyeLike")

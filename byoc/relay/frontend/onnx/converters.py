@@ -18,10 +18,11 @@ from byoc.relay.frontend.onnx import (
     recurrent,
     reduction,
     resizing,
+    sampling_grids,
     shapes,
 )
 
 FAMILIES = (
     activations, constants, control, convolution, elementwise, indexing, legacy, linear, logic, movement,
-    normalization, padding, pooling, quantization, recurrent, reduction, resizing, shapes,
+    normalization, padding, pooling, quantization, recurrent, reduction, resizing, sampling_grids, shapes,
 )

@@ -175,9 +175,8 @@ class GraphImporter:
         )
         convert = None if body.table.own(proto) is not None else find_converter(domain, proto.op_type, opset)
         try:
-            if convert is None:
-                return self._expand(proto, node, attributes, body)
-            return self._finish(node, _outputs(convert, node))
+            made = _outputs(convert, node) if convert is not None else None
+            return self._expand(proto, node, attributes, body) if made is None else self._finish(node, made)
         except ImportModelError as error:
             raise ImportModelError(_located(str(error), self._model.name, "")) from error
         except UserError as error:
@@ -279,9 +278,9 @@ class _Services(GraphServices):
         return self._importer.convert_subgraph(graph, self._body)
 
 
-def _outputs(convert: Converter, node: OnnxNode) -> list[RelayExpr]:
+def _outputs(convert: Converter, node: OnnxNode) -> list[RelayExpr] | None:
     result = convert(node)
-    return [result] if isinstance(result, RelayExpr) else list(result)
+    return [result] if isinstance(result, RelayExpr) else None if result is None else list(result)
 
 
 def _located(message: str, model_name: str, node: str) -> str:

@@ -1,12 +1,19 @@
-"""Elements by position: gathers, scatters, sorting, and masks. Source: ONNX Gather-1/11/13 and its relatives."""
+"""Elements by position: gathers, scatters, sorting, and masks. Source: ONNX Gather-1/11/13 and its relatives.
+
+An index outside its dimension is an error in ONNX. One that is known when importing is refused; one that is known only
+when the model runs is not looked for, since compiled code has no word for it: gathers then read the nearest element
+that there is (Relay's ``take`` in mode "clip"), never memory outside the tensor.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.ir.types import Any
+from byoc.ir.types import Any, Dim
 from byoc.relay.expr import Constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
@@ -29,8 +36,21 @@ def _size_along(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
     return relay.take(relay.shape_of(data, "int64"), relay.const(axis, "int64"), axis=0)
 
 
+def _check_known(node: OnnxNode, sizes: Sequence[Dim]) -> None:
+    """Raises ImportModelError for a known index outside its dimension; *sizes* belong to the indices' last axis."""
+    known = node.value(1)
+    if known is None:
+        return
+    ends = np.array([size if isinstance(size, int) else np.iinfo(np.int64).max for size in sizes])
+    outside = (known < -ends) | (known >= ends)
+    if outside.any():
+        index, size = known[outside][0], np.broadcast_to(ends, known.shape)[outside][0]
+        raise node.error(f"index {index} is outside a dimension of {size}; use one in [{-size}, {size})")
+
+
 def _positive(node: OnnxNode, indices: RelayExpr, axis: int) -> RelayExpr:
     size = node.shape(node[0])[axis]
+    _check_known(node, [size])
     return _from_front(node, indices, size, None if isinstance(size, int) else _size_along(node, node[0], axis))
 
 
@@ -41,9 +61,6 @@ def _axis(node: OnnxNode, default: int = 0) -> int:
 @converter("Gather")
 def _gather(node: OnnxNode) -> RelayExpr:
     axis = _axis(node)
-    size, known = node.shape(node[0])[axis], node.value(1)
-    if known is not None and isinstance(size, int) and known.size and not -size <= known.min() <= known.max() < size:
-        raise node.error(f"indices from {known.min()} to {known.max()} are outside a dimension of {size}")
     return relay.take(node[0], _positive(node, node[1], axis), axis=axis)
 
 
@@ -59,6 +76,7 @@ def _coordinates(node: OnnxNode, batch_dims: int = 0) -> RelayExpr:
     if not shape or not isinstance(shape[-1], int):
         raise node.error(f"the last dimension of the indices must be known, got {node.type_of(indices)}")
     sizes = node.shape(node[0])[batch_dims:batch_dims + shape[-1]]
+    _check_known(node, sizes)
     dtype = node.dtype(indices)
     if all(isinstance(s, int) for s in sizes):
         extent: RelayExpr = relay.const(np.array(sizes, dtype))

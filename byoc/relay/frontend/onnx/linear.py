@@ -14,7 +14,10 @@ from byoc.relay.frontend.onnx.registry import converter
 
 @converter("Gemm")
 def _gemm(node: OnnxNode) -> RelayExpr:
-    """``alpha * A' B' + beta * C`` as nn.dense, whose weight is the transpose of B'."""
+    """``alpha * A' B' + beta * C`` as nn.dense, whose weight is the transpose of B'.
+
+    Integers times a fraction are summed in float64 and cut off towards zero, as onnx.reference does.
+    """
     left, right = node[0], node[1]
     if node.rank(left) != 2 or node.rank(right) != 2:
         raise node.error(f"A and B must be matrices, got {node.type_of(left)} and {node.type_of(right)}")
@@ -22,18 +25,30 @@ def _gemm(node: OnnxNode) -> RelayExpr:
         left = relay.transpose(left, axes=[1, 0])
     if not node.attrs.flag("transB"):
         right = node.fold(relay.transpose(right, axes=[1, 0]))
-    result = relay.nn.dense(left, right)
+    product = relay.nn.dense(left, right)
     alpha, beta = node.attrs.float("alpha", 1.0), node.attrs.float("beta", 1.0)
-    if alpha != 1:
-        result = relay.multiply(result, node.like(alpha, node[0]))
-    bias = node.optional(2)
-    if bias is None or beta == 0:
-        return result
-    if beta != 1:
-        bias = relay.multiply(bias, node.like(beta, node[0]))
-    elif node.shape(bias) == node.shape(right)[:1]:
-        return relay.nn.bias_add(result, bias, axis=-1)
-    return relay.add(result, bias)
+    bias = node.optional(2) if beta != 0 else None
+    if not all(factor.is_integer() for factor in (alpha, beta)) and "int" in node.dtype(product):
+        wide = _scaled_sum(node, *(e and relay.cast(e, "float64") for e in (product, bias)), alpha, beta)
+        return relay.cast(wide, node.dtype(product))
+    return _scaled_sum(node, product, bias, alpha, beta)
+
+
+def _scaled_sum(
+    node: OnnxNode, product: RelayExpr, bias: RelayExpr | None, alpha: float, beta: float
+) -> RelayExpr:
+    """``alpha * product + beta * bias``, where factors of integers must be whole."""
+    total = _times(node, product, alpha)
+    if bias is None:
+        return total
+    if beta == 1 and node.shape(bias) == node.shape(product)[1:]:
+        return relay.nn.bias_add(total, bias, axis=-1)
+    return relay.add(total, _times(node, bias, beta))
+
+
+def _times(node: OnnxNode, value: RelayExpr, factor: float) -> RelayExpr:
+    whole = int(factor) if "int" in node.dtype(value) else factor
+    return value if factor == 1 else relay.multiply(value, node.like(whole, value))
 
 
 @converter("MatMul")

@@ -14,7 +14,7 @@ from byoc.ir.expr import RelayExpr
 if TYPE_CHECKING:
     from byoc.relay.frontend.onnx.node import OnnxNode
 
-Converter = Callable[["OnnxNode"], "RelayExpr | Sequence[RelayExpr]"]
+Converter = Callable[["OnnxNode"], "RelayExpr | Sequence[RelayExpr] | None"]  # None: as ONNX defines it
 # (domain, operator) -> (first opset, converter), in ascending order
 CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 
