@@ -136,9 +136,13 @@ def _swish(node: OnnxNode) -> RelayExpr:
 @converter("Gelu", since=20)
 @converter("Gelu", domain="com.microsoft")
 def _gelu(node: OnnxNode) -> RelayExpr:
-    x = node[0]
+    return gelu(node, node[0], node.attrs.string("approximate", "none") == "tanh")
+
+
+def gelu(node: OnnxNode, x: RelayExpr, by_tanh: bool) -> RelayExpr:
+    """``x`` times the share of the normal distribution below it, exact or approximated by a tanh."""
     half, one = node.like(0.5, x), node.like(1.0, x)
-    if node.attrs.string("approximate", "none") == "tanh":
+    if by_tanh:
         cubed = relay.multiply(relay.multiply(relay.multiply(x, x), x), node.like(0.044715, x))
         inner = relay.tanh(relay.multiply(relay.add(x, cubed), node.like(math.sqrt(2 / math.pi), x)))
     else:

@@ -6,6 +6,7 @@ from byoc.relay.frontend.onnx import (
     control,
     convolution,
     elementwise,
+    fused,
     indexing,
     legacy,
     linear,
@@ -23,6 +24,6 @@ from byoc.relay.frontend.onnx import (
 )
 
 FAMILIES = (
-    activations, constants, control, convolution, elementwise, indexing, legacy, linear, logic, movement,
+    activations, constants, control, convolution, elementwise, fused, indexing, legacy, linear, logic, movement,
     normalization, padding, pooling, quantization, recurrent, reduction, resizing, sampling_grids, shapes,
 )

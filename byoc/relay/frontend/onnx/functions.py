@@ -81,10 +81,11 @@ class FunctionTable:
             return None
         if schema.has_function:
             return _plain_body(schema, opset)
-        if not schema.has_context_dependent_function:
+        written = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+        if not written:
             return None
         types = [_type_proto(t).SerializeToString() for t in input_types]
-        text = schema.get_context_dependent_function_with_opset_version(opset, node.SerializeToString(), types)
+        text = schema.get_context_dependent_function_with_opset_version(max(written), node.SerializeToString(), types)
         return _parsed(text)
 
 

@@ -68,15 +68,23 @@ def _instance_norm(node: OnnxNode) -> RelayExpr:
 
 @converter("LayerNormalization", since=17)
 def _layer_norm(node: OnnxNode) -> list[RelayExpr]:
-    data, rank = node[0], node.rank(node[0])
-    axis = node.axis(node.attrs.int("axis", -1), rank)
+    axis = node.axis(node.attrs.int("axis", -1), node.rank(node[0]))
+    statistics = any(node.has_output(i) for i in (1, 2))
     epsilon = node.attrs.float("epsilon", 1e-5)
-    plain = not any(node.has_output(i) for i in (1, 2))
-    if plain and axis == rank - 1 and node.rank(node[1]) == 1 and node.dtype(data) == "float32":
-        bias = node.optional(2)
-        if bias is None:
-            bias = relay.zeros_like(node[1])
-        return [relay.nn.layer_norm(data, node[1], bias, axis=-1, epsilon=epsilon)]
+    rows = layer_norm(node, node[0], node[1], node.optional(2), axis, epsilon, statistics)
+    return rows[: max(len(node.outputs), 1)]
+
+
+def layer_norm(
+    node: OnnxNode, data: RelayExpr, scale: RelayExpr, bias: RelayExpr | None, axis: int, epsilon: float,
+    statistics: bool,
+) -> list[RelayExpr]:
+    """*data* normalised over the axes from *axis* on, and with *statistics* their mean and inverse deviation too."""
+    rank, shift = node.rank(data), relay.zeros_like(scale) if bias is None else bias
+    each = [node.shape(e) for e in (scale, shift)]  # a list of one is for all channels
+    for_channels = all(len(s) == 1 and (s != (1,) or node.shape(data)[-1] == 1) for s in each)
+    if not statistics and axis == rank - 1 and for_channels and node.dtype(data) == "float32":
+        return [relay.nn.layer_norm(data, scale, shift, axis=-1, epsilon=epsilon)]
     axes = list(range(axis, rank))
     wide = relay.cast(data, "float32") if node.dtype(data) in ("float16", "bfloat16") else data
     mean = relay.mean(wide, axis=axes, keepdims=True)
@@ -85,10 +93,8 @@ def _layer_norm(node: OnnxNode) -> list[RelayExpr]:
         node.like(1, wide), relay.sqrt(relay.add(variance, node.like(epsilon, wide)))
     )
     normalised = relay.multiply(relay.subtract(wide, mean), inverse)
-    scaled = relay.multiply(relay.cast(normalised, node.dtype(data)), node[1])
-    if node.optional(2) is not None:
-        scaled = relay.add(scaled, node[2])
-    return [scaled, mean, inverse][: max(len(node.outputs), 1)]
+    scaled = relay.multiply(relay.cast(normalised, node.dtype(data)), scale)
+    return [scaled if bias is None else relay.add(scaled, bias), mean, inverse]
 
 
 @converter("GroupNormalization", since=18)

@@ -8,6 +8,7 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.convolution import Window, read_window, spatial_rank
 from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.pool_positions import max_positions
 from byoc.relay.frontend.onnx.registry import converter
 
 MAX_POOL = {1: "max_pool1d", 2: "max_pool2d", 3: "max_pool3d"}
@@ -27,14 +28,13 @@ def _ceil_mode(node: OnnxNode) -> bool:
 
 
 @converter("MaxPool")
-def _max_pool(node: OnnxNode) -> RelayExpr:
+def _max_pool(node: OnnxNode) -> list[RelayExpr]:
     rank, window = _pooling_window(node, MAX_POOL)
-    if node.has_output(1):
-        raise node.error("the output Indices is not supported; use the values alone")
-    return getattr(relay.nn, MAX_POOL[rank])(
+    pooled = getattr(relay.nn, MAX_POOL[rank])(
         node[0], pool_size=window.kernel, strides=window.strides, dilation=window.dilations, padding=window.pads,
         ceil_mode=_ceil_mode(node),
     )
+    return [pooled, max_positions(node, window, pooled)] if node.has_output(1) else [pooled]
 
 
 @converter("AveragePool")

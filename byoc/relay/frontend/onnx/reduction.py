@@ -56,6 +56,18 @@ def _log_sum_exp(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: boo
     return relay.add(total, highest if keep else relay.max(data, axis=axes, keepdims=False))
 
 
+def _of_floats(reduction: Reduction) -> Reduction:
+    """*reduction*, which integers take in float64; the result is cut off towards zero."""
+
+    def reduce(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool) -> RelayExpr:
+        dtype = node.dtype(data)
+        if "int" not in dtype:
+            return reduction(node, data, axes, keep)
+        return relay.cast(reduction(node, relay.cast(data, "float64"), axes, keep), dtype)
+
+    return reduce
+
+
 _REDUCTIONS: dict[str, Reduction] = {
     "ReduceSum": _plain("sum"),
     "ReduceProd": _plain("prod"),
@@ -63,10 +75,10 @@ _REDUCTIONS: dict[str, Reduction] = {
     "ReduceMax": _extreme("max", "any"),
     "ReduceMin": _extreme("min", "all"),
     "ReduceL1": lambda node, data, axes, keep: relay.sum(relay.abs(data), axis=axes, keepdims=keep),
-    "ReduceL2": lambda node, data, axes, keep: relay.sqrt(_square_sum(node, data, axes, keep)),
+    "ReduceL2": _of_floats(lambda node, data, axes, keep: relay.sqrt(_square_sum(node, data, axes, keep))),
     "ReduceSumSquare": _square_sum,
-    "ReduceLogSum": lambda node, data, axes, keep: relay.log(relay.sum(data, axis=axes, keepdims=keep)),
-    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceLogSum": _of_floats(lambda node, data, axes, keep: relay.log(_plain("sum")(node, data, axes, keep))),
+    "ReduceLogSumExp": _of_floats(_log_sum_exp),
 }
 
 
