@@ -1,4 +1,4 @@
-"""Attention: where it divides, and rows that softmax makes NaNs."""
+"""Attention without its scores in memory: long rows, batches, head size 1, float64, rows that softmax makes NaNs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from byoc.codegen.c.emit import emit_programs
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.winograd.options import WinogradOptions
+from byoc.codegen.c.workspace import plan_workspace
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays
 from byoc.ir.module import IRModule
+from byoc.ir.types import dtype_bytes
 from byoc.relay.expr import Function, RelayExpr
 from byoc.relay.transform import InferType
 from byoc.runtime.dso.module import DsoModule
@@ -70,8 +72,36 @@ def _expected(arrays: list[np.ndarray], guard: bool = False) -> np.ndarray:
         return np.einsum("hij,hjd->hid", np.where(np.isnan(weights), 0, weights) if guard else weights, v)
 
 
+@pytest.mark.parametrize("strict", [True])
+@pytest.mark.parametrize(("sizes", "dtype"), [
+    ((8, 4096, 4096, 40), "float32"), ((2, 1792, 1792, 64), "float32"), ((2, 300, 8191, 16), "float32"),
+    ((2, 1000, 1000, 64), "float64"), ((2, 1000, 1000, 1), "float32"),
+])
+def test_long_rows_have_no_buffer_of_scores(sizes, dtype, strict):
+    b, m, n, _ = sizes
+    workspace = plan_workspace(_program(_attention(*sizes, dtype), strict=strict))
+    assert workspace.static_bytes < b * m * n * dtype_bytes(dtype) / 4
+
+
+def test_few_rows_of_scores_are_kept_where_the_division_stays_before_the_sum():
+    sizes = (2, 29, 5000, 16)
+    program = _program(_attention(*sizes), strict=True)
+    assert any(s.tag == "softmax_div" for g in program.groups for s in g.local)
+    np.testing.assert_allclose(
+        _run(program, _arrays(*sizes)), _expected(_arrays(*sizes)), rtol=2e-5, atol=2e-6
+    )
+
+
+def test_a_transpose_of_several_batches_behind_the_product_is_done_after_it():
+    b, m, n, d = sizes = (6, 29, 40, 16)
+    program = _program(_attention(*sizes, heads=3))
+    assert not [s for g in program.groups for s in g.stored if s.shape == (b, m, n)]
+    want = _expected(_arrays(*sizes)).reshape(2, 3, m, d).transpose(0, 2, 1, 3)
+    np.testing.assert_allclose(_run(program, _arrays(*sizes)), want, rtol=2e-5, atol=2e-6)
+
+
 @pytest.mark.parametrize("guard", [False, True])
-@pytest.mark.parametrize("keys", [60])
+@pytest.mark.parametrize("keys", [60, 2100])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_masks_and_what_is_no_number_are_as_in_whole_rows(dtype, keys, guard):
     sizes = (2, 16, keys, 8)
