@@ -3,7 +3,8 @@
 Where a group multiplies, normalises each row, and multiplies again, its stages are computed for a few rows, one stage
 after the other, in local arrays: the matrix between the products never stands in memory as a whole. The mechanism asks
 only how stages read each other: those that agree on the leading axes (batch, row) of the last product are done
-together, fewer rows at a time where they are long.
+together. Where a few rows are too long for the stack, they are done in blocks of keys if they are a softmax's
+(``key_blocks.py``), else fewer of them at a time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.c.key_blocks import KeyBlocks, key_blocks_of, over_keys
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.row_stages import BlockOfRows, RowStages, ScheduleNest, loads_in, reduces_in
 from byoc.codegen.c.team import shared_over
@@ -21,15 +23,17 @@ from byoc.ir.types import dtype_bytes
 from byoc.te import Index, Tensor
 
 MOST_ROWS = 14
+MOST_ROWS_OF_KEYS = 28  # where the rows are done in blocks of keys, which each block of rows reads once
 LARGEST_LOCALS = 256 * 1024  # bytes on the stack
 
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """*found* in blocks of *rows* rows."""
+    """*found* in blocks of *rows* rows; in blocks of *keys* too, where whole rows would be too long."""
 
     found: RowStages
     rows: int
+    keys: KeyBlocks | None = None
 
     @property
     def stages(self) -> tuple[Tensor, ...]:
@@ -94,9 +98,13 @@ def _agrees(reader: Tensor, stage: Tensor, found: RowStages) -> bool:
 
 
 def _fitted(found: RowStages) -> RowBlocks | None:
-    """Blocks of as many rows as the stack holds."""
-    most = min(LARGEST_LOCALS // max(_row_bytes(found), 1), MOST_ROWS)
-    return RowBlocks(found, _equal_rows(found, most)) if most else None
+    """Blocks of as many rows as the stack holds: whole ones where it holds enough of them, else in blocks of keys."""
+    whole = LARGEST_LOCALS // max(_row_bytes(found), 1)
+    keys = key_blocks_of(found) if whole < min(MOST_ROWS, found.sizes[-1]) else None
+    if keys is None:
+        return RowBlocks(found, _equal_rows(found, min(whole, MOST_ROWS))) if whole else None
+    most = min(LARGEST_LOCALS // keys.row_bytes(found), MOST_ROWS_OF_KEYS)
+    return RowBlocks(found, _equal_rows(found, most), keys) if most else None
 
 
 def _row_bytes(found: RowStages) -> int:
@@ -119,14 +127,16 @@ def row_blocks(blocks: RowBlocks, schedule: ScheduleNest) -> list[Stmt]:
     full, rest = divmod(count, rows)
 
     def body(rows: int) -> list[Stmt]:
-        return _block(BlockOfRows(found, batch, start, rows), schedule)
+        return _block(blocks, BlockOfRows(found, batch, start, rows), schedule)
 
     code = [If(block < full, body(rows)), If(block >= full, body(rest))] if rest else body(rows)
     return shared_over([*batch, block], [Let(start, block * rows), *code])
 
 
-def _block(block: BlockOfRows, schedule: ScheduleNest) -> list[Stmt]:
+def _block(blocks: RowBlocks, block: BlockOfRows, schedule: ScheduleNest) -> list[Stmt]:
     """All stages for the rows of *block*."""
+    if blocks.keys is not None:
+        return over_keys(blocks.keys, block, schedule)
     code: list[Stmt] = []
     *others, last = block.found.stages
     for stage in others:

@@ -25,7 +25,7 @@ from byoc.runtime.dso.module import DsoModule
 
 pytestmark = pytest.mark.needs_cc
 FLAGS = ("-Wall", "-Wextra", "-Werror", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
-AVX512 = Machine(64, 24, 32)
+AVX512, AVX = Machine(64, 24, 32), Machine(32, 12, 16)
 STRICT = WinogradOptions.of({"strict": True})
 
 
@@ -72,7 +72,7 @@ def _expected(arrays: list[np.ndarray], guard: bool = False) -> np.ndarray:
         return np.einsum("hij,hjd->hid", np.where(np.isnan(weights), 0, weights) if guard else weights, v)
 
 
-@pytest.mark.parametrize("strict", [True])
+@pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(("sizes", "dtype"), [
     ((8, 4096, 4096, 40), "float32"), ((2, 1792, 1792, 64), "float32"), ((2, 300, 8191, 16), "float32"),
     ((2, 1000, 1000, 64), "float64"), ((2, 1000, 1000, 1), "float32"),
@@ -81,6 +81,11 @@ def test_long_rows_have_no_buffer_of_scores(sizes, dtype, strict):
     b, m, n, _ = sizes
     workspace = plan_workspace(_program(_attention(*sizes, dtype), strict=strict))
     assert workspace.static_bytes < b * m * n * dtype_bytes(dtype) / 4
+
+
+def test_the_keys_of_a_row_are_not_limited():
+    workspace = plan_workspace(_program(_attention(1, 64, 100_000, 8)))
+    assert workspace.static_bytes < 64 * 100_000 * 4 / 4
 
 
 def test_few_rows_of_scores_are_kept_where_the_division_stays_before_the_sum():
@@ -98,6 +103,13 @@ def test_a_transpose_of_several_batches_behind_the_product_is_done_after_it():
     assert not [s for g in program.groups for s in g.stored if s.shape == (b, m, n)]
     want = _expected(_arrays(*sizes)).reshape(2, 3, m, d).transpose(0, 2, 1, 3)
     np.testing.assert_allclose(_run(program, _arrays(*sizes)), want, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("sizes", [(2, 29, 2048, 16), (1, 57, 2101, 33), (3, 3, 5000, 8), (1, 40, 1800, 1)])
+@pytest.mark.parametrize("machine", [AVX512, AVX])
+def test_blocks_of_keys_give_what_whole_rows_give(sizes, machine):
+    got = _run(_program(_attention(*sizes), machine), _arrays(*sizes), machine)
+    np.testing.assert_allclose(got, _expected(_arrays(*sizes)), rtol=2e-5, atol=5e-6)
 
 
 @pytest.mark.parametrize("guard", [False, True])
