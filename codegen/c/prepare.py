@@ -7,6 +7,7 @@ import dataclasses
 from byoc.codegen.c.contraction.packing import pack_operands
 from byoc.codegen.c.contraction.padding import absorb_padding
 from byoc.codegen.c.contraction.words import use_words
+from byoc.codegen.c.late_division import divide_late
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.rows import local_stages
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
@@ -27,6 +28,8 @@ def prepare(
     convolutions may take Winograd's method.
     """
     program = use_winograd(widen_arithmetic(program), machine, allowed, choices)
+    if not allowed.strict:
+        program = divide_late(program)
     if machine.lanes(4) > 1:
         program = use_words(program)
     return _with_local_stages(pack_operands(absorb_padding(program, machine), machine, choices), machine)

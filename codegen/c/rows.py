@@ -107,8 +107,8 @@ def local_stages(stages: Sequence[Tensor], outside: Collection[Tensor], machine:
     """Those of a group's *stages* that only their row needs; *outside* are those that anything else reads."""
     blocks = row_blocks_of(stages, outside, machine)
     result: list[Tensor] = [] if blocks is None else list(blocks.stages[:-1])
-    others = [s for s in stages if blocks is None or s not in blocks.stages]
-    for rows in rows_of(others) if machine.lanes(4) > 1 else ():
+    parts = (stages,) if blocks is None else blocks.around(stages)
+    for rows in [r for part in parts for r in rows_of(part)] if machine.lanes(4) > 1 else ():
         frame = 0
         for stage in rows.stages if rows.depth else ():
             readers = [s for s in stages if stage in loaded_tensors(s.body)]  # type: ignore[arg-type]

@@ -33,14 +33,22 @@ def schedule_group(
     The stages in *local* (of ``rows.local_stages``) have no buffer but that of their row.
     """
     blocks = row_blocks_of(stages, [s for s in stages if s not in local], machine)
-    others = [s for s in stages if blocks is None or s not in blocks.stages]
-    for rows in rows_of(others) if machine.lanes(4) > 1 else [Rows((s,), 0) for s in others]:
+    before, behind = (stages, []) if blocks is None else blocks.around(stages)
+    yield from _schedule_apart(before, local, simplify, machine)
+    if blocks is not None:
+        yield row_blocks(blocks, lambda nest: _schedule_alone(nest, simplify, machine))
+    yield from _schedule_apart(behind, local, simplify, machine)
+
+
+def _schedule_apart(
+    stages: Sequence[Tensor], local: Collection[Tensor], simplify: Simplifier, machine: Machine
+) -> Iterator[list[Stmt]]:
+    """The statements of *stages*, those of rows together."""
+    for rows in rows_of(stages) if machine.lanes(4) > 1 else [Rows((s,), 0) for s in stages]:
         if rows.depth:
             yield shared(_schedule_rows(rows, local, simplify, machine))
         else:
             yield shared(schedule_stage(rows.stages[0], simplify, machine))
-    if blocks is not None:
-        yield row_blocks(blocks, lambda nest: _schedule_alone(nest, simplify, machine))
 
 
 def _schedule_rows(rows: Rows, local: Collection[Tensor], simplify: Simplifier, machine: Machine) -> list[Stmt]:

@@ -19,6 +19,7 @@ class WinogradOptions:
 
     outputs: tuple[int, ...] = tuple(ERRORS)
     forced: bool = False
+    strict: bool = False
 
     @staticmethod
     def of(options: Mapping[str, object]) -> WinogradOptions:
@@ -26,7 +27,7 @@ class WinogradOptions:
 
         ``winograd``: "auto" (the default), "off", "f2" or "f4" wherever it is possible. ``max_error``: the error that
         is allowed, relative to the largest output of a convolution; that of F(4, 3) by default. ``strict``: sums are
-        added term by term as the operator says, so none of it.
+        added term by term as the operator says, so none of it, and a softmax divides before what sums its weights.
 
         Raises CompileError for another value.
         """
@@ -39,7 +40,7 @@ class WinogradOptions:
         if isinstance(error, bool) or not isinstance(error, int | float) or not error >= 0:
             raise CompileError(f"option 'max_error' of backend c is a number from 0 on, got {error!r}")
         allowed = tuple(m for m in CHOICES[choice] if ERRORS[m] <= error and not strict)
-        return WinogradOptions(allowed, choice in ("f2", "f4"))
+        return WinogradOptions(allowed, choice in ("f2", "f4"), strict)
 
 
 DEFAULT = WinogradOptions()  # where no options are given

@@ -56,7 +56,7 @@ static inline float max_f32(float a, float b) {
 }
 
 /* p0: f32[2, 3, 8], p1: f32[2, 3, 8], p2: f32[2, 3, 8] -> batch_matmul: f32[2, 3, 8] */
-void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_ba0fbc102341(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict batch_matmul, const Team *team) {
+void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_8890b34e8d4d(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict batch_matmul, const Team *team) {
   const int64_t begin = 2 * team->thread / team->threads;
   const int64_t end = 2 * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -93,28 +93,22 @@ void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_ba0fbc102341(const float *
       }
       softmax_inverse[row_1] = 1.0f / acc_2;
     }
-    _Alignas(64) float softmax[9];
-    for (int64_t row_1 = 0; row_1 < 3; ++row_1) {
-      for (int64_t i2 = 0; i2 < 3; ++i2) {
-        softmax[row_1 * 3 + i2] = softmax_exp[row_1 * 3 + i2] * softmax_inverse[row_1];
-      }
-    }
     const int64_t row_1 = 0;
     f32x8 sum_0_0 = {0};
     f32x8 sum_1_0 = {0};
     f32x8 sum_2_0 = {0};
     for (int64_t k = 0; k < 3; ++k) {
       f32x8 v_0 = load_f32x8(p2 + (i0 * 24 + k * 8));
-      float softmax_0 = softmax[row_1 * 3 + k];
-      sum_0_0 = (sum_0_0 + softmax_0 * v_0);
-      float softmax_1 = softmax[row_1 * 3 + k + 3];
-      sum_1_0 = (sum_1_0 + softmax_1 * v_0);
-      float softmax_2 = softmax[row_1 * 3 + k + 6];
-      sum_2_0 = (sum_2_0 + softmax_2 * v_0);
+      float softmax_exp_0 = softmax_exp[row_1 * 3 + k];
+      sum_0_0 = (sum_0_0 + softmax_exp_0 * v_0);
+      float softmax_exp_1 = softmax_exp[row_1 * 3 + k + 3];
+      sum_1_0 = (sum_1_0 + softmax_exp_1 * v_0);
+      float softmax_exp_2 = softmax_exp[row_1 * 3 + k + 6];
+      sum_2_0 = (sum_2_0 + softmax_exp_2 * v_0);
     }
-    store_f32x8(batch_matmul + (i0 * 24 + row * 8 + row_1 * 8), sum_0_0);
-    store_f32x8(batch_matmul + (i0 * 24 + row * 8 + row_1 * 8 + 8), sum_1_0);
-    store_f32x8(batch_matmul + (i0 * 24 + row * 8 + row_1 * 8 + 16), sum_2_0);
+    store_f32x8(batch_matmul + (i0 * 24 + row * 8 + row_1 * 8), (sum_0_0 * softmax_inverse[row_1]));
+    store_f32x8(batch_matmul + (i0 * 24 + row * 8 + row_1 * 8 + 8), (sum_1_0 * softmax_inverse[row_1 + 1]));
+    store_f32x8(batch_matmul + (i0 * 24 + row * 8 + row_1 * 8 + 16), (sum_2_0 * softmax_inverse[row_1 + 2]));
   }
 }
 
@@ -132,6 +126,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *k = args[1];
   const float *v = args[2];
   float *batch_matmul = args[3];
-  fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_ba0fbc102341(q, k, v, batch_matmul, team);
+  fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_8890b34e8d4d(q, k, v, batch_matmul, team);
   return 0;
 }
