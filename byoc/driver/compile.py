@@ -23,6 +23,7 @@ from byoc.errors import (
     DeviceError,
     InternalError,
     KernelError,
+    PartitionError,
     UnsupportedError,
     UserError,
 )
@@ -104,6 +105,10 @@ def compile(
         with_tuner(checked_options(backend_options or {}), tuner),
         Precision.of(precision, keep_f32, calibration), replan, fallback,
     )
+    if plan is not None and not replan and (policy != "order" or exclude or prefer or configuration):
+        raise PartitionError(
+            "exclude, policy, prefer and configuration make a plan, and one is given: leave them or the plan out"
+        )
     tell("reading the model")
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
     tell("simplifying the graph")

@@ -151,6 +151,11 @@ class Plan:
 
         Raises PartitionError where *mod* is not the module that the plan was made for.
         """
+        if not isinstance(mod, IRModule):
+            raise PartitionError(
+                f"a plan is applied to a module of Relay, got {type(mod).__name__}: "
+                "byoc.compile(model, plan=plan) takes models"
+            )
         return PartitionGraph(self.mod_name)(self.annotate(mod))
 
     def explain(self, name: str) -> Explained:
@@ -177,7 +182,9 @@ class Plan:
         return tuple(owner.get(number, "") for number in range(len(self.decisions)))
 
     def diff(self, other: Plan) -> PlanDiff:
-        """What *other* does otherwise."""
+        """What *other* does otherwise. Raises PartitionError for what is no plan."""
+        if not isinstance(other, Plan):
+            raise PartitionError(f"diff takes another plan, got {type(other).__name__}")
         return diff(self, other)
 
     def pin(self, places: Mapping[str, str] | str, *more: str) -> Plan:

@@ -82,9 +82,10 @@ def make_plan(
     mod = InferType()(mod)
     boundaries = Boundaries.of(names, exclude, force, stop_at, boundary_lines)
     own = {b.name: b.limits for b in backends if b.limits != Limits()}
+    wish = tuple(map(Place.of, [valid_places] if isinstance(valid_places, str) else valid_places))
     request = Request(
-        policy, backends, boundaries, {**own, **asked}, mod_name, costs, objective, time_limit,
-        tuple(Place.of(p) for p in valid_places), formula, Preferences.of(prefer, names),
+        policy, backends, boundaries, {**own, **asked}, mod_name, costs, objective, time_limit, wish, formula,
+        Preferences.of(prefer, names),
     )
     if request.prefer.rules:
         if policy != "order":

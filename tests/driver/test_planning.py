@@ -86,6 +86,24 @@ def test_a_plan_is_compiled_as_it_was_made_changed_or_read_from_a_file(toy, tmp_
         byoc.compile(model(), plan=tmp_path / "nothing.json")
 
 
+@pytest.mark.parametrize("other", [{"policy": "cost"}, {"exclude": ["Exp_n"]}, {"prefer": {"exp": ["test_toy"]}}])
+def test_a_plan_and_what_makes_one_are_not_taken_together(toy, other):
+    toy()
+    plan = byoc.plan(model(), ["test_toy", "c"])
+    with pytest.raises(PartitionError, match="make a plan, and one is given"):
+        byoc.compile(model(), plan=plan, **other)
+
+
+def test_what_is_no_module_and_no_plan_is_told(toy):
+    toy()
+    plan = byoc.plan(model(), ["test_toy", "c"], policy="score", valid_places=("test_toy", "host"))
+    with pytest.raises(PartitionError, match="applied to a module of Relay, got ModelProto"):
+        plan.apply(model())
+    with pytest.raises(PartitionError, match="another plan, got NoneType"):
+        plan.diff(None)
+    assert byoc.plan(model(), ["test_toy", "c"], policy="score", valid_places="host").regions == ()
+
+
 @pytest.mark.parametrize("policy, place", [("order", "test_toy"), ("cost", None)])
 def test_a_policy_is_what_compile_cuts_by(toy, policy, place):
     toy()
