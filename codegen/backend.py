@@ -297,11 +297,23 @@ def checked_options(given: Mapping[str, Mapping[str, object]]) -> Mapping[str, M
     for name, options in given.items():
         if not isinstance(options, Mapping):
             raise CompileError(f"the options of backend {name} are a mapping by their names, got {options!r}")
-        known = get_backend(name).options
+        known = _options_of(get_backend(name))
         unknown = [option for option in options if known is not None and option not in known]
         if unknown:
             raise CompileError(_no_option(name, unknown[0], known or ()))
     return given
+
+
+def _options_of(backend: Backend) -> Sequence[str] | None:
+    """The options that *backend* declares for its ``compile``; None where that is its own and nothing is declared."""
+    if "options" in vars(backend):
+        return backend.options
+    for kind in type(backend).__mro__:
+        if "options" in vars(kind):
+            return vars(kind)["options"]  # type: ignore[no-any-return]
+        if "compile" in vars(kind):
+            return None
+    return None
 
 
 def _no_option(backend: str, option: str, known: Sequence[str]) -> str:

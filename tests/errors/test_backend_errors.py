@@ -250,6 +250,24 @@ def test_a_backend_that_declares_no_options_is_given_any(vendor):
     assert checked_options({"test_vendor": {"speed": 1}}) == {"test_vendor": {"speed": 1}}
 
 
+@pytest.mark.parametrize("own, taken", [({}, False), ({"compile": JsonBackend.compile}, True), (
+    {"compile": JsonBackend.compile, "options": ["size"]}, False), ({"options": ["speed"]}, True)])
+def test_what_a_backend_declares_counts_for_the_compile_that_it_is_about(own, taken):
+    """A backend made from another one that has a ``compile`` of its own takes what that asks for."""
+    register_backend(type("Made", (JsonBackend,), {"name": "test_made", **own}))
+    try:
+        given = {"test_made": {"speed": 1}}
+        if taken:
+            assert checked_options(given) == given
+        else:
+            with pytest.raises(CompileError, match="backend test_made"):
+                checked_options(given)
+    finally:
+        for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
+            registry.unregister("test_made")
+        GLOBAL_FUNCTIONS.unregister("relay.ext.test_made")
+
+
 def test_control_flow_in_main_is_refused_with_what_to_do():
     x, c = relay.var("x", shape=(3,)), relay.var("c", shape=(), dtype="bool")
     mod = byoc.IRModule.from_expr(relay.Function([x, c], relay.If(c, relay.exp(x), x)))
