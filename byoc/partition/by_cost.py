@@ -13,7 +13,7 @@ from byoc.partition.candidates import Placing, bounds_of, placing
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
 from byoc.partition.decision import Alternative, Decision
-from byoc.partition.limit_reasons import KeptOut, beyond_bounds, kept_out
+from byoc.partition.limit_reasons import Absences
 from byoc.partition.matches import Chosen, with_composites
 from byoc.partition.outlay import Move, Total
 from byoc.partition.problem import HOME, Problem, Solution, region_of_operator
@@ -51,10 +51,10 @@ def cheapest(mod: IRModule, request: Request, kept: Kept) -> Choice:
         )
         for p in placings
     ]
-    barred = [
-        kept_out(p.problem, s, request.objective, request.time_limit) for p, s in zip(placings, solutions, strict=True)
+    absences = [
+        Absences(p.problem, s, request.objective, request.time_limit) for p, s in zip(placings, solutions, strict=True)
     ]
-    return choice_of(mod, placings, solutions, request.objective, barred)
+    return choice_of(mod, placings, solutions, request.objective, absences)
 
 
 def placings_of(mod: IRModule, request: Request, model: CostModel) -> tuple[Placing, ...]:
@@ -157,22 +157,22 @@ def _folded(
 
 def choice_of(
     mod: IRModule, placings: Sequence[Placing], solutions: Sequence[Solution], objective: str,
-    barred: Sequence[KeptOut],
+    absences: Sequence[Absences],
 ) -> Choice:
-    """*solutions* in the words of a plan; *barred* is what limits kept from its place, by function."""
+    """*solutions* in the words of a plan; *absences* tell, by function, what limits kept from its place."""
     composites = tuple(
         p.matches[c].chosen for p, s in zip(placings, solutions, strict=True) for c in s.chosen if c in p.matches
     )
     _, numbers = with_composites(mod, composites)
     decisions: list[Decision] = []
     regions_before = 0
-    for placed, solution, out in zip(placings, solutions, barred, strict=True):
+    for placed, solution, absent in zip(placings, solutions, absences, strict=True):
         covering = {o: c for c in solution.chosen for o in placed.problem.candidates[c].operators}
         region = {c: regions_before + k for k, members in enumerate(solution.regions) for c in members}
         count = len(solution.chosen)
         for number in numbers[len(decisions) : len(decisions) + count]:
             chosen = covering[number]
-            decisions.append(_decision(placed, chosen, number, region.get(chosen), out))
+            decisions.append(_decision(placed, chosen, number, region.get(chosen), absent))
         regions_before += len(solution.regions)
     moved = tuple(m for p, s in zip(placings, solutions, strict=True) for m in _moves(p.problem, s))
     notes = tuple(note for s in solutions for note in s.notes)
@@ -210,7 +210,7 @@ def _moves(problem: Problem, solution: Solution) -> list[Move]:
     return found
 
 
-def _decision(placed: Placing, chosen: int, number: int, region: int | None, out: KeptOut) -> Decision:
+def _decision(placed: Placing, chosen: int, number: int, region: int | None, absences: Absences) -> Decision:
     """The decision for the unit that candidate *chosen* is, whose root is operator *number*."""
     problem = placed.problem
     candidate, estimate = problem.candidates[chosen], placed.estimates[chosen]
@@ -223,14 +223,14 @@ def _decision(placed: Placing, chosen: int, number: int, region: int | None, out
     spot = placed.spots[candidate.site]
     target = None if candidate.site == HOME else spot.target
     return Decision(
-        callee_name(call), span_names(call.span), target, _verdicts(placed, number, call, target, out),
+        callee_name(call), span_names(call.span), target, _verdicts(placed, number, call, target, absences),
         region=region, seconds=candidate.seconds, source=estimate.source, alternatives=alternatives,
         chosen="" if spot.place is None else str(spot.place),
     )
 
 
 def _verdicts(
-    placed: Placing, number: int, call: Call, target: str | None, out: KeptOut
+    placed: Placing, number: int, call: Call, target: str | None, absences: Absences
 ) -> tuple[tuple[str, Verdict], ...]:
     """What each target says of the unit *call*, whose root is operator *number*, and why one that would take it does
     not get it.
@@ -242,20 +242,7 @@ def _verdicts(
         if name == target:
             reasons = ()
         elif verdict:
-            reasons = (_why_elsewhere(placed, number, name, out),)
+            sites = [p for p, spot in enumerate(placed.spots) if spot.target == name]
+            reasons = (absences.reason(number, sites) or Reason("cost", "cheaper elsewhere, with what it would move"),)
         told.append((name, Verdict(not reasons, operator, nodes, reasons)))
     return tuple(told)
-
-
-def _why_elsewhere(placed: Placing, number: int, target: str, out: KeptOut) -> Reason:
-    """Why operator *number* is not at *target*, which takes it: no region may hold it, a limit keeps it *out*, or it
-    costs less elsewhere.
-    """
-    problem = placed.problem
-    mine = [k for k in problem.covering[number] if placed.spots[problem.candidates[k].site].target == target]
-    sites = tuple(replace(s, bounds=replace(s.bounds, min_operators=1)) for s in problem.sites)
-    over = [beyond_bounds(replace(problem, sites=sites), [k]) for k in mine]
-    if over and all(over):
-        return over[0]  # type: ignore[return-value]
-    limits = [out[number, p] for p, spot in enumerate(placed.spots) if spot.target == target and (number, p) in out]
-    return limits[0] if limits else Reason("cost", "cheaper elsewhere, with what it would move")

@@ -222,15 +222,10 @@ def transfer_seconds(values: Sequence[Value], spots: Sequence[Spot], costs: Cost
 
 def _between(size: int, spots: Sequence[Spot], costs: CostModel) -> np.ndarray:
     """The row of :func:`transfer_seconds` for a tensor of *size* bytes."""
-    def way(source: str, destination: str) -> float:
-        if source != destination:
-            return costs.transfer(size, source, destination).seconds
-        return 0.0 if source == HOST else way(source, HOST) + way(HOST, source)
-
     found = np.zeros((len(spots), len(spots)))
     for p, source in enumerate(spots):
         for q, destination in enumerate(spots):
-            found[p, q] = way(source.target, destination.target)
+            found[p, q] = costs.way(size, source.target, destination.target)
             if source.differs(destination):
                 found[p, q] += cast_seconds(size, source if q == HOME else destination, costs)
     return found

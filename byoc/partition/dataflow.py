@@ -17,7 +17,7 @@ from byoc.partition.calls import calls_of
 from byoc.partition.measure import boundary, constant_bytes
 from byoc.partition.problem import Value
 from byoc.relay.analysis.region_graph import RegionGraph, open_children
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
 from byoc.relay.traverse import post_order
 
 Source = tuple[RelayExpr, int]  # an expression and which of its tensors, flattened
@@ -90,9 +90,9 @@ def _levels(func: Function, number: Mapping[Call, int]) -> tuple[int, ...]:
     """For each call how many expressions that are no calls of operators, nor tuples, lead to it one after another."""
     level: dict[RelayExpr, int] = {}
     for node in post_order(func, open_children):
-        below = max((level[c] for c in open_children(node)), default=0)
-        passes = node in number or isinstance(node, (Tuple, TupleGetItem, Var, Constant))
-        level[node] = below if passes or not open_children(node) else below + 1
+        inner = open_children(node)
+        passes = not inner or node in number or isinstance(node, (Tuple, TupleGetItem))
+        level[node] = max((level[c] for c in inner), default=0) + (not passes)
     return tuple(level[call] for call in number)
 
 

@@ -40,9 +40,4 @@ class Gains:
         needed = {targets[c] or HOST for c in value.consumers if made_in is None or region_of.get(c) != made_in}
         if value.result:
             needed.add(HOST)
-        return sum(self._way(value.bytes, source, place) for place in sorted(needed) if (source, place) != (HOST, HOST))
-
-    def _way(self, size: int, source: str, destination: str) -> float:
-        if source != destination:
-            return self._costs.transfer(size, source, destination).seconds
-        return self._way(size, source, HOST) + self._way(size, HOST, source)
+        return sum(self._costs.way(value.bytes, source, place) for place in sorted(needed))

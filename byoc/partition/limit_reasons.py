@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from byoc.codegen.backend import Reason
@@ -13,18 +13,38 @@ from byoc.partition.solve.region_bytes import RegionBytes
 KeptOut = Mapping[tuple[int, int], Reason]  # operator and site -> why it is not there
 
 
-def beyond_bounds(problem: Problem, region: Sequence[int]) -> Reason | None:
-    """Why the candidates *region* cannot be one region by themselves."""
+def beyond_bounds(sizes: RegionBytes, region: Sequence[int]) -> Reason | None:
+    """Why the candidates *region* of a problem cannot be one region by themselves."""
+    problem = sizes.problem
     bounds = problem.sites[problem.candidates[region[0]].site].bounds
     operators = sum(len(problem.candidates[c].operators) for c in region)
     if operators < bounds.min_operators:
         return Reason("min_operators", f"a region has at least {bounds.min_operators} operators", str(operators))
     if bounds.max_operators is not None and operators > bounds.max_operators:
         return Reason("max_operators", f"a region has at most {bounds.max_operators} operators", str(operators))
-    if bounds.max_bytes is not None and (size := RegionBytes(problem).count(region)) > bounds.max_bytes:
+    if bounds.max_bytes is not None and (size := sizes.count(region)) > bounds.max_bytes:
         text = f"a region has at most {bounds.max_bytes} bytes of weights and activations"
         return Reason("max_bytes", text, str(size))
     return None
+
+
+class Absences:
+    """Why operators of *solution* are not at sites that could take them, as far as that is for a limit."""
+
+    def __init__(self, problem: Problem, solution: Solution, objective: str, time_limit: float):
+        self._problem = problem
+        sites = tuple(replace(s, bounds=replace(s.bounds, min_operators=1)) for s in problem.sites)
+        self._alone = RegionBytes(replace(problem, sites=sites))
+        self._out = kept_out(problem, solution, objective, time_limit)
+
+    def reason(self, operator: int, sites: Collection[int]) -> Reason | None:
+        """Why *operator* is at none of *sites*: no region may hold it even alone, or a limit keeps it out."""
+        problem = self._problem
+        mine = [k for k in problem.covering[operator] if problem.candidates[k].site in sites]
+        over = [beyond_bounds(self._alone, [k]) for k in mine]
+        if over and all(over):
+            return over[0]
+        return next((self._out[operator, p] for p in sites if (operator, p) in self._out), None)
 
 
 def kept_out(problem: Problem, solution: Solution, objective: str, time_limit: float) -> KeptOut:
@@ -39,11 +59,12 @@ def kept_out(problem: Problem, solution: Solution, objective: str, time_limit: f
     free = replace(problem, sites=tuple(replace(site, bounds=Bounds()) for site in problem.sites))
     best = solve(free, objective=objective, time_limit=time_limit, start=solution)
     found: dict[tuple[int, int], Reason] = {}
+    sizes = RegionBytes(problem)
     for region in best.regions:
         site = problem.candidates[region[0]].site
         operators = [o for c in region for o in problem.candidates[c].operators]
         if site in limited and any(site_of[o] != site for o in operators):
-            reason = beyond_bounds(problem, region) or _in_all(problem, site, best)
+            reason = beyond_bounds(sizes, region) or _in_all(problem, site, best)
             found.update(((o, site), reason) for o in operators if site_of[o] != site)
     return found
 

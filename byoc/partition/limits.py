@@ -25,6 +25,7 @@ from byoc.partition.gains import Gains
 from byoc.partition.limit_reasons import beyond_bounds
 from byoc.partition.measure import call_operations
 from byoc.partition.problem import HOME, Candidate, Problem, Site, Value
+from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.regions import regions_and_broken
 from byoc.relay.expr import Call
 
@@ -65,10 +66,11 @@ class _Function:
     def run(self) -> list[Decision]:
         while True:
             problem = self._problem()
-            regions, broken = regions_and_broken(problem, list(range(len(self.decisions))))
+            sizes = RegionBytes(problem)
+            regions, broken = regions_and_broken(problem, list(range(len(self.decisions))), sizes)
             refused: dict[int, Reason] = {}
             for region, _ in broken:
-                reason = beyond_bounds(problem, region)
+                reason = beyond_bounds(sizes, region)
                 if reason is not None:
                     refused.update(dict.fromkeys(region, reason))
             refused = refused or self._too_small(regions) or self._too_poor(regions) or self._too_many(regions)

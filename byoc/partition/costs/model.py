@@ -45,6 +45,12 @@ class CostModel(ABC):
     def launch(self, target: str) -> Estimate:
         """The seconds of starting one region on *target*, beside its work."""
 
+    def way(self, size: int, source: str, destination: str) -> float:
+        """The seconds of bringing *size* bytes to another region: between two of one target, over the host."""
+        if source != destination:
+            return self.transfer(size, source, destination).seconds
+        return 0.0 if source == HOST else self.way(size, source, HOST) + self.way(size, HOST, source)
+
     def unit(self, call: Call, target: str, precision: str = "") -> Estimate:
         """The seconds of *call* by itself."""
         return self.units([call], target, precision)[0]
