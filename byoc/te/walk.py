@@ -26,6 +26,11 @@ def unique_nodes(expr: PrimExpr) -> Iterator[PrimExpr]:
     return reachable([expr], operands)
 
 
+def mentions(expr: PrimExpr, axis: PrimExpr) -> bool:
+    """Whether *axis* itself stands in *expr*."""
+    return any(node is axis for node in unique_nodes(expr))
+
+
 def loaded_tensors(expr: PrimExpr) -> list[Tensor]:
     """The tensors that *expr* loads from, in the order of their first use."""
     return list(dict.fromkeys(n.tensor for n in unique_nodes(expr) if isinstance(n, Load)))

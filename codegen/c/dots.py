@@ -17,7 +17,7 @@ from byoc.codegen.kernel.reductions import loops
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Load, Reduce, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.walk import mentions
 
 Position = tuple[int, ...]
 
@@ -78,9 +78,9 @@ class _DotTile:
         code: list[Stmt],
     ) -> PrimExpr:
         """A variable for *load*; positions at which it reads the same elements share one."""
-        moving = [b.axis for b in self.blocks if _mentions(load, b.axis)]
+        moving = [b.axis for b in self.blocks if mentions(load, b.axis)]
         key = (load, *(_offset(places[a]) for a in moving))
-        along = _mentions(load, self.axis)
+        along = mentions(load, self.axis)
         if key not in known:
             name = "_".join((load.tensor.name, *(str(k) for k in key[1:])))
             known[key] = placeholder((self.lanes,) if along else (), load.dtype, name)
@@ -109,7 +109,3 @@ def _numbers(position: Position) -> tuple[PrimExpr, ...]:
 def _offset(place: PrimExpr) -> int:
     """The number added to the start of a block."""
     return place.right.value if not isinstance(place, Index) else 0  # type: ignore[attr-defined]
-
-
-def _mentions(load: Load, axis: Index) -> bool:
-    return any(n is axis for n in unique_nodes(load))

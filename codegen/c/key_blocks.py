@@ -28,7 +28,7 @@ from byoc.codegen.kernel.reductions import combine
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, cast, const, exp
 from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.walk import mentions
 
 MOST_KEYS = 256  # of a block
 FEWEST_KEYS = 16
@@ -115,7 +115,7 @@ def _keyed(found: RowStages, top: Tensor, powers: Tensor) -> tuple[Tensor, ...] 
     while open_ends:
         expr, key = open_ends.pop()
         for load in loads_in(expr):
-            if load.tensor not in found.stages or not any(_mentions(i, key) for i in load.indices):
+            if load.tensor not in found.stages or not any(mentions(i, key) for i in load.indices):
                 continue
             stage = load.tensor
             if not _at_key(load, key, found.depth) or stage.shape[-1] != powers.shape[-1]:
@@ -127,16 +127,12 @@ def _keyed(found: RowStages, top: Tensor, powers: Tensor) -> tuple[Tensor, ...] 
     return tuple(s for s in found.stages if s in keyed) if powers in keyed and whole_words else None
 
 
-def _mentions(expr: PrimExpr, axis: Index) -> bool:
-    return any(n is axis for n in unique_nodes(expr))
-
-
 def _at_key(load: Load, key: Index, depth: int) -> bool:
     """Whether *load* takes the element, or the word, of *key* itself."""
     *leading, last = load.indices
     if isinstance(last, Binary) and last.op == "mul" and isinstance(last.right, Const) and load.is_word:
         last = last.left
-    return len(leading) == depth and last is key and not any(_mentions(i, key) for i in leading)
+    return len(leading) == depth and last is key and not any(mentions(i, key) for i in leading)
 
 
 def _is_apart(found: RowStages, keyed: Sequence[Tensor], softmax: tuple[Tensor, Tensor, Tensor]) -> bool:

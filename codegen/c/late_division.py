@@ -17,7 +17,7 @@ from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.te import Index, PrimExpr, Tensor, cast, const
 from byoc.te.expr import Binary, Cast, Const, Intrinsic, Load, Reduce, Select, map_expr
-from byoc.te.walk import loaded_tensors, unique_nodes
+from byoc.te.walk import loaded_tensors, mentions, unique_nodes
 
 POWERS, INVERSE = "softmax_exp", "softmax_inverse"  # the tags of the exponentials, and of one over a row's sum
 FLOATS = frozenset(["bfloat16", "float32", "float64"])
@@ -100,15 +100,11 @@ def _weight(reduce: Reduce) -> Load | None:
 def _is_at(load: Load, key: Index) -> bool:
     """Whether *load* takes the element of *key* along its last axis, and nothing else of it depends on *key*."""
     *others, last = load.indices
-    return last is key and not any(_mentions(i, key) for i in others)
+    return last is key and not any(mentions(i, key) for i in others)
 
 
 def _divides(behind: Behind, dtype: str) -> bool:
     return any(t.tag == INVERSE for t in loaded_tensors(behind(const(0, dtype))))
-
-
-def _mentions(expr: PrimExpr, axis: PrimExpr) -> bool:
-    return any(n is axis for n in unique_nodes(expr))
 
 
 def _split(expr: PrimExpr, axis: Index) -> tuple[PrimExpr, Behind]:
@@ -133,7 +129,7 @@ def _split_choice(expr: Select, axis: Index) -> tuple[PrimExpr, Behind]:
     if isinstance(cond, Intrinsic) and cond.name == "isnan" and row and row == _row_of(cond.args[0]):
         factor = behind(const(1, expr.dtype))
         cond = Binary("ne", factor, factor)  # a NaN as every weight of its row, or none is
-    if _mentions(cond, axis):
+    if mentions(cond, axis):
         return expr, lambda total: total
     return inner, lambda total: Select(cond, const(0, total.dtype), behind(total))
 
@@ -149,7 +145,7 @@ def _row_of(expr: PrimExpr) -> tuple[object, ...]:
 
 def _split_product(expr: Binary, axis: Index) -> tuple[PrimExpr, Behind]:
     for part, factor in ((expr.left, expr.right), (expr.right, expr.left)):
-        if not _mentions(factor, axis):
+        if not mentions(factor, axis):
             inner, behind = _split(part, axis)
             return inner, lambda total: behind(total) * cast(total.dtype, factor)
     left, left_behind = _split(expr.left, axis)

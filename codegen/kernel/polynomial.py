@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.te import Index, PrimExpr
-from byoc.te.expr import operands
+from byoc.te.walk import mentions
 
 Monomial = tuple[object, ...]  # the keys of its atoms
 Key = tuple[object, ...]
@@ -86,7 +86,7 @@ class Polynomial:
         for monomial, c in self.terms.items():
             if monomial == (id(axis),):
                 result = c
-            elif any(_mentions(self.atoms[k], axis) for k in monomial):
+            elif any(mentions(self.atoms[k], axis) for k in monomial):
                 return None
         return result
 
@@ -98,13 +98,3 @@ def _product_of(keys: Sequence[object], atoms: dict[object, PrimExpr]) -> Monomi
 
 def _atom_rank(atom: PrimExpr) -> str:
     return f"{type(atom).__name__} {getattr(atom, 'name', '')}"
-
-
-def _mentions(expr: PrimExpr, axis: Index) -> bool:
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        if node is axis:
-            return True
-        stack.extend(operands(node))
-    return False

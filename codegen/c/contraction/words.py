@@ -23,7 +23,7 @@ from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, binary, compute, const, if_then_else
 from byoc.te.expr import DOTS, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, cast, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.walk import mentions, unique_nodes
 
 WORD = "uint32"
 # the dtypes of the factors and of their sum -> what multiplies and adds two words of them
@@ -159,7 +159,7 @@ def _lies_in_words(load: Load, axis: Index, terms: int, simplify: Simplifier) ->
 
 def _dimension(load: Load, axis: Index) -> int | None:
     """The one dimension of *load* along which *axis* runs, from its beginning to its end."""
-    found = [k for k, i in enumerate(load.indices) if any(n is axis for n in unique_nodes(i))]
+    found = [k for k, i in enumerate(load.indices) if mentions(i, axis)]
     if len(found) != 1 or load.indices[found[0]] is not axis or load.tensor.shape[found[0]] != axis.extent:
         return None
     return found[0]
