@@ -1,4 +1,4 @@
-"""The artefact: one zip file, its members stored uncompressed and aligned, so that weights are mapped and not copied.
+"""The artefact: one zip file, its members stored uncompressed and aligned, so that they are used where they lie.
 
 ``manifest.json`` comes first: the schema's version, what made the file, what it needs, and the SHA-256 of every other
 member. The same content gives the same bytes. Nothing in it is executed to read it; there is no pickle.
@@ -6,14 +6,11 @@ member. The same content gives the same bytes. Nothing in it is executed to read
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
-import mmap
 import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -22,6 +19,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.file_memory import FileWatch, copy_of, mapping_of
+from byoc.runtime.whole_file import write_whole
 
 SCHEMA_VERSION = 1
 JSON_GRAPH_VERSION = 1
@@ -35,10 +34,11 @@ _PADDING_FIELD = 0xD935  # the extra field that Android's zipalign uses for padd
 
 @dataclass(frozen=True)
 class Artifact:
-    """The manifest, and every member as a view of the mapped file."""
+    """The manifest, every member as a view of the file in memory, and the watch over the file where it is mapped."""
 
     manifest: Mapping[str, object]
     members: Mapping[str, memoryview]
+    watch: FileWatch | None = None
 
 
 def write_artifact(path: Path, manifest: Mapping[str, object], members: Mapping[str, bytes]) -> Path:
@@ -66,35 +66,29 @@ def _write_zip(file: BinaryIO, content: Mapping[str, bytes]) -> None:
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> Path:
-    """Let *write* fill the file at *path* whole or not at all: beside it first, then renamed.
+    """Let *write*, which may be called twice, fill the file at *path* whole or not at all.
 
     Raises UserError when that fails.
     """
-    if path.is_dir():
-        raise UserError(f"{path}: this is a folder; give the name of a file")
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+        write_whole(path, write)
+    except IsADirectoryError as error:
+        raise UserError(f"{path}: this is a folder; give the name of a file") from error
     except OSError as error:
-        raise UserError(f"{path}: the folder cannot be written ({error.strerror}); choose another") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise UserError(f"{path}: the folder cannot be written ({error.strerror}); choose another") from error
         raise UserError(f"{path}: the file cannot be written ({error.strerror}); nothing was left there") from error
-    finally:  # also when the user interrupts it
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
     return path
 
 
-def read_artifact(path: Path) -> Artifact:
-    """Map *path* and check it: format, schema version, and the hash of every member.
+def read_artifact(path: Path, mapped: bool = False) -> Artifact:
+    """Read *path* and check it: format, schema version, and the hash of every member.
+
+    With *mapped* the file is mapped, to be shared with other processes, and must not be written into.
 
     Raises ArtifactError with one sentence for whatever is wrong.
     """
-    view = _map(path)
+    view, watch = _read(path, mapped)
     try:
         with zipfile.ZipFile(_Reader(view)) as archive:
             members = {info.filename: _member(view, info) for info in archive.infolist()}
@@ -110,15 +104,12 @@ def read_artifact(path: Path) -> Artifact:
     if zlib.crc32(members[MANIFEST]) != checksum:
         raise ArtifactError(f"{path}: {MANIFEST} is damaged (its checksum differs); save the model again")
     _check_members(path, manifest, members)
-    return Artifact(manifest, members)
+    return Artifact(manifest, members, watch)
 
 
-def _map(path: Path) -> memoryview:
+def _read(path: Path, mapped: bool) -> tuple[memoryview, FileWatch | None]:
     try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                raise ArtifactError(f"{path}: the file is empty; save the model again")
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return mapping_of(path) if mapped else (copy_of(path), None)
     except OSError as error:
         raise ArtifactError(f"{path}: the artefact cannot be read ({error.strerror})") from error
 

@@ -18,8 +18,10 @@ import numpy as np
 from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
 from byoc.runtime.executor_base import Executor, check_threads
+from byoc.runtime.file_memory import FileWatch
 from byoc.runtime.graph import Graph
 from byoc.runtime.graph_executor import GraphExecutor
+from byoc.runtime.mapped_executor import MappedExecutor
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import ARRAYS_MEMBER, Members, Module, members_below, module_class, saved_members
 from byoc.runtime.ndarray import NDArray
@@ -47,8 +49,10 @@ class Library:
         output_names: Sequence[str],
         report: Mapping[str, object] | None = None,
         threads: int | None = None,
+        watch: FileWatch | None = None,
     ):
         self.threads = threads
+        self._watch = watch
         self.graph_json = graph
         self.module = module
         self.report = dict(report or {})
@@ -70,8 +74,9 @@ class Library:
         for module in self.module.imports:
             whole = module.whole_executor(self._graph, self.module, wanted)
             if whole is not None:
-                return whole
-        return self.graph_executor()
+                return whole if self._watch is None else MappedExecutor(whole, self._watch)
+        made = self.graph_executor()
+        return made if self._watch is None else MappedExecutor(made, self._watch)
 
     def graph_executor(self) -> GraphExecutor:
         """A new executor that calls node by node, on one thread: every value between them can be looked at."""
@@ -167,22 +172,26 @@ class Library:
         return write_artifact(Path(path), manifest, members)
 
 
-def load(path: str | os.PathLike[str], threads: int | None = None) -> Library:
+def load(path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False) -> Library:
     """Load an artefact that ``Library.save`` wrote, to run on so many *threads*; needs no compiler.
+
+    The file is read into memory, and may be overwritten or removed afterwards. With *mapped* it is mapped instead, so
+    that processes which load it share its weights in memory: the caller promises that it is replaced by renaming or
+    removed, never written into. Runs look for that (its size and time of change) and raise ArtifactError.
 
     Raises ArtifactError for a damaged file, a newer schema, or a missing member, and UnavailableError for a missing
     device or another processor, before anything runs.
     """
-    library = read_library(path)
+    library = read_library(path, mapped)
     for place, problem in library.problems().items():
         raise UnavailableError(f"{path}: {place} cannot run here: {problem}")
     library.threads = threads
     return library
 
 
-def read_library(path: str | os.PathLike[str]) -> Library:
+def read_library(path: str | os.PathLike[str], mapped: bool = False) -> Library:
     """As :func:`load`, but without asking whether this machine can run it: to look into it."""
-    artifact = read_artifact(Path(path))
+    artifact = read_artifact(Path(path), mapped)
     for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
         if needed not in artifact.members:
             raise ArtifactError(f"{path}: member {needed} is missing; the file was not written by Library.save")
@@ -204,7 +213,8 @@ def _assemble(artifact: Artifact, where: str) -> Library:
         root.import_module(_module(entry, members_below(members, entry["path"])))
     check_lost(root)
     outputs = [str(o["name"]) for o in manifest["outputs"]]  # type: ignore[attr-defined]
-    return Library(json.loads(bytes(members[GRAPH_MEMBER])), root, outputs, json.loads(bytes(members[REPORT_MEMBER])))
+    graph, report = (json.loads(bytes(members[name])) for name in (GRAPH_MEMBER, REPORT_MEMBER))
+    return Library(graph, root, outputs, report, watch=artifact.watch)
 
 
 def _module(entry: Mapping[str, object], members: Members) -> Module:
