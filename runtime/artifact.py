@@ -6,10 +6,10 @@ member. The same content gives the same bytes. Nothing in it is executed to read
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
-import os
 import struct
 import zipfile
 import zlib
@@ -29,6 +29,7 @@ MANIFEST = "manifest.json"
 FORMAT = "byoc-artifact"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _LOCAL_HEADER = 30
+_OF_THE_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
 _PADDING_FIELD = 0xD935  # the extra field that Android's zipalign uses for padding
 
 
@@ -75,7 +76,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> Path:
     except IsADirectoryError as error:
         raise UserError(f"{path}: this is a folder; give the name of a file") from error
     except OSError as error:
-        if not os.access(path.parent, os.W_OK | os.X_OK):
+        if error.errno in _OF_THE_FOLDER:
             raise UserError(f"{path}: the folder cannot be written ({error.strerror}); choose another") from error
         raise UserError(f"{path}: the file cannot be written ({error.strerror}); nothing was left there") from error
     return path
