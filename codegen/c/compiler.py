@@ -30,6 +30,7 @@ from platformdirs import user_cache_dir
 
 from byoc.codegen.c.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.runtime.distribution import install_command
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.processor import Processor, usable_processors
 
@@ -39,7 +40,7 @@ LINK_FLAGS = ("-shared", "-pthread")
 LIBRARIES = ("-lm",)
 NOT_FOUND = (
     "no C compiler was found ($CC, cc, gcc, clang, or zig of the ziglang package): "
-    "install gcc, or run pip install byoc[zig]"
+    f"install gcc, or run {install_command('zig')}"
 )
 
 
