@@ -6,7 +6,6 @@ with an executor of its own.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 from collections import deque
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
+from byoc.runtime.distribution import version
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
 from byoc.runtime.executor_base import Executor, check_threads
 from byoc.runtime.file_memory import FileWatch
@@ -166,7 +166,7 @@ class Library:
             "modules": modules,
             "inputs": [s.to_json() for s in self.inputs],
             "outputs": [s.to_json() for s in self.outputs],
-            "producer": {"name": "byoc", "version": importlib.metadata.version("byoc")},
+            "producer": {"name": "byoc", "version": version()},
             "requires": sorted({m.type_key for m in self.module.imports}),
         }
         return write_artifact(Path(path), manifest, members)

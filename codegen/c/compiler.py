@@ -27,6 +27,7 @@ from byoc.codegen.c.command import CommandError, Commands, Finished, command_sec
 from byoc.codegen.c.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.codegen.c.object_cache import cache_dir, compiler_folder, object_cache
 from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.runtime.distribution import install_command
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.processor import Processor, usable_processors
 from byoc.runtime.regular_file import read_file
@@ -37,7 +38,7 @@ LINK_FLAGS = ("-shared", "-pthread")
 LIBRARIES = ("-lm",)
 NOT_FOUND = (
     "no C compiler was found ($CC, cc, gcc, clang, or zig of the ziglang package): "
-    "install gcc, or run pip install byoc[zig]"
+    f"install gcc, or run {install_command('zig')}"
 )
 
 Result = TypeVar("Result")

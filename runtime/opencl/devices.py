@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from byoc.runtime.distribution import install_command
 from byoc.runtime.errors import DeviceError
 from byoc.runtime.opencl.linker import provide_linker
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     import pyopencl
 
 DEVICE_VARIABLE = "BYOC_OPENCL_DEVICE"
-INSTALL = "pip install byoc[opencl]"
 _KIND_ORDER = ("gpu", "accelerator", "cpu", "other")
 
 
@@ -65,7 +65,7 @@ def import_pyopencl() -> ModuleType:
     try:
         import pyopencl
     except ImportError as error:
-        raise DeviceError(f"OpenCL needs the package pyopencl, which is missing here ({error}): {INSTALL}") from error
+        raise DeviceError(f"OpenCL needs the package pyopencl, which is missing here ({error}): {install_command('opencl')}") from error
     return pyopencl
 
 
@@ -103,7 +103,7 @@ def choose_device(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Dev
     """The device that *selector* (empty, an index, part of a name) means. Raises DeviceError when there is none."""
     if not found:
         raise DeviceError(
-            f"no OpenCL device was found here: install the driver of a GPU, or PoCL for the CPU with {INSTALL}"
+            f"no OpenCL device was found here: install the driver of a GPU, or PoCL for the CPU with {install_command('opencl')}"
         )
     if not selector:
         return found[0]

@@ -105,7 +105,7 @@ def test_no_compiler_at_all_is_one_sentence_with_a_way_out(monkeypatch, tmp_path
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(compilers.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CompilerNotFoundError, match=r"install gcc, or run pip install byoc\[zig\]$"):
+    with pytest.raises(CompilerNotFoundError, match=r"install gcc, or run pip install 'byoc-compiler\[zig\]'$"):
         find_compiler()
 
 

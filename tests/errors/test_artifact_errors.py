@@ -206,7 +206,7 @@ def test_an_opencl_artifact_without_a_device_is_refused_before_anything_runs(for
         with pytest.raises(DeviceError, match=r"ocl\.byoc: module 0 \(opencl\) cannot run here: no OpenCL device was"):
             byoc.runtime.load(for_opencl)
         assert main(["run", str(for_opencl), "--random"]) == 3
-        assert "pip install byoc[opencl]" in capsys.readouterr().err
+        assert "pip install 'byoc-compiler[opencl]'" in capsys.readouterr().err
     finally:
         devices._open.cache_clear()
 
