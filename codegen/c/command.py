@@ -103,7 +103,7 @@ class Commands:
                 return Finished(process.returncode, _text(output), _text(errors))
         except (OSError, ValueError) as error:  # ValueError: a null character in a word of $CC
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise CommandError(f"cannot be started ({reason})") from error
+            raise CommandError(f"cannot be started: {reason}") from error
 
     def _start(
         self, command: Sequence[str], variables: Mapping[str, str], output: BinaryIO, errors: BinaryIO

@@ -42,6 +42,7 @@ NOT_FOUND = (
 )
 
 Result = TypeVar("Result")
+_MOST_TOLD = 400  # characters of what a compiler says that go into our sentence
 _PROBE_SECONDS = 60.0  # in which a compiler tells its version, and its macros
 _OF_THE_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _NATIVE = b"\x7fELF" if sys.platform.startswith("linux") else b""  # how an object and a library begin
@@ -162,7 +163,7 @@ def _first_error(done: Finished) -> str:
     told = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
     if done.status < 0 or not told:
         return done.ending
-    return "".join(c if c.isprintable() else "?" for c in told)
+    return "".join(c if c.isprintable() else "?" for c in told[:_MOST_TOLD])
 
 
 def _write(path: Path, data: bytes) -> None:
