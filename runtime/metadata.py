@@ -1,7 +1,7 @@
 """The metadata module: the root of a library's tree.
 
 It owns every constant once, whatever number of symbols use it, and gives each symbol its constants once, on first use,
-from any number of threads. Source: TVM's ConstLoaderModule, whose place it takes. A symbol that is a region of the
+from any number of threads. Nobody writes to them: their arrays are read-only. Source: TVM's ConstLoaderModule, whose place it takes. A symbol that is a region of the
 model is called through its guard, which knows what stands in for it (``region/``).
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.module import Members, Module, PackedFunction
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.ndarray import NDArray, read_only
 from byoc.runtime.region.guard import RegionFunction, RegionGuard, load_function
 from byoc.runtime.region.record import Fallback, Region
 
@@ -36,7 +36,7 @@ class MetadataModule(Module):
     ):
         super().__init__()
         self.regions = dict(regions or {})
-        self.constant_arrays = dict(constants)
+        self.constant_arrays = {key: read_only(array) for key, array in constants.items()}
         self.needs = {symbol: tuple(keys) for symbol, keys in needs.items()}
         for symbol, keys in self.needs.items():
             missing = [k for k in keys if k not in self.constant_arrays]

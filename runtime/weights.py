@@ -25,7 +25,7 @@ def write_weights(arrays: Mapping[str, NDArray]) -> bytes:
     for name, array in arrays.items():
         if array.dtype not in DTYPES.values():
             raise UserError(f"constant {name!r} is of dtype {array.dtype}, which cannot be saved")
-    return safetensors.numpy.save({k: np.ascontiguousarray(a.numpy()).reshape(a.shape) for k, a in arrays.items()})
+    return safetensors.numpy.save({k: np.asarray(a.numpy(), order="C") for k, a in arrays.items()})
 
 
 def read_weights(data: memoryview, where: str) -> dict[str, NDArray]:

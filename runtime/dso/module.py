@@ -94,9 +94,9 @@ class DsoModule(Module):
         specs = self._signatures[symbol].constants
         if len(specs) != len(constants):
             raise InputError(f"{symbol}: expected {len(specs)} constants, got {len(constants)}")
-        arrays = [np.ascontiguousarray(from_any(c)) for c in constants]
+        arrays = [np.asarray(from_any(c), order="C") for c in constants]
         for spec, array in zip(specs, arrays, strict=True):
-            spec.bind(array.reshape(spec.shape) if array.ndim == 0 else array, {})
+            spec.bind(array, {})
         self._constants[symbol] = arrays
         self._functions.pop(symbol, None)
 
@@ -140,7 +140,7 @@ class DsoModule(Module):
             file = self.file()
         for symbol in dict.fromkeys(symbol for symbol, _ in self.whole.constants):
             root.ensure_initialized(symbol)
-        constants = [np.ascontiguousarray(self.constants_of(symbol)[k]) for symbol, k in self.whole.constants]
+        constants = [np.asarray(self.constants_of(symbol)[k], order="C") for symbol, k in self.whole.constants]
         externals = [root[call.function] for call in self.whole.externals]
         return AotExecutor(graph, NativeProgram(file, self.whole), constants, externals, threads)
 
@@ -217,7 +217,7 @@ class _NativeFunction:
     def __call__(self, *arrays: object) -> None:
         count = len(self.signature.inputs)
         given = [from_any(a) for a in arrays]
-        inputs = [np.ascontiguousarray(a) if a.ndim else a for a in given[:count]]
+        inputs = [np.asarray(a, order="C") for a in given[:count]]
         outputs = given[count:]
         places = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in outputs]
         self.bind([*inputs, *places])()
@@ -230,7 +230,7 @@ class _NativeFunction:
         signature = self.signature
         sizes = signature.bind_sizes(inputs)
         outputs = [np.empty(s.concrete_shape(sizes), t) for s, t in zip(signature.outputs, self._dtypes, strict=True)]
-        given = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
+        given = [np.asarray(a, order="C") for a in inputs]
         pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
         size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
         need = self._need if not self._size_names else self._size(size_args)

@@ -100,7 +100,7 @@ class Session:
         cl, queue = self._cl, self._queue
         if after and not all(a.flags.c_contiguous for a in inputs):
             cl.wait_for_events(after)  # the host copies them, which has to see what they will be
-        held = [np.ascontiguousarray(a) for a in inputs]
+        held = [np.asarray(a, order="C") for a in inputs]
         events = []
         for buffer, array in zip(binding.buffers, held, strict=False):
             if array.nbytes:
@@ -154,7 +154,7 @@ class Session:
     def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
         buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
         if array.nbytes:
-            self._cl.enqueue_copy(self._queue, buffer, np.ascontiguousarray(array), is_blocking=True)
+            self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=True)
         return buffer
 
 

@@ -6,3 +6,5 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from artifact_runner import artifact_runner  # noqa: E402, F401 - a fixture
