@@ -21,7 +21,7 @@ import numpy as np
 from byoc.runtime.errors import DeviceError, InputError
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
-from byoc.runtime.opencl.plan import FunctionPlan, evaluate
+from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.shape_cache import ShapeCache
@@ -120,8 +120,8 @@ class Session:
         sizes = dict(key)
         plan, first = self._plan, self._plan.first_constant
         buffers = [
-            self._constants[k - first] if first <= k < plan.first_output else self._allocate(evaluate(b.bytes, sizes))
-            for k, b in enumerate(plan.buffers)
+            self._constants[k - first] if first <= k < plan.first_output else self._allocate(size)
+            for k, size in enumerate(plan.buffer_bytes(sizes))
         ]
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
