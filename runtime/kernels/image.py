@@ -137,6 +137,18 @@ def resize(
     return from_letters(value.astype(out, copy=False), letters, layout)
 
 
+@kernel("image.resample")
+def resample(data: np.ndarray, positions: np.ndarray, weights: np.ndarray, *, axis: int = -1) -> np.ndarray:
+    """Each element of an axis made anew as a weighted sum of a few of the old ones."""
+    axis %= data.ndim
+    places = np.clip(positions, 0, max(data.shape[axis] - 1, 0))
+    shape = [-1 if k == axis else 1 for k in range(data.ndim)]
+    value = np.zeros((*data.shape[:axis], len(places), *data.shape[axis + 1 :]), data.dtype)
+    for place, weight in zip(places.T, weights.T, strict=True):
+        value += np.take(data, place, axis) * weight.reshape(shape)
+    return value
+
+
 def _upsample(
     data: np.ndarray, scales: Sequence[float], layout: str, method: str, mode: str
 ) -> np.ndarray:
