@@ -29,6 +29,7 @@ from filelock import FileLock
 from platformdirs import user_cache_dir
 
 from byoc.codegen.c.machine import NO_MATRICES, Machine, machine_of, processor_of
+from byoc.codegen.c.sanitizers import requested, sanitizer_flags
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.processor import Processor, usable_processors
@@ -61,6 +62,7 @@ class CCompiler:
     machine: Machine
     is_gcc: bool = False
     limit: float | None = None  # seconds that one call of it may take
+    sanitizers: tuple[str, ...] = ()  # that its flags have
 
     def build(self, source: str, extra_flags: Sequence[str] = ()) -> bytes:
         """The shared library of one *source*; as :meth:`build_units`."""
@@ -207,9 +209,10 @@ def candidates() -> list[tuple[str, ...]]:
 def find_compiler() -> CCompiler:
     """The first C compiler that works.
 
-    Raises CompilerNotFoundError with one sentence when there is none, or when the one that ``$CC`` names does not work.
+    Under ``BYOC_SANITIZE`` it compiles with sanitizers. Raises CompilerNotFoundError with one sentence when there is
+    none, or when the one that ``$CC`` names does not work.
     """
-    found = _find(tuple(candidates()))
+    found = _find(tuple(candidates()), requested())
     if found is None and os.environ.get("CC", "").strip():
         raise CompilerNotFoundError(
             f"$CC is {os.environ['CC']!r}, which does not work as a C compiler here: mend it or unset it"
@@ -220,7 +223,7 @@ def find_compiler() -> CCompiler:
 
 
 @functools.lru_cache(maxsize=8)
-def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler | None:
+def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...]) -> CCompiler | None:
     for command in commands:
         version = _output([*command, "--version"])
         if version is None:
@@ -230,7 +233,10 @@ def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler | None:
             if macros is not None and matrix_refusal(processor_of(macros)):
                 flags, macros = (*flags, *NO_MATRICES), _macros(command, (*flags, *NO_MATRICES))
             if macros is not None:
-                return CCompiler(command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros))
+                flags = (*flags, *sanitizer_flags(sanitizers))
+                return CCompiler(
+                    command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros), sanitizers=sanitizers
+                )
     return None
 
 

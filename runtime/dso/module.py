@@ -20,6 +20,7 @@ from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.native_program import ALONE, NativeProgram
 from byoc.runtime.dso.processor import Processor, this_processor
+from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
 from byoc.runtime.graph import Graph
@@ -29,7 +30,7 @@ from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec
 
 ALIGNMENT = 64
-WHOLE_MEMBER = "program.json"
+WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
 _FFI = cffi.FFI()
 _DECLARATIONS = """
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team);
@@ -41,7 +42,7 @@ class DsoModule(Module):
     """A shared library with its signatures, its source, and the processor that it needs.
 
     ``constant_arrays`` (name to array) is not saved here. ``whole`` describes the function that is the whole model,
-    where the library has it.
+    where the library has it. ``sanitizers`` are those that the library was built with.
     """
 
     type_key = "c"
@@ -54,8 +55,10 @@ class DsoModule(Module):
         constant_arrays: Mapping[str, NDArray] | None = None,
         processor: Processor | None = None,
         whole: WholeProgram | None = None,
+        sanitizers: Sequence[str] = (),
     ):
         super().__init__()
+        self.sanitizers = tuple(sanitizers)
         self.whole = whole
         self.processor = processor or Processor(this_processor().machine)
         self._library, self._source = library, source
@@ -81,7 +84,8 @@ class DsoModule(Module):
         return self._signatures
 
     def unavailable(self) -> str | None:
-        return this_processor().lacks(self.processor) or matrix_refusal(self.processor)
+        lack = this_processor().lacks(self.processor) or matrix_refusal(self.processor)
+        return lack or sanitizer_refusal(self.sanitizers)
 
     def get_source(self, fmt: str = "") -> str:
         return self._source
@@ -95,6 +99,8 @@ class DsoModule(Module):
         if len(specs) != len(constants):
             raise InputError(f"{symbol}: expected {len(specs)} constants, got {len(constants)}")
         arrays = [np.asarray(from_any(c), order="C") for c in constants]
+        if self.sanitizers:  # in memory of their own, whose ends the address sanitizer knows
+            arrays = [a.copy() for a in arrays]
         for spec, array in zip(specs, arrays, strict=True):
             spec.bind(array, {})
         self._constants[symbol] = arrays
@@ -154,8 +160,10 @@ class DsoModule(Module):
     def save(self) -> dict[str, bytes]:
         signatures = [s.to_json() for s in self._signatures.values()]
         whole = {} if self.whole is None else {WHOLE_MEMBER: json.dumps(self.whole.to_json(), indent=1).encode()}
+        sanitizers = {SANITIZERS_MEMBER: json.dumps(self.sanitizers).encode()} if self.sanitizers else {}
         return {
             **whole,
+            **sanitizers,
             "lib.so": self._library,
             "processor.json": json.dumps(self.processor.to_json(), indent=1).encode(),
             "signature.json": json.dumps(signatures, indent=1).encode(),
@@ -173,9 +181,12 @@ class DsoModule(Module):
             source = bytes(members["source.c"]).decode()
             whole = json.loads(bytes(members[WHOLE_MEMBER])) if WHOLE_MEMBER in members else None
             program = None if whole is None else WholeProgram.from_json(whole)
+            sanitizers = json.loads(bytes(members.get(SANITIZERS_MEMBER, b"[]")))
+            if not isinstance(sanitizers, list) or not all(name in SANITIZERS for name in sanitizers):
+                raise ValueError(f"it names the sanitizers {sanitizers!r}")
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"a module of type 'c' is damaged ({error}); compile the model again") from error
-        return cls(bytes(members["lib.so"]), signatures, source, processor=processor, whole=program)
+        return cls(bytes(members["lib.so"]), signatures, source, processor=processor, whole=program, sanitizers=sanitizers)
 
 
 class _Workspace(threading.local):
