@@ -11,7 +11,9 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from byoc.codegen.c.object_cache import cache_dir
 from byoc.errors import UserError
+from byoc.runtime.dso.library_file import KEEP_VARIABLE
 from byoc.runtime.dso.sanitizers import PRELOADED, SANITIZERS, absent
 
 VARIABLE = "BYOC_SANITIZE"
@@ -58,15 +60,16 @@ def check_process(names: Sequence[str], command: Sequence[str], is_gcc: bool) ->
 def preloading(names: Sequence[str], command: Sequence[str]) -> dict[str, str]:
     """The variables of a process that can load code with *names*, made by the compiler *command*.
 
-    Raises UserError where the compiler has no such library.
+    Libraries are kept under a name, by which reports find functions and lines. Raises UserError where the compiler has no such library.
     """
+    kept = {KEEP_VARIABLE: os.environ.get(KEEP_VARIABLE, str(cache_dir() / "sanitized"))}
     libraries = [_path_of(PRELOADED[name][0], command) for name in names if name in PRELOADED]
     if not libraries:
-        return {}
+        return kept
     before = os.environ.get("LD_PRELOAD", "").split()
     every = dict.fromkeys([*libraries, _path_of(CPP_LIBRARY, command), *before])
     options = [DEFAULT_OPTIONS[name] for name in names if name in DEFAULT_OPTIONS]
-    return {"LD_PRELOAD": " ".join(every), **{k: os.environ.get(k, value) for k, value in options}}
+    return {"LD_PRELOAD": " ".join(every), **kept, **{k: os.environ.get(k, value) for k, value in options}}
 
 
 def _path_of(library: str, command: Sequence[str]) -> str:

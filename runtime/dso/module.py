@@ -16,6 +16,7 @@ import cffi
 import numpy as np
 
 from byoc.runtime.aot import AotExecutor
+from byoc.runtime.dso.contract import check_contract, contract_of
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.native_program import ALONE, NativeProgram
@@ -23,11 +24,13 @@ from byoc.runtime.dso.processor import Processor, this_processor
 from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
+from byoc.runtime.fork import new_lock
 from byoc.runtime.graph import Graph
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Members, Module
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.signature import Signature, TensorSpec, symbol_of
+from byoc.runtime.strict_json import read_json
 
 ALIGNMENT = 64
 WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
@@ -66,7 +69,7 @@ class DsoModule(Module):
         self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
         self._constants: dict[str, list[np.ndarray]] = {}
         self._functions: dict[str, _NativeFunction] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._file: LibraryFile | None = None
 
     @property
@@ -92,6 +95,9 @@ class DsoModule(Module):
 
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {s.symbol: tuple(c.name for c in s.constants) for s in self._signatures.values()}
+
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
+        return self._signatures[symbol].constants
 
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         """Keep the constants of *symbol*. Raises InputError when one is not what the signature says."""
@@ -176,17 +182,41 @@ class DsoModule(Module):
             if name not in members:
                 raise ArtifactError(f"a module of type 'c' needs the member {name!r}; it has {', '.join(members)}")
         try:
-            signatures = [Signature.from_json(s) for s in json.loads(bytes(members["signature.json"]))]
-            processor = Processor.from_json(json.loads(bytes(members["processor.json"])))
+            told = read_json(members["signature.json"], "signature.json")
+            signatures = Signature.list_from_json(told, "signature.json")
+            for signature in signatures:
+                symbol_of(signature.symbol, "signature.json", of_c=True)
+            processor = Processor.from_json(read_json(members["processor.json"], "processor.json"))
             source = bytes(members["source.c"]).decode()
-            whole = json.loads(bytes(members[WHOLE_MEMBER])) if WHOLE_MEMBER in members else None
-            program = None if whole is None else WholeProgram.from_json(whole)
-            sanitizers = json.loads(bytes(members.get(SANITIZERS_MEMBER, b"[]")))
-            if not isinstance(sanitizers, list) or not all(name in SANITIZERS for name in sanitizers):
-                raise ValueError(f"it names the sanitizers {sanitizers!r}")
+            program = _whole_program(members, signatures)
+            sanitizers = _sanitizers(members)
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"a module of type 'c' is damaged ({error}); compile the model again") from error
-        return cls(bytes(members["lib.so"]), signatures, source, processor=processor, whole=program, sanitizers=sanitizers)
+        library = bytes(members["lib.so"])
+        check_contract(library, contract_of(signatures, program, sanitizers), "the library of a module of type 'c'")
+        return cls(library, signatures, source, processor=processor, whole=program, sanitizers=sanitizers)
+
+
+def _sanitizers(members: Members) -> tuple[str, ...]:
+    """The sanitizers among *members*. Raises ArtifactError for names that are none."""
+    told = read_json(members[SANITIZERS_MEMBER], SANITIZERS_MEMBER) if SANITIZERS_MEMBER in members else []
+    if not isinstance(told, list) or not all(name in SANITIZERS for name in told):
+        raise ArtifactError(f"{SANITIZERS_MEMBER}: expected names of {', '.join(SANITIZERS)}, got {told!r}")
+    return tuple(told)
+
+
+def _whole_program(members: Members, signatures: Sequence[Signature]) -> WholeProgram | None:
+    """The description of the whole program among *members*. Raises ArtifactError where it does not fit the functions."""
+    if WHOLE_MEMBER not in members:
+        return None
+    program = WholeProgram.from_json(read_json(members[WHOLE_MEMBER], WHOLE_MEMBER), WHOLE_MEMBER)
+    counts = {s.symbol: len(s.constants) for s in signatures}
+    if program.symbol in counts:
+        raise ArtifactError(f"{WHOLE_MEMBER}: its function {program.symbol} is one of the module's own")
+    for symbol, position in program.constants:
+        if position >= counts.get(symbol, 0):
+            raise ArtifactError(f"{WHOLE_MEMBER}: constant {position} of {symbol} is none that the module has")
+    return program
 
 
 class _Workspace(threading.local):

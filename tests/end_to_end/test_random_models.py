@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from artifact_runner import ArtifactRunner
-from random_models import RandomModel, random_model
-from random_moves import PROPOSALS
+from fuzz.generators.draft import RandomModel, random_model
+from fuzz.generators.moves import PROPOSALS
 
 import byoc
 
