@@ -10,6 +10,7 @@ import byoc
 from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.sanitizers import VARIABLE, requested, sanitizer_flags
 from byoc.errors import ArtifactError, UnavailableError, UserError
+from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
 
 pytestmark = pytest.mark.needs_cc
@@ -109,13 +110,16 @@ def test_a_process_without_the_library_is_told_how_to_start(monkeypatch):
         byoc.compile(module, ["c"])
 
 
-def test_a_module_says_which_sanitizers_it_needs_and_a_name_that_is_none_is_refused():
-    module = DsoModule(b"", [], "", sanitizers=["address"])
+def test_a_module_says_which_sanitizers_it_needs_and_what_was_edited_is_refused():
+    code = contract_text(contract_of([], None, ["address"])).encode()
+    module = DsoModule(code, [], "", sanitizers=["address"])
     assert "built with the address sanitizer" in (module.unavailable() or "")
     members = module.save()
     assert DsoModule.load(members).sanitizers == ("address",)
-    with pytest.raises(ArtifactError, match="it names the sanitizers"):
+    with pytest.raises(ArtifactError, match="expected names of address, undefined, thread"):
         DsoModule.load({**members, "sanitizers.json": b'["magic"]'})
+    with pytest.raises(ArtifactError, match="compile the model again"):  # its contract names them too
+        DsoModule.load({name: data for name, data in members.items() if name != "sanitizers.json"})
 
 
 @pytest.mark.parametrize("offset", [1, -1])
