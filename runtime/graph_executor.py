@@ -50,6 +50,8 @@ class GraphExecutor(Executor):
         self._shared = {self._roots[head] for head in graph.heads}  # their memory is handed out
         self._uses = self._uses_of_inputs()
         self._taken: dict[str, np.ndarray] = {}  # the inputs that are read where they lie
+        checked = {name for inner in module.walk() for name in getattr(inner, "sanitizers", ())}
+        self._is_guarded = "address" in checked  # each value has memory of its own, whose ends are known
         self._complete = False
         self._sizes: dict[str, int] | None = None
         self._buffers: dict[Entry, np.ndarray] = {}
@@ -111,7 +113,7 @@ class GraphExecutor(Executor):
         else:
             if node.name in self._taken:
                 del self._taken[node.name]
-                self._place(entry, _aligned_empty(value.shape, self._dtype(entry)))
+                self._place(entry, self._empty(value.shape, entry))
             np.copyto(self._buffers[entry], value)
 
     def _uses_of_inputs(self) -> dict[Entry, tuple[list[Entry], list[int]]]:
@@ -186,6 +188,8 @@ class GraphExecutor(Executor):
         roots = {entry: self._roots[entry] for entry in shapes}
         own = {roots[node.outputs[0]] for node in self.graph.inputs}
         own |= {roots[head] for head in self.graph.heads if head in roots}
+        if self._is_guarded:
+            own = set(roots.values())
         lifetimes = self._lifetimes(shapes, roots, own)
         self.memory = plan_memory(list(lifetimes.values()))
         check_arena(self.memory.total)
@@ -195,12 +199,16 @@ class GraphExecutor(Executor):
         storage = {
             root: _view(arena, base + offsets[root], shapes[root], self._dtype(root))
             if root in offsets
-            else _aligned_empty(shapes[root], self._dtype(root))
+            else self._empty(shapes[root], root)
             for root in dict.fromkeys(roots.values())
         }
         heads = {roots[head] for head in self.graph.heads if head in roots}
         self._own = [arena, *(storage[root] for root in dict.fromkeys(roots.values()) if root in heads)]
         self._buffers = {entry: storage[roots[entry]].reshape(shape) for entry, shape in shapes.items()}
+
+    def _empty(self, shape: tuple[int, ...], entry: Entry) -> np.ndarray:
+        dtype = self._dtype(entry)
+        return np.empty(shape, dtype) if self._is_guarded else _aligned_empty(shape, dtype)
 
     def _dtype(self, entry: Entry) -> np.dtype:
         return numpy_dtype(self.graph.specs[entry].dtype)

@@ -21,6 +21,7 @@ from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.native_program import ALONE, NativeProgram
 from byoc.runtime.dso.processor import Processor, this_processor
+from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
 from byoc.runtime.fork import new_lock
@@ -32,7 +33,7 @@ from byoc.runtime.signature import Signature, TensorSpec, symbol_of
 from byoc.runtime.strict_json import read_json
 
 ALIGNMENT = 64
-WHOLE_MEMBER = "program.json"
+WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
 _FFI = cffi.FFI()
 _DECLARATIONS = """
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team);
@@ -44,7 +45,7 @@ class DsoModule(Module):
     """A shared library with its signatures, its source, and the processor that it needs.
 
     ``constant_arrays`` (name to array) is not saved here. ``whole`` describes the function that is the whole model,
-    where the library has it.
+    where the library has it. ``sanitizers`` are those that the library was built with.
     """
 
     type_key = "c"
@@ -57,8 +58,10 @@ class DsoModule(Module):
         constant_arrays: Mapping[str, NDArray] | None = None,
         processor: Processor | None = None,
         whole: WholeProgram | None = None,
+        sanitizers: Sequence[str] = (),
     ):
         super().__init__()
+        self.sanitizers = tuple(sanitizers)
         self.whole = whole
         self.processor = processor or Processor(this_processor().machine)
         self._library, self._source = library, source
@@ -84,7 +87,8 @@ class DsoModule(Module):
         return self._signatures
 
     def unavailable(self) -> str | None:
-        return this_processor().lacks(self.processor) or matrix_refusal(self.processor)
+        lack = this_processor().lacks(self.processor) or matrix_refusal(self.processor)
+        return lack or sanitizer_refusal(self.sanitizers)
 
     def get_source(self, fmt: str = "") -> str:
         return self._source
@@ -101,6 +105,8 @@ class DsoModule(Module):
         if len(specs) != len(constants):
             raise InputError(f"{symbol}: expected {len(specs)} constants, got {len(constants)}")
         arrays = [np.asarray(from_any(c), order="C") for c in constants]
+        if self.sanitizers:  # in memory of their own, whose ends the address sanitizer knows
+            arrays = [a.copy() for a in arrays]
         for spec, array in zip(specs, arrays, strict=True):
             spec.bind(array, {})
         self._constants[symbol] = arrays
@@ -160,8 +166,10 @@ class DsoModule(Module):
     def save(self) -> dict[str, bytes]:
         signatures = [s.to_json() for s in self._signatures.values()]
         whole = {} if self.whole is None else {WHOLE_MEMBER: json.dumps(self.whole.to_json(), indent=1).encode()}
+        sanitizers = {SANITIZERS_MEMBER: json.dumps(self.sanitizers).encode()} if self.sanitizers else {}
         return {
             **whole,
+            **sanitizers,
             "lib.so": self._library,
             "processor.json": json.dumps(self.processor.to_json(), indent=1).encode(),
             "signature.json": json.dumps(signatures, indent=1).encode(),
@@ -181,11 +189,20 @@ class DsoModule(Module):
             processor = Processor.from_json(read_json(members["processor.json"], "processor.json"))
             source = bytes(members["source.c"]).decode()
             program = _whole_program(members, signatures)
+            sanitizers = _sanitizers(members)
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"a module of type 'c' is damaged ({error}); compile the model again") from error
         library = bytes(members["lib.so"])
-        check_contract(library, contract_of(signatures, program), "the library of a module of type 'c'")
-        return cls(library, signatures, source, processor=processor, whole=program)
+        check_contract(library, contract_of(signatures, program, sanitizers), "the library of a module of type 'c'")
+        return cls(library, signatures, source, processor=processor, whole=program, sanitizers=sanitizers)
+
+
+def _sanitizers(members: Members) -> tuple[str, ...]:
+    """The sanitizers among *members*. Raises ArtifactError for names that are none."""
+    told = read_json(members[SANITIZERS_MEMBER], SANITIZERS_MEMBER) if SANITIZERS_MEMBER in members else []
+    if not isinstance(told, list) or not all(name in SANITIZERS for name in told):
+        raise ArtifactError(f"{SANITIZERS_MEMBER}: expected names of {', '.join(SANITIZERS)}, got {told!r}")
+    return tuple(told)
 
 
 def _whole_program(members: Members, signatures: Sequence[Signature]) -> WholeProgram | None:
