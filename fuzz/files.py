@@ -101,7 +101,7 @@ def _message(reading: int) -> bytes | None:
     while len(data) < wanted:
         if not select.select([reading], [], [], SECONDS)[0]:
             return None
-        part = os.read(reading, 1 << 16 if len(data) >= _HEAD.size else wanted - len(data))
+        part = os.read(reading, wanted - len(data))
         if not part:
             return b""
         data += part

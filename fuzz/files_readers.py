@@ -11,9 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
+from byoc.runtime.container import ADT
 from byoc.runtime.device import cpu
 from byoc.runtime.errors import ByocError, InternalError
 from byoc.runtime.library import load, load_module_tree, read_library
+from byoc.runtime.ndarray import NDArray
 from byoc.runtime.vm import VirtualMachine
 from fuzz.files_edit import ArtifactEdits, edited_bytes, edited_json
 
@@ -66,7 +68,8 @@ class ArtifactSubject:
     def _run(self, path: Path) -> list[np.ndarray]:
         if self.name == "vm":
             result = VirtualMachine(load_module_tree(path).executable, cpu()).run(*self._inputs)
-            return [part.numpy() for part in (result if hasattr(result, "__iter__") else [result])]
+            parts = list(result) if isinstance(result, ADT) else [result]
+            return [part.numpy() for part in parts if isinstance(part, NDArray)]
         library = load(path, threads=1)
         return library.run({spec.name: a for spec, a in zip(library.inputs, self._inputs, strict=False)})
 
@@ -133,7 +136,8 @@ def _params(path: Path) -> None:
 
 
 def _bytecode(path: Path) -> None:
-    from byoc.runtime.vm import Executable
+    from byoc.runtime.ndarray import NDArray
+from byoc.runtime.vm import Executable
 
     Executable.load_exec(path.read_bytes(), None)
 
