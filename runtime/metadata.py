@@ -8,10 +8,10 @@ model is called through its guard, which knows what stands in for it (``region/`
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping, Sequence
 
 from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.fork import new_rlock
 from byoc.runtime.module import Members, Module, PackedFunction
 from byoc.runtime.ndarray import NDArray, read_only
 from byoc.runtime.region.guard import RegionFunction, RegionGuard, load_function
@@ -48,7 +48,7 @@ class MetadataModule(Module):
         self._stand_ins: dict[str, str] = {}
         self._guards: dict[str, RegionGuard] = {}
         self._ready: set[str] = set()
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     def import_module(self, module: Module) -> None:
         """Hang *module* below. Raises UserError when it has a symbol that another module has already."""

@@ -18,7 +18,6 @@ import hashlib
 import itertools
 import os
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from pathlib import Path
 import cffi
 
 from byoc.runtime.errors import ArtifactError, UnavailableError
+from byoc.runtime.fork import new_lock
 from byoc.runtime.whole_file import write_whole
 
 try:
@@ -51,7 +51,7 @@ class LibraryFile:
 
     def __init__(self, library: bytes):
         self._library = library
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._loaded: _Loaded | None = None
 
     def open(self, declarations: str) -> object:

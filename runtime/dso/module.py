@@ -23,6 +23,7 @@ from byoc.runtime.dso.native_program import ALONE, NativeProgram
 from byoc.runtime.dso.processor import Processor, this_processor
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
+from byoc.runtime.fork import new_lock
 from byoc.runtime.graph import Graph
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Members, Module
@@ -65,7 +66,7 @@ class DsoModule(Module):
         self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
         self._constants: dict[str, list[np.ndarray]] = {}
         self._functions: dict[str, _NativeFunction] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._file: LibraryFile | None = None
 
     @property

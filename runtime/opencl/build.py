@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from byoc.runtime.errors import DeviceError
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
+from byoc.runtime.opencl.process import driver_use, in_driver
 
 if TYPE_CHECKING:
     import pyopencl
@@ -64,10 +65,12 @@ def build_program(source: str, opened: OpenDevice) -> pyopencl.Program:
     """The program of *source* for a device. Raises DeviceError with the first error of the device's compiler."""
     if "cl_khr_fp64" in source and not opened.info.has_float64:
         raise DeviceError(f"the OpenCL device {opened.info.name!r} has no float64, which this function needs")
+    driver_use().keep(_built)
     return _built(source, build_options(opened), opened, str(cache_folder()))
 
 
 @functools.lru_cache(maxsize=32)
+@in_driver
 def _built(source: str, options: str, opened: OpenDevice, folder: str) -> pyopencl.Program:
     cl = import_pyopencl()
     if keeps_builds(opened):

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import functools
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
 from byoc.runtime.errors import ArtifactError, InputError
+from byoc.runtime.fork import new_lock
 from byoc.runtime.module import Members, Module, PackedFunction
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.opencl.build import build_program, why_unavailable
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json
+from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.variants import ChosenVariants
@@ -47,7 +48,7 @@ class OpenCLModule(Module):
         self._plans = {plan.signature.symbol: plan for plan in plans}
         self._given: dict[str, tuple[NDArray, ...]] = {}
         self._sessions: dict[str, Session] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -101,6 +102,7 @@ class OpenCLModule(Module):
 
     def session(self, symbol: str) -> Session:
         """What runs *symbol*, made when it is first used. Raises DeviceError, and InputError without its constants."""
+        driver_use().require_own_process()
         with self._lock:
             if symbol not in self._sessions:
                 constants = self._constants_of(symbol)

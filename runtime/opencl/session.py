@@ -11,7 +11,6 @@ under a lock, since a kernel's arguments are state of the kernel.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,9 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.errors import DeviceError, InputError
+from byoc.runtime.fork import new_lock
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.shape_cache import ShapeCache
@@ -44,12 +45,14 @@ class _Binding:
 class Session:
     """Runs one symbol. Made when the symbol is first used, with its constants."""
 
+    @in_driver
     def __init__(
         self, plan: FunctionPlan, program: pyopencl.Program, opened: OpenDevice, constants: Sequence[NDArray]
     ):
         cl = import_pyopencl()
+        driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self.bindings = ShapeCache(self._bind, KEPT_SIZES)
         self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
         try:
@@ -62,6 +65,7 @@ class Session:
         """Run on inputs, then outputs, which are filled. Raises InputError for arrays that do not fit."""
         self.start([from_any(a) for a in arrays]).wait()
 
+    @in_driver
     def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending] = ()) -> StartedCall:
         """Put a call on inputs, then outputs, into the queue, to begin when *after* are done.
 
@@ -166,8 +170,10 @@ class StartedCall:
         results: Sequence[tuple[np.ndarray, np.ndarray]],
     ):
         self.event, self.context = event, context
+        driver_use().keep(self)
         self._session, self._events, self._results = session, events, results
 
+    @in_driver
     def wait(self) -> None:
         """Return when the outputs are filled. Raises DeviceError."""
         error = import_pyopencl().Error

@@ -8,7 +8,6 @@ Paddle Lite's subgraph engines, which launch the origin program where they canno
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.errors import ArtifactError, DeviceError, InputError
+from byoc.runtime.fork import new_rlock
 from byoc.runtime.ndarray import from_any
 from byoc.runtime.region.call import RegionCall, called
 from byoc.runtime.region.lost import LostModule
@@ -51,7 +51,7 @@ class RegionGuard:
         self._load, self._stand_in = load, stand_in
         self._function: PackedFunction | None = None
         self._failures: OrderedDict[Shapes, None] = OrderedDict()
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     @property
     def has_stand_in(self) -> bool:
