@@ -136,8 +136,7 @@ def _params(path: Path) -> None:
 
 
 def _bytecode(path: Path) -> None:
-    from byoc.runtime.ndarray import NDArray
-from byoc.runtime.vm import Executable
+    from byoc.runtime.vm import Executable
 
     Executable.load_exec(path.read_bytes(), None)
 
