@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from byoc.runtime.region.lost import check_lost, covered_symbols, load_or_lose, 
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.signature import TensorSpec
+from byoc.runtime.signing import Key, trusted_keys
 from byoc.runtime.strict_json import mapping_of, read_json
 from byoc.runtime.weights import read_weights, write_weights
 
@@ -183,17 +184,23 @@ class Library:
         return write_artifact(Path(path), manifest, members)
 
 
-def load(path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False) -> Library:
+def load(
+    path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False,
+    trusted: Iterable[Key] | None = None,
+) -> Library:
     """Load an artefact that ``Library.save`` wrote, to run on so many *threads*; needs no compiler.
 
     The file is read into memory, and may be overwritten or removed afterwards. With *mapped* it is mapped instead, so
     that processes which load it share its weights in memory: the caller promises that it is replaced by renaming or
     removed, never written into. Runs look for that (its size and time of change) and raise ArtifactError.
 
+    With *trusted*, public keys (PEM files, or their content), only what one of them signed is loaded; without, what a
+    key in the folder ``$BYOC_TRUSTED_KEYS`` signed, where that is set. The signature is looked at before all else.
+
     Raises ArtifactError for a damaged file, a newer schema, or a missing member, and UnavailableError for a missing
     device or another processor, before anything runs.
     """
-    library = read_library(path, mapped)
+    library = read_library(path, mapped, trusted_keys(trusted))
     for place, problem in library.problems().items():
         raise UnavailableError(f"{path}: {place} cannot run here: {problem}")
     if library.edited:
@@ -202,9 +209,11 @@ def load(path: str | os.PathLike[str], threads: int | None = None, *, mapped: bo
     return library
 
 
-def read_library(path: str | os.PathLike[str], mapped: bool = False) -> Library:
+def read_library(
+    path: str | os.PathLike[str], mapped: bool = False, trusted: Sequence[bytes] | None = None
+) -> Library:
     """As :func:`load`, but without asking whether this machine can run it: to look into it."""
-    artifact = read_artifact(Path(path), mapped)
+    artifact = read_artifact(Path(path), mapped, trusted)
     for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
         if needed not in artifact.members:
             raise ArtifactError(f"{path}: member {needed} is missing; the file was not written by Library.save")
@@ -243,12 +252,12 @@ def _module(entry: ModuleEntry, members: Members) -> Module:
     return load_or_lose(key, entry.symbols, members, lambda: module_class(key).load(members))
 
 
-def load_module_tree(path: str | os.PathLike[str]) -> Module:
-    """The modules that ``Module.export_library`` wrote.
+def load_module_tree(path: str | os.PathLike[str], trusted: Iterable[Key] | None = None) -> Module:
+    """The modules that ``Module.export_library`` wrote; *trusted* as :func:`load` takes it.
 
     Raises ArtifactError for a damaged file or one of another kind, UnavailableError for what this machine lacks.
     """
-    artifact = read_artifact(Path(path))
+    artifact = read_artifact(Path(path), trusted=trusted_keys(trusted))
     if not artifact.manifest.get("tree"):
         raise ArtifactError(f"{path}: the file holds no tree of modules; load it with byoc.runtime.load")
     try:

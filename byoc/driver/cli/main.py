@@ -25,7 +25,9 @@ EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal
 DEBUG_VARIABLE = "BYOC_DEBUG"
 SANITIZE_VARIABLE = "BYOC_SANITIZE"
-COMMANDS = ("compile", "plan", "explain", "partition", "run", "export-c", "inspect", "targets", "doctor", "tune")
+COMMANDS = (
+    "compile", "plan", "explain", "partition", "run", "export-c", "inspect", "sign", "verify", "targets", "doctor", "tune",
+)
 EPILOG = (
     "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, 3 something that this "
     f"machine lacks; {DEBUG_VARIABLE}=1 shows the traceback of an error; {SANITIZE_VARIABLE}=address (or undefined, "

@@ -34,6 +34,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs to a file")
     command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the median")
     command.add_argument(
+        "--trusted", action="append", metavar="KEY.pem", help="run an artefact only if one of these public keys signed it"
+    )
+    command.add_argument(
         "--threads", type=int, metavar="N", help="threads of a run (default: the processors that byoc may use)"
     )
     add_compile_options(command.add_argument_group("options for a model, as of byoc compile"))  # type: ignore[arg-type]
@@ -79,7 +82,9 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
         if given:
             raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
         tell("loading the artefact")
-        return load(path)
+        return load(path, trusted=arguments.trusted)
+    if arguments.trusted:
+        raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
     targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
     return compile_model(
         path, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
