@@ -12,6 +12,7 @@ from byoc.runtime.errors import (
     InputError,
     InternalError,
     KernelError,
+    RunTimeoutError,
     UnavailableError,
     UserError,
 )

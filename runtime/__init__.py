@@ -11,6 +11,7 @@ from byoc.runtime.errors import (
     InputError,
     InternalError,
     KernelError,
+    RunTimeoutError,
     UnavailableError,
     UserError,
 )
@@ -23,6 +24,6 @@ from byoc.runtime.signature import Signature, TensorSpec
 
 __all__ = [
     "ArtifactError", "ByocError", "Device", "DeviceError", "Graph", "GraphExecutor", "InputError", "InternalError",
-    "KernelError", "Library", "MetadataModule", "Module", "NDArray", "Signature", "TensorSpec", "UnavailableError",
-    "UserError", "array", "cpu", "device", "empty", "load", "load_module_tree", "register_module_loader",
+    "KernelError", "Library", "MetadataModule", "Module", "NDArray", "RunTimeoutError", "Signature", "TensorSpec",
+    "UnavailableError", "UserError", "array", "cpu", "device", "empty", "load", "load_module_tree", "register_module_loader",
 ]

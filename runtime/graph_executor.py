@@ -29,6 +29,7 @@ from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.module import Module, PackedFunction
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 from byoc.runtime.region.guard import guards_of
+from byoc.runtime.time_limit import LIMIT, check_time
 
 
 class GraphExecutor(Executor):
@@ -59,10 +60,7 @@ class GraphExecutor(Executor):
         for name, value in (params or {}).items():
             self.set_input(name, value)
 
-    def run(self, **inputs: object) -> None:
-        """Run the graph on the inputs that are set. Raises InputError when one is missing or does not fit."""
-        for name, value in inputs.items():
-            self.set_input(name, value)
+    def _run_once(self) -> None:
         self._complete = False  # what a run leaves behind that fails is no output
         self._bind()
         for node in self.graph.inputs:
@@ -71,6 +69,8 @@ class GraphExecutor(Executor):
             self._run_overlapping()
         else:
             for node, step in zip(self._calls, self._steps, strict=True):
+                if LIMIT.deadline:
+                    check_time()
                 try:
                     step()
                 except MemoryError as error:
@@ -83,6 +83,7 @@ class GraphExecutor(Executor):
         try:
             for k, (node, step) in enumerate(zip(self._calls, steps, strict=True)):
                 with _named(node):
+                    check_time()
                     self._wait(order.waits[k])
                     if order.is_started(k):
                         step.start([steps[a] for a in order.after[k]])  # type: ignore[attr-defined]

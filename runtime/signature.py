@@ -63,17 +63,22 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Signature:
-    """The calling convention of a symbol: inputs, then (once, at initialisation) constants, then outputs."""
+    """The calling convention of a symbol: inputs, then (once, at initialisation) constants, then outputs.
+
+    ``checks`` name the checks of indices that it makes, by their numbers (``index_errors.py``).
+    """
 
     symbol: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     constants: tuple[TensorSpec, ...] = ()
+    checks: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         return {
             "symbol": self.symbol,
             **{k: [s.to_json() for s in getattr(self, k)] for k in ("inputs", "outputs", "constants")},
+            **({"checks": list(self.checks)} if self.checks else {}),
         }
 
     @staticmethod
@@ -82,7 +87,12 @@ class Signature:
             k: tuple(TensorSpec.from_json(s) for s in data[k])  # type: ignore[attr-defined]
             for k in ("inputs", "outputs", "constants")
         }
-        return Signature(str(data["symbol"]), **parts)
+        checks = tuple(str(c) for c in data.get("checks", ()))  # type: ignore[attr-defined]
+        return Signature(str(data["symbol"]), **parts, checks=checks)
+
+    def check_numbers(self, names: Sequence[str]) -> list[int]:
+        """The numbers of the checks *names*; of one that is not declared, the number behind all."""
+        return [self.checks.index(name) if name in self.checks else len(self.checks) for name in names]
 
     def bind_sizes(self, inputs: Sequence[np.ndarray]) -> dict[str, int]:
         """The sizes of the named dimensions, from the inputs. Raises InputError when an input does not fit."""

@@ -56,7 +56,7 @@ class WholeProgram:
     """The entry's description; ``constants`` are a symbol and the position among its constants.
 
     ``arena_bytes`` is None where a size is known only at run time, and ``lifetimes`` is empty where none is.
-    ``operations`` estimates the arithmetic of one run.
+    ``operations`` estimates the arithmetic of one run. ``checks`` name the checks of indices by their numbers.
     """
 
     symbol: str
@@ -66,6 +66,7 @@ class WholeProgram:
     arena_bytes: int | None
     lifetimes: tuple[tuple[int, int], ...]
     operations: int
+    checks: tuple[str, ...] = ()
 
     @property
     def buffers_symbol(self) -> str:
@@ -81,6 +82,7 @@ class WholeProgram:
             "arena_bytes": self.arena_bytes,
             "lifetimes": [list(life) for life in self.lifetimes],
             "operations": self.operations,
+            **({"checks": list(self.checks)} if self.checks else {}),
         }
 
     @staticmethod
@@ -95,4 +97,5 @@ class WholeProgram:
             None if arena is None else int(arena),  # type: ignore[call-overload]
             tuple((int(first), int(last)) for first, last in data["lifetimes"]),  # type: ignore[attr-defined]
             int(data["operations"]),  # type: ignore[call-overload]
+            tuple(str(c) for c in data.get("checks", ())),  # type: ignore[attr-defined]
         )

@@ -5,7 +5,9 @@ stages one after the other. Kernels run in order, each with its buffers and then
 :data:`Number` is an int, the name of a size, or ``[operation, left, right]``. A launch has variants, kernels that
 compute the same, of which a call takes the first whose bounds hold for its sizes. A variant has *extent* work-items
 (rounded up to whole groups; the kernel itself ignores those beyond), or with *groups* that many groups. The local
-size is a power of two, and a device with a lower limit takes a smaller power of two.
+size is a power of two, and a device with a lower limit takes a smaller power of two. A launch that *checks* indices has
+one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an index outside
+its dimension (its number and 1), the place, and the size of the dimension.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from byoc.runtime.errors import ArtifactError
 from byoc.runtime.signature import Signature
 
 PLAN_VERSION = 2
+FOUND_WORDS = 3  # of 64 bits
 Number = int | str | list["Number"]
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
@@ -96,6 +99,12 @@ class Launch:
     buffers: tuple[int, ...]
     sizes: tuple[str, ...]
     variants: tuple[Variant, ...]
+    checks: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """As data; what checks nothing does not say so."""
+        data = asdict(self)
+        return data if self.checks else {k: v for k, v in data.items() if k != "checks"}
 
     def choose(self, sizes: Mapping[str, int]) -> Variant:
         """The first variant that is for these sizes; the last is for all."""
@@ -114,7 +123,7 @@ class FunctionPlan:
         return {
             "signature": self.signature.to_json(),
             "buffers": [b.bytes for b in self.buffers],
-            "launches": [asdict(launch) for launch in self.launches],
+            "launches": [launch.to_json() for launch in self.launches],
         }
 
     @staticmethod
@@ -132,6 +141,11 @@ class FunctionPlan:
             raise ArtifactError(f"plan.json does not describe a function: {error!r}") from error
         plan.check()
         return plan
+
+    @property
+    def checks(self) -> bool:
+        """Whether a launch checks indices."""
+        return any(launch.checks for launch in self.launches)
 
     @property
     def first_constant(self) -> int:
@@ -156,6 +170,7 @@ def _launch(data: Mapping[str, object]) -> Launch:
         tuple(int(b) for b in data["buffers"]),  # type: ignore[attr-defined]
         tuple(str(s) for s in data["sizes"]),  # type: ignore[attr-defined]
         tuple(_variant(item) for item in data["variants"]),  # type: ignore[attr-defined]
+        bool(data.get("checks", False)),
     )
 
 

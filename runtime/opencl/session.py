@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.errors import DeviceError, InputError
+from byoc.runtime.index_errors import index_outside
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
+from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan, evaluate
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.variants import ChosenVariants
@@ -55,6 +57,7 @@ class Session:
         try:
             self._queue = cl.CommandQueue(opened.context, opened.device)
             self._constants = [self._upload(c.numpy()) for c in constants]
+            self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
         except cl.Error as error:
             raise self.failed("cannot take the constants", error) from error
 
@@ -105,6 +108,8 @@ class Session:
         for buffer, array in zip(binding.buffers, held, strict=False):
             if array.nbytes:
                 events.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False, wait_for=after))
+        if self._found is not None:
+            self._found.begin()
         for kernel, global_size, local_size in binding.launches:
             cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
         first = self._plan.first_output
@@ -112,9 +117,23 @@ class Session:
         for k, result in enumerate(results):
             if result.nbytes:
                 events.append(cl.enqueue_copy(queue, result, binding.buffers[first + k], is_blocking=False))
+        words = None
+        if self._found is not None:
+            words, event = self._found.read()
+            events.append(event)
         done = cl.enqueue_marker(queue)
         queue.flush()
-        return StartedCall(self, done, events, self._opened.context, list(zip(outputs, results, strict=True)))
+        pairs = list(zip(outputs, results, strict=True))
+        return StartedCall(self, done, events, self._opened.context, pairs, words)
+
+    def check_indices(self, words: np.ndarray) -> None:
+        """Raises InputError where a call's *words* tell of an index outside its dimension."""
+        assert self._found is not None
+        self._found.done(words)
+        check, place, extent = (int(w) for w in words)
+        if check:
+            names = self._plan.signature.checks
+            raise index_outside(names[check - 1] if check <= len(names) else "", place % (1 << 64), extent)
 
     def _bind(self, key: tuple[tuple[str, int], ...]) -> _Binding:
         sizes = dict(key)
@@ -130,7 +149,10 @@ class Session:
             if not global_size:
                 continue
             kernel = self._cl.Kernel(self._program, variant.kernel)
-            kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes))
+            found = [self._found.buffer] if launch.checks and self._found is not None else []
+            kernel.set_args(
+                *(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found
+            )
             launches.append((kernel, (global_size,), (local_size,)))
         self._record(key, tuple(v.schedule for v in variants))
         return _Binding(buffers, launches)
@@ -163,13 +185,13 @@ class StartedCall:
 
     def __init__(
         self, session: Session, event: pyopencl.Event, events: list[pyopencl.Event], context: pyopencl.Context,
-        results: Sequence[tuple[np.ndarray, np.ndarray]],
+        results: Sequence[tuple[np.ndarray, np.ndarray]], found: np.ndarray | None = None,
     ):
         self.event, self.context = event, context
-        self._session, self._events, self._results = session, events, results
+        self._session, self._events, self._results, self._found = session, events, results, found
 
     def wait(self) -> None:
-        """Return when the outputs are filled. Raises DeviceError."""
+        """Return when the outputs are filled. Raises DeviceError, InputError for an index outside its dimension."""
         error = import_pyopencl().Error
         try:
             for event in (*self._events, self.event):
@@ -178,6 +200,9 @@ class StartedCall:
             raise self._session.failed("failed", problem) from problem
         finally:
             self._events.clear()
+        found, self._found = self._found, None
+        if found is not None:
+            self._session.check_indices(found)
         for array, result in self._results:
             if array is not result:
                 np.copyto(array, result)
