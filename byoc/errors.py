@@ -9,6 +9,7 @@ from byoc.runtime.errors import (
     ArtifactError,
     ByocError,
     DeviceError,
+    IndexOutsideError,
     InputError,
     InternalError,
     KernelError,

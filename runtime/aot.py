@@ -22,7 +22,8 @@ from byoc.runtime.graph import Graph
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 from byoc.runtime.region.guard import guards_of
-from byoc.runtime.time_limit import LIMIT, seconds_left, timed_out
+from byoc.runtime.region.left_behind import at_work, hold
+from byoc.runtime.time_limit import LIMIT, patience, seconds_left, timed_out
 
 ALIGNMENT = 64
 LONG_RUN = 100_000_000  # operations of a run during which signals are looked for
@@ -117,16 +118,17 @@ class AotExecutor(Executor):
             state.watch(self._is_long)
         status = self._run(args, self._sizes, self._place, self._externals.table)  # type: ignore[misc]
         if status != 0:
-            self._failed(status)
+            self._failed(status, (arrays, outputs))
         return outputs
 
-    def _failed(self, status: int) -> None:
-        """Raise what a run came to that gave *status*, when nothing is at work any more."""
-        error = self._state.error_of(status, self._native.whole.checks)
-        self._externals.abandon()
-        if error is not None:
-            raise error
-        self._externals.raise_error()
+    def _failed(self, status: int, arrays: object) -> None:
+        """Raise what a run on *arrays* came to that gave *status*, when nothing is at work any more."""
+        error = self._state.error_of(status, self._native.whole.checks) or self._externals.take_error()
+        self._externals.abandon(patience(error))
+        if at_work():  # on the memory of this run: the next one gets other
+            hold((self._arena, self._args, arrays))
+            self._run = None
+        raise error
 
     def end(self) -> None:
         """End the threads of this executor now; another run starts them anew."""

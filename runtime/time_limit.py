@@ -15,6 +15,8 @@ from collections.abc import Iterator
 
 from byoc.runtime.errors import RunTimeoutError, UserError
 
+PATIENCE = 0.02  # seconds
+
 
 class _Limit(threading.local):
     """Of one thread: the nanosecond of the monotonic clock at which its run is over, or 0, and what was asked for."""
@@ -71,6 +73,14 @@ def check_time() -> None:
     deadline = LIMIT.deadline
     if deadline and time.monotonic_ns() >= deadline:
         raise timed_out()
+
+
+def patience(error: BaseException) -> float | None:
+    """How many seconds a run that ends with *error* waits for what is still at work: None for as long as it takes.
+
+    Little where somebody wants an end now.
+    """
+    return PATIENCE if isinstance(error, RunTimeoutError) or not isinstance(error, Exception) else None
 
 
 def timed_out(where: str = "") -> RunTimeoutError:

@@ -46,21 +46,23 @@ class Externals:
         for function in self._functions:
             function.bind(sizes)
 
-    def abandon(self) -> None:
-        """Return when nothing is at work any more, whatever becomes of it."""
+    def abandon(self, seconds: float | None = None) -> None:
+        """Return when nothing is at work any more, whatever becomes of it; leave behind what takes *seconds*."""
         for call in self._made.values():
-            call.abandon()
+            call.abandon(seconds)
         self._made.clear()
 
-    def raise_error(self) -> None:
-        """Raise what the function that failed raised. Requires that nothing is at work any more."""
+    def take_error(self) -> BaseException:
+        """What the function that failed raised."""
         for function in self._functions:
             error, function.error = function.error, None
             if isinstance(error, MemoryError):
-                raise UserError(f"{function.call.node}: this machine has too little memory ({error})") from error
+                problem = UserError(f"{function.call.node}: this machine has too little memory ({error})")
+                problem.__cause__ = error
+                return problem
             if error is not None:
-                raise error
-        raise InternalError("the compiled program failed without a reason")
+                return error
+        return InternalError("the compiled program failed without a reason")
 
 
 class _External:
@@ -132,10 +134,10 @@ class _Started(_Called):
 
     def wait(self) -> None:
         """Have the outputs filled."""
-        for address in self.addresses[len(self.call.inputs) :]:
-            self._made.pop(address, None)
         if self._region is not None:
             self._region.wait()
+        for address in self.addresses[len(self.call.inputs) :]:
+            self._made.pop(address, None)
 
 
 class _Waited(_External):

@@ -204,6 +204,8 @@ _WORKSPACE = _Workspace()
 class _NativeFunction:
     """One symbol, callable with NDArrays or numpy arrays: inputs, then outputs."""
 
+    keeps_time = True
+
     def __init__(self, handle: object, signature: Signature, constants: Sequence[np.ndarray]):
         self.signature = signature
         self.constants = list(constants)
@@ -265,6 +267,7 @@ class _NativeFunction:
         def call(_kept: object = (self._handle, kept)) -> None:  # to whose memory *args* points
             _run_alone(run, args, size_args, need, checks)
 
+        call.keeps_time = True  # type: ignore[attr-defined]
         return call
 
 

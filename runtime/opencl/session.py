@@ -12,6 +12,7 @@ under a lock, since a kernel's arguments are state of the kernel.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,14 +25,18 @@ from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan, evaluate
+from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
+from byoc.runtime.region.left_behind import leave_behind
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.shape_cache import ShapeCache
+from byoc.runtime.time_limit import check_time
 
 if TYPE_CHECKING:
     import pyopencl
 
 KEPT_SIZES = 4
+HANGING_SECONDS = 10.0  # that a call which was given up may still take before the next one
 MOST_RECORDS = 64  # sets of sizes whose kernels are told
 
 
@@ -56,6 +61,7 @@ class Session:
         self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
         try:
             self._queue = cl.CommandQueue(opened.context, opened.device)
+            self._late: StartedCall | None = None  # a call that was given up, and may still go on
             self._constants = [self._upload(c.numpy()) for c in constants]
             self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
         except cl.Error as error:
@@ -84,11 +90,42 @@ class Session:
                 events.append(pending.event)
             else:
                 pending.wait()
+        self._wait_for_the_late()
         with self._lock:
             try:
                 return self._enqueue(values[:n], values[n:], sizes, events)
             except self._cl.Error as error:
                 raise self.failed("failed", error) from error
+
+    def wait_for(self, events: Sequence[pyopencl.Event]) -> None:
+        """Return when *events* are complete. Raises RunTimeoutError, pyopencl's error, what a signal's handler does."""
+        info = self._opened.info
+        where = f"the OpenCL device {info.name!r} computed {self._plan.signature.symbol}"
+        wait_for(events, where, spins=info.kind != "cpu")
+
+    def give_up(self, call: StartedCall) -> None:
+        """Leave *call* behind, which goes on with the memory that it was given."""
+        self._late = call
+        leave_behind(call.is_done, call)
+
+    def _wait_for_the_late(self) -> None:
+        """Have a call that was given up end, which stands before all others in the queue.
+
+        Raises DeviceError for a device that does not finish it in a long time: what stands in for it may then run.
+        """
+        late = self._late
+        if late is None:
+            return
+        end = time.monotonic() + HANGING_SECONDS
+        while not late.is_done():
+            check_time()
+            if time.monotonic() > end:
+                raise DeviceError(
+                    f"{self._plan.signature.symbol}: the OpenCL device {self._opened.info.name!r} has not finished "
+                    f"a call that was given up, after {HANGING_SECONDS:g} s more: it hangs; start a new process"
+                )
+            time.sleep(0.001)
+        self._late = None
 
     def failed(self, what: str, error: Exception) -> DeviceError:
         """The error for what the device refused."""
@@ -102,7 +139,7 @@ class Session:
         binding = self.bindings[tuple(sizes.items())]
         cl, queue = self._cl, self._queue
         if after and not all(a.flags.c_contiguous for a in inputs):
-            cl.wait_for_events(after)  # the host copies them, which has to see what they will be
+            self.wait_for(after)  # the host copies them, which has to see what they will be
         held = [np.ascontiguousarray(a) for a in inputs]
         events = []
         for buffer, array in zip(binding.buffers, held, strict=False):
@@ -176,7 +213,9 @@ class Session:
     def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
         buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
         if array.nbytes:
-            self._cl.enqueue_copy(self._queue, buffer, np.ascontiguousarray(array), is_blocking=True)
+            self.wait_for([
+                self._cl.enqueue_copy(self._queue, buffer, np.ascontiguousarray(array), is_blocking=False)
+            ])
         return buffer
 
 
@@ -190,16 +229,23 @@ class StartedCall:
         self.event, self.context = event, context
         self._session, self._events, self._results, self._found = session, events, results, found
 
+    keeps_time = True
+
+    def is_done(self) -> bool:
+        """Whether the device has ended it, whatever became of it."""
+        return all(is_complete(event) for event in (self.event, *self._events))
+
     def wait(self) -> None:
-        """Return when the outputs are filled. Raises DeviceError, InputError for an index outside its dimension."""
+        """Return when the outputs are filled. Raises DeviceError, RunTimeoutError, InputError for an index outside its dimension."""
         error = import_pyopencl().Error
         try:
-            for event in (*self._events, self.event):
-                event.wait()
+            self._session.wait_for([self.event, *self._events])
         except error as problem:
             raise self._session.failed("failed", problem) from problem
-        finally:
-            self._events.clear()
+        except BaseException:  # its time is over, or a signal's handler raised
+            self._session.give_up(self)
+            raise
+        self._events.clear()
         found, self._found = self._found, None
         if found is not None:
             self._session.check_indices(found)
