@@ -9,9 +9,11 @@ from byoc.runtime.errors import (
     ArtifactError,
     ByocError,
     DeviceError,
+    IndexOutsideError,
     InputError,
     InternalError,
     KernelError,
+    RunTimeoutError,
     UnavailableError,
     UserError,
 )

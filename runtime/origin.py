@@ -143,6 +143,8 @@ _NOTHING = NDArray(np.zeros(0, "float32"))
 class _Origin:
     """The function: inputs, then outputs, or :meth:`call_returning` inputs alone; any number of threads may call it."""
 
+    keeps_time = True
+
     def __init__(self, signature: Signature, graph: Mapping[str, object] | None, root: MetadataModule):
         self._signature, self._root = signature, root
         self._library = None
