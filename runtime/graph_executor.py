@@ -24,6 +24,7 @@ import numpy as np
 
 from byoc.runtime.errors import InternalError, UserError
 from byoc.runtime.executor_base import Executor, check_arena, check_sizes
+from byoc.runtime.file_memory import FileWatch
 from byoc.runtime.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.module import Module, PackedFunction
@@ -37,8 +38,11 @@ class GraphExecutor(Executor):
     *params* gives values to inputs that the caller does not set.
     """
 
-    def __init__(self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None):
+    def __init__(
+        self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None, watch: FileWatch | None = None
+    ):
         super().__init__(graph)
+        self._watch = watch
         self._functions: dict[str, PackedFunction] = {
             node.function: module[node.function] for node in graph.calls if node.function != RESHAPE
         }
@@ -64,6 +68,7 @@ class GraphExecutor(Executor):
         for name, value in inputs.items():
             self.set_input(name, value)
         self._complete = False  # what a run leaves behind that fails is no output
+        self._look_at_file()
         self._bind()
         for node in self.graph.inputs:
             self._take(node)
@@ -75,7 +80,12 @@ class GraphExecutor(Executor):
                     step()
                 except MemoryError as error:
                     raise _too_little(node, error) from error
+        self._look_at_file()  # what was computed meanwhile may be of both contents
         self._complete = True
+
+    def _look_at_file(self) -> None:
+        if self._watch is not None:
+            self._watch.check()
 
     def _run_overlapping(self) -> None:
         """The steps in their order, those that can be started being waited for only when they are needed."""

@@ -75,12 +75,11 @@ class Library:
             whole = module.whole_executor(self._graph, self.module, wanted)
             if whole is not None:
                 return whole if self._watch is None else MappedExecutor(whole, self._watch)
-        made = self.graph_executor()
-        return made if self._watch is None else MappedExecutor(made, self._watch)
+        return self.graph_executor()
 
     def graph_executor(self) -> GraphExecutor:
         """A new executor that calls node by node, on one thread: every value between them can be looked at."""
-        return GraphExecutor(self._graph, self.module)
+        return GraphExecutor(self._graph, self.module, watch=self._watch)
 
     def run(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
         """All outputs for *inputs* by name. Raises InputError naming the input that does not fit."""

@@ -13,6 +13,7 @@ import numpy as np
 from byoc.errors import InputError, UserError
 from byoc.runtime.library import Library
 from byoc.runtime.ndarray import numpy_dtype
+from byoc.runtime.regular_file import open_file
 from byoc.runtime.signature import TensorSpec
 
 MAX_BYTES = 1 << 36
@@ -40,11 +41,11 @@ def read_inputs(library: Library, texts: Sequence[str]) -> dict[str, np.ndarray]
 
 def _read_array(name: str, file: Path) -> np.ndarray:
     try:
-        array = np.load(file, allow_pickle=False)
+        with open_file(file) as opened:
+            array = np.load(opened, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"input {name!r}: {file} cannot be read as a .npy file ({error})") from error
     if not isinstance(array, np.ndarray):
-        array.close()
         raise InputError(f"input {name!r}: {file} holds several arrays; give one, as numpy.save writes it")
     return array
 
