@@ -12,6 +12,7 @@ from byoc.runtime.errors import (
     InputError,
     InternalError,
     KernelError,
+    OutOfMemoryError,
     UnavailableError,
     UserError,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "KernelError",
+    "OutOfMemoryError",
     "ParseError",
     "PartitionError",
     "RegistryError",

@@ -36,5 +36,9 @@ class InputError(UserError):
     """An input of a run that is missing, unknown, or of another shape or dtype than the model declares."""
 
 
+class OutOfMemoryError(UserError, MemoryError):
+    """Compiling or running needs more memory than this process can have."""
+
+
 class KernelError(UserError):
     """No kernel of that name, or a kernel that was called with what it does not take."""

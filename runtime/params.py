@@ -54,7 +54,7 @@ def array_bytes(name: str, array: NDArray) -> bytes:
     if array.dtype not in _CODES:
         raise UserError(f"parameter {name!r} is of dtype {array.dtype}, which cannot be saved")
     code, bits = _CODES[array.dtype]
-    data = np.ascontiguousarray(array.numpy())
+    data = np.asarray(array.numpy(), order="C")
     little = data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
     head = struct.pack("<QQiiiBBH", ARRAY_MAGIC, 0, _CPU, 0, array.ndim, code, bits, 1)
     return head + struct.pack(f"<{array.ndim}qq", *array.shape, len(little)) + little

@@ -27,12 +27,15 @@ from byoc.codegen.tune.tuner import tuner_of
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector
 from byoc.relay.expr import Function
+from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
+from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.graph import Graph
 
 HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
 ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to optimise
 WHOLE_PROGRAM = "tvmgen_default_run"
+CONTRACT = "byoc_contract"  # a constant of each library, which says what it was compiled for
 TRIAL_SECONDS = 120.0  # that the compiler may take for a unit of candidates
 CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
@@ -96,11 +99,17 @@ def build_library(
 ) -> DsoModule:
     """The library of prepared programs, with the *whole* graph as one function where it is given."""
     source = emit_library(programs, compiler.machine, whole, WHOLE_PROGRAM)
-    library = compiler.build_units(translation_units(source, compiler), flags)
     signatures = [p.signature for p in programs]
-    return DsoModule(
-        library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), source.whole
-    )
+    program = None if whole is None or source.whole is None else _with_types(source.whole, whole)
+    units = translation_units(source, compiler, contract_of(signatures, program))
+    library = compiler.build_units(units, flags)
+    return DsoModule(library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), program)
+
+
+def _with_types(program: WholeProgram, graph: Graph) -> WholeProgram:
+    """*program* with what *graph* takes and gives."""
+    inputs = tuple(graph.specs[node.outputs[0]] for node in graph.inputs)
+    return dataclasses.replace(program, inputs=inputs, outputs=tuple(graph.specs[head] for head in graph.heads))
 
 
 def workbench(
@@ -118,12 +127,13 @@ def workbench(
     )
 
 
-def translation_units(source: LibrarySource, compiler: CCompiler) -> list[TranslationUnit]:
-    """What the compiler compiles for *source*, each with the flags that it needs."""
+def translation_units(source: LibrarySource, compiler: CCompiler, contract: str) -> list[TranslationUnit]:
+    """What the compiler compiles for *source*, each with the flags that it needs; the library carries *contract*."""
     units = [
         TranslationUnit(unit.source(), (*HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc))) for unit in source.units
     ]
-    return [*units, TranslationUnit(source.entries_source(), ENTRY_FLAGS)]
+    carried = f'\nconst char {CONTRACT}[] = "{contract_text(contract)}";\n'
+    return [*units, TranslationUnit(source.entries_source() + carried, ENTRY_FLAGS)]
 
 
 def _flags(options: Mapping[str, object]) -> tuple[str, ...]:

@@ -134,10 +134,10 @@ class _WholeWriter:
         self.writer.line(f"{step.call.unit.name}({', '.join([*arguments, 'team'])});")
 
     def _external(self, step: ExternalStep) -> None:
-        arrays = ", ".join(f"(void *){self.names(b, b.name)}" for b in step.buffers)
+        arrays = ", ".join(self.names(b, b.name) for b in step.buffers)
         call = f"call_external(externals, {step.position}, arrays, team)"
         with self.writer.block("{"):
-            self.writer.line(f"void *arrays[] = {{{arrays or '0'}}};")
+            self.writer.line(f"const void *arrays[] = {{{arrays or '0'}}};")
             self.writer.line(f"if ({call} != 0) return externals->status;")
 
     def _copy(self, step: CopyStep) -> None:

@@ -16,6 +16,7 @@ import cffi
 import numpy as np
 
 from byoc.runtime.aot import AotExecutor
+from byoc.runtime.dso.contract import check_contract, contract_of
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.native_program import ALONE, NativeProgram
@@ -27,7 +28,8 @@ from byoc.runtime.graph import Graph
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Members, Module
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.signature import Signature, TensorSpec, symbol_of
+from byoc.runtime.strict_json import read_json
 
 ALIGNMENT = 64
 WHOLE_MEMBER = "program.json"
@@ -90,14 +92,17 @@ class DsoModule(Module):
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {s.symbol: tuple(c.name for c in s.constants) for s in self._signatures.values()}
 
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
+        return self._signatures[symbol].constants
+
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         """Keep the constants of *symbol*. Raises InputError when one is not what the signature says."""
         specs = self._signatures[symbol].constants
         if len(specs) != len(constants):
             raise InputError(f"{symbol}: expected {len(specs)} constants, got {len(constants)}")
-        arrays = [np.ascontiguousarray(from_any(c)) for c in constants]
+        arrays = [np.asarray(from_any(c), order="C") for c in constants]
         for spec, array in zip(specs, arrays, strict=True):
-            spec.bind(array.reshape(spec.shape) if array.ndim == 0 else array, {})
+            spec.bind(array, {})
         self._constants[symbol] = arrays
         self._functions.pop(symbol, None)
 
@@ -141,7 +146,7 @@ class DsoModule(Module):
             file = self.file()
         for symbol in dict.fromkeys(symbol for symbol, _ in self.whole.constants):
             root.ensure_initialized(symbol)
-        constants = [np.ascontiguousarray(self.constants_of(symbol)[k]) for symbol, k in self.whole.constants]
+        constants = [np.asarray(self.constants_of(symbol)[k], order="C") for symbol, k in self.whole.constants]
         externals = [root[call.function] for call in self.whole.externals]
         return AotExecutor(graph, NativeProgram(file, self.whole), constants, externals, threads)
 
@@ -169,14 +174,32 @@ class DsoModule(Module):
             if name not in members:
                 raise ArtifactError(f"a module of type 'c' needs the member {name!r}; it has {', '.join(members)}")
         try:
-            signatures = [Signature.from_json(s) for s in json.loads(bytes(members["signature.json"]))]
-            processor = Processor.from_json(json.loads(bytes(members["processor.json"])))
+            told = read_json(members["signature.json"], "signature.json")
+            signatures = Signature.list_from_json(told, "signature.json")
+            for signature in signatures:
+                symbol_of(signature.symbol, "signature.json", of_c=True)
+            processor = Processor.from_json(read_json(members["processor.json"], "processor.json"))
             source = bytes(members["source.c"]).decode()
-            whole = json.loads(bytes(members[WHOLE_MEMBER])) if WHOLE_MEMBER in members else None
-            program = None if whole is None else WholeProgram.from_json(whole)
+            program = _whole_program(members, signatures)
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"a module of type 'c' is damaged ({error}); compile the model again") from error
-        return cls(bytes(members["lib.so"]), signatures, source, processor=processor, whole=program)
+        library = bytes(members["lib.so"])
+        check_contract(library, contract_of(signatures, program), "the library of a module of type 'c'")
+        return cls(library, signatures, source, processor=processor, whole=program)
+
+
+def _whole_program(members: Members, signatures: Sequence[Signature]) -> WholeProgram | None:
+    """The description of the whole program among *members*. Raises ArtifactError where it does not fit the functions."""
+    if WHOLE_MEMBER not in members:
+        return None
+    program = WholeProgram.from_json(read_json(members[WHOLE_MEMBER], WHOLE_MEMBER), WHOLE_MEMBER)
+    counts = {s.symbol: len(s.constants) for s in signatures}
+    if program.symbol in counts:
+        raise ArtifactError(f"{WHOLE_MEMBER}: its function {program.symbol} is one of the module's own")
+    for symbol, position in program.constants:
+        if position >= counts.get(symbol, 0):
+            raise ArtifactError(f"{WHOLE_MEMBER}: constant {position} of {symbol} is none that the module has")
+    return program
 
 
 class _Workspace(threading.local):
@@ -218,7 +241,7 @@ class _NativeFunction:
     def __call__(self, *arrays: object) -> None:
         count = len(self.signature.inputs)
         given = [from_any(a) for a in arrays]
-        inputs = [np.ascontiguousarray(a) if a.ndim else a for a in given[:count]]
+        inputs = [np.asarray(a, order="C") for a in given[:count]]
         outputs = given[count:]
         places = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in outputs]
         self.bind([*inputs, *places])()
@@ -231,7 +254,7 @@ class _NativeFunction:
         signature = self.signature
         sizes = signature.bind_sizes(inputs)
         outputs = [np.empty(s.concrete_shape(sizes), t) for s, t in zip(signature.outputs, self._dtypes, strict=True)]
-        given = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
+        given = [np.asarray(a, order="C") for a in inputs]
         pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
         size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
         need = self._need if not self._size_names else self._size(size_args)

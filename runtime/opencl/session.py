@@ -21,7 +21,7 @@ from byoc.runtime.errors import DeviceError, InputError
 from byoc.runtime.fork import new_lock
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
-from byoc.runtime.opencl.plan import FunctionPlan, evaluate
+from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.variants import ChosenVariants
@@ -104,7 +104,7 @@ class Session:
         cl, queue = self._cl, self._queue
         if after and not all(a.flags.c_contiguous for a in inputs):
             cl.wait_for_events(after)  # the host copies them, which has to see what they will be
-        held = [np.ascontiguousarray(a) for a in inputs]
+        held = [np.asarray(a, order="C") for a in inputs]
         events = []
         for buffer, array in zip(binding.buffers, held, strict=False):
             if array.nbytes:
@@ -124,8 +124,8 @@ class Session:
         sizes = dict(key)
         plan, first = self._plan, self._plan.first_constant
         buffers = [
-            self._constants[k - first] if first <= k < plan.first_output else self._allocate(evaluate(b.bytes, sizes))
-            for k, b in enumerate(plan.buffers)
+            self._constants[k - first] if first <= k < plan.first_output else self._allocate(size)
+            for k, size in enumerate(plan.buffer_bytes(sizes))
         ]
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
@@ -158,7 +158,7 @@ class Session:
     def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
         buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
         if array.nbytes:
-            self._cl.enqueue_copy(self._queue, buffer, np.ascontiguousarray(array), is_blocking=True)
+            self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=True)
         return buffer
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from byoc.runtime.artifact import replace_file
 from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.module import Members, Module, PackedFunction
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.ndarray import NDArray, read_only
 from byoc.runtime.regular_file import read_file
 from byoc.runtime.vm.code import read_code, write_code
 from byoc.runtime.vm.program import PackedSymbol, VMFunction
@@ -30,7 +30,7 @@ class Executable:
     ):
         self.functions = tuple(functions)
         self.symbols = tuple(symbols)
-        self._constants = list(constants)
+        self._constants = [None if c is None else read_only(c) for c in constants]
         self._library = library
         self._by_name = {function.name: function for function in self.functions}
 
@@ -165,7 +165,7 @@ class Executable:
             if name not in consts:
                 raise UserError(f"the constants lack {name}, which was moved out of the executable")
         for name, index in missing.items():
-            self._constants[index] = consts[name]
+            self._constants[index] = read_only(consts[name])
 
     @property
     def live_constants(self) -> list[NDArray | None]:

@@ -136,10 +136,25 @@ def _top_k(node: OnnxNode, k: int | RelayExpr) -> list[RelayExpr]:
     size = node.shape(node[0])[axis]
     if isinstance(k, int) and (k < 0 or (isinstance(size, int) and k > size)):
         raise node.error(f"k is {k}, the axis has {size} elements")
+    if not isinstance(k, int):
+        return _top_k_of_any(node, k, axis)
+    if k == 0 and size != 0:  # of Relay's topk a k below 1 means all
+        none = relay.strided_slice(node[0], begin=[0], end=[0], strides=[1], axes=[axis])
+        return [none, relay.cast(none, "int64")]
     found = relay.topk(
         node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
     )
     return [found[0], found[1]]
+
+
+def _top_k_of_any(node: OnnxNode, k: RelayExpr, axis: int) -> list[RelayExpr]:
+    """As many as the run says: of those that ``topk`` finds, which are all for a *k* of 0, the first *k*."""
+    found = relay.topk(
+        node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
+    )
+    count = relay.cast(relay.squeeze(k) if node.rank(k) else k, "int64")
+    places = relay.arange(relay.const(0, "int64"), count, relay.const(1, "int64"), dtype="int64")
+    return [relay.take(part, places, axis=axis) for part in (found[0], found[1])]
 
 
 @converter("OneHot")
