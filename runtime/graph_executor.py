@@ -24,6 +24,7 @@ import numpy as np
 
 from byoc.runtime.errors import InternalError, UserError
 from byoc.runtime.executor_base import Executor, check_arena, check_sizes
+from byoc.runtime.file_memory import FileWatch
 from byoc.runtime.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.module import Module, PackedFunction
@@ -39,8 +40,11 @@ class GraphExecutor(Executor):
     *params* gives values to inputs that the caller does not set.
     """
 
-    def __init__(self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None):
+    def __init__(
+        self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None, watch: FileWatch | None = None
+    ):
         super().__init__(graph)
+        self._watch = watch
         self._functions: dict[str, PackedFunction] = {
             node.function: module[node.function] for node in graph.calls if node.function != RESHAPE
         }
@@ -65,6 +69,7 @@ class GraphExecutor(Executor):
 
     def _run_once(self) -> None:
         self._complete = False  # what a run leaves behind that fails is no output
+        self._look_at_file()
         self._bind()
         for node in self.graph.inputs:
             self._take(node)
@@ -76,7 +81,12 @@ class GraphExecutor(Executor):
         except BaseException:
             self._leave_memory()
             raise
+        self._look_at_file()  # what was computed meanwhile may be of both contents
         self._complete = True
+
+    def _look_at_file(self) -> None:
+        if self._watch is not None:
+            self._watch.check()
 
     def _run_in_order(self) -> None:
         for node, step in zip(self._calls, self._steps, strict=True):

@@ -17,7 +17,7 @@ import numpy as np
 from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
 from byoc.runtime.consistency import check_graph, check_parts
 from byoc.runtime.distribution import version
-from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
+from byoc.runtime.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
 from byoc.runtime.executor_base import Executor, check_threads
 from byoc.runtime.file_memory import FileWatch
 from byoc.runtime.graph import Graph
@@ -83,13 +83,12 @@ class Library:
             whole = module.whole_executor(self._graph, self.module, wanted)
             if whole is not None:
                 return whole if self._watch is None else MappedExecutor(whole, self._watch)
-        made = self.graph_executor()
-        return made if self._watch is None else MappedExecutor(made, self._watch)
+        return self.graph_executor()
 
     def graph_executor(self) -> GraphExecutor:
         """A new executor that calls node by node, on one thread: every value between them can be looked at."""
         self._check_seal()
-        return GraphExecutor(self._graph, self.module)
+        return GraphExecutor(self._graph, self.module, watch=self._watch)
 
     def _check_seal(self) -> None:
         if self.edited:
@@ -135,6 +134,13 @@ class Library:
             executor = self.executor()
         try:
             return executor.compute(inputs)
+        except OutOfMemoryError:
+            raise
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"this process has too little memory for a run ({str(error) or 'how much is not known'}): take smaller "
+                "inputs, or allow it more"
+            ) from error
         finally:
             self._idle.append(executor)
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.errors import ArtifactError
 from byoc.runtime.consistency import check_counts, check_graph
+from byoc.runtime.errors import ArtifactError
 from byoc.runtime.graph import Graph
 from byoc.runtime.graph_check import checked_graph
 from byoc.runtime.library import Library, members_below

@@ -19,6 +19,7 @@ from byoc.driver.compile import compile as compile_model
 from byoc.errors import InputError, UserError
 from byoc.runtime.artifact import replace_file
 from byoc.runtime.library import Library, load
+from byoc.runtime.regular_file import open_file
 from byoc.runtime.time_limit import check_timeout
 
 HELP = "run an artefact, or an ONNX model, which is compiled first"
@@ -100,7 +101,7 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
 def _is_zip(path: Path) -> bool:
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(2) == b"PK"
 
 
