@@ -292,7 +292,7 @@ def grow(draft: Draft, proposals: Sequence[Proposal]) -> Draft:
     for _ in range(200):
         try:
             draft.rng.choice(proposals)(draft)
-        except (NotApplicable, ValueError, IndexError):
+        except (NotApplicable, ValueError, IndexError, ArithmeticError):
             continue
         if len(draft.nodes) >= most:
             break
