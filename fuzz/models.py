@@ -17,7 +17,7 @@ from fuzz.pool import Pool
 from fuzz.report import Report
 from fuzz.worker import Task
 
-SOURCE_NAMES = ("small", "wide", "ordinary")
+SOURCE_NAMES = ("small", "wide", "products", "ordinary", "quantized", "recurrent", "control")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
