@@ -347,4 +347,6 @@ def to_proto(
         [info(n, None) for n in outputs],
         [numpy_helper.from_array(v, n) for n, v in weights.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION)
+    domains = {node.domain: 1 for node in nodes if node.domain}
+    imports = [helper.make_opsetid(name, version) for name, version in {"": opset, **domains}.items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import numpy_helper
 
 from fuzz.generators.draft import FLOATS, INTEGERS, Draft, NotApplicable, Proposal, proposals
 from fuzz.generators.schema import schema_of
@@ -74,8 +75,6 @@ def creation(d: Draft) -> None:
         (shape,) = d.add("Shape", [a])
         d.add("ConstantOfShape", [shape])
     else:
-        from onnx import numpy_helper
-
         d.add("Constant", [], value=numpy_helper.from_array(d.random_array([2, 3], d.rng.choice(ALL))))
 
 
@@ -120,17 +119,24 @@ def reverse(d: Draft) -> None:
 
 
 @proposal(1)
-def bits(d: Draft) -> None:
-    if d.opset < 26:
-        raise NotApplicable
-    a, to = d.rng.choice((("float32", 6), ("int32", 1), ("int64", 11)))
-    d.add("BitCast", [d.pick((a,))], to=to)
-
-
-@proposal(1)
 def affine_grid(d: Draft) -> None:
     if d.opset < 20:
         raise NotApplicable
     theta = d.pick(("float32",), (3,), lambda n: d.shape(n)[1:] == (2, 3) and not d.free_axes(n))
     size = [d.shape(theta)[0], 1, d.rng.choice((1, 2, 5)), d.rng.choice((1, 3, 4))]
     d.add("AffineGrid", [theta, d.ints(size)], align_corners=d.rng.randrange(2))
+
+
+@proposal(1)
+def microsoft(d: Draft) -> None:
+    """The operators that ONNX Runtime's own optimiser writes."""
+    op = d.rng.choice(("Gelu", "FastGelu", "QuickGelu", "BiasGelu", "SkipLayerNormalization", "FusedMatMul"))
+    ranks = (3,) if op == "SkipLayerNormalization" else (2, 3)
+    a = d.pick(("float32",), ranks, lambda n: len(d.shape(n)) - 1 not in d.free_axes(n) and 0 not in d.shape(n))
+    width = d.shape(a)[-1]
+    more: dict[str, list[str]] = {
+        "BiasGelu": [d.floats(width)], "FastGelu": [d.floats(width)] if d.rng.random() < 0.5 else [],
+        "SkipLayerNormalization": [a, d.floats(width), d.floats(width)], "FusedMatMul": [d.floats(5, width)],
+    }
+    attrs = {"transB": 1, "alpha": 0.5} if op == "FusedMatMul" else {}
+    d.add(op, [a, *more.get(op, [])], domain="com.microsoft", **attrs)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fuzz.case import Case
 from fuzz.generators import control, moves, nodes, others, pointwise, quantized, recurrent
 from fuzz.generators.draft import INTEGERS, ORDINARY, Draft, Freedom, Proposal, RandomModel, finish, grow, random_model
+from fuzz.generators.nnsmith_source import nnsmith
 from fuzz.oracle import NotApplicable
 
 WIDE_FLOATS = ("float16", "float32", "float64", "bfloat16")
@@ -72,7 +73,7 @@ def products(seed: int) -> Case:
 
 SOURCES: dict[str, Source] = {
     "small": small, "wide": wide, "products": products, "ordinary": ordinary, "quantized": quantized_,
-    "recurrent": recurrent_, "control": control_,
+    "recurrent": recurrent_, "control": control_, "nnsmith": nnsmith,
 }
 
 
