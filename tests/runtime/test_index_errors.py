@@ -15,6 +15,7 @@ from byoc.errors import IndexOutsideError
 from byoc.runtime.index_errors import EMPTY_PLACE, index_outside
 
 ort = pytest.importorskip("onnxruntime")
+REFUSALS = (ort.capi.onnxruntime_pybind11_state.InvalidArgument, ort.capi.onnxruntime_pybind11_state.Fail)
 INDICES = (0, -5, 2, 4, 5, -6, 99, -(2**63), 2**63 - 1)
 # the shapes of the data, the indices, the result, and of the updates where there are any
 OPERATORS = {
@@ -66,7 +67,7 @@ def check_against_onnxruntime(model, library, op):
         inputs = inputs_of(op, index)
         try:
             wanted = session.run(None, inputs)[0]
-        except ort.capi.onnxruntime_pybind11_state.InvalidArgument:
+        except REFUSALS:
             wanted = None
         if wanted is None:
             with pytest.raises(IndexOutsideError, match=rf"^node here \({op}\) along axis \d: index {index} is outside"):
@@ -138,6 +139,20 @@ def test_the_loss_of_a_target_that_is_no_class_is_an_error():
     assert library.run({"x": x, "t": np.array([0, 3, 1])})[0] == -1
     with pytest.raises(IndexOutsideError, match="index 4 is outside a dimension of 4"):
         library.run({"x": x, "t": np.array([0, 4, 1])})
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("axis", [None, 0])
+def test_a_condition_longer_than_what_it_chooses_from_is_cut_as_onnxruntime_does(axis):
+    attributes = {} if axis is None else {"axis": axis}
+    model = saved(
+        [helper.make_node("Compress", ["x", "c"], ["y"], **attributes)],
+        [value("x", TensorProto.FLOAT, [2, 2]), value("c", TensorProto.BOOL, [6])],
+        [value("y", TensorProto.FLOAT, None)],
+    )
+    inputs = {"x": np.arange(4, dtype="float32").reshape(2, 2), "c": np.array([False, True, False, True, True, True])}
+    wanted = reference(model).run(None, inputs)[0]
+    np.testing.assert_array_equal(byoc.compile(model).run(inputs)[0], wanted)
 
 
 LOADED = """
