@@ -24,6 +24,7 @@ from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.regular_file import read_file
+from byoc.runtime.time_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -137,7 +138,12 @@ def _from_source(cl: ModuleType, source: str, options: str, opened: OpenDevice) 
             warnings.simplefilter("ignore")  # pyopencl warns that its own cache is not used, and of compiler chatter
             program = cl.Program(opened.context, source)
             program.get_info(cl.program_info.REFERENCE_COUNT)  # makes the program outside pyopencl's own cache
-            return program.build(options)
+            return bounded(lambda: program.build(options), compiler_seconds())
+    except TimeLimitError as error:
+        raise DeviceError(
+            f"the OpenCL compiler of {opened.info.name!r} {error}: give it more by ${LIMIT_VARIABLE}, or use another "
+            "device"
+        ) from error
     except cl.Error as error:
         raise DeviceError(
             f"the OpenCL compiler of {opened.info.name!r} refused the generated kernels: {first_error(str(error))}"

@@ -60,3 +60,16 @@ def place(tmp_path):
 def one_sentence(text):
     """Whether an error output is one line, as a user shall see it: no traceback."""
     return len(text.strip().splitlines()) == 1 and "Traceback" not in text
+
+
+def something_damaged(path, damage):
+    """Put what no reader expects in the place of the file at *path*."""
+    data = path.read_bytes()
+    path.unlink()
+    if damage == "folder":
+        path.mkdir()
+    elif damage == "pipe":
+        os.mkfifo(path)
+    else:
+        wrong = {"cut": data[: len(data) // 2], "empty": b"", "garbage": bytes(range(256)) * 20, "another's": b"PK\3\4"}
+        path.write_bytes(wrong[damage])
