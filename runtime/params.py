@@ -69,6 +69,14 @@ class _Reader:
     def numbers(self, layout: str) -> tuple[int, ...]:
         return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout)))
 
+    def text(self) -> str:
+        """A text, behind its length in bytes."""
+        data = self.take(self.numbers("Q")[0])
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise ArtifactError(f"a name of the parameters is no text ({error}): they are damaged") from error
+
     def take(self, count: int) -> bytes:
         if not 0 <= count <= len(self._data) - self._at:
             raise ArtifactError(f"the parameters end within a field at byte {self._at}: save them again")
@@ -85,7 +93,7 @@ def load_param_dict(param_bytes: bytes | bytearray | str) -> dict[str, NDArray]:
     magic, _, count = reader.numbers("QQQ")
     if magic != LIST_MAGIC:
         raise ArtifactError("these bytes are no parameters: they do not begin as save_param_dict writes them")
-    names = [reader.take(reader.numbers("Q")[0]).decode() for _ in range(count)]
+    names = [reader.text() for _ in range(count)]
     (arrays,) = reader.numbers("Q")
     if arrays != count:
         raise ArtifactError(f"the parameters hold {count} names and {arrays} arrays: they are damaged, save them again")

@@ -9,8 +9,8 @@ import types
 
 import numpy as np
 import pytest
-from conftest import DIGITS, SECONDS, something_damaged
 from filelock import FileLock
+from injection import DIGITS, SECONDS, something_damaged
 
 import byoc
 from byoc.codegen.c import object_cache

@@ -4,11 +4,11 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import DIGITS
+from injection import DIGITS
 
 import byoc
 from byoc.errors import DeviceError, UnavailableError
-from byoc.runtime import time_limit
+from byoc.runtime import build_limit
 from byoc.runtime.opencl import build, session
 from byoc.runtime.opencl.devices import import_pyopencl
 
@@ -117,9 +117,9 @@ def test_a_build_that_never_ends_is_one_sentence(monkeypatch):
 
 
 def test_what_is_bounded_gives_its_result_and_its_error():
-    assert time_limit.bounded(lambda: 3, 10.0) == 3
+    assert build_limit.bounded(lambda: 3, 10.0) == 3
     with pytest.raises(ZeroDivisionError):
-        time_limit.bounded(lambda: 1 // 0, 10.0)
+        build_limit.bounded(lambda: 1 // 0, 10.0)
 
 
 def test_what_is_bounded_runs_here_where_no_thread_can_be_started(monkeypatch):
@@ -127,4 +127,4 @@ def test_what_is_bounded_runs_here_where_no_thread_can_be_started(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert time_limit.bounded(threading.get_ident, 10.0) == threading.get_ident()
+    assert build_limit.bounded(threading.get_ident, 10.0) == threading.get_ident()

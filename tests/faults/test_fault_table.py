@@ -4,7 +4,7 @@ import ast
 import pathlib
 import re
 
-from conftest import ROOT
+from injection import ROOT
 
 TABLE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
 HERE = pathlib.Path(__file__)

@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import DIGITS, SECONDS, one_sentence
+from injection import DIGITS, SECONDS, one_sentence
 
 import byoc
 import byoc.runtime
@@ -28,7 +28,7 @@ from byoc.partition.places.timings import Timings
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.std import import_file
 from byoc.runtime import file_memory, regular_file, whole_file
-from byoc.runtime.artifact import read_artifact, write_artifact
+from byoc.runtime.artifact import write_artifact
 from byoc.runtime.params import load_param_dict_from_file, save_param_dict_to_file
 from byoc.runtime.regular_file import read_file
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import DIGITS, one_sentence
+from injection import DIGITS, one_sentence
 
 import byoc
 from byoc import relay

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from byoc.driver.cli.array_files import read_arrays
 from byoc.driver.cli.words import CALIBRATIONS, PERCENTILE
 from byoc.errors import InputError, UserError
-from byoc.runtime.regular_file import open_file, read_file
+from byoc.runtime.regular_file import read_file
 
 if TYPE_CHECKING:
     from byoc.driver.quantization import Calibration
@@ -93,16 +94,12 @@ class SampleFiles:
             yield from [arrays] if self.is_folder else self._rows(file, arrays)
 
     def _arrays(self, file: Path) -> Sample:
-        try:
-            with open_file(file) as opened:
-                found = np.load(opened, allow_pickle=False)
-                if not isinstance(found, np.ndarray):
-                    return {name: found[name] for name in found.files}
+        found = read_arrays(file)
+        if isinstance(found, np.ndarray):
             if len(self.ranks) != 1:
                 raise InputError(f"{file}: the model has the inputs {', '.join(self.ranks)}; give a .npz with them")
             return {next(iter(self.ranks)): found}
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{file}: cannot be read as numpy's .npz or .npy ({error})") from error
+        return dict(found)
 
     def _rows(self, file: Path, arrays: Sample) -> list[Sample]:
         """The samples in *arrays*: themselves, or their rows where all have one more axis than the inputs."""

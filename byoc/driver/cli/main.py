@@ -25,13 +25,17 @@ from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, OutOf
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal
 DEBUG_VARIABLE = "BYOC_DEBUG"
+SANITIZE_VARIABLE = "BYOC_SANITIZE"
 _OF_THE_MACHINE = (
     errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS
 )
-COMMANDS = ("compile", "plan", "explain", "partition", "run", "export-c", "inspect", "targets", "doctor", "tune")
+COMMANDS = (
+    "compile", "plan", "explain", "partition", "run", "export-c", "inspect", "sign", "verify", "targets", "doctor", "tune",
+)
 EPILOG = (
     "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, 3 something that this "
-    f"machine lacks; {DEBUG_VARIABLE}=1 shows the traceback of an error"
+    f"machine lacks; {DEBUG_VARIABLE}=1 shows the traceback of an error; {SANITIZE_VARIABLE}=address (or undefined, "
+    "thread) has generated C check itself while it runs"
 )
 
 
@@ -65,6 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = command_module(arguments.command).run
         with warnings.catch_warnings():
             warnings.showwarning = functools.partial(_warn, arguments.command, warnings.showwarning)
+            if os.environ.get(SANITIZE_VARIABLE) and argv is None:
+                importlib.import_module("byoc.driver.cli.sanitized").start_again_where_needed()
             data, text, code = command(arguments)
         print(json.dumps(data, indent=1) if arguments.json else text, flush=True)
         return code
