@@ -1,0 +1,122 @@
+"""Write the benchmark's models: ``python benchmarks/export_zoo.py FOLDER [NAME ...]``.
+
+Nine known architectures in their published sizes, batch 1, built by ``transformers`` from their configurations with
+seeded random weights and exported by PyTorch (``pip install torch transformers onnxscript onnx``; nothing is
+downloaded). Batch norms get random statistics, so that what folds them wrongly gives other numbers. A file takes
+14 to 500 MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import transformers
+from torch import nn
+
+OPSET, SEED, CLASSES = 18, 20, 1000
+RESNET18 = {"depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}
+EFFICIENTNET_B0 = {"width_coefficient": 1.0, "depth_coefficient": 1.0, "hidden_dim": 1280, "image_size": 224}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A class of models with its configuration, and the input that it is exported for."""
+
+    model: str
+    config: str
+    settings: dict[str, object]
+    example: Callable[[], torch.Tensor]
+
+    def build(self) -> nn.Module:
+        """The model with random weights, ready for inference."""
+        config = getattr(transformers, self.config)(**self.settings)
+        return getattr(transformers, self.model)(config).eval()
+
+
+def images(side: int) -> Callable[[], torch.Tensor]:
+    """One image of three channels, *side* by *side*."""
+    return lambda: torch.randn(1, 3, side, side)
+
+
+def tokens(count: int) -> Callable[[], torch.Tensor]:
+    """One sequence of *count* token numbers."""
+    return lambda: torch.randint(0, CLASSES, (1, count))
+
+
+def classifier(family: str, side: int = 224, **settings: object) -> Architecture:
+    """The image classifier of a *family* of ``transformers``."""
+    return Architecture(
+        f"{family}ForImageClassification", f"{family}Config", {"num_labels": CLASSES, **settings}, images(side)
+    )
+
+
+ZOO = {
+    "resnet50": classifier("ResNet"),
+    "resnet18": classifier("ResNet", **RESNET18),
+    "mobilenetv2": classifier("MobileNetV2"),
+    "efficientnetb0": classifier("EfficientNet", **EFFICIENTNET_B0),
+    "mobilevit": classifier("MobileViT", side=256),
+    "convnext": classifier("ConvNext"),
+    "vit": classifier("ViT"),
+    "bert": Architecture("BertModel", "BertConfig", {}, tokens(128)),
+    "gpt2": Architecture("GPT2LMHeadModel", "GPT2Config", {"use_cache": False}, tokens(64)),
+}
+
+
+class OneOutput(nn.Module):
+    """A model of ``transformers`` as a function of one tensor to one tensor: logits, or the last hidden state."""
+
+    def __init__(self, inner: nn.Module):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The first of the model's outputs."""
+        return self.inner(x, return_dict=False)[0]
+
+
+def shake_norms(model: nn.Module) -> None:
+    """Give every batch norm the statistics and scales of one that was trained: none zero, none one."""
+    ranges = {"running_mean": (-0.2, 0.2), "running_var": (0.5, 1.5), "weight": (0.5, 1.2), "bias": (-0.2, 0.2)}
+    with torch.no_grad():
+        for norm in (m for m in model.modules() if isinstance(m, nn.BatchNorm2d)):
+            for name, (low, high) in ranges.items():
+                getattr(norm, name).uniform_(low, high)
+
+
+def export(name: str, folder: Path) -> Path:
+    """Write ``folder/name.onnx`` and return its path; the same numbers each time."""
+    torch.manual_seed(SEED)
+    model = ZOO[name].build()
+    shake_norms(model)
+    path = folder / f"{name}.onnx"
+    torch.onnx.export(
+        OneOutput(model).eval(), (ZOO[name].example(),), path, input_names=["x"], output_names=["out"],
+        opset_version=OPSET, dynamo=True, external_data=False, verbose=False,
+    )
+    return path
+
+
+def main() -> None:
+    """Write the models that the command line names, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ZOO))
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in ZOO]
+    if unknown:
+        parser.error(f"no such architecture: {', '.join(unknown)}; there are {', '.join(ZOO)}")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name in options.names or ZOO:
+        path = export(name, options.folder)
+        print(f"{path}: {path.stat().st_size / 1e6:.0f} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Interleaved timing: in each round every engine has a turn of several calls, in an order that changes by rounds.
+
+So what slows the machine for a while slows all alike. A turn begins with a pause, in which the threads of the one
+before stop spinning, and a call that is not counted, which warms the caches. The figure of a turn is the median of
+its calls; the figure of an engine is the median of its turns, with their quartiles.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+Clock = Callable[[], float]
+MOST_CALLS = 1000
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to measure: rounds, seconds that a turn shall take, seconds of pause before each turn."""
+
+    rounds: int = 11
+    turn_seconds: float = 0.25
+    pause_seconds: float = 0.03
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds: the median of the turns, their lower and upper quartile, and the figure of each turn."""
+
+    median: float
+    lower: float
+    upper: float
+    turns: tuple[float, ...]
+
+    def to_json(self) -> dict[str, object]:
+        return {"median": self.median, "lower": self.lower, "upper": self.upper, "turns": list(self.turns)}
+
+
+def timing(turns: Sequence[float]) -> Timing:
+    """The statistics of the figures of some turns; one turn is its own quartiles. Raises ValueError for none."""
+    if not turns:
+        raise ValueError("there is no turn to make statistics of")
+    lower, median, upper = statistics.quantiles(turns, n=4, method="inclusive") if len(turns) > 1 else [turns[0]] * 3
+    return Timing(median, lower, upper, tuple(turns))
+
+
+def interleave(
+    calls: Mapping[str, Callable[[], object]],
+    schedule: Schedule,
+    clock: Clock = time.perf_counter,
+    pause: Callable[[float], object] = time.sleep,
+) -> dict[str, Timing]:
+    """Time *calls* by turns under *schedule*. Each has been called before, so that nothing is built here.
+
+    Without calls there is nothing to time, and the answer is empty.
+    """
+    counts = {name: _calls_per_turn(call, schedule, clock) for name, call in calls.items()}
+    turns: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    for number in range(schedule.rounds):
+        first = number % max(len(names), 1)
+        for name in names[first:] + names[:first]:
+            pause(schedule.pause_seconds)
+            turns[name].append(_turn(calls[name], counts[name], clock))
+    return {name: timing(values) for name, values in turns.items()}
+
+
+def _calls_per_turn(call: Callable[[], object], schedule: Schedule, clock: Clock) -> int:
+    seconds = _turn(call, 1, clock)
+    return max(1, min(MOST_CALLS, round(schedule.turn_seconds / max(seconds, 1e-9))))
+
+
+def _turn(call: Callable[[], object], count: int, clock: Clock) -> float:
+    call()
+    seconds = []
+    for _ in range(count):
+        start = clock()
+        call()
+        seconds.append(clock() - start)
+    return statistics.median(seconds)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The geometric mean of positive numbers. Raises ValueError for none."""
+    return statistics.geometric_mean(values)

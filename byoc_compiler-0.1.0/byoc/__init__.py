@@ -1,0 +1,36 @@
+"""byoc: bring your own codegen. A model is cut across a host and accelerators; each vendor compiles its share.
+
+Names are looked up when first used, so that ``import byoc.runtime`` imports nothing of the compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+__version__ = "0.1.0"
+
+# public name -> the module that defines it
+_PUBLIC = {
+    "compile": "byoc.driver.entry",
+    "plan": "byoc.driver.planning",
+    "measure": "byoc.driver.measure_plan",
+    "Limits": "byoc.codegen.backend",
+    "Calibration": "byoc.driver.quantization",
+    "export_c": "byoc.driver.export_c",
+    "load": "byoc.runtime.library",
+    "import_onnx": "byoc.relay.frontend.onnx",
+    "Backend": "byoc.codegen.backend",
+    "register_backend": "byoc.codegen.backend",
+    "IRModule": "byoc.ir.module",
+}
+_SUBMODULES = ("codegen", "contrib", "driver", "errors", "ir", "partition", "relay", "runtime", "te")
+
+__all__ = ["__version__", *_PUBLIC, *_SUBMODULES]
+
+
+def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"byoc.{name}")
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"byoc has no name {name!r}; it has {', '.join(sorted(__all__))}")

@@ -1,0 +1,1 @@
+"""Executors that look at each node. Source: ``tvm.contrib.debugger``."""

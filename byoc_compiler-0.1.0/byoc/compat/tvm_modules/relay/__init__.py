@@ -1,0 +1,1 @@
+"""What ``tvm.relay`` has beside the graph language: building, executors, tests' workloads."""

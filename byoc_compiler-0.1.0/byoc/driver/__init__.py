@@ -1,0 +1,1 @@
+"""The pipeline from a model to a library, and the command line over it."""

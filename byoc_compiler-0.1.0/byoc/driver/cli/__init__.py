@@ -1,0 +1,1 @@
+"""The command line: ``byoc compile | run | inspect | targets | doctor``."""

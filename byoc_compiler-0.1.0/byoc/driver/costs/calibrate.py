@@ -1,0 +1,274 @@
+"""A device's profile from the seconds of probes: each rate in turn, with those found before it taken off.
+
+What cannot be built or timed leaves its default, and is named in the profile's source. Nothing is assumed of a
+backend but that it compiles functions, so that a vendor's device is calibrated as the host is.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from byoc import relay
+from byoc.driver.costs.probes import (
+    CHAIN,
+    CHANNELS,
+    DEEP,
+    IMAGE,
+    LARGE,
+    MIDDLE,
+    NARROW,
+    NORM,
+    ROWS,
+    SMALL,
+    SQUARE,
+    TINY,
+    VECTOR,
+    WIDTH,
+    Probe,
+    by_annotation,
+    by_pool,
+    probes,
+)
+from byoc.driver.costs.timing import TURNS, Build, Clock, Run, Turns, interleaved, ready
+from byoc.errors import UserError
+from byoc.ir.types import TensorType
+from byoc.partition.costs.model import HOST_BACKEND
+from byoc.partition.costs.products import winograd_seconds
+from byoc.partition.costs.profile import Memory, Profile
+from byoc.partition.costs.work import Product
+from byoc.relay.expr import Function, Var
+
+ITEM = 4
+LEAST = 1e-9  # seconds that a difference counts at least
+FASTEST = 16.0  # times its default: more is not believed, the step was too short to be told from nothing
+ATTEMPTS = 4  # at timing the probes, before those that make no sense are left out
+SENSIBLE = (0.25, 1.5)  # times the share of a function's seconds that its further steps should have
+BUSY = "the machine was busy with something else"
+BORDERS = (2 << 20, 32 << 20)  # bytes of nearer memories where the machine tells none
+
+
+@dataclass
+class Sheet:
+    """The seconds of a step by the name of its probe, and what could not be had, with the reason."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def beyond(self, name: str, taken: float) -> float | None:
+        """The seconds of a step of *name* without those *taken* by something else; None where it is not known."""
+        found = self.seconds.get(name)
+        return None if found is None else max(found - taken, LEAST)
+
+
+def calibrate(
+    backend: str, build: Build, base: Profile, caches: Sequence[int] = (), threads: int | None = None,
+    turns: Turns = TURNS, clock: Clock = time.perf_counter,
+) -> Profile:
+    """What the device of *backend* can do, with *base* for what cannot be measured.
+
+    *caches* are the bytes of its nearer memories. Where something else keeps the machine busy the probes are timed
+    again; the source of the profile ends with ``BUSY`` where that was no help. Raises UserError where nothing at all
+    can be built.
+    """
+    sheet, runs = Sheet(), {}
+    host = backend == HOST_BACKEND
+    apart, asked = by_annotation if host else by_pool, probes(channels_last=host)
+    for probe in asked:
+        try:
+            pair = [ready(probe.function(n, apart), backend, build, threads) for n in (1, 1 + probe.more)]
+        except UserError as error:
+            sheet.failed[probe.name] = str(error)
+            continue
+        runs.update(zip((f"{probe.name} 1", f"{probe.name} n"), pair, strict=True))
+    if not runs:
+        raise UserError(f"backend {backend!r} cannot be calibrated: {next(iter(sheet.failed.values()))}")
+    found = interleaved(runs, turns, clock)
+    for _ in range(ATTEMPTS - 1):
+        if not senseless(found, asked):
+            break
+        again = interleaved(runs, turns, clock)
+        found = {name: min(found[name], again[name]) for name in found}
+    sheet.failed.update(dict.fromkeys(senseless(found, asked), BUSY))
+    sheet.seconds.update(steps_of(found, [p for p in asked if p.name not in sheet.failed]))
+    profile = solve(sheet, base, caches)
+    if not host:
+        profile = _borders(profile, backend, build, threads, turns, clock)
+    lacking = f", without {', '.join(sheet.failed)}" if sheet.failed else ""
+    lacking += f": {BUSY}" if BUSY in sheet.failed.values() else ""
+    return replace(profile, device=backend, source=f"calibrated{lacking}")
+
+
+def senseless(found: Mapping[str, float], asked: Iterable[Probe]) -> list[str]:
+    """The probes whose further steps took too small or too large a share of the time, or none at all."""
+    names = []
+    for probe in asked:
+        if f"{probe.name} n" not in found:
+            continue
+        once, often = found[f"{probe.name} 1"], found[f"{probe.name} n"]
+        least, most = (bound * probe.more / (1 + probe.more) for bound in SENSIBLE)
+        share = (often - once) / often
+        if not (0.0 if probe.is_slight else least) < share < most:
+            names.append(probe.name)
+    return names
+
+
+def steps_of(found: Mapping[str, float], asked: Iterable[Probe]) -> dict[str, float]:
+    """The seconds of one step of each probe that was timed with one and with many."""
+    return {
+        p.name: max((found[f"{p.name} n"] - found[f"{p.name} 1"]) / p.more, LEAST)
+        for p in asked if f"{p.name} n" in found
+    }
+
+
+def solve(sheet: Sheet, base: Profile, caches: Sequence[int] = ()) -> Profile:
+    """The profile that explains the seconds of *sheet*; what is missing there is as in *base*."""
+    kernel, count = sheet.seconds.get("kernel", base.kernel), math.prod(SMALL)
+    chain = sheet.beyond("pointwise", sheet.seconds["near"]) if "near" in sheet.seconds else None
+    profile = replace(base, kernel=kernel, pointwise=_rate(chain, (2 * CHAIN - 1) * count, base.pointwise))
+    profile = replace(profile, memories=_memories(sheet, profile, caches))
+    for rule in (_products, _steps, _convolutions, _windows, _winograd):
+        profile = rule(sheet, profile, base)
+    return profile
+
+
+def _moved(profile: Profile, elements: int, item: int = ITEM) -> float:
+    """The seconds of a kernel that reads and writes *elements*."""
+    return profile.kernel + 2 * item * elements / profile.bandwidth(2 * item * elements)
+
+
+def _memories(sheet: Sheet, profile: Profile, caches: Sequence[int]) -> tuple[Memory, ...]:
+    """Nearest first; a farther memory is no faster than a nearer one. The last is also where constants stream from."""
+    borders = [*caches[-2:], *BORDERS[len(caches[-2:]) :], math.inf]
+    made: list[Memory] = []
+    for name, shape, border in zip(("near", "middle", "far"), (SMALL, MIDDLE, LARGE), borders, strict=True):
+        seconds = sheet.beyond(name, profile.kernel + math.prod(shape) / profile.pointwise)
+        rate = profile.memories[-1].rate if seconds is None else 2 * ITEM * math.prod(shape) / seconds
+        if name == "far" and (stream := sheet.beyond("stream", profile.kernel)) is not None:
+            rate = max(rate if seconds is not None else 0.0, VECTOR * VECTOR * ITEM / stream)
+        made.append(Memory(border, min(rate, made[-1].rate) if made else rate))
+    return tuple(made)
+
+
+def _products(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
+    rates = dict(base.multiply_adds)
+    for name, width, item, dtypes in (
+        ("product", WIDTH, ITEM, ("float32",)), ("double", WIDTH // 2, 8, ("float64", "*")),
+        ("bytes", WIDTH, 1, ("int8", "uint8")),
+    ):
+        seconds = sheet.beyond(name, _moved(profile, ROWS * width, item))
+        if seconds is not None:
+            rates.update(dict.fromkeys(dtypes, ROWS * width * width / seconds))
+    if "bytes" not in sheet.seconds and sheet.failed.get("bytes") != BUSY:  # it cannot be built
+        rates = {k: v for k, v in rates.items() if k not in ("int8", "uint8")}
+    if "product" in sheet.seconds:  # operands of half the size, as far as they are known at all
+        gain = base.multiply_adds.get("bfloat16", 0.0) / base.rate_of("float32")
+        rates.update({"bfloat16": gain * rates["float32"]} if gain else {})
+    profile = replace(profile, multiply_adds=rates)
+    narrow = sheet.beyond("narrow", _moved(profile, math.prod(NARROW)))
+    if narrow is None:
+        return profile
+    depth = narrow * rates["float32"] / (NARROW[0] * NARROW[1])
+    return replace(profile, overhead=min(max(depth - NARROW[1], 0.0), float(NARROW[1])))
+
+
+def _steps(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
+    """Rates of steps that are not products."""
+    count, norm = math.prod(SMALL), math.prod(NORM)
+    centring = profile.kernel + norm / profile.pointwise + ITEM * norm / profile.bandwidth(ITEM * norm)
+    rules: Mapping[str, tuple[float, float]] = {
+        "costly": (_moved(profile, count) + count / profile.pointwise, count),
+        "reduction": (_moved(profile, norm) + centring, norm),
+        "rows": (_moved(profile, norm), 4 * norm),
+        "move": (_moved(profile, math.prod(SQUARE)), math.prod(SQUARE)),
+        "library": (0.0, count * 4),
+    }
+    found = {
+        name: _rate(sheet.beyond(name, taken), steps, getattr(base, name)) for name, (taken, steps) in rules.items()
+    }
+    return replace(profile, **found)  # type: ignore[arg-type]
+
+
+def _rate(seconds: float | None, steps: float, default: float) -> float:
+    return default if seconds is None else min(steps / seconds, FASTEST * default)
+
+
+def _convolutions(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
+    """What share of the rate of a product of matrices a convolution reaches."""
+    seconds = sheet.beyond("convolution", _moved(profile, math.prod(DEEP)))
+    depth = 25 * DEEP[3]
+    sums = math.prod(DEEP) * (depth + profile.overhead) / profile.rate_of("float32")
+    return profile if seconds is None else replace(profile, convolution=min(sums / seconds, 2.0))
+
+
+def _windows(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
+    """Pools, and depthwise convolutions by a line through windows of nine and of twenty-five."""
+    image, channels = math.prod(IMAGE), math.prod(CHANNELS)
+    window = _rate(sheet.beyond("window", _moved(profile, image)), 9 * image, base.window)
+    small, wide = (sheet.beyond(f"depthwise{n}", _moved(profile, channels)) for n in (3, 5))
+    profile = replace(profile, window=window)
+    if small is None or wide is None:
+        return profile
+    tap = max((wide - small) / 16, wide / 50)  # a tap takes half of its share at least
+    return replace(profile, depthwise=channels / tap, window_overhead=min(max(small / tap - 9, 0.0), 25.0))
+
+
+def _winograd(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
+    """The seconds of bringing an element into a tile and back, from a convolution that may be done by tiles."""
+    _, height, width, count = IMAGE
+    product = Product(1, height * width, count, 9 * count, (1, height, width), True)
+    seconds = sheet.beyond("winograd", _moved(profile, math.prod(IMAGE)))
+    if seconds is None:
+        return profile
+    direct = product.multiply_adds / profile.rate_of("float32") / profile.convolution
+    if not base.winograd or seconds > 0.8 * direct:
+        return replace(profile, winograd=False)
+    sums, transformed = winograd_seconds(product, 4, replace(profile, transform=1.0), "float32")
+    return replace(profile, winograd=True, transform=_rate(max(seconds - sums, LEAST), transformed, base.transform))
+
+
+def _borders(
+    profile: Profile, backend: str, build: Build, threads: int | None, turns: Turns, clock: Clock
+) -> Profile:
+    """A launch, and transfers: of regions that get little, much or two things, or give much; the host's call off."""
+    runs: dict[str, Run] = {"host": ready(_summed(TINY), HOST_BACKEND, build, threads)}
+    for name, function in {
+        "little": _summed(TINY), "much": _summed(MIDDLE), "two": _summed(TINY, 2), "given": _spread(),
+    }.items():
+        try:
+            runs[name] = ready(function, backend, build, threads)
+        except UserError:
+            return profile
+    return with_borders(profile, interleaved(runs, turns, clock))
+
+
+def with_borders(profile: Profile, seconds: Mapping[str, float]) -> Profile:
+    """*profile* with its launch and its transfers from the seconds of regions."""
+    size = math.prod(MIDDLE) * ITEM
+    little = max(seconds["little"] - seconds["host"], LEAST)
+    latency = min(max(seconds["two"] - seconds["little"], 0.0), little / 3)
+    far = profile.kernel + size / profile.bandwidth(size)
+    reading = size / max(seconds["much"] - seconds["little"] - far, size / 1e13)
+    writing = size / max(seconds["given"] - seconds["little"] - far, size / 1e13)
+    launch = max(little - 2 * latency - profile.kernel, 0.0)
+    if math.isinf(profile.upload):  # it works in the host's own memory
+        return replace(profile, launch=little)
+    return replace(profile, launch=launch, latency=latency, upload=reading, download=writing)
+
+
+def _summed(shape: tuple[int, ...], inputs: int = 1) -> Function:
+    """Inputs summed to one number each, and these added."""
+    params = [Var(f"x{k}", TensorType(shape, "float32")) for k in range(inputs)]
+    sums = [relay.sum(p, axis=0, keepdims=True) for p in params]
+    return Function(params, sums[0] if inputs == 1 else relay.add(*sums))
+
+
+def _spread() -> Function:
+    """A few numbers repeated."""
+    few = Var("x", TensorType(TINY, "float32"))
+    return Function([few], relay.tile(few, (math.prod(MIDDLE) // TINY[0],)))
+
+
+__all__ = ["Sheet", "calibrate", "solve", "steps_of", "with_borders"]

@@ -1,0 +1,99 @@
+"""A kernel or a unit as a function of its own, to be built and timed, and the key under which equal ones are one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.types import TensorType
+from byoc.partition.costs.kernels import producers
+from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.traverse import post_order, rewrite, substitute
+
+INWARD, OUTWARD = (0, 2, 3, 1), (0, 3, 1, 2)
+_SPAN = re.compile(r"\s*/\* span=.*?\*/")
+
+
+def as_function(calls: Sequence[Call]) -> Function:
+    """*calls*, in topological order, as a function: of what they read from outside, to what none of them reads.
+
+    Constants stay; nodes are new and carry no spans.
+    """
+    inside = set(calls)
+    read = {p for call in calls for arg in call.args for p in producers(arg)}
+    made: dict[RelayExpr, RelayExpr] = {}
+    params: list[Var] = []
+    for call in calls:
+        for arg in call.args:
+            _make(arg, inside, made, params)
+        made[call] = Call(call.op, [made[a] for a in call.args], call.attrs, call._type_args)
+    results = [made[call] for call in calls if call not in read]
+    return Function(params, results[0] if len(results) == 1 else Tuple(results))
+
+
+def channels_innermost(function: Function) -> Function | None:
+    """*function* over images whose second axis lies innermost, as the host's code keeps them; None without images.
+
+    The reordering around it is what the host's choice of layouts takes away where it computes in that order.
+    """
+    if not any(_is_image(p) for p in function.params):
+        return None
+    typed = infer_function(function)
+    given: dict[RelayExpr, RelayExpr] = {}
+    params: list[Var] = []
+    for param in typed.params:
+        shape = param.checked_type.shape if _is_image(param) else ()  # type: ignore[union-attr]
+        ty = TensorType([shape[a] for a in INWARD], param.checked_type.dtype) if shape else param.checked_type  # type: ignore
+        params.append(Var(param.name_hint, ty))
+        given[param] = relay.transpose(params[-1], OUTWARD) if shape else params[-1]
+    fields = typed.body.fields if isinstance(typed.body, Tuple) else (typed.body,)
+    images = [_is_image(f) for f in fields]
+    bodies = [substitute(f, given) for f in fields]
+    results = [relay.transpose(b, INWARD) if image else b for b, image in zip(bodies, images, strict=True)]
+    return Function(params, results[0] if len(results) == 1 else Tuple(results))
+
+
+def _is_image(value: RelayExpr) -> bool:
+    ty = value.checked_type
+    return isinstance(ty, TensorType) and ty.is_static and len(ty.shape) == len(INWARD)
+
+
+def _make(value: RelayExpr, inside: set[Call], made: dict[RelayExpr, RelayExpr], params: list[Var]) -> None:
+    """Put into *made* what stands for *value*: itself for a constant, a parameter for what is made outside."""
+    stack = [value]
+    while stack:
+        node = stack[-1]
+        parts = node.fields if isinstance(node, Tuple) else ()
+        if isinstance(node, TupleGetItem) and (node.tuple_value in inside or isinstance(node.tuple_value, Tuple)):
+            parts = (node.tuple_value,)
+        waiting = [p for p in parts if p not in made]
+        if node not in made and waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        if node in made:
+            continue
+        if isinstance(node, Tuple):
+            made[node] = Tuple([made[f] for f in node.fields])
+        elif parts:
+            made[node] = TupleGetItem(made[node.tuple_value], node.index)  # type: ignore[attr-defined]
+        elif isinstance(node, Constant):
+            made[node] = node
+        else:
+            made[node] = Var(f"x{len(params)}", node.checked_type)
+            params.append(made[node])  # type: ignore[arg-type]
+
+
+def key_of(function: Function) -> str:
+    """64 hexadecimal digits: the same for functions that differ only in values of tensors and in their origins."""
+    constants = [n for n in dict.fromkeys(post_order(function)) if isinstance(n, Constant) and n.data.ndim]
+    given = {c: Var(f"c{k}", c.checked_type) for k, c in enumerate(constants)}
+    plain = rewrite(function, lambda before, after: given.get(before, after))  # type: ignore[arg-type]
+    plain = Function([*function.params, *given.values()], plain.body)  # type: ignore[attr-defined]
+    text = _SPAN.sub("", IRModule({"main": plain}).astext(show_meta_data=False))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,84 @@
+"""The host's version of each region, which goes into the artefact where the user allows it to run there.
+
+It is compiled as the host's own share is, from the region's function with its composites dissolved, and stands under a
+symbol of its own (``runtime/origin.py``); the runtime takes it when the region's backend fails on the machine that runs
+the model. It computes in the region's own types, whatever precision the host's share was lowered to, and is not tuned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from byoc.codegen.json.backend import compile_functions as compile_json
+from byoc.codegen.signature import signature_of
+from byoc.driver.assembly import assemble
+from byoc.driver.host import lower_host
+from byoc.driver.pipeline import host_layout, prepare_host
+from byoc.errors import ByocError, InternalError
+from byoc.ir.expr import GlobalVar
+from byoc.ir.module import IRModule
+from byoc.ir.span import span_names
+from byoc.ir.types import tensor_types
+from byoc.relay import transform
+from byoc.relay.expr import Function
+from byoc.runtime.module import Module
+from byoc.runtime.origin import OriginModule
+from byoc.runtime.region.record import Region
+from byoc.runtime.signature import Signature
+
+HOST, AVAILABLE = "c", "the host's version is in the artefact"
+
+
+def described(regions: Mapping[GlobalVar, Function]) -> dict[str, Region]:
+    """The regions by their symbols, as the runtime knows them."""
+    return {
+        str(f.attrs["global_symbol"]): Region(str(f.attrs["Compiler"]), tuple(span_names(f.span)))
+        for f in regions.values()
+    }
+
+
+def origins(
+    regions: Mapping[GlobalVar, Function], options: Mapping[str, object]
+) -> tuple[list[OriginModule], dict[str, str]]:
+    """The host's versions of the accelerators' *regions*, and for each region a sentence: it has one, or why not.
+
+    *options* are those of backend c.
+    """
+    made: list[OriginModule] = []
+    told: dict[str, str] = {}
+    for function in regions.values():
+        symbol = str(function.attrs["global_symbol"])
+        if function.attrs["Compiler"] == HOST:
+            continue
+        try:
+            made.append(origin(function, options))
+            told[symbol] = AVAILABLE
+        except InternalError:
+            raise
+        except ByocError as error:  # an operator that only the vendor has
+            told[symbol] = f"the host has no version of it: {error}"
+    return made, told
+
+
+def origin(region: Function, options: Mapping[str, object]) -> OriginModule:
+    """The host's version of *region*. Raises CompileError for what the host cannot run."""
+    symbol = str(region.attrs["global_symbol"])
+    options = {name: value for name, value in options.items() if name != "tune"}
+    plain = Function(region.params, region.body, region.declared_ret_type, region.type_params, None, region.span)
+    mod = transform.InlineComposites(HOST)(IRModule.from_expr(plain))
+    main = mod["main"]
+    assert isinstance(main, Function)
+    signature = signature_of(symbol, main, {})
+    if not all(ty.is_symbolic for param in main.params for ty in tensor_types(param.checked_type)):
+        return _assembled(signature, None, [compile_json({symbol: main})])
+    host = lower_host(prepare_host(host_layout(options))(mod)["main"], {})  # type: ignore[arg-type]
+    return _assembled(signature, host.graph, host.functions.modules(options))
+
+
+def _assembled(signature: Signature, graph: Mapping[str, object] | None, modules: list[Module]) -> OriginModule:
+    """The module, whose constants have names that no other module's have."""
+    root = assemble(modules)
+    name_of = {name: f"{signature.symbol}_origin_{name}" for name in root.constant_arrays}
+    needs = {symbol: [name_of[name] for name in names] for symbol, names in root.needs.items()}
+    arrays = {name_of[name]: array for name, array in root.constant_arrays.items()}
+    return OriginModule(signature, graph, needs, modules, arrays)

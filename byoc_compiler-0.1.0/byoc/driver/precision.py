@@ -1,0 +1,287 @@
+"""Products of the host in lower precision, where the user allows it: bfloat16 operands with sums in float32, or int8.
+
+Which operators these are says the rule of mixed precision (``always``); of them, those are taken whose summed axis code
+can be generated for (``codegen/c/contraction/words.py``) on a processor that gains by it. Each call of such an operator
+has an :class:`Outcome`. A value that such products read is rounded where it is made, so that it is stored in half the
+bytes, and widened again for elementwise readers; what others read too is stored as it is, and rounded for the products.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from byoc import te
+from byoc.codegen.backend import callee_name
+from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.contraction.words import takes_words
+from byoc.codegen.c.machine import Machine
+from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key, Sample
+from byoc.errors import UserError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op, OpPattern
+from byoc.ir.span import span_names
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.types import TensorType, tensor_types
+from byoc.partition.calls import nearest
+from byoc.partition.decision import Decision
+from byoc.partition.plan import Plan
+from byoc.relay import op
+from byoc.relay.expr import Call, Constant, Function
+from byoc.relay.op.definition import define, is_definable
+from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.infer_type import FunctionPass, InferType
+from byoc.relay.transform.mixed_precision import KEY, Conversion
+from byoc.relay.transform.quantized_products import QuantizedProducts
+from byoc.relay.traverse import post_order, rebuild
+from byoc.runtime.library import Library
+from byoc.runtime.ndarray import NDArray, numpy_dtype
+
+PRECISIONS = ("f32", "bf16", "int8")
+NARROW, WIDE = "bfloat16", "float32"
+DOT = "dot_bf16"
+# what moves numbers: it may as well move those that are rounded already
+MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims", "copy", "nn.batch_flatten", "strided_slice"])
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What the host's products compute in; *keep_f32* names operators and ONNX nodes that stay in float32.
+
+    ``int8`` takes what the model quantizes (QuantizeLinear, DequantizeLinear) as integers, and quantizes the rest by
+    *calibration*, or by ranges found when the model runs.
+    """
+
+    products: str = "f32"
+    keep_f32: tuple[str, ...] = ()
+    calibration: Calibration = Calibration()
+
+    @staticmethod
+    def of(
+        products: str, keep_f32: Sequence[str], calibration: Calibration | Iterable[Sample] | None = None
+    ) -> Precision:
+        """Raises UserError for a precision that is none of ``PRECISIONS``, for a name that is not in a list, and for
+        a calibration without int8.
+        """
+        if products not in PRECISIONS:
+            raise UserError(f"precision is one of {', '.join(PRECISIONS)}, got {products!r}")
+        if isinstance(keep_f32, str):
+            raise UserError(f"keep_f32 is a list of names; write keep_f32=[{keep_f32!r}]")
+        if calibration is not None and products != "int8":
+            raise UserError(f'calibration is for precision="int8", got precision={products!r}')
+        return Precision(products, tuple(keep_f32), Calibration.of(calibration))
+
+    def before_simplifying(self, mod: IRModule) -> IRModule:
+        """*mod* with the products of dequantized numbers over their integers, where int8 is asked for."""
+        return QuantizedProducts()(InferType()(mod)) if self.products == "int8" else mod
+
+    def check(self, known: Collection[str]) -> None:
+        """Raises UserError with the nearest names for one of *keep_f32* that is not among *known*."""
+        for name in self.keep_f32:
+            if name not in known:
+                raise UserError(
+                    f"keep_f32: no operator or ONNX node of the model is called {name!r}; "
+                    f"the nearest: {nearest(name, known)}"
+                )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """In which precision a product runs, and why it is not the one that was asked for."""
+
+    operator: str
+    nodes: tuple[str, ...]
+    precision: str
+    reason: str = ""
+
+
+@dataclass
+class NarrowProducts:
+    """The pass that gives products their operands in bfloat16; *outcomes* tells what became of each call.
+
+    The code is for *machine*, or for this one.
+    """
+
+    precision: Precision
+    outcomes: list[Outcome] = field(default_factory=list)
+    machine: Machine | None = None
+    quantization: HostQuantization | None = None
+
+    def __post_init__(self) -> None:
+        if self.precision.products == "int8":
+            self.quantization = HostQuantization(self.precision.calibration, self.precision.keep_f32)
+
+    def quantized(self, mod: IRModule, compile_host: CompileHost) -> IRModule:
+        """The partitioned *mod* with main quantized, where int8 was asked for; *compile_host* compiles in float32."""
+        return mod if self.quantization is None else self.quantization.quantized(mod, compile_host)
+
+    def tell(self, library: Library) -> Library:
+        """*library* with what quantization did in its report. Raises UserError for an error that is too large."""
+        if self.quantization is not None:
+            self.quantization.check(library)
+        return library
+
+    def passes(self) -> list[FunctionPass]:
+        """The pass, where a lower precision was asked for. Requires typed functions before fusion."""
+        if self.precision.products == "f32":
+            return []
+        if self.precision.products == "int8":
+            return [FunctionPass(self._integers, PassInfo("TellIntegerProducts", 0, ("InferType",)))]
+        return [FunctionPass(self._function, PassInfo("NarrowProducts", 0, ("InferType",)))]
+
+    def _function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        chosen = set()
+        for node in post_order(func.body, fusion_children):
+            if isinstance(node, Call) and is_product(node):
+                reason = self._refusal(node)
+                self.outcomes.append(
+                    Outcome(callee_name(node), span_names(node.span), "f32" if reason else "bf16", reason or "")
+                )
+                if reason is None:
+                    chosen.add(node)
+        body = _Rewriter(func.body, chosen).run() if chosen else func.body
+        return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
+
+    def _integers(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """*func* as it is: its integer products are made when the model is simplified."""
+        waiting: dict[Key, list[str]] = {}
+        for key, why in self.quantization.reasons if self.quantization is not None else ():
+            waiting.setdefault(key, []).append(str(why))
+        for node in post_order(func.body, fusion_children):
+            if isinstance(node, Call) and _is_always_narrowed(node):
+                precision, reason = _integer_precision(node)
+                key = (callee_name(node), span_names(node.span))
+                if precision == "f32" and waiting.get(key):
+                    reason = waiting[key].pop(0)
+                self.outcomes.append(Outcome(*key, precision, reason))
+        return func
+
+    def _refusal(self, call: Call) -> str | None:
+        """Why *call* stays in float32."""
+        if not {callee_name(call), *span_names(call.span)}.isdisjoint(self.precision.keep_f32):
+            return "the user keeps it in f32"
+        if DOT not in (self.machine or find_compiler().machine).dots:
+            return "this processor has no instruction for products of bfloat16"
+        if not is_definable(call.op, [a.checked_type for a in call.args], call.checked_type):  # type: ignore[arg-type]
+            return "a dimension is unknown"
+        if not _takes_words(call):
+            return "its sum runs over no axis whose numbers could be taken two at a time"
+        return None
+
+
+def is_product(call: Call) -> bool:
+    """Whether *call* is one of the operators that gain by lower precision, on float32 alone."""
+    types = [t for ty in (*(a.checked_type for a in call.args), call.checked_type) for t in tensor_types(ty)]
+    return _is_always_narrowed(call) and all(t.dtype == WIDE for t in types)
+
+
+def _is_always_narrowed(call: Call) -> bool:
+    if not isinstance(call.op, Op) or not call.op.has_attr(KEY):
+        return False
+    return int(call.op.get_attr(KEY)(call, NARROW)[0]) == Conversion.ALWAYS  # type: ignore[operator]
+
+
+def _integer_precision(call: Call) -> tuple[str, str]:
+    """In what *call* multiplies, and why not in bytes."""
+    dtypes = [a.checked_type.dtype for a in call.args]
+    if dtypes == ["uint8", "int8"]:
+        return "int8", ""
+    if call.checked_type.dtype == "int32":
+        return "int32", "its operands do not fit into 8 bits"
+    return "f32", "the model does not quantize its operands, or it is depthwise"
+
+
+def _takes_words(call: Call) -> bool:
+    """Whether code for words can be generated for *call* on bfloat16."""
+    inputs = [te.placeholder(te.shape_of(a.checked_type), NARROW, f"p{k}") for k, a in enumerate(call.args)]
+    outputs = define(call.op, _summed_wide(call), inputs, call.checked_type)  # type: ignore[arg-type]
+    constants = {p for p, a in zip(inputs, call.args, strict=True) if isinstance(a, Constant)}
+    return len(outputs) == 1 and takes_words(outputs[0], constants)
+
+
+def _summed_wide(call: Call) -> object:
+    return dataclasses.replace(call.attrs, out_dtype=WIDE)  # type: ignore[type-var]
+
+
+class _Rewriter:
+    """Puts the conversions into one function."""
+
+    def __init__(self, root: RelayExpr, chosen: Collection[Call]):
+        self.root, self.chosen = root, chosen
+        self.users: dict[RelayExpr, list[RelayExpr]] = {}
+        self.order = list(post_order(root, fusion_children))
+        for node in self.order:
+            for child in dict.fromkeys(fusion_children(node)):
+                self.users.setdefault(child, []).append(node)
+        self.new: dict[RelayExpr, RelayExpr] = {}
+        self.narrow: dict[RelayExpr, RelayExpr] = {}
+        self.wide: dict[RelayExpr, RelayExpr] = {}
+
+    def run(self) -> RelayExpr:
+        for node in self.order:
+            self.new[node] = self._node(node)
+        return self.new[self.root]
+
+    def _node(self, node: RelayExpr) -> RelayExpr:
+        if node in self.chosen:
+            assert isinstance(node, Call)
+            args = [self._narrowed(a) for a in node.args]
+            return Call(node.op, args, _summed_wide(node), node.type_args, node.span)
+        inner = fusion_children(node)
+        return rebuild(node, [self._widened(c) for c in inner]) if inner else node
+
+    def _narrowed(self, node: RelayExpr) -> RelayExpr:
+        """*node* in bfloat16."""
+        if node not in self.narrow:
+            self.narrow[node] = self._rounded(node)
+        return self.narrow[node]
+
+    def _rounded(self, node: RelayExpr) -> RelayExpr:
+        if isinstance(node, Constant):
+            return Constant(NDArray(node.data.numpy().astype(numpy_dtype(NARROW))), node.span)
+        if _is_move(node) and all(u in self.chosen or _is_move(u) for u in self.users[node]):
+            return rebuild(node, [self._narrowed(c) for c in fusion_children(node)])
+        made = op.cast(self.new[node], NARROW)
+        return Call(made.op, made.args, made.attrs, made.type_args, node.span)
+
+    def _widened(self, node: RelayExpr) -> RelayExpr:
+        """*node* as readers in float32 take it."""
+        if not self._is_stored_narrow(node):
+            return self.new[node]
+        if node not in self.wide:
+            self.wide[node] = op.cast(self._narrowed(node), WIDE)
+        return self.wide[node]
+
+    def _is_stored_narrow(self, node: RelayExpr) -> bool:
+        """Whether products read *node*, which a call makes, and beside them only elementwise operators."""
+        ty = node.checked_type
+        if not isinstance(node, Call) or not isinstance(ty, TensorType) or ty.dtype != WIDE:
+            return False
+        users = self.users.get(node, [])
+        return any(u in self.chosen for u in users) and all(u in self.chosen or _is_elementwise(u) for u in users)
+
+
+def _is_move(node: RelayExpr) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in MOVES
+
+
+def _is_elementwise(node: RelayExpr) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.pattern <= OpPattern.BROADCAST
+
+
+def with_precision(plan: Plan, outcomes: Sequence[Outcome]) -> Plan:
+    """*plan* with the precision of each of the host's products; those without names of their own in their order."""
+    found: dict[tuple[str, tuple[str, ...]], list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault((outcome.operator, outcome.nodes), []).append(outcome)
+
+    def decided(decision: Decision) -> Decision:
+        waiting = found.get((decision.operator, decision.nodes))
+        if not waiting or decision.target is not None:
+            return decision
+        outcome = waiting.pop(0)
+        return dataclasses.replace(decision, precision=outcome.precision, precision_reason=outcome.reason)
+
+    return dataclasses.replace(plan, decisions=tuple(map(decided, plan.decisions)))

@@ -1,0 +1,69 @@
+"""Losing a target: what fails while a region is compiled, and which targets are not on this machine.
+
+A :class:`Loss` is what the report keeps of it. Whether the plan is then made again is the user's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+from byoc.codegen.backend import Reason, get_backend
+from byoc.ir.expr import GlobalVar
+from byoc.ir.span import span_names
+from byoc.partition.plan import Plan
+from byoc.relay.expr import Function
+
+COMPILE, MEMORY, DEVICE = "compile", "memory", "device"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A target that was lost: where (*stage*), by which region and its nodes, and the error."""
+
+    target: str
+    stage: str
+    error: str
+    region: str = ""
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> Reason:
+        """What the verdicts of the plan without it say."""
+        text = {COMPILE: "its compiler failed", MEMORY: "it ran out of memory", DEVICE: "it is not on this machine"}
+        return Reason(f"lost_{self.stage}", text[self.stage], self.error)
+
+    def to_json(self) -> dict[str, object]:
+        """The loss as values that ``json.dumps`` takes."""
+        return asdict(self)
+
+
+class RegionLostError(Exception):
+    """A region that could not be compiled; *error* is what was raised."""
+
+    def __init__(self, loss: Loss, error: Exception):
+        super().__init__(loss.error)
+        self.loss, self.error = loss, error
+
+
+@contextmanager
+def lost(var: GlobalVar, region: Function) -> Iterator[None]:
+    """Any error inside as a :class:`RegionLostError` of *region*, which is called *var*."""
+    try:
+        yield
+    except Exception as error:
+        stage = MEMORY if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError) else COMPILE
+        text = str(error) or type(error).__name__
+        target = str(region.attrs["Compiler"])
+        loss = Loss(target, stage, text, var.name_hint, tuple(span_names(region.span)))
+        raise RegionLostError(loss, error) from error
+
+
+def unavailable(plan: Plan) -> Iterator[Loss]:
+    """The targets of *plan*'s regions that cannot work on this machine."""
+    for target in dict.fromkeys(region.target for region in plan.regions):
+        problem = get_backend(target).unavailable()
+        if problem is not None:
+            nodes = tuple(n for r in plan.regions if r.target == target for n in r.nodes)
+            yield Loss(target, DEVICE, problem, "", nodes)

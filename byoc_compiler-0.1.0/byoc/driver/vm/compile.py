@@ -1,0 +1,58 @@
+"""From a module to an executable of the virtual machine. Source: ``relay.vm.compile``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from byoc.codegen.backend import checked_options
+from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.driver.assembly import assemble
+from byoc.driver.compile import CompileOptions, compile_region, with_tuner
+from byoc.driver.fallback import described, origins
+from byoc.driver.pipeline import host_layout
+from byoc.driver.precision import NarrowProducts, Precision
+from byoc.driver.vm.lower import lower_function
+from byoc.driver.vm.passes import prepare
+from byoc.driver.vm.program import ProgramBuilder
+from byoc.errors import UserError
+from byoc.ir.module import IRModule
+from byoc.partition.calls import known_names
+from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.expr import Function
+from byoc.runtime.module import Module
+from byoc.runtime.vm.executable import Executable
+
+
+def compile_module(
+    mod: IRModule, backend_options: Mapping[str, Mapping[str, object]] | None = None, *, precision: str = "f32",
+    keep_f32: Sequence[str] = (), tune: str | Tuner = "none", fallback: bool = False,
+) -> Executable:
+    """The executable of *mod*: every function that ``main`` needs, regions by the codegens of their targets.
+
+    *precision*, *keep_f32*, *tune* and *fallback* are those of ``byoc.compile``: ``"bf16"`` is for products of
+    functions without control flow, and kernels are timed on one thread, which is what the machine calls them with.
+    Raises CompileError for what a codegen refuses, TypeInferenceError for types that do not fit, UserError for int8
+    and unknown names.
+    """
+    if precision == "int8":
+        raise UserError("the virtual machine has no int8: take f32 or bf16, or compile the model with byoc.compile")
+    narrow = NarrowProducts(Precision.of(precision, keep_f32))
+    if keep_f32:
+        narrow.precision.check(known_names(infer_module(mod)))
+    given = checked_options(backend_options or {})
+    options = CompileOptions(backend_options=with_tuner(given, tuner_of(tune)), fallback=fallback)
+    return generate(prepare(mod, host_layout(options.backend_options.get("c", {})), narrow.passes()), options)
+
+
+def generate(mod: IRModule, options: CompileOptions) -> Executable:
+    """The executable of a module that :func:`prepare` gave."""
+    functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" not in f.attrs}
+    regions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
+    program = ProgramBuilder(functions, regions)
+    for var, function in functions.items():
+        lower_function(program, var, function)
+    modules: list[Module] = [compile_region(var, region, options) for var, region in regions.items()]
+    modules += program.host.modules(options.backend_options.get("c", {}))
+    if options.fallback:
+        modules += origins(regions, options.backend_options.get("c", {}))[0]
+    return Executable(program.finish(), program.symbols, program.constants, assemble(modules, described(regions)))

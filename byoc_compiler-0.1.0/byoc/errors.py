@@ -1,0 +1,81 @@
+"""The errors of the compiler, beside those of the runtime that it shares.
+
+The runtime imports nothing of the compiler, so the roots stand in ``byoc.runtime.errors``.
+"""
+
+from __future__ import annotations
+
+from byoc.runtime.errors import (
+    ArtifactError,
+    ByocError,
+    DeviceError,
+    InputError,
+    InternalError,
+    KernelError,
+    UnavailableError,
+    UserError,
+)
+
+
+class ImportModelError(UserError):
+    """A model file that cannot be read or holds something that is not supported."""
+
+
+class TypeInferenceError(UserError):
+    """Types that do not fit: the message names the operator, the node and the types found."""
+
+
+class ParseError(UserError):
+    """Text that is not the IR's text format: the message gives line and column."""
+
+
+class RegistryError(UserError):
+    """A duplicate registration, or a name that nobody registered."""
+
+
+class PartitionError(UserError):
+    """A target, pattern table or annotation that cannot be used."""
+
+
+class CompilerNotFoundError(UserError):
+    """No C compiler on this machine."""
+
+
+class CompileError(UserError):
+    """A code generator or the C compiler refused a function."""
+
+
+class UnsupportedError(CompileError):
+    """A code generator has no code for an expression: a mistake of a backend whose verdict had accepted it."""
+
+
+def in_one_line(error: BaseException) -> str:
+    """What *error* says, in one line for a sentence that it is part of: the first line of its text, and its class
+    where it is not of ours.
+
+    >>> in_one_line(ValueError("no such kernel\\n  in table 3"))
+    'ValueError: no such kernel'
+    """
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return first if isinstance(error, ByocError) else f"{type(error).__name__}: {first}"
+
+
+__all__ = [
+    "ArtifactError",
+    "ByocError",
+    "CompileError",
+    "CompilerNotFoundError",
+    "DeviceError",
+    "ImportModelError",
+    "InputError",
+    "InternalError",
+    "KernelError",
+    "ParseError",
+    "PartitionError",
+    "RegistryError",
+    "TypeInferenceError",
+    "UnavailableError",
+    "UnsupportedError",
+    "UserError",
+    "in_one_line",
+]

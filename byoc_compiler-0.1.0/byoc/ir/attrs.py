@@ -1,0 +1,157 @@
+"""Attributes of operators: frozen dataclasses, with one conversion by field type to each outer form.
+
+A field is a bool, int, float, str, None, or a (nested) tuple of these; lists are turned into tuples when an
+attribute is made, so that attributes hash and compare by value. The ints of a list, and an int where None is the
+default, answer to ``.value`` too, as they do in Relay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+
+from byoc.errors import RegistryError, UserError
+from byoc.ir.dims import dimension
+
+
+class AttrObject:
+    """The root of other immutable, hashable objects that may be values of attributes, such as virtual devices."""
+
+
+AttrValue = bool | int | float | str | AttrObject | None | tuple["AttrValue", ...]
+
+
+def freeze(value: object) -> AttrValue:
+    """*value* with lists as tuples, their ints as IntImm, numpy scalars as Python's. Raises UserError for others."""
+    if value is None or isinstance(value, (bool, int, float, str, AttrObject)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple([dimension(v) if type(v) is int else freeze(v) for v in value])  # type: ignore[misc]
+    if hasattr(value, "item"):
+        return freeze(value.item())
+    raise UserError(f"an attribute is a number, a string or a list of these, got {value!r}")
+
+
+@dataclass(frozen=True)
+class AttrFieldInfo:
+    """One attribute of a class: its name, and its type with its default. Source: ``tvm.ir.AttrFieldInfo``."""
+
+    name: str
+    type_info: str
+    description: str = ""
+
+
+def _info(field: Field[object]) -> str:
+    default = "" if field.default is MISSING else f", default={field.default!r}"
+    return f"{field.type}{default}"
+
+
+@dataclass(frozen=True)
+class Attrs:
+    """The root of all attribute classes: subclass it as a frozen dataclass with one field per attribute."""
+
+    def __post_init__(self) -> None:
+        for name, field in self.__dataclass_fields__.items():
+            value = getattr(self, name)
+            frozen = dimension(value) if type(value) is int and field.default is None else freeze(value)
+            if frozen is not value:
+                object.__setattr__(self, name, frozen)
+
+    @staticmethod
+    def class_named(name: str) -> type[Attrs]:
+        """The class of attributes called *name*. Raises RegistryError where there is none."""
+        pending = Attrs.__subclasses__()
+        while pending:
+            cls = pending.pop()
+            if cls.__name__ == name:
+                return cls
+            pending.extend(cls.__subclasses__())
+        raise RegistryError(f"no class of attributes is called {name!r}")
+
+    def keys(self) -> tuple[str, ...]:
+        """The names of the attributes, in the order of their declaration."""
+        return tuple(field.name for field in fields(self))
+
+    def items(self) -> Iterator[tuple[str, AttrValue]]:
+        for name in self.keys():
+            yield name, getattr(self, name)
+
+    def as_dict(self) -> dict[str, AttrValue]:
+        """The attributes as plain Python values."""
+        return dict(self.items())
+
+    def __getitem__(self, name: str) -> AttrValue:
+        if name not in self.keys():
+            raise KeyError(f"{type(self).__name__} has no attribute {name!r}; it has {', '.join(self.keys())}")
+        return getattr(self, name)
+
+    def get_str(self, name: str) -> str:
+        """The attribute as a string (``attrs.get_str`` of Relay)."""
+        return str(self[name])
+
+    def get_int(self, name: str) -> int:
+        """The attribute as an int (``attrs.get_int`` of Relay)."""
+        return int(self[name])  # type: ignore[arg-type]
+
+    def get_int_tuple(self, name: str) -> tuple[int, ...]:
+        """The attribute as a tuple of ints (``attrs.get_int_tuple`` of Relay)."""
+        return tuple(int(v) for v in self[name])  # type: ignore[union-attr, arg-type]
+
+    @classmethod
+    def list_field_info(cls) -> tuple[AttrFieldInfo, ...]:
+        """What the attributes are: name and type of each, with its default. Source: ``Attrs.list_field_info``."""
+        return tuple(AttrFieldInfo(field.name, _info(field)) for field in fields(cls))
+
+    def same_as(self, other: object) -> bool:
+        """True when *other* is this very object, not only equal attributes. Source: ``Object.same_as``."""
+        return self is other
+
+
+class DictAttrs(Mapping[str, object]):
+    """The attributes of a function: an immutable mapping from names to values (``Composite``, ``Compiler``, …).
+
+    An attribute that is not there reads as None, so that ``func.attrs["Compiler"] == "acme"`` can be asked of every
+    function; ``in`` says whether it is there.
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, object] | None = None):
+        self._items = dict(items or {})
+
+    def __getitem__(self, key: str) -> object:
+        return self._items.get(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def get(self, key: str, default: object = None) -> object:
+        """The attribute *key*, or *default* where it is not there."""
+        return self._items.get(key, default)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getattr__(self, name: str) -> object:
+        """An attribute by its name, as Relay's can be asked too. Raises AttributeError where there is none."""
+        if not name.startswith("_") and name in self._items:
+            return self._items[name]
+        raise AttributeError(f"there is no attribute {name!r}; there are {', '.join(self._items) or 'none'}")
+
+    def get_str(self, name: str) -> str:
+        """The attribute as a string. Raises KeyError where there is none."""
+        return str(self[name])
+
+    def get_int(self, name: str) -> int:
+        """The attribute as an int. Raises KeyError where there is none."""
+        return int(self[name])  # type: ignore[call-overload]
+
+    def same_as(self, other: object) -> bool:
+        """True when *other* is this very object. Source: ``Object.same_as``."""
+        return self is other
+
+    def __repr__(self) -> str:
+        return f"DictAttrs({self._items})"

@@ -1,0 +1,76 @@
+"""Dimensions of shapes: numbers, sizes with a name, and sizes of which nothing is known.
+
+A number is an :class:`IntImm`, which is a Python int that also answers to ``.value`` and ``.dtype``, so that code
+written for Relay reads shapes as it used to. :class:`Any` is a size known only at run time; a *named* Any is one size
+wherever the name occurs. Source: ``tvm.tir.IntImm``, ``tvm.tir.Any``; names are ours.
+"""
+
+from __future__ import annotations
+
+from byoc.errors import UserError
+
+
+class _NumberLike(type):
+    """A class of which every Python int (no bool) is an instance: predicates tell numbers from ``Any`` by it."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, int) and not isinstance(instance, bool)
+
+
+class IntImm(int, metaclass=_NumberLike):
+    """An integer with a dtype; equal to the Python number. Source: ``tvm.tir.IntImm``."""
+
+    dtype: str
+
+    def __new__(cls, dtype: str, value: int, span: object | None = None) -> IntImm:
+        made = super().__new__(cls, value)
+        made.dtype = str(dtype)
+        return made
+
+    @property
+    def value(self) -> int:
+        """The Python int."""
+        return int(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (IntImm, (self.dtype, int(self)))
+
+
+class Any:
+    """A dimension known only at run time.
+
+    Source: ``tvm.tir.Any``; names are ours. Every unnamed Any equals every other, as in Relay's structural equality.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str = ""):
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Any) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(("Any", self.name))
+
+    def __repr__(self) -> str:
+        return f"?{self.name}"
+
+
+Dim = int | Any
+
+_KNOWN: dict[int, IntImm] = {}
+
+
+def dimension(value: object) -> Dim:
+    """*value* as a dimension. Raises UserError for what is neither a number nor Any."""
+    if isinstance(value, Any):
+        return value
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise UserError(f"a dimension is an int or Any, got {value!r}") from None
+    known = _KNOWN.get(number)
+    if known is None:
+        known = _KNOWN[number] = IntImm("int32" if abs(number) < 2**31 else "int64", number)
+    return known

@@ -1,0 +1,74 @@
+"""The roots of the expression classes, and the name of a function in a module.
+
+Expressions compare by identity: sharing a node is part of a graph's meaning. They never change after they are made;
+``checked_type`` is a cache that type inference fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from byoc.ir.registry import get_global_func
+from byoc.ir.span import AnySpan
+from byoc.ir.types import Type
+
+
+class RelayExpr:
+    """The root of all expressions: a span (where it came from) and, after type inference, a type."""
+
+    __slots__ = ("_checked_type", "span")
+
+    def __init__(self, span: AnySpan | None = None):
+        self.span = span
+        self._checked_type: Type | None = None
+
+    @property
+    def checked_type(self) -> Type:
+        """The inferred type. Raises ValueError before type inference, as Relay does."""
+        if self._checked_type is None:
+            raise ValueError("the type checker has not populated the checked_type of this node: run InferType first")
+        return self._checked_type
+
+    @property
+    def checked_type_(self) -> Type | None:
+        """The inferred type, or None where inference has not been here."""
+        return self._checked_type
+
+    def same_as(self, other: object) -> bool:
+        """True when *other* is this very node. Source: ``Object.same_as``."""
+        return self is other
+
+    def astext(
+        self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None
+    ) -> str:
+        """The expression in Relay's text format; *annotate* gives the text behind each node. Source: ``astext``."""
+        return str(get_global_func("relay.ir.astext")(self, show_meta_data, annotate))  # type: ignore[misc]
+
+    def __str__(self) -> str:
+        if type(self).__repr__ is not object.__repr__:  # a name or an operator says what it is itself
+            return repr(self)
+        return str(get_global_func("relay.ir.pretty_print")(self))  # type: ignore[misc]
+
+
+class GlobalVar(RelayExpr):
+    """The name of a function in a module. Two functions of a module never share one."""
+
+    __slots__ = ("name_hint",)
+
+    def __init__(self, name_hint: str, span: AnySpan | None = None):
+        super().__init__(span)
+        self.name_hint = name_hint
+
+    def __call__(self, *args: RelayExpr) -> RelayExpr:
+        """The call of the function. Source: ``GlobalVar.__call__``."""
+        call: RelayExpr = get_global_func("relay.ir.call")(self, args)  # type: ignore[misc, assignment]
+        return call
+
+    def __repr__(self) -> str:
+        return f"GlobalVar({self.name_hint})"
+
+
+class BaseFunc(RelayExpr):
+    """The root of functions, whatever their language."""
+
+    __slots__ = ()

@@ -1,0 +1,273 @@
+"""The operator registry: all that differs by operator stands on the operator.
+
+``register_op`` is called once per operator, from the operator's own file. Types flow from inputs to outputs: a
+type relation gets the types of the arguments (tuples unflattened) and the attributes, and returns the type of the
+result, or raises :class:`byoc.errors.TypeInferenceError` with one sentence.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.registry import Registry, caller_location, get_global_func
+from byoc.ir.types import Any, Type, dtype_bytes, tensor_types
+
+
+class OpPattern(enum.IntEnum):
+    """How an operator may be fused. Source: ``relay.op.OpPattern``."""
+
+    ELEMWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    COMM_REDUCE = 3
+    OUT_ELEMWISE_FUSABLE = 4
+    TUPLE = 7
+    OPAQUE = 8
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call costs whatever runs it: floating-point (or integer) operations, and bytes read and written."""
+
+    operations: int
+    bytes: int
+
+
+TypeRelation = Callable[[Sequence[Type], "Attrs | None"], Type]
+# (types of the inputs, None where unknown; type of the result or None; attributes) -> the same with what follows
+InputInference = Callable[[Sequence["Type | None"], "Type | None", "Attrs | None"], Sequence["Type | None"]]
+# (attributes, input tensors with tuples flattened, type of the result) -> output tensors; see byoc.te
+TensorCompute = Callable[["Attrs | None", Sequence[object], Type], Sequence[object]]
+OperationCount = Callable[["Attrs | None", Sequence[Type], Type], int]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of an operator, from which its tests are generated.
+
+    Each input is a shape, filled with seeded numbers of *dtype* in [*low*, *high*), or an array that is used as it
+    is; a list of inputs is a tuple argument.
+    """
+
+    inputs: Sequence[object]
+    attrs: dict[str, object] = field(default_factory=dict)
+    dtype: str = "float32"
+    low: float = -2.0
+    high: float = 2.0
+
+    def arrays(self, seed: int = 0) -> list[object]:
+        """The inputs as numpy arrays; a tuple argument is a list of arrays."""
+        rng = np.random.default_rng(seed)
+        return [self._array(item, rng) for item in self.inputs]
+
+    def _array(self, item: object, rng: np.random.Generator) -> object:
+        if isinstance(item, np.ndarray):
+            return item
+        if isinstance(item, list):
+            return [self._array(i, rng) for i in item]
+        shape = tuple(item)  # type: ignore[arg-type, var-annotated]
+        if self.dtype == "bool":
+            return np.asarray(rng.integers(0, 2, shape), bool)
+        return np.asarray(rng.uniform(self.low, self.high, shape)).astype(self.dtype)
+
+
+@dataclass(frozen=True)
+class OpArgument:
+    """What is known of one input of an operator. Source: ``Op.arguments``."""
+
+    name: str
+    type_info: str = "Tensor"
+    description: str = ""
+
+
+class Op(RelayExpr):
+    """A primitive operator. There is one object per name, found by :func:`get_op`.
+
+    Its ``set_…`` and ``add_…`` methods complete an operator that was made by ``relay.op.register``.
+    """
+
+    __slots__ = (
+        "_attr_levels", "_attr_map", "attrs_type", "attrs_type_key", "compute", "declared", "description",
+        "infer_inputs", "input_names", "kernel", "name", "operations", "pattern", "rel", "samples", "support_level",
+        "variadic",
+    )
+
+    def __init__(self, name: str):
+        super().__init__()
+        self.name = name
+        self.description = ""
+        self.input_names: tuple[str, ...] = ()
+        self.variadic = False
+        self.attrs_type: type[Attrs] | None = None
+        self.rel: TypeRelation | None = None
+        self.pattern = OpPattern.OPAQUE
+        self.compute: TensorCompute | None = None
+        self.operations: OperationCount | None = None
+        self.kernel: str = name
+        self.infer_inputs: InputInference | None = None
+        self.samples: tuple[Sample, ...] = ()
+        self.support_level = 10
+        self.attrs_type_key = ""
+        self.declared: tuple[OpArgument, ...] = ()
+        self._attr_map: dict[str, object] = {}
+        self._attr_levels: dict[str, int] = {}
+
+    @staticmethod
+    def get(op_name: str) -> Op:
+        """The operator *op_name*. Raises RegistryError with the nearest names. Source: ``tvm.ir.Op.get``."""
+        return get_op(op_name)
+
+    @staticmethod
+    def list_op_names() -> list[str]:
+        """The names of all operators. Source: ``tvm.ir.Op.list_op_names``."""
+        return sorted(OPS)
+
+    @property
+    def num_inputs(self) -> int:
+        return len(self.input_names)
+
+    @property
+    def arguments(self) -> tuple[OpArgument, ...]:
+        """The inputs, as they were declared by :meth:`add_argument` or else by their names alone."""
+        return self.declared or tuple(OpArgument(name) for name in self.input_names)
+
+    def set_num_inputs(self, n: int) -> None:
+        """Take *n* inputs, or any number where *n* is below 0. Source: ``Op.set_num_inputs``."""
+        self.variadic = n < 0
+        named = [argument.name for argument in self.declared[: max(n, 0)]]
+        self.input_names = (*named, *(f"arg{k}" for k in range(len(named), n)))
+
+    def add_argument(self, name: str, type: str, description: str) -> None:
+        """Declare the next input: its name, what it is, and what for. Source: ``Op.add_argument``."""
+        at = len(self.declared)
+        self.declared = (*self.declared, OpArgument(name, type, description))
+        if at < len(self.input_names):
+            self.input_names = (*self.input_names[:at], name, *self.input_names[at + 1 :])
+
+    def add_type_rel(self, rel_name: str, type_rel_func: TypeRelation | None = None) -> None:
+        """Give the operator its type relation, or the one that is called *rel_name*.
+
+        The function takes the types of the inputs and the attributes and returns the type of the result. Raises
+        RegistryError where it is not given and no relation has this name. Source: ``Op.add_type_rel``.
+        """
+        named = type_rel_func or get_global_func(f"tvm.relay.type_relation.{rel_name}")
+        self.rel = named  # type: ignore[assignment]
+
+    def set_support_level(self, level: int) -> None:
+        """Say how widely the operator is supported: 1 is a basic one. Source: ``Op.set_support_level``."""
+        self.support_level = level
+
+    def set_attrs_type_key(self, key: str) -> None:
+        """Name the class of the attributes: ``DictAttrs``, or ``relay.attrs.Conv2DAttrs``.
+
+        Raises RegistryError for a class that no operator has. Source: ``Op.set_attrs_type_key``.
+        """
+        name = key.rpartition(".")[2]
+        self.attrs_type_key = key
+        self.attrs_type = None if name == "DictAttrs" else Attrs.class_named(name)
+
+    def get_attr(self, key: str) -> object | None:
+        """The attribute registered by :func:`register_op_attr`, or None. Source: ``Op.get_attr``."""
+        return self._attr_map.get(key)
+
+    def set_attr(self, key: str, value: object, plevel: int = 10) -> None:
+        """Set an attribute of this operator, unless it was set with a higher *plevel*. Source: ``Op.set_attr``."""
+        if plevel >= self._attr_levels.get(key, plevel):
+            self._attr_map[key], self._attr_levels[key] = value, plevel
+
+    def has_attr(self, key: str) -> bool:
+        return key in self._attr_map
+
+    def reset_attr(self, key: str) -> None:
+        """Forget an attribute. Source: ``Op.reset_attr``."""
+        self._attr_map.pop(key, None)
+        self._attr_levels.pop(key, None)
+
+    def cost(self, attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> Cost:
+        """Operations and bytes of one call; a dynamic dimension counts as 1."""
+        flat_in = [t for ty in in_types for t in tensor_types(ty)]
+        out = tensor_types(out_type)
+        elements = sum(_size(t.shape) for t in out)
+        moved = sum(_size(t.shape) * dtype_bytes(t.dtype) for t in (*flat_in, *out) if t.dtype != "string")
+        return Cost(self.operations(attrs, in_types, out_type) if self.operations else elements, moved)
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+    def __str__(self) -> str:
+        return self.name  # as its text: predicates compare str(call.op) with names
+
+
+def _size(shape: Iterable[int | Any]) -> int:
+    size = 1
+    for dim in shape:
+        size *= 1 if isinstance(dim, Any) else dim
+    return size
+
+
+OPS: Registry[Op] = Registry("operator")
+
+
+def register_op(
+    name: str,
+    *,
+    inputs: Sequence[str],
+    rel: TypeRelation,
+    doc: str,
+    attrs: type[Attrs] | None = None,
+    pattern: OpPattern = OpPattern.OPAQUE,
+    compute: TensorCompute | None = None,
+    operations: OperationCount | None = None,
+    kernel: str | None = None,
+    infer_inputs: InputInference | None = None,
+    samples: Sequence[Sample] = (),
+    variadic: bool = False,
+) -> Op:
+    """Register an operator whole and return it.
+
+    *infer_inputs* says what untyped inputs must be, given the others (a weight from its data).
+    *kernel* names the numpy kernel in ``byoc.runtime.kernels`` (the operator's own name by default); *compute* is
+    None where no code can be generated (data-dependent shapes). Raises RegistryError for a taken name.
+    """
+    waiting = OPS.get(name)  # made empty by register_op_attr, which may come first
+    op = waiting if waiting is not None and waiting.rel is None else Op(name)
+    op.input_names, op.variadic, op.description = tuple(inputs), variadic, doc
+    op.attrs_type, op.rel, op.pattern = attrs, rel, pattern
+    op.compute, op.operations = compute, operations
+    op.kernel = kernel or name
+    op.infer_inputs = infer_inputs
+    op.samples = tuple(samples)
+    op.set_attr("TOpPattern", int(pattern))
+    OPS.register(name, op, where=caller_location(), override=op is waiting)
+    return op
+
+
+def get_op(name: str) -> Op:
+    """The operator *name*. Raises RegistryError with the nearest names. Source: ``relay.op.get``."""
+    return OPS[name]
+
+
+def register_op_attr(
+    op_name: str, attr_key: str, value: object | None = None, level: int = 10
+) -> object | Callable[[object], object]:
+    """Attach *value* to an operator under *attr_key*, as a call or as a decorator.
+
+    The way in which a backend says what it supports: ``@register_op_attr("nn.conv2d", "target.acme")`` over a
+    predicate of the call. An operator that is not known yet is made empty, as in Relay. Source:
+    ``tvm.ir.register_op_attr``.
+    """
+    where = caller_location()
+
+    def register(v: object) -> object:
+        if op_name not in OPS:
+            OPS.register(op_name, Op(op_name), where=where)
+        OPS[op_name].set_attr(attr_key, v, level)
+        return v
+
+    return register(value) if value is not None else register

@@ -1,0 +1,141 @@
+"""What passes run under: levels, passes forced and disabled, options, instruments. Source: ``tvm.transform``."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from byoc.ir.instrument import PassInstrument
+from byoc.ir.module import IRModule
+from byoc.ir.pass_info import PassInfo, listed
+from byoc.ir.registry import Registry
+
+_LOG = logging.getLogger(__name__)
+
+CONFIG_OPTIONS: Registry[type] = Registry("pass config option")
+_TYPE_KEYS = {bool: "IntImm", int: "IntImm", float: "FloatImm", str: "runtime.String", list: "Array", dict: "Map"}
+
+
+def register_config_option(name: str, kind: type) -> None:
+    """Declare a key of ``PassContext(config=…)`` and the type of its value."""
+    CONFIG_OPTIONS.register(name, kind)
+
+
+register_config_option("testing.immutable_module", bool)
+
+
+class PassContext:
+    """What passes run under: the optimisation level, forced and disabled passes, options, and instruments.
+
+    Used as ``with PassContext(opt_level=3): …``. Raises AttributeError for an unknown config key, as Relay does, and
+    PassTypeError for passes and instruments that are not listed.
+    """
+
+    _local = threading.local()
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[PassInstrument] | None = None,
+        config: Mapping[str, object] | None = None,
+        trace: object | None = None,
+        trace_stack: Sequence[object] | None = None,
+        make_traceable: Sequence[str] | None = None,
+        num_evals: int = 0,
+        tuning_api_database: object | None = None,
+    ):
+        for key in config or {}:
+            if key not in CONFIG_OPTIONS:
+                known = ", ".join(sorted(CONFIG_OPTIONS)) or "none"
+                raise AttributeError(f"Invalid config option '{key}'; known options: {known}")
+        self.opt_level = opt_level
+        self.required_pass = listed(required_pass, "required_pass")
+        self.disabled_pass = listed(disabled_pass, "disabled_pass")
+        self.instruments: tuple[PassInstrument, ...] = listed(instruments, "instruments")  # type: ignore[assignment]
+        self.config = dict(config or {})
+        self.trace, self.trace_stack = trace, list(trace_stack or [])
+        self.make_traceable, self.num_evals = listed(make_traceable, "make_traceable"), num_evals
+        self.tuning_api_database = tuning_api_database
+
+    @classmethod
+    def _stack(cls) -> list[PassContext]:
+        if not hasattr(cls._local, "stack"):
+            cls._local.stack = [PassContext()]
+        return cls._local.stack
+
+    @classmethod
+    def current(cls) -> PassContext:
+        """The innermost context of this thread, or the thread's default one."""
+        return cls._stack()[-1]
+
+    @staticmethod
+    def list_configs() -> dict[str, dict[str, str]]:
+        """The known options with the types of their values. Source: ``PassContext.list_configs``."""
+        return {name: {"type": _TYPE_KEYS.get(CONFIG_OPTIONS[name], "Object")} for name in sorted(CONFIG_OPTIONS)}
+
+    def __enter__(self) -> PassContext:
+        self._stack().append(self)
+        try:
+            self._enter_instruments()
+        except BaseException:
+            self._stack().pop()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack().pop()
+        self._exit_instruments()
+
+    def override_instruments(self, instruments: Sequence[PassInstrument] | None) -> None:
+        """Leave the instruments that are here and enter others. Source: ``PassContext.override_instruments``."""
+        self._exit_instruments()
+        self.instruments = listed(instruments, "instruments")  # type: ignore[assignment]
+        self._enter_instruments()
+
+    def _enter_instruments(self) -> None:
+        """Tell each instrument; where one fails, those that were told are left and none stays."""
+        entered: list[PassInstrument] = []
+        try:
+            for instrument in self.instruments:
+                instrument.enter_pass_ctx()
+                entered.append(instrument)
+        except BaseException:
+            _LOG.warning("Pass instrumentation entering pass context failed. Disable pass instrumentation.")
+            self.instruments = ()
+            for instrument in entered:
+                instrument.exit_pass_ctx()
+            raise
+
+    def _exit_instruments(self) -> None:
+        try:
+            for instrument in self.instruments:
+                instrument.exit_pass_ctx()
+        except BaseException:
+            _LOG.warning("Pass instrumentation exiting pass context failed. Disable pass instrumentation.")
+            self.instruments = ()
+            raise
+
+    def enables(self, info: PassInfo) -> bool:
+        """True when a pass of that name and level runs in this context."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or self.opt_level >= info.opt_level
+
+    def watched(self, mod: IRModule, info: PassInfo, transform: Callable[[], IRModule]) -> IRModule:
+        """What *transform* makes of *mod* while instruments look on; *mod* itself where one of them says no.
+
+        Every instrument is asked, except for passes that the context requires.
+        """
+        if info.name not in self.required_pass:
+            answers = [bool(instrument.should_run(mod, info)) for instrument in self.instruments]
+            if not all(answers):
+                return mod
+        for instrument in self.instruments:
+            instrument.run_before_pass(mod, info)
+        result = transform()
+        for instrument in self.instruments:
+            instrument.run_after_pass(result, info)
+        return result

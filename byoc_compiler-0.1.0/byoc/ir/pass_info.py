@@ -1,0 +1,57 @@
+"""What is known of a pass before it runs. Source: ``tvm.transform.PassInfo``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.errors import UserError
+
+
+class PassTypeError(UserError, TypeError):
+    """An argument of the pass manager that is not of the type that it must have."""
+
+
+def listed(value: object, what: str) -> tuple[object, ...]:
+    """*value* as a tuple; () for None. Raises PassTypeError for what is no list, tuple or set."""
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise PassTypeError(f"{what} is expected to be the type of list/tuple/set, got {type(value).__name__}")
+    return tuple(sorted(value)) if isinstance(value, (set, frozenset)) else tuple(value)
+
+
+class PassInfo:
+    """The name of a pass, the level from which it runs, and the passes that must have run before it.
+
+    The name and the level may be given in either order: Relay's has the level first.
+    """
+
+    __slots__ = ("name", "opt_level", "required", "traceable")
+
+    def __init__(
+        self, name: str | int, opt_level: int | str = 0, required: Sequence[str] | None = (), traceable: bool = False
+    ):
+        if isinstance(opt_level, str):
+            name, opt_level = opt_level, name
+        self.name, self.opt_level = str(name), int(opt_level)
+        self.required: tuple[str, ...] = listed(required, "required")  # type: ignore[assignment]
+        self.traceable = bool(traceable)
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.name, self.opt_level, self.required)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PassInfo) and other._key() == self._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        required = f"[{', '.join(self.required)}]"
+        return (
+            f"The meta data of the pass - pass name: {self.name}, opt_level: {self.opt_level}, "
+            f"required passes: {required}"
+        )
+
+    def __repr__(self) -> str:
+        return f"PassInfo(name={self.name!r}, opt_level={self.opt_level}, required={self.required!r})"

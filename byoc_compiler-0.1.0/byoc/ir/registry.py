@@ -1,0 +1,108 @@
+"""Named registries: the only global state that may change.
+
+A duplicate is an error that names both places, an unknown name an error that lists the known ones.
+:func:`register_func` and :func:`get_global_func` are the global functions under Relay's names, through which code
+generators are found (``relay.ext.<name>``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from byoc.errors import RegistryError
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def caller_location(depth: int = 2) -> str:
+    """``file:line`` of the code *depth* frames above this function."""
+    frame = inspect.currentframe()
+    for _ in range(depth):
+        frame = frame.f_back if frame is not None and frame.f_back is not None else frame
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "<unknown>"
+
+
+class Registry(Generic[T]):
+    """Names to values, each with the place of its registration.
+
+    >>> colours = Registry("colour")
+    >>> colours.register("red", 1, where="here")
+    >>> colours["red"]
+    1
+    """
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self._values: dict[str, T] = {}
+        self._places: dict[str, str] = {}
+
+    def register(self, name: str, value: T, *, where: str = "", override: bool = False) -> None:
+        """Raises RegistryError when *name* is taken, unless *override*."""
+        place = where or caller_location()
+        if name in self._values and not override:
+            raise RegistryError(
+                f"{self.kind} {name!r} is registered twice: at {self._places[name]} and at {place}; "
+                "choose another name, or pass override=True to replace it"
+            )
+        self._values[name] = value
+        self._places[name] = place
+
+    def unregister(self, name: str) -> None:
+        """Raises RegistryError when nothing has that name."""
+        self[name]
+        del self._values[name]
+        del self._places[name]
+
+    def get(self, name: str) -> T | None:
+        """The value, or None where there may be none."""
+        return self._values.get(name)
+
+    def place(self, name: str) -> str:
+        """``file:line`` of the registration."""
+        return self._places[name]
+
+    def __getitem__(self, name: str) -> T:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise RegistryError(f"no {self.kind} is called {name!r}{self._suggest(name)}") from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _suggest(self, name: str) -> str:
+        known = sorted(self._values)
+        near = difflib.get_close_matches(name, known, n=5) or known[:12]
+        return f"; the nearest of {len(known)} known: {', '.join(near)}" if near else "; none is registered"
+
+
+GLOBAL_FUNCTIONS: Registry[Callable[..., object]] = Registry("global function")
+
+
+def register_func(name: str, f: F | None = None, override: bool = False) -> F | Callable[[F], F]:
+    """Register a global function, as a call or as a decorator.
+
+    Raises RegistryError when the name is taken and *override* is false. Source: ``tvm.register_func``.
+    """
+    where = caller_location()
+
+    def register(function: F) -> F:
+        GLOBAL_FUNCTIONS.register(name, function, where=where, override=override)
+        return function
+
+    return register(f) if f is not None else register
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., object] | None:
+    """The global function *name*; None where it is missing and *allow_missing*, else RegistryError."""
+    return GLOBAL_FUNCTIONS.get(name) if allow_missing else GLOBAL_FUNCTIONS[name]

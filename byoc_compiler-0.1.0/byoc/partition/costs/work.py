@@ -1,0 +1,219 @@
+"""What a call has to do, whatever does it: its kind, how many steps, and for products the sizes of the matrices.
+
+The kind follows from how the operator may be fused and from its count of operations; the table below has those for
+which that says too little. Dynamic dimensions count as 1.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.ir.op import Op, OpPattern
+from byoc.ir.types import TensorType, Type, dtype_bytes, tensor_types
+from byoc.partition.measure import call_operations
+from byoc.relay.expr import Call
+from byoc.relay.op.nn.conv_geometry import Geometry, conv_geometry, size_of, transposed_geometry
+from byoc.relay.transform.fusion_graph import OPAQUE, call_pattern
+
+
+class Kind(enum.Enum):
+    """Kinds of work that run at different speeds."""
+
+    VIEW = "view"  # the same bytes under another shape: nothing to do
+    MOVE = "move"  # elements are copied to other positions
+    POINTWISE = "pointwise"  # each element by itself
+    REDUCTION = "reduction"  # many elements to one
+    ROWS = "rows"  # several passes over rows that stay in the cache: softmax, norms
+    WINDOW = "window"  # pools
+    DEPTHWISE = "depthwise"  # a convolution of each channel by itself
+    PRODUCT = "product"  # sums of products: matrices, convolutions
+    LIBRARY = "library"  # no code is generated: a numpy kernel
+
+
+@dataclass(frozen=True)
+class Product:
+    """*batch* products of a matrix [rows, depth] by one [depth, columns].
+
+    *tiles* are the extents of the pixels of a 3x3 convolution that steps by one, (images, height, width), for which
+    Winograd's method is possible; else None. *convolution* is False for matrices as such.
+    """
+
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+    tiles: tuple[int, int, int] | None = None
+    convolution: bool = False
+
+    @property
+    def multiply_adds(self) -> int:
+        """Of the whole."""
+        return self.batch * self.rows * self.columns * self.depth
+
+
+@dataclass(frozen=True)
+class Work:
+    """A call's work. *elements* are the points at which something is done; *cheap* and *costly* the steps of each:
+    arithmetic, and functions such as ``exp``. *product* is given for ``PRODUCT`` and ``DEPTHWISE``.
+    """
+
+    kind: Kind
+    elements: int
+    cheap: float = 0.0
+    costly: float = 0.0
+    product: Product | None = None
+
+    @property
+    def operations(self) -> float:
+        """All steps, a multiply-add as two."""
+        sums = 2 * self.product.multiply_adds if self.product is not None else 0
+        return sums + self.elements * (self.cheap + self.costly)
+
+
+# costly functions for each element, by operator
+COSTLY: dict[str, float] = {
+    **dict.fromkeys(("exp", "exp2", "log", "log2", "log10", "nn.softplus", "nn.elu"), 1.0),
+    **dict.fromkeys(("expm1", "log1p", "sin", "cos", "sigmoid", "tanh", "atan", "nn.silu", "nn.mish"), 1.5),
+    **dict.fromkeys(("tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "power"), 3.0),
+    **dict.fromkeys(("erf", "nn.gelu"), 3.5),
+    **dict.fromkeys(("nn.softmax", "nn.log_softmax", "logsumexp"), 3.5),
+    **dict.fromkeys(("fast_exp", "fast_tanh", "fast_erf", "nn.fast_softmax"), 0.7),
+    **dict.fromkeys(("sqrt", "rsqrt", "divide", "mod", "floor_mod", "floor_divide"), 0.15),
+}
+# passes over each row, by operator
+ROWS: dict[str, float] = {
+    **dict.fromkeys(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "logsumexp"), 3.0),
+    **dict.fromkeys(("nn.layer_norm", "nn.group_norm", "nn.instance_norm", "nn.l2_normalize", "nn.lrn"), 4.0),
+}
+CONVOLUTIONS = {**{f"nn.conv{n}d": n for n in (1, 2, 3)}, "qnn.conv2d": 2}
+TRANSPOSED = {f"nn.conv{n}d_transpose": n for n in (1, 2, 3)}
+MATRICES = frozenset(
+    ("nn.dense", "nn.matmul", "nn.batch_matmul", "nn.contrib_dense_pack", "qnn.dense", "qnn.batch_matmul")
+)
+QUANTIZED = "qnn."  # operators that are lowered before code is generated
+_BY_PATTERN = {
+    OpPattern.ELEMWISE: Kind.POINTWISE, OpPattern.BROADCAST: Kind.POINTWISE, OpPattern.INJECTIVE: Kind.MOVE,
+    OpPattern.COMM_REDUCE: Kind.REDUCTION,
+}
+_FEW = 4  # operations for each element read above which a sum is a product
+_STEPS_OF_OPAQUE = 4.0
+_STEPS_OF_QUANTIZED = 6.0
+
+
+def work_of(call: Call) -> Work:
+    """What the typed *call* of an operator has to do."""
+    op: Op = call.op  # type: ignore[assignment]
+    name = op.name
+    elements = count(call.checked_type)
+    quantized = name.startswith(QUANTIZED)
+    unknown = call_pattern(call) == OPAQUE and op.pattern != OpPattern.OPAQUE
+    if not quantized and (op.compute is None or unknown):
+        return Work(Kind.LIBRARY, max(elements, read_elements(call)), _STEPS_OF_OPAQUE)
+    if op.get_attr("TReshapeOp"):
+        return Work(Kind.VIEW, elements)
+    product = product_of(call)
+    if product is not None:
+        return Work(Kind.DEPTHWISE if is_depthwise(product) else Kind.PRODUCT, elements, product=product)
+    if quantized:
+        return Work(Kind.POINTWISE, elements, _STEPS_OF_QUANTIZED, COSTLY.get(name.removeprefix(QUANTIZED), 0.0))
+    costly = COSTLY.get(name, 0.0)
+    if name in ROWS:
+        return Work(Kind.ROWS, read_elements(call, 1), ROWS[name], costly)
+    return _by_pattern(call, elements, costly)
+
+
+def _by_pattern(call: Call, elements: int, costly: float) -> Work:
+    """The work of what no table names: from how its operator is fused and from its operations."""
+    pattern = OpPattern(int(call.op.get_attr("TOpPattern")))  # type: ignore[attr-defined]
+    operations = call_operations(call)
+    kind = _BY_PATTERN.get(pattern, Kind.WINDOW)
+    if kind is Kind.MOVE:
+        return Work(Kind.MOVE, elements, 1.0 if is_strided(call) else 0.05, costly)
+    if kind is Kind.POINTWISE:
+        return Work(kind, elements, max(1.0, operations / max(elements, 1)), costly)
+    if kind is Kind.REDUCTION:
+        return Work(kind, read_elements(call, 1), max(1.0, operations / max(read_elements(call, 1), 1)), costly)
+    return Work(kind, elements, max(1.0, operations / max(elements, 1)), costly)
+
+
+def is_strided(call: Call) -> bool:
+    """True where neighbours in the result are none in the data: a transpose of the last axis, a change of layout."""
+    axes = getattr(call.attrs, "axes", None)
+    order = [int(a) % len(axes) for a in axes] if axes else []
+    return bool(order) and order[-1] != len(order) - 1
+
+
+def is_depthwise(product: Product) -> bool:
+    """True where each result sees one channel: nothing is shared between columns."""
+    return product.batch > 1 and product.columns <= 2 and product.tiles is None and product.rows > 1 < product.depth
+
+
+def product_of(call: Call) -> Product | None:
+    """The matrices of a call that is a sum of products; None for another."""
+    name, types = call.op.name, [a.checked_type for a in call.args]  # type: ignore[attr-defined]
+    if name in CONVOLUTIONS:
+        return _convolution(conv_geometry(types, call.attrs, CONVOLUTIONS[name]))  # type: ignore[arg-type]
+    if name in TRANSPOSED:
+        found = transposed_geometry(types, call.attrs, TRANSPOSED[name])  # type: ignore[arg-type]
+        taps = math.prod(found.kernel)
+        return Product(
+            found.groups, size_of((found.batch, *found.sizes)), found.out // found.groups * taps, found.reduced,
+            convolution=True,
+        )
+    if name in MATRICES:
+        return _matrices(call)
+    return _by_operations(call)
+
+
+def _convolution(sizes: Geometry) -> Product:
+    rows = size_of((sizes.batch, *sizes.out_sizes))
+    square = len(sizes.kernel) == 2 and sizes.kernel == (3, 3) and set(sizes.strides) == set(sizes.dilation) == {1}
+    tiles = None
+    if square and sizes.groups == 1:
+        tiles = tuple(size_of((d,)) for d in (sizes.batch, *sizes.out_sizes))
+    depth = sizes.reduced * math.prod(sizes.kernel)
+    return Product(sizes.groups, rows, sizes.out // sizes.groups, depth, tiles, True)  # type: ignore[arg-type]
+
+
+def _matrices(call: Call) -> Product:
+    """A dense layer or a product of matrices: leading axes of the left are rows, of both are batches."""
+    shape, left, right = (_shape(ty) for ty in (call.checked_type, *(a.checked_type for a in call.args[:2])))
+    batch = max(math.prod(shape[:-2]) if len(right) == 3 == len(shape) else 1, 1)
+    rows = max(math.prod(shape[:-1]) // batch, 1)
+    depth = math.prod(left[-2:]) // max(shape[-2], 1) if len(left) > 1 else left[-1]
+    return Product(batch, rows, shape[-1], max(depth, 1))
+
+
+def _by_operations(call: Call) -> Product | None:
+    """A heavy operator that no rule names, if it counts many operations for each element that it reads or writes."""
+    if int(call.op.get_attr("TOpPattern")) != OpPattern.OUT_ELEMWISE_FUSABLE or len(call.args) < 2:  # type: ignore
+        return None
+    elements = max(count(call.checked_type), 1)
+    multiply_adds = call_operations(call) // 2
+    if multiply_adds < _FEW * max(elements, read_elements(call)):
+        return None
+    side = max(math.isqrt(elements), 1)
+    return Product(1, side, max(elements // side, 1), max(multiply_adds // elements, 1))
+
+
+def count(ty: Type) -> int:
+    """The elements of all tensors of a type."""
+    return sum(math.prod(_shape(t)) for t in tensor_types(ty))
+
+
+def size(ty: Type) -> int:
+    """The bytes of all tensors of a type; strings count none."""
+    return sum(math.prod(_shape(t)) * dtype_bytes(t.dtype) for t in tensor_types(ty) if t.dtype != "string")
+
+
+def read_elements(call: Call, inputs: int | None = None) -> int:
+    """The elements of the first *inputs* arguments (all by default)."""
+    return sum(count(a.checked_type) for a in call.args[:inputs])
+
+
+def _shape(ty: Type) -> Sequence[int]:
+    assert isinstance(ty, TensorType)
+    return [d if isinstance(d, int) else 1 for d in ty.shape]

@@ -1,0 +1,197 @@
+"""Choosing a kernel for an operator by policy ``score``.
+
+Requires nothing of the graph but the operator itself. Kernels are ranked by: being one for the first wish (with
+*first_wish*, which is ours: by points alone a later wish may win over the first, see ``grade``), then their grade, then
+the order of their registration. The same request always gets the same kernel.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from byoc.errors import PartitionError
+from byoc.partition.places.grade import Formula, Request, Row, formula_of, same_target
+from byoc.partition.places.graph import Graph
+from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry, covers
+from byoc.partition.places.place import ANY, Place, Precision
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an operator has its kernel: every row of the score, and *reasons*, one for each target passed over."""
+
+    request: Request
+    kernel: Kernel
+    place: Place
+    rows: tuple[Row, ...]
+    reasons: tuple[str, ...] = ()
+    formula: str = ""
+    by_first_wish: bool = False
+
+    @property
+    def wish(self) -> Place:
+        """The valid place for which the kernel was chosen (Paddle Lite's ``winner_place``)."""
+        return next(row.place for row in self.rows if row.winner)
+
+    def __str__(self) -> str:
+        head = f"{self.request}: {self.kernel} for {self.wish} by formula {self.formula}"
+        if self.by_first_wish:
+            head += ", the first wish"
+        titles = ("kernel", "place", "target", "precision", "layout", "inputs", "doubled by", "weight", "total", "")
+        lines = [titles, *(_cells(row) for row in self.rows)]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(titles))]
+        table = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        return "\n".join([head, *self.reasons, *table])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    mark = "winner" if row.winner else "best of its kernel" if row.best else "another target" if row.gated else ""
+    return (
+        str(row.kernel), str(row.place), str(row.target), str(row.precision), str(row.layout), str(row.inputs),
+        ", ".join(row.doubled) or "-", f"{float(row.weight):.3g}", f"{float(row.total):.1f}", mark,
+    )
+
+
+@dataclass(frozen=True)
+class Picked:
+    """A graph whose operators have kernels, and for each operator why; None for one that kept the kernel it had."""
+
+    graph: Graph
+    explanations: tuple[Explanation | None, ...]
+
+    def explain(self, operator: str | int) -> str:
+        """Every row of the score of an operator, by its number, its name or, where that is one, its kind.
+
+        Raises PartitionError with the nearest names when there is none.
+        """
+        found = self._find(operator)
+        explanation = self.explanations[found]
+        of = self.graph.operators[found]
+        return str(explanation) if explanation is not None else f"{of}: kept its kernel {of.kernel}"
+
+    def _find(self, operator: str | int) -> int:
+        operators = self.graph.operators
+        if isinstance(operator, int) and 0 <= operator < len(operators):
+            return operator
+        for named in ([k for k, o in enumerate(operators) if o.name == operator],
+                      [k for k, o in enumerate(operators) if o.op == operator]):
+            if len(named) == 1:
+                return named[0]
+        known = [o.name or o.op for o in operators]
+        near = difflib.get_close_matches(str(operator), known, n=5) or known[:5]
+        raise PartitionError(f"{operator!r} names no operator alone; near: {', '.join(near) or 'there is none'}")
+
+
+def pick_kernels(
+    graph: Graph,
+    places: Iterable[Place | str],
+    kernels: KernelRegistry = KERNELS,
+    formula: str | Formula = "code",
+    *,
+    gate: bool = True,
+    first_wish: bool = True,
+) -> Picked:
+    """A kernel for each operator of *graph* by rule. An opaque operator that has a kernel passes as it is.
+
+    Choosing again changes nothing. Raises PartitionError as :func:`pick_kernel` does.
+    """
+    wish, rule = valid_places(places), formula_of(formula)
+    known: dict[Request, Explanation] = {}
+    operators, explanations = [], []
+    for operator in graph.operators:
+        if operator.opaque and operator.kernel is not None:
+            operators.append(operator)
+            explanations.append(None)
+            continue
+        request = graph.request(operator)
+        same = replace(request, label="")
+        if same not in known:
+            known[same] = pick_kernel(
+                request, kernels.of(operator.op), wish, rule, gate=gate, first_wish=first_wish
+            )
+        chosen = replace(known[same], request=request)
+        operators.append(replace(operator, kernel=chosen.kernel, place=chosen.place))
+        explanations.append(chosen)
+    return Picked(graph.with_operators(tuple(operators)), tuple(explanations))
+
+
+def valid_places(places: Iterable[Place | str]) -> tuple[Place, ...]:
+    """A wish: places in order of preference. Raises PartitionError when it is empty or names a place twice."""
+    found = tuple(Place.of(p) for p in places)
+    if not found:
+        raise PartitionError("valid_places is empty; name at least the host's place")
+    twice = next((p for k, p in enumerate(found) if p in found[:k]), None)
+    if twice is not None:
+        raise PartitionError(f"place {twice} is named twice in {', '.join(map(str, found))}; name each once")
+    return found
+
+
+def pick_kernel(
+    request: Request,
+    kernels: Sequence[Kernel],
+    places: Sequence[Place],
+    formula: str | Formula = "code",
+    *,
+    gate: bool = True,
+    first_wish: bool = True,
+) -> Explanation:
+    """The kernel for *request* among *kernels* under the wish *places*, with every row of its score.
+
+    Raises PartitionError naming the operator and the places when none of *kernels* is on the target of a place.
+    """
+    rule = formula_of(formula)
+    graded = [(k, rule.rows(request, k, places, gate)) for k in kernels]
+    eligible = [(k, rows) for k, rows in graded if any(r.best for r in rows)]
+    if not eligible:
+        tried = ", ".join(map(str, places))
+        raise PartitionError(
+            f"no kernel for {request} at any of the places {tried}; add a trailing place of the host, or register one"
+        )
+
+    def rank(entry: tuple[Kernel, list[Row]]) -> tuple[object, ...]:
+        kernel, rows = entry
+        wished = first_wish and serves_first_wish(request, kernel, places)
+        return (not wished, -rule.score(next(r for r in rows if r.best)), kernel.order)
+
+    winner, winning = min(eligible, key=rank)
+    by_wish = first_wish and serves_first_wish(request, winner, places)
+    counted = _winning_row(winning, by_wish)
+    rows = tuple(
+        replace(r, winner=True) if r is counted else r for _, rows in graded for r in rows
+    )
+    return Explanation(
+        request, winner, place_of(winner, counted.place), rows, passed_over(request, kernels, places, winner),
+        rule.name, by_wish,
+    )
+
+
+def _winning_row(rows: Sequence[Row], by_wish: bool) -> Row:
+    return rows[0] if by_wish else next(r for r in rows if r.best)
+
+
+def serves_first_wish(request: Request, kernel: Kernel, places: Sequence[Place]) -> bool:
+    """Whether *kernel* is one for the first place; an int8 kernel only for an operator that carries ``enable_int8``."""
+    if kernel.place.precision == Precision.INT8 and not request.int8:
+        return False
+    return covers(places[0], kernel)
+
+
+def place_of(kernel: Kernel, wish: Place) -> Place:
+    """Where *kernel* runs for *wish*: its own place, on the device wished for; a target ``any`` is the wish's."""
+    target = wish.target if kernel.place.target == ANY else kernel.place.target
+    device = wish.device if wish.target == target else kernel.place.device
+    return replace(kernel.place, target=target, device=device)
+
+
+def passed_over(
+    request: Request, kernels: Sequence[Kernel], places: Sequence[Place], winner: Kernel
+) -> tuple[str, ...]:
+    """``no opencl kernel for conv2d``, for each target wished for before the winner's that has no kernel."""
+    first = next((k for k, p in enumerate(places) if same_target(winner.place.target, p.target)), len(places))
+    targets = dict.fromkeys(p.target for p in places[:first])
+    return tuple(
+        f"no {t} kernel for {request.op}" for t in targets
+        if not any(same_target(k.place.target, t) for k in kernels)
+    )

@@ -1,0 +1,167 @@
+"""Policy ``score``: a place for each unit of a plan, by kernels, an ordered wish and Paddle Lite's grade.
+
+A unit is what a plan places: an operator or a composite, with the verdict of each target that was asked. A target that
+accepts a unit has a kernel for it at each of its backend's ``places()``, beside those that are registered for the
+operator by name; one that refuses has none, and the reasons of its verdict are those of the report. The host has a
+kernel for everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from byoc.codegen.backend import Verdict, get_backend
+from byoc.errors import PartitionError
+from byoc.partition.places.grade import Argument, Formula, Request, formula_of
+from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry
+from byoc.partition.places.pick import Explanation, pick_kernel, valid_places
+from byoc.partition.places.place import ANY, HOST, Place, precision_of
+
+
+@dataclass(frozen=True)
+class Unit:
+    """An operator or composite to be placed: what each target said of it, and the dtypes of its tensors.
+
+    *constants* are the numbers of the inputs that are weights.
+    """
+
+    operator: str
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    constants: frozenset[int] = frozenset()
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a unit goes and why: every row of the score, and a sentence for each target passed over."""
+
+    place: Place
+    kernel: Kernel
+    explanation: Explanation
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return str(replace(self.explanation, reasons=self.reasons))
+
+
+def backend_places(target: str) -> tuple[Place, ...]:
+    """The places of a backend's kernels, as it says them. Raises PartitionError for one of another target."""
+    if target == HOST:
+        return (Place(HOST, ANY, ANY),)
+    found = tuple(Place.of(p) for p in get_backend(target).places())
+    for place in found:
+        if place.target != target:
+            raise PartitionError(f"backend {target!r} names a place {place}; its places are its own target's")
+    return found
+
+
+def derived_kernels(unit: Unit, targets: Iterable[str], kernels: KernelRegistry = KERNELS) -> tuple[Kernel, ...]:
+    """The kernels of *unit*: those that are registered for its operator, and one at each place of each of *targets*
+    that accepts it. A registered kernel stands for the derived one of its place; a target that refuses has none.
+    """
+    refused = {t for t, verdict in unit.verdicts.items() if not verdict}
+    found = [k for k in kernels.of(unit.operator) if k.place.target not in refused]
+    taken = {k.place for k in found}
+    for target in dict.fromkeys(targets):
+        if target != HOST and not unit.verdicts.get(target):
+            continue
+        for place in backend_places(target):
+            if place not in taken:
+                where = f"backend {target}" if target != HOST else "the host"
+                found.append(Kernel(unit.operator, place, where=where))
+    return tuple(replace(k, order=n) for n, k in enumerate(found))
+
+
+def check_wish(places: Sequence[Place], units: Sequence[Unit], kernels: KernelRegistry = KERNELS) -> None:
+    """Raises PartitionError for a place that no backend and no registered kernel serves, whatever the operator."""
+    asked = {t for unit in units for t in unit.verdicts} | {HOST}
+    served = [k.place for k in kernels]
+    for target in dict.fromkeys(p.target for p in places):
+        if target in asked:
+            served.extend(backend_places(target))
+    for place in places:
+        if not any(_serves(has, place) for has in served):
+            known = ", ".join(map(str, sorted(set(served)))) or "none"
+            raise PartitionError(f"nobody has a kernel for place {place}; places with kernels: {known}")
+
+
+def _serves(has: Place, place: Place) -> bool:
+    return all(a == b or ANY in (a, b) for a, b in (
+        (has.target, place.target), (has.precision, place.precision), (has.layout, place.layout)
+    ))
+
+
+def score_places(
+    units: Sequence[Unit],
+    places: Iterable[Place | str],
+    kernels: KernelRegistry = KERNELS,
+    formula: str | Formula = "code",
+    *,
+    gate: bool = True,
+    first_wish: bool = True,
+) -> list[Placed]:
+    """A place for each of *units*, under the ordered wish *places*.
+
+    Raises PartitionError for a wish that is empty, names a place twice or one that nobody serves, and for a unit
+    without a kernel on the target of any place, naming it.
+    """
+    wish, rule = valid_places(places), formula_of(formula)
+    check_wish(wish, units, kernels)
+    known: dict[_Key, Explanation] = {}  # units that differ in their names and reasons alone
+    placed = []
+    for unit in units:
+        key = _key(unit)
+        if key not in known:
+            known[key] = _explained(unit, wish, kernels, rule, gate, first_wish)
+        chosen = replace(known[key], request=replace(known[key].request, label=", ".join(unit.nodes)))
+        reasons = tuple(_because(text, unit) for text in chosen.reasons)
+        placed.append(Placed(chosen.place, chosen.kernel, chosen, reasons))
+    return placed
+
+
+_Key = tuple[str, tuple[str, ...], tuple[str, ...], frozenset[int], tuple[tuple[str, bool], ...]]
+
+
+def _key(unit: Unit) -> _Key:
+    verdicts = tuple((t, bool(v)) for t, v in unit.verdicts.items())
+    return (unit.operator, unit.inputs, unit.outputs, unit.constants, verdicts)
+
+
+def _explained(
+    unit: Unit, wish: Sequence[Place], kernels: KernelRegistry, rule: Formula, gate: bool, first_wish: bool
+) -> Explanation:
+    targets = tuple(dict.fromkeys(p.target for p in wish))
+    found = derived_kernels(unit, targets, kernels)
+    try:
+        return pick_kernel(_request(unit, found), found, wish, rule, gate=gate, first_wish=first_wish)
+    except PartitionError as error:
+        why = "; ".join(_because(f"no {t} kernel for {unit.operator}", unit) for t in targets)
+        raise PartitionError(f"{error} ({why})") from error
+
+
+def _request(unit: Unit, kernels: Sequence[Kernel]) -> Request:
+    """The unit's tensors under the names that registered kernels gave to their inputs, else under their numbers."""
+    names = next((list(k.inputs) for k in kernels if len(k.inputs) == len(unit.inputs) > 0), None)
+    outputs = next((list(k.outputs) for k in kernels if len(k.outputs) == len(unit.outputs) > 0), None)
+    return Request(
+        unit.operator,
+        tuple(
+            Argument(names[n] if names else f"in{n}", precision_of(dtype), n in unit.constants)
+            for n, dtype in enumerate(unit.inputs)
+        ),
+        tuple(
+            Argument(outputs[n] if outputs else f"out{n}", precision_of(dtype)) for n, dtype in enumerate(unit.outputs)
+        ),
+        label=", ".join(unit.nodes),
+    )
+
+
+def _because(text: str, unit: Unit) -> str:
+    """``no opencl kernel for nn.conv2d``, and why where the target's verdict says it."""
+    target = text.split()[1]
+    verdict = unit.verdicts.get(target)
+    why = "; ".join(map(str, verdict.reasons)) if verdict is not None and not verdict else ""
+    return f"{text}: {why}" if why else text

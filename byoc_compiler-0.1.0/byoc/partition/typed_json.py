@@ -1,0 +1,153 @@
+"""Values of JSON by the types that dataclasses declare: objects become dataclasses, lists tuples.
+
+Invariant: what comes back has the declared types throughout; what does not fit them is refused with its place. Numbers
+without a fraction are counts or positions, from 0.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from numbers import Real
+from types import NoneType, UnionType
+from typing import TypeVar, Union, get_args, get_origin, get_type_hints
+
+from byoc.errors import PartitionError
+
+T = TypeVar("T")
+Reader = Callable[[object], object]  # raises Misfit
+WORDS = {str: "a text", bool: "true or false", int: "a whole number from 0", float: "a number", NoneType: "null"}
+
+
+class Misfit(Exception):
+    """What is wrong, and its place, which those who pass it on lengthen at its front."""
+
+    def __init__(self, text: str, place: str = ""):
+        super().__init__(text)
+        self.place = place
+
+    def at(self, step: str) -> Misfit:
+        """The same, seen from one step further out."""
+        self.place = f"{step}{self.place}"
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.place.lstrip('.') or 'it'} {super().__str__()}"
+
+
+def typed(data: object, wanted: type[T]) -> T:
+    """*data* as *wanted*: a dataclass of texts, numbers, tuples, mappings, dataclasses and unions of such.
+
+    Raises PartitionError for the first place that does not fit.
+    """
+    try:
+        return _reader(wanted)(data)  # type: ignore[return-value]
+    except Misfit as misfit:
+        raise PartitionError(str(misfit)) from misfit
+
+
+@cache
+def _reader(wanted: type) -> Reader:
+    """The reader of a type, made once."""
+    ways = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
+    readers = [(_kinds(way), _reader_of_one(way)) for way in ways]
+    expected = " or ".join(_described(way) for way in ways)
+
+    def read(data: object) -> object:
+        for kinds, reader in readers:
+            if isinstance(data, kinds) and (type(data) is not bool or bool in kinds):
+                return reader(data)
+        raise Misfit(f"is {reprlib.repr(data)}, expected {expected}")
+
+    return read
+
+
+def _kinds(way: type) -> tuple[type, ...]:
+    """The classes of the values that *way* is made of."""
+    if get_origin(way) is tuple:
+        return (list, tuple)
+    if way is float:
+        return (Real,)
+    return (way,) if way in WORDS else (Mapping,)
+
+
+def _described(way: type) -> str:
+    return WORDS.get(way) or ("a list" if get_origin(way) is tuple else "an object")
+
+
+def _reader_of_one(way: type) -> Reader:
+    """The reader of values of the right kind."""
+    if is_dataclass(way):
+        return _object_reader(way)
+    if get_origin(way) is tuple:
+        return _list_reader(_reader(get_args(way)[0]))
+    if get_origin(way) is Mapping:
+        return _mapping_reader(_reader(get_args(way)[1]))
+    return {int: _count, float: _float}.get(way, lambda data: data)  # type: ignore[call-overload, no-any-return]
+
+
+def _count(data: int) -> int:
+    if data < 0:
+        raise Misfit(f"is {data}, expected {WORDS[int]}")
+    return data
+
+
+def _float(data: Real) -> float:
+    try:
+        return float(data)
+    except OverflowError:
+        return float("inf") if data > 0 else float("-inf")
+
+
+def _list_reader(element: Reader) -> Reader:
+    def read(data: list[object]) -> tuple[object, ...]:
+        found: list[object] = []
+        try:
+            for value in data:
+                found.append(element(value))
+        except Misfit as misfit:
+            raise misfit.at(f"[{len(found)}]") from None
+        return tuple(found)
+
+    return read  # type: ignore[return-value]
+
+
+def _mapping_reader(element: Reader) -> Reader:
+    def read(data: Mapping[object, object]) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for key, value in data.items():
+            if not isinstance(key, str):
+                raise Misfit(f"has the key {reprlib.repr(key)}, expected a text")
+            try:
+                found[key] = element(value)
+            except Misfit as misfit:
+                raise misfit.at(f".{key}") from None
+        return found
+
+    return read  # type: ignore[return-value]
+
+
+def _object_reader(way: type) -> Reader:
+    hints = get_type_hints(way)
+    readers = {field.name: _reader(hints[field.name]) for field in fields(way)}
+    needed = {f.name for f in fields(way) if f.default is MISSING and f.default_factory is MISSING}
+
+    def read(data: Mapping[str, object]) -> object:
+        given: dict[str, object] = {}
+        for key, value in data.items():
+            if key not in readers:
+                raise Misfit(f"has {key!r}, which is none of {', '.join(readers)}")
+            try:
+                given[key] = readers[key](value)
+            except Misfit as misfit:
+                raise misfit.at(f".{key}") from None
+        if not needed <= data.keys():
+            raise Misfit(f"lacks {', '.join(sorted(needed - data.keys()))}")
+        try:
+            return way(**given)
+        except PartitionError as error:
+            raise Misfit(f"cannot be: {error}") from error
+
+    return read  # type: ignore[return-value]

@@ -1,0 +1,34 @@
+"""Collage: the cheapest cut of a graph across several compilers, found by search over measured costs.
+
+Each target's rules propose sub-graphs that it could run; an estimator says what each costs; the search picks disjoint
+ones that cover the graph. Source: ``tvm.relay.collage`` and Jeon et al., "Collage: Seamless Integration of Deep
+Learning Backends with Automatic Placement" (2022).
+"""
+
+from byoc.relay.collage.candidate_cache import CandidateFunctionCache
+from byoc.relay.collage.candidate_partition import CandidatePartition
+from byoc.relay.collage.cost_estimator import CostEstimator, CustomCostEstimator, MockCostEstimator
+from byoc.relay.collage.dataflow_graph import DataflowGraph
+from byoc.relay.collage.gather_partition_specs import gather_partition_specs, make_byoc_partition_rule
+from byoc.relay.collage.partition_rule import (
+    CombinePartitionRule,
+    CompositePartitionRule,
+    DFPatternPartitionRule,
+    HostPartitionRule,
+    OnlyValidPartitionRule,
+    OpCallByKindPartitionRule,
+    PartitionRule,
+    PrimitivePartitionRule,
+    UnionPartitionRule,
+)
+from byoc.relay.collage.partition_spec import PartitionSpec
+from byoc.relay.collage.partitioner import Partitioner
+from byoc.relay.collage.sub_graph import NestedSubGraph, SubGraph, SubGraphConfig
+
+__all__ = [
+    "CandidateFunctionCache", "CandidatePartition", "CombinePartitionRule", "CompositePartitionRule", "CostEstimator",
+    "CustomCostEstimator", "DFPatternPartitionRule", "DataflowGraph", "HostPartitionRule", "MockCostEstimator",
+    "NestedSubGraph", "OnlyValidPartitionRule", "OpCallByKindPartitionRule", "PartitionRule", "PartitionSpec",
+    "Partitioner", "PrimitivePartitionRule", "SubGraph", "SubGraphConfig", "UnionPartitionRule",
+    "gather_partition_specs", "make_byoc_partition_rule",
+]

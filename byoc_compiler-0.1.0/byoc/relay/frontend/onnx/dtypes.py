@@ -1,0 +1,40 @@
+"""Element types: ONNX's numbers against the compiler's names. Source: ``TensorProto.DataType`` of onnx.proto."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from byoc.errors import ImportModelError
+
+DTYPE_OF: dict[int, str] = {
+    TensorProto.FLOAT: "float32",
+    TensorProto.DOUBLE: "float64",
+    TensorProto.FLOAT16: "float16",
+    TensorProto.BFLOAT16: "bfloat16",
+    TensorProto.INT8: "int8",
+    TensorProto.INT16: "int16",
+    TensorProto.INT32: "int32",
+    TensorProto.INT64: "int64",
+    TensorProto.UINT8: "uint8",
+    TensorProto.UINT16: "uint16",
+    TensorProto.UINT32: "uint32",
+    TensorProto.UINT64: "uint64",
+    TensorProto.BOOL: "bool",
+    TensorProto.STRING: "string",
+}
+FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
+
+
+def dtype_of(elem_type: int, where: str) -> str:
+    """The compiler's name of an ONNX element type; *where* says whose it is.
+
+    Raises ImportModelError for types that the compiler does not have (complex, float8, 4-bit integers).
+    """
+    if elem_type in DTYPE_OF:
+        return DTYPE_OF[elem_type]
+    known = dict(zip(TensorProto.DataType.values(), TensorProto.DataType.keys(), strict=True))
+    name = known.get(elem_type, f"number {elem_type}")
+    raise ImportModelError(
+        f"{where} has the element type {name}, which is not supported; convert it to one of "
+        f"{', '.join(sorted(DTYPE_OF.values()))}"
+    )

@@ -1,0 +1,99 @@
+"""Constants are folded while importing, so that shapes, axes and bounds computed in the graph are known at once.
+
+Only what depends on constants alone is folded, by the reference interpreter, and only where the result is no larger
+than its inputs or small: a mask made from three numbers stays a call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.span import AnySpan
+from byoc.ir.types import TensorType, dtype_bytes
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, const
+from byoc.relay.interpreter import evaluate
+from byoc.relay.traverse import children, post_order
+
+SMALL_BYTES = 1 << 20  # results up to this size are folded whatever they are made from
+
+
+def fold_constants(
+    outputs: Sequence[RelayExpr], inputs: Sequence[RelayExpr | None], span: AnySpan | None
+) -> list[RelayExpr]:
+    """*outputs* as constants where they depend on nothing but constants, else as they are.
+
+    *inputs* are the inputs of the ONNX node that made them; the span of the new constants is *span*.
+    """
+    if any(i is not None and not isinstance(i, Constant) for i in inputs):
+        return list(outputs)
+    pending = [o for o in outputs if not isinstance(o, Constant)]
+    if not pending or not _is_constant(pending):
+        return list(outputs)
+    budget = max(SMALL_BYTES, sum(_bytes(infer_expr(i)) for i in inputs if i is not None))
+    if sum(_bytes(infer_expr(o)) for o in pending) > budget:
+        return list(outputs)
+    values = iter(evaluate(Tuple(pending)))  # type: ignore[arg-type]
+    return [o if isinstance(o, Constant) else const(next(values), span=span) for o in outputs]
+
+
+class ConstantFolder:
+    """Folds single expressions during one import; remembers what depends on constants, so that all walks are linear."""
+
+    def __init__(self) -> None:
+        self._constant: dict[RelayExpr, bool] = {}
+        self._folded: dict[tuple[object, ...], RelayExpr] = {}
+
+    def fold(self, expr: RelayExpr) -> RelayExpr:
+        """*expr* as a constant where it depends on constants alone and is small, else as it is.
+
+        The same operator on the same constants (a weight that many nodes transpose) is folded once.
+        """
+        if not isinstance(expr, Call):
+            return self._fold(expr)
+        if not any(isinstance(arg, Constant) for arg in expr.args):
+            return self._fold(expr)
+        key = (expr.op, expr.attrs, expr.args)
+        if key not in self._folded:
+            self._folded[key] = self._fold(expr)
+        return self._folded[key]
+
+    def _fold(self, expr: RelayExpr) -> RelayExpr:
+        known = self._constant
+        for node in post_order(expr, lambda e: () if e in known or type(e) not in _FOLDABLE else children(e)):
+            if node not in known:
+                known[node] = _is_foldable(node) and all(known[c] for c in children(node))
+        return fold_constants([expr], (), expr.span)[0] if known[expr] else expr
+
+
+_FOLDABLE = (Call, Constant, Tuple, TupleGetItem)
+
+
+def _is_foldable(node: RelayExpr) -> bool:
+    return isinstance(node.op, Op) if isinstance(node, Call) else isinstance(node, _FOLDABLE)
+
+
+def _is_constant(roots: Sequence[RelayExpr]) -> bool:
+    """True when everything under *roots* is an operator's call on constants."""
+    stack, seen = list(roots), set(roots)
+    while stack:
+        node = stack.pop()
+        if not _is_foldable(node):
+            return False
+        for child in children(node):
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
+    return True
+
+
+def _bytes(ty: object) -> float:
+    """The bytes of a static tensor; without limit for any other type, except that strings count one each."""
+    if not isinstance(ty, TensorType):
+        return math.inf
+    if not ty.is_static:
+        return 0  # its size depends on data; constants are small enough to try
+    return math.prod(ty.concrete_shape) * (1 if ty.dtype == "string" else dtype_bytes(ty.dtype))

@@ -1,0 +1,325 @@
+"""The importer: an ONNX graph, node by node in its order, becomes the function ``main``.
+
+Ensures: every call made for a node carries the node's name as its span, and is typed as soon as it is made, so that
+an error names the node; what depends on constants alone is a constant. Value names are looked up, never evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
+
+from byoc.errors import ImportModelError, UserError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.span import Span
+from byoc.ir.types import TensorType
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Function, Tuple, Var, const
+from byoc.relay.frontend.onnx.attributes import NodeAttributes
+from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants
+from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
+from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
+from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
+from byoc.relay.frontend.onnx.names import NodeNames
+from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
+from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
+from byoc.relay.frontend.onnx.registry import Converter, find_converter
+from byoc.relay.traverse import children, post_order
+
+
+class Scope:
+    """The values of one graph by name; what it does not know it asks of the graph around it."""
+
+    def __init__(self, outer: Scope | None = None, absent: frozenset[str] = frozenset()):
+        self._values: dict[str, RelayExpr] = {}
+        self._outer = outer
+        self._absent = absent
+
+    def is_absent(self, name: str) -> bool:
+        """True for an input of a function that its caller left out."""
+        return name in self._absent or (self._outer is not None and self._outer.is_absent(name))
+
+    def __setitem__(self, name: str, value: RelayExpr) -> None:
+        self._values[name] = value
+
+    def find(self, name: str) -> RelayExpr | None:
+        """The value *name*, or None where no node has made it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._values:
+                return scope._values[name]
+            scope = scope._outer
+        return None
+
+
+class Body:
+    """What is converted: nodes, in a scope, with the functions that hold there.
+
+    *origin* is set inside a function's body: the name of the node that called it; *active* are the functions that
+    are being expanded.
+    """
+
+    def __init__(
+        self, scope: Scope, table: FunctionTable, origin: str = "", attrs: NodeAttributes | None = None,
+        defaults: Sequence[AttributeProto] = (), active: frozenset[tuple[str, str]] = frozenset(),
+    ):
+        self.scope, self.table, self.origin, self.attrs, self.defaults = scope, table, origin, attrs, defaults
+        self.active = active
+
+
+class GraphImporter:
+    """Converts one model. *freeze_params* makes weights constants; else they are parameters of ``main``."""
+
+    def __init__(self, model: LoadedModel, freeze_params: bool = True):
+        self._model, self._freeze = model, freeze_params
+        self._table = FunctionTable.of(model.proto.functions, model.opsets)
+        self._names = NodeNames(model.proto.graph)
+        self.weights: dict[RelayExpr, np.ndarray] = {}
+        self.partial_shapes = PartialShapes()
+        self.folder = ConstantFolder()
+
+    def main(self, shapes: Shapes | None = None) -> Function:
+        """The function ``main`` of the model, typed. Raises ImportModelError, which names the node."""
+        graph = self._model.proto.graph
+        self._refuse_unsupported(graph)
+        scope = Scope()
+        self._initialisers(graph, scope)
+        real = [v for v in graph.input if scope.find(v.name) is None]
+        params = InputTypes(real, shapes, self._model.name).variables()
+        for param in params:
+            scope[param.name_hint] = param
+        body = Body(scope, self._table)
+        self._convert_nodes(graph.node, body, self._names.main)
+        outputs = [self._output(o.name, scope) for o in graph.output]
+        result = outputs[0] if len(outputs) == 1 else Tuple(outputs)
+        used = self._used_weights(result)
+        attrs = {
+            "input_names": tuple(p.name_hint for p in params),
+            "output_names": tuple(o.name for o in graph.output),
+        }
+        return Function([*params, *used], result, attrs=attrs)
+
+    def _used_weights(self, result: RelayExpr) -> list[Var]:
+        if not self.weights:
+            return []
+        from_result = set(post_order(result))
+        used = [w for w in self.weights if w in from_result]
+        self.weights = {w: self.weights[w] for w in used}
+        return used  # type: ignore[return-value]
+
+    def _output(self, name: str, scope: Scope) -> RelayExpr:
+        value = scope.find(name)
+        if value is None:
+            raise ImportModelError(f"{self._model.name}: no node makes the output {name!r}; the model is damaged")
+        return value
+
+    def _refuse_unsupported(self, graph: GraphProto) -> None:
+        missing: dict[str, list[str]] = {}
+        supported: dict[tuple[object, ...], tuple[bool, FunctionTable]] = {}  # holds the table, whose id is in the key
+        for position, (node, table) in enumerate(_all_nodes(graph, self._table)):
+            names = (node.op_type, node.domain, node.overload, node.name, *node.input, *node.output)
+            if not all(isinstance(n, str) for n in names):  # protobuf gives bytes for what is not UTF-8
+                raise ImportModelError(
+                    f"{self._model.name}: node {position} has a name that is not UTF-8 text; the model is damaged"
+                )
+            kind = (id(table), node.domain, node.op_type, node.overload)
+            known = supported.get(kind)
+            if known is None:
+                known = supported[kind] = (table.supports(node), table)
+            if not known[0]:
+                domain = domain_name(node.domain)
+                what = f"{node.op_type} (domain {domain or 'ai.onnx'}, opset {table.opset(domain)})"
+                missing.setdefault(what, []).append(node.name or f"{node.op_type}_{position}")
+        if missing:
+            listed = "; ".join(f"{what} at {_shown(nodes)}" for what, nodes in missing.items())
+            raise ImportModelError(
+                f"{self._model.name}: operators that are not supported: {listed}; "
+                "replace them in the model, or register a converter for them"
+            )
+
+    def _initialisers(self, graph: GraphProto, scope: Scope) -> None:
+        if graph.sparse_initializer:
+            raise ImportModelError(
+                f"{self._model.name}: sparse initialisers are not supported; export the model with dense weights"
+            )
+        for tensor in graph.initializer:
+            scope[tensor.name] = self._weight(tensor.name, self._model.array(tensor))
+
+    def _weight(self, name: str, array: np.ndarray) -> RelayExpr:
+        value = const(array)
+        if self._freeze or array.dtype.kind != "f" or array.ndim == 0:
+            return value
+        variable = Var(name, infer_expr(value))
+        self.weights[variable] = array
+        return variable
+
+    def _convert_nodes(self, nodes: Sequence[NodeProto], body: Body, names: Sequence[str] = ()) -> None:
+        for position, proto in enumerate(nodes):
+            name = names[position] if names else body.origin
+            name = name or self._names.inside(proto.name, proto.op_type, position)
+            for output, value in zip(proto.output, self._convert(proto, name, body), strict=False):
+                if output and value is not None:
+                    body.scope[output] = value
+
+    def _convert(self, proto: NodeProto, name: str, body: Body) -> Sequence[RelayExpr | None]:
+        inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
+        attributes = bound_attributes(proto, body.attrs, body.defaults)
+        where = f"{self._model.name}: node {name} ({proto.op_type})"
+        domain = domain_name(proto.domain)
+        opset = body.table.opset(domain)
+        services = _Services(self, body)
+        node = OnnxNode(
+            name, proto.op_type, opset, inputs, proto.output, NodeAttributes(attributes, where), services
+        )
+        convert = None if body.table.own(proto) is not None else find_converter(domain, proto.op_type, opset)
+        try:
+            made = _outputs(convert, node) if convert is not None else None
+            return self._expand(proto, node, attributes, body) if made is None else self._finish(node, made)
+        except ImportModelError as error:
+            raise ImportModelError(_located(str(error), self._model.name, "")) from error
+        except UserError as error:
+            raise ImportModelError(_located(str(error), self._model.name, f"node {name} ({proto.op_type})")) from error
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+            raise ImportModelError(f"{where} has inputs or attributes that ONNX does not allow: {error}") from error
+
+    def _input(self, value_name: str, proto: NodeProto, name: str, scope: Scope) -> RelayExpr | None:
+        if not value_name:
+            return None
+        value = scope.find(value_name)
+        if value is None and scope.is_absent(value_name):
+            return None
+        if value is None:
+            raise ImportModelError(
+                f"{self._model.name}: node {name} ({proto.op_type}) reads {value_name!r}, which is neither an input, "
+                "an initialiser nor the output of an earlier node; the model is damaged or its nodes are out of order"
+            )
+        return value
+
+    def _finish(self, node: OnnxNode, outputs: list[RelayExpr]) -> list[RelayExpr]:
+        """Name, type and fold what a converter made."""
+        known = frozenset(i for i in node.inputs if i is not None)
+        span = Span.named(node.name)
+        for expr in _nodes_below(outputs, lambda e: e in known or e.span is not None):
+            if not isinstance(expr, Var):
+                expr.span = span
+        folded = fold_constants(outputs, node.inputs, span)
+        for value in folded:
+            infer_expr(value)
+        known_shape = self.partial_shapes.note(node, folded)
+        if known_shape is None:
+            return folded
+        known_shape.span = span
+        infer_expr(known_shape)
+        return [known_shape]
+
+    def _expand(
+        self, proto: NodeProto, node: OnnxNode, attributes: Sequence[AttributeProto], body: Body
+    ) -> list[RelayExpr | None]:
+        """Import the function that defines *proto* in the place of the call."""
+        call = NodeProto()
+        call.CopyFrom(proto)
+        del call.attribute[:]
+        call.attribute.extend(attributes)
+        types = [infer_expr(i) if i is not None else None for i in node.inputs]
+        function = body.table.body(call, [t if isinstance(t, TensorType) else None for t in types])
+        if function is None:
+            raise node.error("the operator is not supported for these inputs; replace it in the model")
+        key = (domain_name(function.domain), function.name)
+        if key in body.active:
+            raise node.error("the function calls itself, which ONNX does not allow; the model is damaged")
+        actual = {formal: node.optional(index) for index, formal in enumerate(function.input)}
+        scope = Scope(absent=frozenset(formal for formal, value in actual.items() if value is None))
+        for formal, value in actual.items():
+            if value is not None:
+                scope[formal] = value
+        inner = Body(
+            scope, body.table.inside(function), node.name, node.attrs, body.table.defaults(proto), body.active | {key}
+        )
+        self._convert_nodes(function.node, inner)
+        wanted = function.output[: len(proto.output)]
+        return [self._function_output(o, k, inner.scope, node) for k, o in enumerate(wanted)]
+
+    def _function_output(self, name: str, index: int, scope: Scope, node: OnnxNode) -> RelayExpr | None:
+        value = scope.find(name)
+        if value is None and node.has_output(index):
+            raise node.error(f"its function does not make the output {name!r}")
+        return value
+
+    def convert_subgraph(self, graph: GraphProto, body: Body) -> list[RelayExpr]:
+        """The outputs of a sub-graph without inputs, in a scope inside *body*'s."""
+        scope = Scope(body.scope)
+        self._initialisers(graph, scope)
+        inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
+        self._convert_nodes(graph.node, inner)
+        return [self._output(o.name, scope) for o in graph.output]
+
+    def tensor(self, tensor: TensorProto) -> np.ndarray:
+        """The data of a tensor of the model."""
+        return self._model.array(tensor)
+
+
+class _Services(GraphServices):
+    def __init__(self, importer: GraphImporter, body: Body):
+        self._importer, self._body = importer, body
+        self.weights: Mapping[RelayExpr, np.ndarray] = importer.weights
+
+    def tensor(self, tensor: TensorProto) -> np.ndarray:
+        return self._importer.tensor(tensor)
+
+    def dims(self, expr: RelayExpr) -> Dims | None:
+        return self._importer.partial_shapes.find(expr)
+
+    def fold(self, expr: RelayExpr) -> RelayExpr:
+        return self._importer.folder.fold(expr)
+
+    def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
+        return self._importer.convert_subgraph(graph, self._body)
+
+
+def _outputs(convert: Converter, node: OnnxNode) -> list[RelayExpr] | None:
+    result = convert(node)
+    return [result] if isinstance(result, RelayExpr) else None if result is None else list(result)
+
+
+def _located(message: str, model_name: str, node: str) -> str:
+    """*message* after the model and, where it is not named already, the node."""
+    if message.startswith(f"{model_name}: "):
+        return message
+    return f"{model_name}: {node}: {message}" if node else f"{model_name}: {message}"
+
+
+def _shown(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:5])}{more}"
+
+
+def _nodes_below(roots: Sequence[RelayExpr], is_old: Callable[[RelayExpr], bool]) -> Iterator[RelayExpr]:
+    """Each node under *roots* once, without what is old and what only that leads to."""
+    stack = [r for r in reversed(roots) if not is_old(r)]
+    seen: set[RelayExpr] = set(stack)
+    while stack:
+        node = stack.pop()
+        yield node
+        for child in children(node):
+            if child not in seen and not is_old(child):
+                seen.add(child)
+                stack.append(child)
+
+
+def _all_nodes(graph: GraphProto, table: FunctionTable) -> Iterator[tuple[NodeProto, FunctionTable]]:
+    """Every node of a graph, of its sub-graphs, and of the model's functions that they call, each function once."""
+    seen: set[tuple[str, str, str]] = set()
+    stack = [(node, table) for node in reversed(graph.node)]
+    while stack:
+        node, here = stack.pop()
+        yield node, here
+        own = here.own(node)
+        key = (domain_name(node.domain), node.op_type, node.overload)
+        if own is not None and key not in seen:
+            seen.add(key)
+            stack.extend((n, here.inside(own)) for n in reversed(own.node))
+        for attribute in node.attribute:
+            graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
+            stack.extend((n, here) for g in graphs for n in reversed(g.node))

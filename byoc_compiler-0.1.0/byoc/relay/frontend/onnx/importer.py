@@ -1,0 +1,48 @@
+"""The two faces of the importer: :func:`import_onnx`, and Relay's :func:`from_onnx`."""
+
+from __future__ import annotations
+
+from byoc.ir.collector import paused_collector
+from byoc.ir.module import IRModule
+from byoc.relay.frontend.onnx import converters  # noqa: F401 - registers them
+from byoc.relay.frontend.onnx.graph import GraphImporter
+from byoc.relay.frontend.onnx.inputs import Shapes
+from byoc.relay.frontend.onnx.load import ModelSource, load_model
+from byoc.relay.transform.infer_type import InferType
+from byoc.runtime.ndarray import NDArray
+
+
+def import_onnx(model: ModelSource, *, shapes: Shapes | None = None, freeze_params: bool = True) -> IRModule:
+    """An ONNX model (a path, bytes or a ModelProto) as a typed module.
+
+    The parameters of ``main`` are the graph's inputs in their order, under their exact names; initialisers that the
+    model lists as inputs are constants. A free dimension is a named Any, unless *shapes* fixes it: input name to a
+    list of sizes, or names of sizes. ``main`` has the attributes ``input_names`` and ``output_names``; several
+    outputs are a Tuple. Without *freeze_params* the floating-point weights are further parameters, after the inputs.
+    Raises ImportModelError, in one sentence that names the file, and the node or input.
+    """
+    return _convert(model, shapes, None, freeze_params)[0]
+
+
+def from_onnx(
+    model: ModelSource,
+    shape: Shapes | None = None,
+    dtype: str = "float32",
+    opset: int | None = None,
+    freeze_params: bool = True,
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """A module and its parameters, which are empty when they are frozen into it. Source: ``relay.frontend.from_onnx``.
+
+    *shape* gives the shapes of inputs by name, *opset* replaces the version that the model states. Elements have the
+    types that the model gives them; *dtype* is taken for the sake of Relay's signature. Raises ImportModelError.
+    """
+    return _convert(model, shape, opset, freeze_params)
+
+
+@paused_collector()
+def _convert(
+    source: ModelSource, shapes: Shapes | None, opset: int | None, freeze: bool
+) -> tuple[IRModule, dict[str, NDArray]]:
+    importer = GraphImporter(load_model(source, opset), freeze)
+    mod = InferType()(IRModule({"main": importer.main(shapes)}))
+    return mod, {str(w.name_hint): NDArray(array) for w, array in importer.weights.items()}  # type: ignore[attr-defined]

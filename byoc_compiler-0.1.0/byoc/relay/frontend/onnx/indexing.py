@@ -1,0 +1,206 @@
+"""Elements by position: gathers, scatters, sorting, and masks. Source: ONNX Gather-1/11/13 and its relatives.
+
+An index outside its dimension is an error in ONNX. One that is known when importing is refused; one that is known only
+when the model runs is not looked for, since compiled code has no word for it: gathers then read the nearest element
+that there is (Relay's ``take`` in mode "clip"), never memory outside the tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.ir.types import Any, Dim
+from byoc.relay.expr import Constant
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+
+
+def _from_front(node: OnnxNode, indices: RelayExpr, size: int | Any, size_expr: RelayExpr | None) -> RelayExpr:
+    """*indices* with negative ones, which count from the end, made positive."""
+    if isinstance(indices, Constant):
+        array = indices.data.numpy()
+        if not (array < 0).any():
+            return indices
+        if isinstance(size, int):
+            return relay.const(np.where(array < 0, array + size, array).astype(array.dtype))
+    dtype = node.dtype(indices)
+    extent = relay.const(size, dtype) if isinstance(size, int) else relay.cast(size_expr, dtype)
+    return relay.where(relay.less(indices, relay.const(0, dtype)), relay.add(indices, extent), indices)
+
+
+def _size_along(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
+    return relay.take(relay.shape_of(data, "int64"), relay.const(axis, "int64"), axis=0)
+
+
+def _check_known(node: OnnxNode, sizes: Sequence[Dim]) -> None:
+    """Raises ImportModelError for a known index outside its dimension; *sizes* belong to the indices' last axis."""
+    known = node.value(1)
+    if known is None:
+        return
+    ends = np.array([size if isinstance(size, int) else np.iinfo(np.int64).max for size in sizes])
+    outside = (known < -ends) | (known >= ends)
+    if outside.any():
+        index, size = known[outside][0], np.broadcast_to(ends, known.shape)[outside][0]
+        raise node.error(f"index {index} is outside a dimension of {size}; use one in [{-size}, {size})")
+
+
+def _positive(node: OnnxNode, indices: RelayExpr, axis: int) -> RelayExpr:
+    size = node.shape(node[0])[axis]
+    _check_known(node, [size])
+    return _from_front(node, indices, size, None if isinstance(size, int) else _size_along(node, node[0], axis))
+
+
+def _axis(node: OnnxNode, default: int = 0) -> int:
+    return node.axis(node.attrs.int("axis", default), node.rank(node[0]))
+
+
+@converter("Gather")
+def _gather(node: OnnxNode) -> RelayExpr:
+    axis = _axis(node)
+    return relay.take(node[0], _positive(node, node[1], axis), axis=axis)
+
+
+@converter("GatherElements")
+def _gather_elements(node: OnnxNode) -> RelayExpr:
+    axis = _axis(node)
+    return relay.gather(node[0], axis, _positive(node, node[1], axis))
+
+
+def _coordinates(node: OnnxNode, batch_dims: int = 0) -> RelayExpr:
+    """Index tuples from the last dimension to the first, as Relay has them, made positive."""
+    indices, shape = node[1], node.shape(node[1])
+    if not shape or not isinstance(shape[-1], int):
+        raise node.error(f"the last dimension of the indices must be known, got {node.type_of(indices)}")
+    sizes = node.shape(node[0])[batch_dims:batch_dims + shape[-1]]
+    _check_known(node, sizes)
+    dtype = node.dtype(indices)
+    if all(isinstance(s, int) for s in sizes):
+        extent: RelayExpr = relay.const(np.array(sizes, dtype))
+    else:
+        extent = relay.cast(
+            relay.strided_slice(
+                relay.shape_of(node[0], "int64"), begin=[batch_dims], end=[batch_dims + shape[-1]], strides=[1]
+            ), dtype,
+        )
+    negative = relay.less(indices, relay.const(0, dtype))
+    positive = node.fold(relay.where(negative, relay.add(indices, extent), indices))
+    rank = len(shape)
+    return node.fold(relay.transpose(positive, axes=[rank - 1, *range(rank - 1)]))
+
+
+@converter("GatherND")
+def _gather_nd(node: OnnxNode) -> RelayExpr:
+    batch_dims = node.attrs.int("batch_dims", 0)
+    indices = _coordinates(node, batch_dims)
+    return relay.gather_nd(node[0], indices, batch_dims=batch_dims, index_rank=node.shape(node[1])[-1])
+
+
+_MODES = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+def _mode(node: OnnxNode) -> str:
+    reduction = node.attrs.string("reduction", "none")
+    if reduction not in _MODES:
+        raise node.error(f"reduction is one of {', '.join(_MODES)}, got {reduction!r}")
+    return _MODES[reduction]
+
+
+@converter("Scatter", "ScatterElements")
+def _scatter_elements(node: OnnxNode) -> RelayExpr:
+    axis = _axis(node)
+    return relay.scatter_elements(node[0], _positive(node, node[1], axis), node[2], axis, _mode(node))
+
+
+@converter("ScatterND")
+def _scatter_nd(node: OnnxNode) -> RelayExpr:
+    return relay.scatter_nd(node[0], _coordinates(node), node[2], _mode(node))
+
+
+@converter("TopK")
+def _top_k_attribute(node: OnnxNode) -> list[RelayExpr]:
+    return _top_k(node, node.attrs.int("k"))
+
+
+@converter("TopK", since=10)
+def _top_k_input(node: OnnxNode) -> list[RelayExpr]:
+    k = node.value(1)
+    return _top_k(node, node[1] if k is None else int(k.reshape(())))
+
+
+def _top_k(node: OnnxNode, k: int | RelayExpr) -> list[RelayExpr]:
+    axis = _axis(node, -1)
+    size = node.shape(node[0])[axis]
+    if isinstance(k, int) and (k < 0 or (isinstance(size, int) and k > size)):
+        raise node.error(f"k is {k}, the axis has {size} elements")
+    if not isinstance(k, int):
+        return _top_k_of_any(node, k, axis)
+    if k == 0 and size != 0:  # of Relay's topk a k below 1 means all
+        none = relay.strided_slice(node[0], begin=[0], end=[0], strides=[1], axes=[axis])
+        return [none, relay.cast(none, "int64")]
+    found = relay.topk(
+        node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
+    )
+    return [found[0], found[1]]
+
+
+def _top_k_of_any(node: OnnxNode, k: RelayExpr, axis: int) -> list[RelayExpr]:
+    """As many as the run says: of those that ``topk`` finds, which are all for a *k* of 0, the first *k*."""
+    found = relay.topk(
+        node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
+    )
+    count = relay.cast(relay.squeeze(k) if node.rank(k) else k, "int64")
+    places = relay.arange(relay.const(0, "int64"), count, relay.const(1, "int64"), dtype="int64")
+    return [relay.take(part, places, axis=axis) for part in (found[0], found[1])]
+
+
+@converter("OneHot")
+def _one_hot(node: OnnxNode) -> RelayExpr:
+    """Indices outside [-depth, depth) give a row of off values."""
+    depth = int(node.known(1, "depth").reshape(()))
+    dtype = node.dtype(node[2])
+    axis = node.axis(node.attrs.int("axis", -1), node.rank(node[0]) + 1)
+    indices = node[0]
+    if not node.dtype(indices).startswith("int"):
+        indices = relay.cast(indices, "int64")
+    off, on = (
+        relay.squeeze(relay.strided_slice(node[2], begin=[k], end=[k + 1], strides=[1]), axis=[0]) for k in (0, 1)
+    )
+    return relay.one_hot(_from_front(node, indices, depth, None), node.fold(on), node.fold(off), depth, axis, dtype)
+
+
+@converter("CumSum")
+def _cumsum(node: OnnxNode) -> RelayExpr:
+    axis = node.axis(int(node.known(1, "axis").reshape(())), node.rank(node[0]))
+    data = node[0]
+    backwards = node.attrs.flag("reverse")
+    if backwards:
+        data = relay.reverse(data, axis)
+    result = relay.cumsum(data, axis=axis, dtype=node.dtype(data), exclusive=node.attrs.flag("exclusive"))
+    return relay.reverse(result, axis) if backwards else result
+
+
+@converter("NonZero")
+def _non_zero(node: OnnxNode) -> RelayExpr:
+    if node.rank(node[0]) == 0:
+        raise node.error("NonZero of a scalar is not supported; give it a dimension")
+    return relay.cast(relay.transpose(relay.argwhere(node[0]), axes=[1, 0]), "int64")
+
+
+@converter("Compress")
+def _compress(node: OnnxNode) -> RelayExpr:
+    """The elements where the condition holds; their number is known at run time only."""
+    chosen = relay.squeeze(relay.argwhere(node[1]), axis=[1])
+    if "axis" not in node.attrs:
+        return relay.take(relay.reshape(node[0], [-1]), chosen, axis=0)
+    return relay.take(node[0], chosen, axis=_axis(node))
+
+
+@converter("ReverseSequence")
+def _reverse_sequence(node: OnnxNode) -> RelayExpr:
+    return relay.reverse_sequence(
+        node[0], node[1], seq_axis=node.attrs.int("time_axis", 0), batch_axis=node.attrs.int("batch_axis", 1)
+    )

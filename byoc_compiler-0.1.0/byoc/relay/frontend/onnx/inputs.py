@@ -1,0 +1,90 @@
+"""The parameters of ``main``: the graph's real inputs, with the shapes that the model or the user gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onnx import ValueInfoProto
+
+from byoc.errors import ImportModelError
+from byoc.ir.types import Any, Dim, TensorType
+from byoc.relay.expr import Var
+from byoc.relay.frontend.onnx.dtypes import dtype_of
+from byoc.relay.frontend.onnx.names import SizeNames
+
+Shapes = Mapping[str, Sequence[int | str]]
+
+
+class InputTypes:
+    """The types of the graph inputs; *shapes* replaces what the model says, and a size given once holds everywhere."""
+
+    def __init__(self, inputs: Sequence[ValueInfoProto], shapes: Shapes | None, model_name: str):
+        self._names = SizeNames()
+        self._model_name = model_name
+        self._shapes = dict(shapes or {})
+        known = [value.name for value in inputs]
+        unknown = [name for name in self._shapes if name not in known]
+        if unknown:
+            raise ImportModelError(
+                f"{model_name}: shapes= names {', '.join(map(repr, unknown))}, which is not an input; "
+                f"the inputs are {', '.join(map(repr, known)) or '(none)'}"
+            )
+        self._sizes = self._given_sizes(inputs)
+        self._inputs = inputs
+
+    def variables(self) -> list[Var]:
+        """One variable for each input, in their order, called by its exact name."""
+        return [Var(value.name, self._type(value)) for value in self._inputs]
+
+    def _given_sizes(self, inputs: Sequence[ValueInfoProto]) -> dict[str, int]:
+        """The free dimensions that *shapes* fixes: name to size."""
+        sizes: dict[str, int] = {}
+        for value in inputs:
+            given = self._shapes.get(value.name)
+            dims = value.type.tensor_type.shape.dim
+            if given is None or len(given) != len(dims):
+                continue
+            for dim, size in zip(dims, given, strict=True):
+                if dim.dim_param and isinstance(size, int) and sizes.setdefault(dim.dim_param, size) != size:
+                    raise ImportModelError(
+                        f"{self._model_name}: shapes= gives the dimension {dim.dim_param!r} both {size} and "
+                        f"{sizes[dim.dim_param]}; it is one size wherever it occurs"
+                    )
+        return sizes
+
+    def _type(self, value: ValueInfoProto) -> TensorType:
+        where = f"{self._model_name}: input {value.name!r}"
+        kind = value.type.WhichOneof("value")
+        if kind != "tensor_type":
+            raise ImportModelError(f"{where} is a {kind or 'value without a type'}; only tensors can be inputs")
+        tensor = value.type.tensor_type
+        dtype = dtype_of(tensor.elem_type, where)
+        given = self._shapes.get(value.name)
+        if given is not None:
+            if tensor.HasField("shape") and len(given) != len(tensor.shape.dim):
+                raise ImportModelError(
+                    f"{where} has {len(tensor.shape.dim)} dimensions, shapes= gives {len(given)}: {list(given)}"
+                )
+            return TensorType([self._given_dim(d, where) for d in given], dtype)
+        if not tensor.HasField("shape"):
+            raise ImportModelError(f"{where} has no shape; give one: shapes={{{value.name!r}: [...]}}")
+        return TensorType([self._dim(value, axis) for axis in range(len(tensor.shape.dim))], dtype)
+
+    def _given_dim(self, dim: int | str | Any, where: str) -> Dim:
+        if isinstance(dim, str):
+            return self._sizes[dim] if dim in self._sizes else Any(self._names(dim))
+        if isinstance(dim, Any):
+            return dim
+        if isinstance(dim, bool) or int(dim) < 0:
+            raise ImportModelError(f"{where}: a size in shapes= is a number from 0 on or a name, got {dim!r}")
+        return int(dim)
+
+    def _dim(self, value: ValueInfoProto, axis: int) -> Dim:
+        dim = value.type.tensor_type.shape.dim[axis]
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            return dim.dim_value
+        if dim.dim_param:
+            if dim.dim_param in self._sizes:
+                return self._sizes[dim.dim_param]
+            return Any(self._names(dim.dim_param))
+        return Any(self._names(f"{value.name}_{axis}"))

@@ -1,0 +1,127 @@
+"""Reading a model: a file, bytes or a ModelProto becomes a checked ModelProto and the folder of its external data.
+
+Checked here: that it is ONNX at all, that it is whole, that it has a graph, and that its operator sets are known.
+What the graph says is checked where it is converted. ``onnx.checker`` is not asked, because it refuses old models
+(experimental operators of opset 7) that run well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, TensorProto, numpy_helper
+
+from byoc.errors import ImportModelError
+from byoc.relay.frontend.onnx.dtypes import dtype_of
+from byoc.relay.frontend.onnx.external_data import read_external
+
+MAX_OPSET = 28  # the newest version of the default operator set that the converters were checked against
+ModelSource = str | Path | bytes | ModelProto
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model with its name for messages, the folder of its external data, and its operator sets by domain."""
+
+    proto: ModelProto
+    name: str
+    folder: Path | None
+    opsets: Mapping[str, int]
+
+    def array(self, tensor: TensorProto) -> np.ndarray:
+        """The data of a tensor of this model. Raises ImportModelError where they are missing or do not fit."""
+        where = f"{self.name}: tensor {tensor.name!r}"
+        if any(size < 0 for size in tensor.dims):
+            raise ImportModelError(f"{where}: a shape has no negative dimension, got {list(tensor.dims)}")
+        if tensor.data_location == TensorProto.EXTERNAL:
+            return read_external(tensor, self.folder, self.name)
+        dtype_of(tensor.data_type, where)
+        try:
+            array = numpy_helper.to_array(tensor)
+        except (ValueError, TypeError) as error:
+            raise ImportModelError(f"{where}: its data do not fit its shape {list(tensor.dims)}: {error}") from error
+        return array
+
+
+def load_model(source: ModelSource, opset: int | None = None) -> LoadedModel:
+    """Read *source*; *opset* replaces the version of the default operator set that the model states.
+
+    Raises ImportModelError for what is missing, not ONNX, truncated, empty, or newer than what is supported.
+    """
+    if isinstance(source, ModelProto):
+        proto, name, folder = source, "<ModelProto>", None
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        name, folder = "<bytes>", None
+        proto = _parse(bytes(source), name)
+    elif isinstance(source, (str, Path)):
+        path = Path(source)
+        name, folder = str(path), path.parent
+        proto = _parse(_read(path), name)
+    else:
+        raise ImportModelError(
+            f"a model is a path, bytes or an onnx.ModelProto, got {type(source).__name__}"
+        )
+    _check_whole(proto, name)
+    return LoadedModel(proto, name, folder, _opsets(proto, name, opset))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise ImportModelError(f"{path}: there is no such file; give the path of an ONNX model") from error
+    except IsADirectoryError as error:
+        raise ImportModelError(f"{path}: is a folder; give the path of the ONNX model in it") from error
+    except (OSError, ValueError) as error:
+        raise ImportModelError(f"{path}: cannot be read: {error}") from error
+
+
+def _parse(data: bytes, name: str) -> ModelProto:
+    if not data:
+        raise ImportModelError(f"{name}: is empty; an ONNX model is expected")
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError as error:
+        if data[0] == 0x08:  # an ONNX model begins with its IR version
+            raise ImportModelError(
+                f"{name}: is truncated or damaged ({len(data)} bytes do not parse as an ONNX model); fetch it again"
+            ) from error
+        raise ImportModelError(f"{name}: is not an ONNX model; export it to ONNX first") from error
+    return proto
+
+
+def _check_whole(proto: ModelProto, name: str) -> None:
+    if not proto.HasField("graph"):
+        if proto.ir_version or proto.opset_import:
+            raise ImportModelError(f"{name}: has no graph; the file is truncated, or only part of a model")
+        raise ImportModelError(f"{name}: is not an ONNX model; export it to ONNX first")
+    if not proto.graph.node:
+        raise ImportModelError(f"{name}: the graph is empty: it has no node, so there is nothing to compile")
+    if not proto.graph.output:
+        raise ImportModelError(f"{name}: the graph has no output, so there is nothing to compute; name one")
+
+
+def domain_name(domain: str) -> str:
+    """The domain by its short name: the default operator set is ``""``."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def _opsets(proto: ModelProto, name: str, override: int | None) -> dict[str, int]:
+    opsets = {domain_name(o.domain): o.version for o in proto.opset_import}
+    if override is not None:
+        opsets[""] = override
+    if "" not in opsets and proto.ir_version < 3:
+        opsets[""] = 1  # before IR version 3 models did not say
+    if not opsets:
+        raise ImportModelError(f"{name}: names no operator set (opset_import); the file is truncated or damaged")
+    version = opsets.get("", 1)
+    if not 1 <= version <= MAX_OPSET:
+        raise ImportModelError(
+            f"{name}: needs ONNX opset {version}, supported are 1 to {MAX_OPSET}; export it with an opset in that range"
+        )
+    return opsets

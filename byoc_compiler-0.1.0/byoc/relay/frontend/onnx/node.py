@@ -1,0 +1,155 @@
+"""One ONNX node as its converter sees it: inputs as expressions, attributes by type, and what is known of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from onnx import GraphProto, TensorProto
+
+from byoc.errors import ImportModelError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.types import Any, Dim, TensorType
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Constant, const
+from byoc.relay.frontend.onnx.attributes import NodeAttributes
+
+
+class GraphServices:
+    """What a node may ask of the import that it is part of."""
+
+    weights: Mapping[RelayExpr, np.ndarray]
+
+    def tensor(self, tensor: TensorProto) -> np.ndarray:
+        """The data of a tensor of the model."""
+        raise NotImplementedError
+
+    def dims(self, expr: RelayExpr) -> tuple[int | Any | None, ...] | None:
+        """The sizes that *expr*, a shape that the graph computes, is known to hold, or None."""
+        raise NotImplementedError
+
+    def fold(self, expr: RelayExpr) -> RelayExpr:
+        """*expr* as a constant where it depends on constants alone and is small, else as it is."""
+        raise NotImplementedError
+
+    def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
+        """The outputs of a sub-graph that sees the values around the node."""
+        raise NotImplementedError
+
+
+class OnnxNode:
+    """A node under conversion. Its converter returns one expression, or one for each output."""
+
+    def __init__(
+        self,
+        name: str,
+        op_type: str,
+        opset: int,
+        inputs: Sequence[RelayExpr | None],
+        outputs: Sequence[str],
+        attrs: NodeAttributes,
+        services: GraphServices,
+    ):
+        self.name, self.op_type, self.opset = name, op_type, opset
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.attrs, self.services = attrs, services
+
+    def __getitem__(self, index: int) -> RelayExpr:
+        """Input *index*. Raises ImportModelError where the node does not have it."""
+        value = self.optional(index)
+        if value is None:
+            raise self.error(f"input {index} is missing")
+        return value
+
+    def optional(self, index: int) -> RelayExpr | None:
+        """Input *index*, or None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def required_inputs(self) -> list[RelayExpr]:
+        """Every input of a variadic operator. Raises ImportModelError where one is left out."""
+        return [self[i] for i in range(len(self.inputs))]
+
+    def has_output(self, index: int) -> bool:
+        """True when someone asked for output *index*."""
+        return index < len(self.outputs) and bool(self.outputs[index])
+
+    def error(self, message: str) -> ImportModelError:
+        """An error at this node."""
+        return ImportModelError(f"node {self.name} ({self.op_type}): {message}")
+
+    def type_of(self, expr: RelayExpr) -> TensorType:
+        """The type of a tensor. Raises ImportModelError for a tuple."""
+        ty = infer_expr(expr)
+        if not isinstance(ty, TensorType):
+            raise self.error(f"a tensor is expected, got {ty}")
+        return ty
+
+    def shape(self, expr: RelayExpr) -> tuple[Dim, ...]:
+        """The shape of a tensor; dynamic dimensions are Any."""
+        return self.type_of(expr).shape
+
+    def rank(self, expr: RelayExpr) -> int:
+        """How many dimensions a tensor has."""
+        return len(self.shape(expr))
+
+    def dtype(self, expr: RelayExpr) -> str:
+        """The element type of a tensor."""
+        return self.type_of(expr).dtype
+
+    def axis(self, axis: int, rank: int) -> int:
+        """*axis* counted from the front. Raises ImportModelError where it is out of range."""
+        if not -rank <= axis < max(rank, 1):
+            raise self.error(f"axis {axis} is out of range for {rank} dimensions")
+        return axis + rank if axis < 0 else axis
+
+    def static_dims(self, expr: RelayExpr, what: str) -> tuple[int, ...]:
+        """The shape of *expr* as ints. Raises ImportModelError, which says *what* needs it, for a dynamic one."""
+        shape = self.shape(expr)
+        if any(isinstance(d, Any) for d in shape):
+            raise self.error(f"{what} needs a static shape, got {self.type_of(expr)}; fix the sizes with shapes=")
+        return shape  # type: ignore[return-value]
+
+    def static_dims_of(self, expr: RelayExpr, axes: Sequence[int], what: str) -> tuple[int, ...]:
+        """The sizes of some axes of *expr* as ints. Raises ImportModelError, which says *what* needs them."""
+        sizes = tuple(self.shape(expr)[axis] for axis in axes)
+        if any(isinstance(d, Any) for d in sizes):
+            raise self.error(f"{what} needs known sizes, got {self.type_of(expr)}; fix them with shapes=")
+        return sizes  # type: ignore[return-value]
+
+    def value(self, index: int) -> np.ndarray | None:
+        """Input *index* where it is known when importing, else None."""
+        expr = self.optional(index)
+        if isinstance(expr, Constant):
+            return expr.data.numpy()
+        return self.services.weights.get(expr) if expr is not None else None
+
+    def known(self, index: int, what: str) -> np.ndarray:
+        """Input *index*, which must be known when importing. Raises ImportModelError, naming *what* it is."""
+        value = self.value(index)
+        if value is None:
+            self[index]
+            raise self.error(f"{what} (input {index}) must be a constant: it cannot depend on the model's inputs")
+        return value
+
+    def ints(self, index: int, attribute: str, default: Sequence[int] | None = None) -> list[int]:
+        """A list that was attribute *attribute* in old opsets and is input *index* in new ones.
+
+        Raises ImportModelError where it is neither given nor has a *default*, or is not a constant.
+        """
+        if self.optional(index) is not None:
+            return [int(v) for v in self.known(index, attribute).reshape(-1)]
+        if default is None:
+            return self.attrs.ints(attribute)
+        return self.attrs.ints(attribute, default)
+
+    def fold(self, expr: RelayExpr) -> RelayExpr:
+        """*expr* as a constant where it depends on constants alone and is small, else as it is."""
+        return self.services.fold(expr)
+
+    def constant(self, value: object, dtype: str) -> Constant:
+        """A constant of *dtype*."""
+        return const(value, dtype)
+
+    def like(self, value: object, expr: RelayExpr) -> Constant:
+        """A constant of the element type of *expr*."""
+        return const(value, self.dtype(expr))

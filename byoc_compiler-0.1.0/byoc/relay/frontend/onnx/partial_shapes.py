@@ -1,0 +1,104 @@
+"""What is known of shapes that the graph computes, although not all of their sizes are numbers.
+
+``Concat(Gather(Shape(x), 0), [768])`` is (the size of x's first dimension, 768) whatever that size is: a Reshape to it
+keeps its sizes, named ones included. A value is a tuple of sizes: an int, an Any, or None where nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.types import Any
+from byoc.relay.expr import Constant, const
+from byoc.relay.frontend.onnx.node import OnnxNode
+
+Dims = tuple[int | Any | None, ...]
+DimsOf = Callable[[RelayExpr], "Dims | None"]
+MAX_RANK = 16  # a longer list of integers is no shape
+
+
+def constant_dims(expr: RelayExpr) -> Dims | None:
+    """The numbers of a small integer constant, or None."""
+    if not isinstance(expr, Constant):
+        return None
+    array = expr.data.numpy()
+    if array.dtype.kind != "i" or array.ndim > 1 or array.size > MAX_RANK:
+        return None
+    return tuple(int(v) for v in array.reshape(-1))
+
+
+def _of_shape(node: OnnxNode, dims: DimsOf) -> Dims | None:
+    shape = tuple(d if isinstance(d, int) or d.name else None for d in node.shape(node[0]))
+    return shape[slice(node.attrs.int("start", 0), node.attrs.int("end", len(shape)))]
+
+
+def _same(node: OnnxNode, dims: DimsOf) -> Dims | None:
+    return dims(node[0])
+
+
+def _gathered(node: OnnxNode, dims: DimsOf) -> Dims | None:
+    data, index = dims(node[0]), node.value(1)
+    if data is None or index is None or index.ndim > 1:
+        return None
+    positions = [int(i) for i in index.reshape(-1)]
+    return tuple(data[i] for i in positions) if all(-len(data) <= i < len(data) for i in positions) else None
+
+
+def _joined(node: OnnxNode, dims: DimsOf) -> Dims | None:
+    parts: list[Dims] = []
+    for part in node.required_inputs():
+        shape, known = node.shape(part), dims(part)
+        if known is None and (len(shape) != 1 or not isinstance(shape[0], int) or shape[0] > MAX_RANK):
+            return None
+        parts.append(known if known is not None else (None,) * shape[0])  # type: ignore[operator]
+    return tuple(d for part in parts for d in part)
+
+
+def _sliced(node: OnnxNode, dims: DimsOf) -> Dims | None:
+    data = dims(node[0])
+    if data is None:
+        return None
+    if node.opset < 10:
+        starts, ends = node.attrs.ints("starts"), node.attrs.ints("ends")
+        return data[starts[0]:ends[0]] if len(starts) == 1 else None
+    bounds = [node.value(i) for i in (1, 2)]
+    step = node.value(4) if node.optional(4) is not None else np.ones(1, int)
+    if any(b is None or b.size != 1 for b in (*bounds, step)):
+        return None
+    return data[slice(*(int(b.reshape(())) for b in (*bounds, step)))]  # type: ignore[union-attr]
+
+
+_RULES: dict[str, Callable[[OnnxNode, DimsOf], Dims | None]] = {
+    "Shape": _of_shape, "Gather": _gathered, "Concat": _joined, "Slice": _sliced,
+    "Identity": _same, "Cast": _same, "Squeeze": _same, "Unsqueeze": _same, "Reshape": _same,
+}
+
+
+class PartialShapes:
+    """The shapes that are known in part, by expression."""
+
+    def __init__(self) -> None:
+        self._known: dict[RelayExpr, Dims] = {}
+
+    def find(self, expr: RelayExpr) -> Dims | None:
+        """The sizes that *expr* holds, or None where it holds no sizes that are known."""
+        return self._known.get(expr) or constant_dims(expr)
+
+    def note(self, node: OnnxNode, outputs: Sequence[RelayExpr]) -> Constant | None:
+        """Remember what the only output of *node* says of a shape; returned as a constant where it says all."""
+        rule = _RULES.get(node.op_type)
+        if rule is None or len(outputs) != 1 or isinstance(outputs[0], Constant):
+            return None
+        ty = node.type_of(outputs[0])
+        if ty.ndim > 1 or not ty.dtype.startswith("int"):
+            return None
+        dims = rule(node, self.find)
+        if not dims or all(d is None for d in dims):
+            return None
+        self._known[outputs[0]] = dims
+        if not all(isinstance(d, int) for d in dims):
+            return None
+        return const(np.array(dims if ty.ndim else dims[0], ty.dtype))

@@ -1,0 +1,46 @@
+"""The table of converters: for each ONNX operator, one function for each version of the operator that changed it.
+
+A converter registered ``since=n`` serves models of opset *n* and later, until the next one registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from byoc.errors import RegistryError
+from byoc.ir.expr import RelayExpr
+
+if TYPE_CHECKING:
+    from byoc.relay.frontend.onnx.node import OnnxNode
+
+Converter = Callable[["OnnxNode"], "RelayExpr | Sequence[RelayExpr] | None"]  # None: as ONNX defines it
+# (domain, operator) -> (first opset, converter), in ascending order
+CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
+
+
+def converter(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
+    """Register a function of an :class:`OnnxNode` as the converter of operators from opset *since* on.
+
+    Raises RegistryError when one is registered for that operator and version already.
+    """
+
+    def register(function: Converter) -> Converter:
+        for op_type in op_types:
+            versions = CONVERTERS.setdefault((domain, op_type), [])
+            if any(first == since for first, _ in versions):
+                raise RegistryError(f"two converters are registered for {op_type} since opset {since}")
+            versions.append((since, function))
+            versions.sort(key=lambda entry: entry[0])
+        return function
+
+    return register
+
+
+def find_converter(domain: str, op_type: str, opset: int) -> Converter | None:
+    """The converter of the newest version not after *opset*, or None where the operator has none."""
+    found = None
+    for since, function in CONVERTERS.get((domain, op_type), ()):
+        if since <= opset:
+            found = function
+    return found

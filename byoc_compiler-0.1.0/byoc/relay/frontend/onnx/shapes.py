@@ -1,0 +1,180 @@
+"""Shapes as values, and reshapes of every kind. What is known of a shape when importing becomes a constant."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.ir.types import Any
+from byoc.relay.frontend.onnx.dims import matched, reshaped
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+
+
+@converter("Shape")
+def _shape(node: OnnxNode) -> RelayExpr:
+    shape = node.shape(node[0])
+    rank = len(shape)
+    start = _clamped(node.attrs.int("start", 0), rank)
+    end = _clamped(node.attrs.int("end", rank), rank)
+    chosen = shape[start:end]
+    if all(isinstance(d, int) for d in chosen):
+        return relay.const(np.array(chosen, "int64"))
+    sizes = relay.shape_of(node[0], "int64")
+    if (start, end) == (0, rank):
+        return sizes
+    return relay.strided_slice(sizes, begin=[start], end=[max(end, start)], strides=[1])
+
+
+def _clamped(position: int, rank: int) -> int:
+    return min(max(position + rank if position < 0 else position, 0), rank)
+
+
+@converter("Size")
+def _size(node: OnnxNode) -> RelayExpr:
+    shape = node.shape(node[0])
+    if all(isinstance(d, int) for d in shape):
+        return relay.const(np.array(math.prod(shape), "int64"))
+    return relay.prod(relay.shape_of(node[0], "int64"), axis=[0])
+
+
+@converter("Reshape")
+def _reshape_attribute(node: OnnxNode) -> RelayExpr:
+    return _static_reshape(node, node.attrs.ints("shape"))
+
+
+@converter("Reshape", since=5)
+def _reshape(node: OnnxNode) -> RelayExpr:
+    target = node.value(1)
+    if target is not None:
+        return _static_reshape(node, [int(v) for v in target.reshape(-1)])
+    dims = node.services.dims(node[1])
+    if dims is None or 0 in dims:
+        return relay.reshape(node[0], node[1], allowzero=node.attrs.flag("allowzero"))
+    return _partly_known(node, list(dims))
+
+
+def _static_reshape(node: OnnxNode, target: list[int]) -> RelayExpr:
+    """0 copies a dimension of the input, unless ``allowzero``; one -1 is what remains."""
+    shape = node.shape(node[0])
+    if min(target, default=0) < -1 or target.count(-1) > 1:
+        raise node.error(f"a shape has numbers from 0 on and at most one -1, got {target}")
+    if 0 in target and node.attrs.flag("allowzero"):
+        return reshaped(node, node[0], target)
+    if any(d == 0 and axis >= len(shape) for axis, d in enumerate(target)):
+        raise node.error(f"the shape {target} copies a dimension that the input {node.type_of(node[0])} does not have")
+    copied = [shape[axis] if d == 0 else d for axis, d in enumerate(target)]
+    known = all(isinstance(d, int) for d in (*shape, *copied))
+    if known and -1 not in copied and math.prod(shape) != math.prod(copied):  # type: ignore[arg-type]
+        raise node.error(f"{math.prod(shape)} elements of {node.type_of(node[0])} do not fit the shape {target}")  # type: ignore[arg-type]
+    if 0 in copied:
+        copied = _empty_shape(node, copied, shape)
+        return relay.zeros(copied, node.dtype(node[0]))
+    return relay.reshape(node[0], target)
+
+
+def _empty_shape(node: OnnxNode, target: list[object], shape: tuple[object, ...]) -> list[int]:
+    """A target shape of an empty tensor; -1 is 0 there, because nothing remains."""
+    if any(isinstance(d, Any) for d in target):
+        raise node.error("an empty tensor of dynamic shape cannot be reshaped; fix it with shapes=")
+    others = [d for d in target if d != -1]
+    if -1 in target and 0 in others:
+        raise node.error(f"the size for -1 in {target} is undefined, because another dimension is 0")
+    return [0 if d == -1 else d for d in target]  # type: ignore[misc]
+
+
+def _partly_known(node: OnnxNode, dims: list[object]) -> RelayExpr:
+    """A shape that is computed, of which some sizes are numbers or named."""
+    shape = node.shape(node[0])
+    spec: list[int] = []
+    unknown = 0
+    for axis, dim in enumerate(dims):
+        if isinstance(dim, int):
+            spec.append(dim)
+        elif dim is not None and axis < len(shape) and shape[axis] == dim:
+            spec.append(0)
+        else:
+            spec.append(-1)
+            unknown += 1
+    if unknown + sum(d == -1 for d in dims) <= 1:
+        return relay.reshape(node[0], spec)
+    return matched(node, relay.reshape(node[0], node[1]), dims)  # type: ignore[arg-type]
+
+
+@converter("Flatten")
+def _flatten(node: OnnxNode) -> RelayExpr:
+    """A matrix: the dimensions before *axis* are its rows, the others its columns."""
+    shape = node.shape(node[0])
+    axis = node.attrs.int("axis", 1)
+    if not -len(shape) <= axis <= len(shape):
+        raise node.error(f"axis {axis} is out of range for {len(shape)} dimensions")
+    axis = axis + len(shape) if axis < 0 else axis
+    rows, columns = shape[:axis], shape[axis:]
+    if all(isinstance(d, int) for d in shape):
+        return reshaped(node, node[0], [math.prod(rows), math.prod(columns)])
+    if axis == 1:
+        fixed = all(isinstance(d, int) for d in columns)
+        return relay.reshape(node[0], [0, math.prod(columns) if fixed else -1])
+    if all(isinstance(d, int) for d in columns):
+        return relay.reshape(node[0], [-1, math.prod(columns)])
+    if all(isinstance(d, int) for d in rows):
+        return relay.reshape(node[0], [math.prod(rows), -1])
+    raise node.error(f"flattening {node.type_of(node[0])} at axis {axis} needs known sizes; fix them with shapes=")
+
+
+@converter("Squeeze")
+def _squeeze(node: OnnxNode) -> RelayExpr:
+    shape = node.shape(node[0])
+    if node.optional(1) is None and "axes" not in node.attrs:
+        if any(isinstance(d, Any) for d in shape):
+            raise node.error(f"Squeeze without axes needs known sizes, got {node.type_of(node[0])}; give it axes")
+        axes = [axis for axis, d in enumerate(shape) if d == 1]
+    else:
+        axes = sorted({node.axis(a, len(shape)) for a in node.ints(1, "axes")})
+    return relay.squeeze(node[0], axis=axes) if axes else node[0]
+
+
+@converter("Unsqueeze")
+def _unsqueeze(node: OnnxNode) -> RelayExpr:
+    axes = node.ints(1, "axes")
+    rank = node.rank(node[0]) + len(axes)
+    chosen = sorted({node.axis(a, rank) for a in axes})
+    if len(chosen) != len(axes):
+        raise node.error(f"axes {axes} name a dimension twice")
+    data = node[0]
+    for axis in chosen:
+        data = relay.expand_dims(data, axis)
+    return data
+
+
+@converter("Expand")
+def _expand(node: OnnxNode) -> RelayExpr:
+    """Broadcast in both directions: a 1 in the wanted shape keeps the input's size."""
+    wanted = node.value(1)
+    shape = node.shape(node[0])
+    dims = node.services.dims(node[1]) if wanted is None else tuple(int(v) for v in wanted.reshape(-1))
+    if dims is not None and all(isinstance(d, int) for d in (*shape, *dims)):
+        try:
+            target = np.broadcast_shapes(shape, dims)  # type: ignore[arg-type]
+        except ValueError:
+            raise node.error(f"{node.type_of(node[0])} cannot be expanded to the shape {list(dims)}") from None
+        return node[0] if target == shape else relay.broadcast_to(node[0], list(target))
+    if wanted is not None and len(shape) >= len(wanted) and all(v == 1 for v in wanted.reshape(-1)):
+        return node[0]
+    return _expand_dynamic(node)
+
+
+def _expand_dynamic(node: OnnxNode) -> RelayExpr:
+    """Multiplying with ones broadcasts like Expand, whatever the sizes turn out to be."""
+    kind = node.dtype(node[0])
+    dtype = "int8" if kind == "bool" else kind
+    ones = relay.full(relay.const(1, dtype), node[1], dtype)
+    dims = node.services.dims(node[1])
+    if dims is not None:
+        ones = matched(node, ones, dims)
+    data = relay.cast(node[0], dtype) if kind == "bool" else node[0]
+    product = relay.multiply(data, ones)
+    return relay.cast(product, kind) if kind == "bool" else product

@@ -1,0 +1,21 @@
+"""The graph's side of an integration of oneDNN: what it takes, and rewrites towards it. Source: ``contrib.dnnl``.
+
+byoc has no code generator for oneDNN: who registers one as ``relay.ext.dnnl`` gets the regions that these patterns and
+predicates cut. Importing this package registers the pattern table and the ``target.dnnl`` attributes.
+"""
+
+from byoc.relay.op.contrib.dnnl.layouts import alter_conv, alter_conv_transpose, legalize_group_conv
+from byoc.relay.op.contrib.dnnl.patterns import is_compute_intensive, pattern_table, prune_dnnl_subgraphs
+from byoc.relay.op.contrib.dnnl.quantized import legalize_qnn_for_dnnl
+from byoc.relay.op.contrib.dnnl.rewrites import (
+    DenseReshapeBiasGeluRewrite,
+    LayerNormRewrite,
+    rewrite_dense_bias_gelu_reshape_last,
+    rewrite_layer_norm,
+)
+
+__all__ = [
+    "DenseReshapeBiasGeluRewrite", "LayerNormRewrite", "alter_conv", "alter_conv_transpose", "is_compute_intensive",
+    "legalize_group_conv", "legalize_qnn_for_dnnl", "pattern_table", "prune_dnnl_subgraphs",
+    "rewrite_dense_bias_gelu_reshape_last", "rewrite_layer_norm",
+]

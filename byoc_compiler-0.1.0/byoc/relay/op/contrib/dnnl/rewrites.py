@@ -1,0 +1,119 @@
+"""Rewrites that give oneDNN whole operators: layer norm out of its parts, a reshape moved behind a dense block.
+
+Source: ``relay.op.contrib.dnnl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.types import TensorType
+from byoc.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_constant, is_op, rewrite, wildcard
+from byoc.relay.expr import Constant
+from byoc.relay.op import add, divide, erf, multiply, nn, reshape
+
+NodeMap = Mapping[DFPattern, list[RelayExpr]]
+
+
+class LayerNormRewrite(DFPatternCallback):
+    """A mean, a variance and what is made of them, over one axis, is ``nn.layer_norm``.
+
+    Source: ``dnnl.LayerNormRewrite``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(require_type=True)
+        self.data, self.gamma, self.beta, self.epsilon, self.two = (
+            wildcard(), wildcard(), wildcard(), is_constant(), is_constant()
+        )
+        self.mean = is_op("mean")(self.data)
+        distance = is_op("subtract")(self.data, self.mean)
+        wide = distance | is_op("cast")(distance)
+        self.power = is_op("power")(wide, self.two)
+        self.squares = is_op("mean")(self.power | is_op("multiply")(wide, wide))
+        self.variance = self.squares | is_op("variance")(self.data, self.mean)
+        shifted = is_op("add")(self.variance, self.epsilon)
+        normal = is_op("divide")(distance, is_op("sqrt")(shifted))
+        normal = normal | is_op("multiply")(distance, is_op("rsqrt")(shifted))
+        self.pattern = is_op("add")(is_op("multiply")(normal, self.gamma), self.beta)
+
+    def callback(self, pre: RelayExpr, post: RelayExpr, node_map: NodeMap) -> RelayExpr:
+        """The layer norm, where both means are over one and the same axis and gamma and beta are along it."""
+        data, gamma, beta = (node_map[part][0] for part in (self.data, self.gamma, self.beta))
+        axes = {_reduced_axes(node_map[part][0]) for part in (self.mean, self.variance)}
+        if len(axes) != 1 or None in axes or not self._is_square(node_map):
+            return post
+        (axis,) = axes.pop()  # type: ignore[misc]
+        size = data.checked_type.shape[axis]  # type: ignore[attr-defined]
+        if any(v.checked_type.shape != (size,) for v in (gamma, beta)):  # type: ignore[attr-defined]
+            return post
+        return nn.layer_norm(data, gamma, beta, axis, epsilon=_number(node_map[self.epsilon][0]))
+
+    def _is_square(self, node_map: NodeMap) -> bool:
+        return self.power not in node_map or _number(node_map[self.two][0]) == 2
+
+
+def _reduced_axes(call: RelayExpr) -> tuple[int, ...] | None:
+    """The axis that a reduction keeps as 1; None unless it is a single one, and the last."""
+    attrs, ty = call.attrs, call.args[0].checked_type  # type: ignore[attr-defined]
+    axes = attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)
+    if not attrs.keepdims or attrs.exclude or len(axes) != 1 or axes[0] is None:
+        return None
+    axis = int(axes[0]) % len(ty.shape)
+    return (axis,) if axis == len(ty.shape) - 1 else None
+
+
+def _number(constant: RelayExpr) -> float:
+    assert isinstance(constant, Constant)
+    return float(constant.data.numpy().reshape(-1)[0])
+
+
+class DenseReshapeBiasGeluRewrite(DFPatternCallback):
+    """dense, reshape, bias, gelu becomes dense, bias, gelu, reshape, so that oneDNN computes it in one.
+
+    Source: ``dnnl.DenseReshapeBiasGeluRewrite``.
+    """
+
+    def __init__(self, has_gelu: bool = True):
+        super().__init__(require_type=True)
+        self.has_gelu = has_gelu
+        self.dense = is_op("nn.dense")(wildcard(), wildcard())
+        self.bias = is_constant()
+        self.reshaped = is_op("reshape")(self.dense)
+        biased = is_op("add")(self.reshaped, self.bias)
+        self.divisor, self.one, self.half = is_constant(), is_constant(), is_constant()
+        grown = is_op("add")(is_op("erf")(is_op("divide")(biased, self.divisor)), self.one)
+        product = is_op("multiply")
+        gelu = product(product(biased, grown), self.half) | product(product(biased, self.half), grown)
+        self.pattern = (gelu | product(biased, product(grown, self.half))) if has_gelu else biased
+
+    def callback(self, pre: RelayExpr, post: RelayExpr, node_map: NodeMap) -> RelayExpr:
+        """The reshape behind the rest, where it keeps the last axis and the bias is along it."""
+        dense, bias, reshaped = (node_map[part][0] for part in (self.dense, self.bias, self.reshaped))
+        shape, target = dense.checked_type.shape, reshaped.checked_type  # type: ignore[attr-defined]
+        assert isinstance(target, TensorType)
+        if target.shape[-1:] != shape[-1:] or bias.checked_type.shape != shape[-1:]:  # type: ignore[attr-defined]
+            return post
+        body: RelayExpr = add(dense, bias)
+        if self.has_gelu:
+            divisor, one, half = (node_map[part][0] for part in (self.divisor, self.one, self.half))
+            body = multiply(multiply(body, add(erf(divide(body, divisor)), one)), half)
+        return reshape(body, reshaped.attrs.newshape)  # type: ignore[attr-defined]
+
+
+def _rewritten(mod: IRModule, *callbacks: DFPatternCallback) -> IRModule:
+    made = mod.shallow_copy()
+    made["main"] = rewrite(list(callbacks), mod["main"])  # type: ignore[arg-type]
+    return made
+
+
+def rewrite_layer_norm(mod: IRModule) -> IRModule:
+    """*mod* with the parts of layer norms in main as ``nn.layer_norm``. Source: ``dnnl.rewrite_layer_norm``."""
+    return _rewritten(mod, LayerNormRewrite())
+
+
+def rewrite_dense_bias_gelu_reshape_last(mod: IRModule) -> IRModule:
+    """*mod* with reshapes between a dense and its bias (and gelu) moved behind them. Source: the same name."""
+    return _rewritten(mod, DenseReshapeBiasGeluRewrite(), DenseReshapeBiasGeluRewrite(has_gelu=False))

@@ -1,0 +1,65 @@
+"""Pattern tables by target. Source: ``relay.op.contrib.register``.
+
+Installed backends are entry points of :data:`ENTRY_POINT_GROUP`, imported when the passes first ask for their target.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Sequence
+
+from byoc.errors import PartitionError
+from byoc.ir.registry import Registry, caller_location
+from byoc.ir.target import KNOWS_COMPILER
+from byoc.relay.expr import Call
+
+# rows of (composite name, pattern) or (composite name, pattern, check)
+PatternTable = Sequence[tuple[object, ...]]
+PATTERN_TABLES: Registry[Callable[[], PatternTable]] = Registry("pattern table")
+# target -> what it says of a call (anything with a truth value, such as a Verdict); beside the ``target.X`` attributes
+TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predicate")
+KNOWS_COMPILER.append(PATTERN_TABLES.__contains__)
+ENTRY_POINT_GROUP = "byoc.backends"
+# what registers an installed target; the vendor's contract puts itself here when it is imported
+TARGET_LOADERS: Registry[Callable[[str], None]] = Registry("target loader")
+
+
+def load_target(name: str) -> None:
+    """Import the installed package that brings target *name*, where there is one and it is not here yet.
+
+    Raises PartitionError when the package cannot be imported.
+    """
+    if name in PATTERN_TABLES or name in TARGET_PREDICATES:
+        return
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        if entry.name == name:
+            try:
+                entry.load()
+            except Exception as error:  # whatever a vendor's package raises
+                text = f"{type(error).__name__}: {error}"
+                raise PartitionError(f"the package of backend {name!r} cannot be imported: {text}") from error
+            for loader in TARGET_LOADERS:
+                TARGET_LOADERS[loader](name)
+
+
+def register_pattern_table(
+    compiler: str, table: Callable[[], PatternTable] | None = None
+) -> Callable[[], PatternTable] | Callable[[Callable[[], PatternTable]], Callable[[], PatternTable]]:
+    """Register a function that gives the pattern table of *compiler*, as a call or as a decorator.
+
+    Raises RegistryError when *compiler* has one already.
+    """
+    where = caller_location()
+
+    def register(make: Callable[[], PatternTable]) -> Callable[[], PatternTable]:
+        PATTERN_TABLES.register(compiler, make, where=where)
+        return make
+
+    return register(table) if table is not None else register
+
+
+def get_pattern_table(compiler: str) -> PatternTable | None:
+    """The pattern table of *compiler*, made anew, or None where it has none."""
+    load_target(compiler)
+    make = PATTERN_TABLES.get(compiler)
+    return make() if make is not None else None

@@ -1,0 +1,129 @@
+"""Operators whose parameters are tensors known only at run time, under Relay's prefix ``dyn.``.
+
+The rank of a result is the static length of its shape tensor; its dimensions are unnamed ``Any()``, so that no code is
+generated and the numpy kernels run. The builders choose these when a parameter is an expression but no constant.
+Source: ``relay/op/dyn``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
+from byoc.ir.op import Sample, register_op
+from byoc.ir.types import Any, TensorType, Type
+from byoc.relay.op.transform_create import InitOpAttrs, OneHotAttrs, full_rel, one_hot_rel
+from byoc.relay.op.transform_shape import ExpandDimsAttrs, ReshapeAttrs
+from byoc.relay.op.transform_slice import StridedSliceAttrs
+from byoc.relay.op.type_relations import is_integer, normalize_axes, tensor_arg
+
+
+def vector_length(types: Sequence[Type], index: int, name: str) -> int:
+    """The static length of an integer vector input. Raises TypeInferenceError where it is not known."""
+    ty = tensor_arg(types, index, name)
+    if not is_integer(ty.dtype) or ty.ndim != 1:
+        raise TypeInferenceError(f"{name} must be a vector of integers, got {ty}")
+    if not isinstance(ty.shape[0], int):
+        raise TypeInferenceError(f"the length of {name} must be known when compiling, got {ty}")
+    return ty.shape[0]
+
+
+def _any(rank: int, dtype: str) -> TensorType:
+    return TensorType([Any()] * rank, dtype)
+
+
+def _reshape_rel(types: Sequence[Type], attrs: ReshapeAttrs) -> Type:
+    return _any(vector_length(types, 1, "newshape"), tensor_arg(types, 0).dtype)
+
+
+def _strided_slice_rel(types: Sequence[Type], attrs: StridedSliceAttrs) -> Type:
+    data = tensor_arg(types, 0)
+    length = vector_length(types, 1, "begin")
+    cut = normalize_axes(attrs.axes, data.ndim) if attrs.axes is not None else tuple(range(length))
+    if len(cut) > data.ndim or len(cut) != length or vector_length(types, 2, "end") != length:
+        raise TypeInferenceError("begin and end must have one number for each sliced axis")
+    return TensorType([Any() if k in cut else d for k, d in enumerate(data.shape)], data.dtype)
+
+
+def _init_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
+    return _any(vector_length(types, 0, "shape"), attrs.dtype)
+
+
+def _full_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
+    return _any(vector_length(types, 1, "shape"), full_rel(types[:1], attrs).dtype)  # type: ignore[attr-defined]
+
+
+def _broadcast_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
+    return _any(vector_length(types, 1, "shape"), tensor_arg(types, 0).dtype)
+
+
+def _tile_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
+    data = tensor_arg(types, 0)
+    return _any(max(data.ndim, vector_length(types, 1, "reps")), data.dtype)
+
+
+def _one_hot_rel(types: Sequence[Type], attrs: OneHotAttrs) -> Type:
+    return one_hot_rel(types[:3], attrs)
+
+
+def _expand_dims_rel(types: Sequence[Type], attrs: ExpandDimsAttrs) -> Type:
+    data = tensor_arg(types, 0)
+    return _any(data.ndim + attrs.num_newaxis, data.dtype)
+
+
+def _squeeze_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
+    data = tensor_arg(types, 0)
+    return _any(data.ndim - vector_length(types, 1, "axis"), data.dtype)
+
+
+def _vector(*numbers: int) -> np.ndarray:
+    return np.array(numbers, "int64")
+
+
+register_op(
+    "dyn.reshape", inputs=("data", "newshape"), attrs=ReshapeAttrs, rel=_reshape_rel,
+    doc="The same elements in a shape that an input holds.",
+    samples=(Sample([(2, 6), _vector(3, -1)]), Sample([(2, 6), _vector(0, 3, 2)])),
+)
+register_op(
+    "dyn.strided_slice", inputs=("data", "begin", "end", "strides"), attrs=StridedSliceAttrs, rel=_strided_slice_rel,
+    doc="A slice along each axis whose numbers the inputs hold.",
+    samples=(
+        Sample([(4, 5), _vector(1, 0), _vector(3, 4), _vector(1, 2)]),
+        Sample([(4, 5), _vector(4), _vector(0), _vector(-2)], {"axes": (1,)}),
+    ),
+)
+for _name in ("zeros", "ones"):
+    register_op(
+        f"dyn.{_name}", inputs=("shape",), attrs=InitOpAttrs, rel=_init_rel,
+        doc=f"A tensor of {_name} in a shape that an input holds.", samples=(Sample([_vector(2, 3)]),),
+    )
+register_op(
+    "dyn.full", inputs=("fill_value", "shape"), attrs=InitOpAttrs, rel=_full_rel,
+    doc="A tensor of one scalar in a shape that an input holds.", samples=(Sample([(), _vector(2, 3)], {"dtype": ""}),),
+)
+register_op(
+    "dyn.broadcast_to", inputs=("data", "shape"), attrs=InitOpAttrs, rel=_broadcast_rel,
+    doc="The tensor broadcast to a shape that an input holds.", samples=(Sample([(3, 1), _vector(2, 3, 4)]),),
+)
+register_op(
+    "dyn.tile", inputs=("data", "reps"), rel=_tile_rel, doc="The tensor repeated as often as an input says.",
+    samples=(Sample([(3, 1), _vector(2, 2)]),),
+)
+register_op(
+    "dyn.one_hot", inputs=("indices", "on_value", "off_value", "depth"), attrs=OneHotAttrs, rel=_one_hot_rel,
+    doc="One-hot vectors of a depth that an input holds.",
+    samples=(Sample([_vector(0, 2), (), (), np.array(3, "int64")], {"depth": -1}),),
+)
+register_op(
+    "dyn.expand_dims", inputs=("data", "axis"), attrs=ExpandDimsAttrs, rel=_expand_dims_rel,
+    doc="Dimensions of 1 put before an axis that an input holds.", samples=(Sample([(2, 3), np.array(1, "int64")]),),
+)
+register_op(
+    "dyn.squeeze", inputs=("data", "axis"), rel=_squeeze_rel,
+    doc="Dimensions of 1 dropped at axes that an input holds.",
+    samples=(Sample([(1, 2, 1), _vector(0, 2)]),),
+)

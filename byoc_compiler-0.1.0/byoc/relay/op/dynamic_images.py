@@ -1,0 +1,88 @@
+"""Padding and resizing by numbers that are known only at run time, under Relay's prefix ``dyn.``.
+
+The rank and the batch and channels of a result are known, the sizes that change are ``Any()``. The builders of the
+static operators choose these when a size is an expression but no constant. Source: ``relay/op/dyn``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
+from byoc.ir.op import Sample, TypeRelation, register_op
+from byoc.ir.types import Any, TensorType, Type
+from byoc.relay.op.dynamic import vector_length
+from byoc.relay.op.image.resize import Resize2DAttrs
+from byoc.relay.op.layout import arranged, axes_of, data_letters, tensor_of
+from byoc.relay.op.nn.pad import PadAttrs
+from byoc.relay.op.nn.upsampling import UpSampling3DAttrs, UpSamplingAttrs
+from byoc.relay.op.type_relations import is_integer, tensor_arg
+from byoc.relay.op.window import differ
+
+
+def _unknown_sizes(types: Sequence[Type], attrs: Attrs, n: int, dtype: str) -> TensorType:
+    data, letters = tensor_of(types[0], n + 2, "data"), data_letters(n)
+    batch, channels = (data.shape[a] for a in axes_of(str(attrs["layout"]), letters, "data")[:2])
+    return TensorType(arranged((batch, channels, *[Any()] * n), letters, str(attrs["layout"])), dtype or data.dtype)
+
+
+def _resize_rel(types: Sequence[Type], attrs: Resize2DAttrs) -> Type:
+    roi = tensor_arg(types, 2, "roi")
+    if vector_length(types, 1, "size") != 2 or roi.ndim != 1 or differ(roi.shape[0], 4):
+        raise TypeInferenceError(f"size must be two numbers and roi four, got {types[1]} and {roi}")
+    return _unknown_sizes(types, attrs, 2, attrs.out_dtype)
+
+
+def _upsampling_rel(n: int) -> TypeRelation:
+    def relation(types: Sequence[Type], attrs: Attrs) -> Type:
+        for k in range(1, n + 1):
+            if any(d != 1 for d in tensor_arg(types, k, "scale").shape):
+                raise TypeInferenceError(f"a scale must be a scalar, got {types[k]}")
+        return _unknown_sizes(types, attrs, n, "")
+
+    return relation
+
+
+def _pad_rel(types: Sequence[Type], attrs: PadAttrs) -> Type:
+    data, width = tensor_arg(types, 0), tensor_arg(types, 1, "pad_width")
+    fits = width.ndim == 2 and not differ(width.shape[0], data.ndim) and not differ(width.shape[1], 2)
+    if not fits or not is_integer(width.dtype):
+        raise TypeInferenceError(f"pad_width must be integers [{data.ndim}, 2], got {width}")
+    if any(d != 1 for d in tensor_arg(types, 2, "pad_value").shape):
+        raise TypeInferenceError(f"pad_value must be a scalar, got {types[2]}")
+    return TensorType([Any()] * data.ndim, data.dtype)
+
+
+_TWO, _HALF = np.array(2.0, "float32"), np.array(1.5, "float32")
+_ROI = np.zeros(4, "float32")
+register_op(
+    "dyn.image.resize2d", inputs=("data", "size", "roi"), attrs=Resize2DAttrs, rel=_resize_rel,
+    doc="Resizing of height and width to what an input says.",
+    samples=(
+        Sample([(1, 2, 4, 5), np.array([6, 3], "int64"), _ROI], {"size": ()}),
+        Sample([(1, 4, 5, 2), np.array([8, 7], "int32"), _ROI],
+               {"size": (), "layout": "NHWC", "method": "nearest_neighbor",
+                "coordinate_transformation_mode": "asymmetric"}),
+    ),
+)
+register_op(
+    "dyn.nn.upsampling", inputs=("data", "scale_h", "scale_w"), attrs=UpSamplingAttrs, rel=_upsampling_rel(2),
+    doc="Enlargement of height and width by factors that inputs hold.",
+    samples=(Sample([(1, 2, 3, 4), _TWO, _HALF]),),
+)
+register_op(
+    "dyn.nn.upsampling3d", inputs=("data", "scale_d", "scale_h", "scale_w"), attrs=UpSampling3DAttrs,
+    rel=_upsampling_rel(3), doc="Enlargement of depth, height and width by factors that inputs hold.",
+    samples=(Sample([(1, 2, 3, 2, 2), _TWO, _HALF, _TWO], {"method": "trilinear"}),),
+)
+register_op(
+    "dyn.nn.pad", inputs=("data", "pad_width", "pad_value"), attrs=PadAttrs, rel=_pad_rel,
+    doc="Padding of each axis by what an input says.",
+    samples=(
+        Sample([(2, 3), np.array([[1, 0], [2, 1]], "int64"), ()], {"pad_width": ()}),
+        Sample([(3, 4), np.array([[1, 0], [2, 1]], "int32"), ()], {"pad_width": (), "pad_mode": "reflect"}),
+    ),
+)

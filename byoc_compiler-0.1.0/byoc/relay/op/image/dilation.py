@@ -1,0 +1,100 @@
+"""``image.dilation2d``: the greatest sum of an image and a structuring element. Source: ``relay.image.dilation2d``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc import te
+from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
+from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.types import Any, TensorType, Type
+from byoc.relay.expr import Call
+from byoc.relay.op.builder import Operand, as_expr, make_call
+from byoc.relay.op.layout import arranged, axes_of, tensor_of
+from byoc.relay.op.nn.conv_compute import pad_stage
+from byoc.relay.op.type_relations import is_float, same_dtype
+from byoc.relay.op.window import differ, pad_pairs, pad_tuple, per_axis, window_extent
+from byoc.te import Index, PrimExpr, Tensor
+
+Ints = int | Sequence[int]
+LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38, "float64": -1.7976931348623157e308}
+
+
+@dataclass(frozen=True)
+class Dilation2DAttrs(Attrs):
+    """Attributes of ``image.dilation2d``."""
+
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0, 0, 0)
+    dilations: tuple[int, ...] = (1, 1)
+    data_layout: str = "NCHW"
+    kernel_layout: str = "IHW"
+    out_dtype: str = ""
+
+
+def _relation(types: Sequence[Type], attrs: Dilation2DAttrs) -> Type:
+    data, weight = tensor_of(types[0], 4, "data"), tensor_of(types[1], 3, "weight")
+    dims = [data.shape[a] for a in axes_of(attrs.data_layout, "NCHW", "data")]
+    kernel = [weight.shape[a] for a in axes_of(attrs.kernel_layout, "IHW", "kernel")]
+    if same_dtype([data, weight]) not in LOWEST or not is_float(attrs.out_dtype or data.dtype):
+        raise TypeInferenceError(f"takes floats, got {data.dtype}")
+    if differ(kernel[0], dims[1]) or not weight.is_static:
+        raise TypeInferenceError(f"weight must have {dims[1]} channels of a known size, got {weight}")
+    steps = zip(dims[2:], kernel[1:], attrs.strides, attrs.dilations, pad_pairs(attrs.padding, 2), strict=True)
+    sizes = [window_extent(*step) for step in steps]  # type: ignore[arg-type]
+    return TensorType(arranged((*dims[:2], *sizes), "NCHW", attrs.data_layout), attrs.out_dtype or data.dtype)
+
+
+def _compute(attrs: Dilation2DAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
+    data, weight = inputs
+    pads = dict(zip("HW", pad_pairs(attrs.padding, 2), strict=True))
+    padded = pad_stage(data, [pads.get(letter, (0, 0)) for letter in attrs.data_layout], LOWEST[data.dtype])
+    row, column = (te.reduce_axis(weight.shape[attrs.kernel_layout.index(letter)]) for letter in "HW")
+
+    def element(*index: Index) -> PrimExpr:
+        at: dict[str, PrimExpr] = dict(zip(attrs.data_layout, index, strict=True))
+        taps = {"I": at["C"], "H": row, "W": column}
+        for letter, tap, stride, step in zip("HW", (row, column), attrs.strides, attrs.dilations, strict=True):
+            at[letter] = at[letter] * stride + tap * step
+        value = padded[tuple(at[letter] for letter in attrs.data_layout)]
+        return te.max(value + weight[tuple(taps[letter] for letter in attrs.kernel_layout)], [row, column])
+
+    result = te.compute(te.shape_of(out_type), element, "dilation2d")
+    if result.dtype == out_type.dtype:
+        return [result]
+    return [te.compute(result.shape, lambda *i: te.cast(out_type.dtype, result(*i)), "dilation2d_out")]
+
+
+def _operations(attrs: Dilation2DAttrs, types: Sequence[Type], out_type: TensorType) -> int:
+    sizes = (*out_type.shape, *types[1].shape)  # type: ignore[attr-defined]
+    channels = types[1].shape[attrs.kernel_layout.index("I")]  # type: ignore[attr-defined]
+    return 2 * math.prod(1 if isinstance(d, Any) else d for d in sizes) // max(int(channels), 1)
+
+
+register_op(
+    "image.dilation2d", inputs=("data", "weight"), attrs=Dilation2DAttrs, rel=_relation, compute=_compute,
+    operations=_operations, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    doc="Grey dilation: the greatest sum of a window and a structuring element.",
+    samples=(
+        Sample([(1, 2, 6, 7), (2, 3, 2)], {"padding": (1, 0, 1, 1)}),
+        Sample(
+            [(1, 7, 6, 3), (2, 2, 3)],
+            {"strides": (2, 1), "dilations": (2, 3), "data_layout": "NHWC", "kernel_layout": "HWI"},
+        ),
+    ),
+)
+
+
+def dilation2d(
+    data: Operand, weight: Operand, strides: Ints = (1, 1), padding: Ints = (0, 0), dilations: Ints = (1, 1),
+    data_layout: str = "NCHW", kernel_layout: str = "IHW", out_dtype: str = "",
+) -> Call:
+    """``T[N, C, H, W], T[C, h, w] -> T[N, C, OH, OW]``. Source: ``relay.image.dilation2d``."""
+    attrs = Dilation2DAttrs(
+        per_axis(strides, 2, "strides"), pad_tuple(padding, 2), per_axis(dilations, 2, "dilations"), data_layout,
+        kernel_layout, out_dtype,
+    )
+    return make_call("image.dilation2d", [as_expr(data), as_expr(weight)], attrs)

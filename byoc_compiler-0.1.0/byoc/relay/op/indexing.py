@@ -1,0 +1,73 @@
+"""Index arithmetic that definitions of operators share: broadcasting, linear positions, sizes.
+
+All functions take and give te dimensions (ints, or sizes with a name) and index expressions of int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc import te
+from byoc.te.expr import INDEX, Dimension, PrimExpr
+
+ZERO = te.const(0, INDEX)
+
+
+def size_of(shape: Sequence[Dimension]) -> Dimension:
+    """The number of elements of *shape*: an int where every dimension is one."""
+    size: Dimension = 1
+    for dim in shape:
+        size = dim if size == 1 and isinstance(size, int) else size if dim == 1 and isinstance(dim, int) else size * dim
+    return size
+
+
+def as_index(value: Dimension) -> PrimExpr:
+    """A dimension as an index expression."""
+    return te.as_expr(value, INDEX)
+
+
+def broadcast_index(index: PrimExpr, dim: Dimension, out: Dimension) -> PrimExpr:
+    """Where broadcasting a dimension of size *dim* to *out* reads for *index*.
+
+    A size against another is that one or 1, which is known at run time only.
+    """
+    if isinstance(dim, int):
+        return ZERO if dim == 1 and out != 1 else index
+    return index if dim == out else te.minimum(index, dim - 1)
+
+
+def broadcast_load(tensor: te.Tensor, indices: Sequence[PrimExpr], shape: Sequence[Dimension]) -> PrimExpr:
+    """The element of *tensor* that broadcasting puts at *indices* of a result of *shape*."""
+    skipped = len(indices) - tensor.ndim
+    own = zip(indices[skipped:], tensor.shape, shape[skipped:], strict=True)
+    return tensor[tuple(broadcast_index(index, dim, out) for index, dim, out in own)]
+
+
+def linear_index(indices: Sequence[PrimExpr], shape: Sequence[Dimension]) -> PrimExpr:
+    """The row-major position of *indices* in a tensor of *shape*."""
+    position: PrimExpr = ZERO
+    for index, dim in zip(indices, shape, strict=True):
+        position = position * dim + index
+    return position
+
+
+def split_index(position: PrimExpr, shape: Sequence[Dimension]) -> list[PrimExpr]:
+    """The indices of the element at a row-major *position*; dimensions of 1 get 0."""
+    result: list[PrimExpr] = []
+    for k, dim in enumerate(shape):
+        inner = size_of(shape[k + 1:])
+        index = position // inner
+        first = all(isinstance(d, int) and d == 1 for d in shape[:k])
+        result.append(ZERO if isinstance(dim, int) and dim == 1 else index if first else index % dim)
+    return result
+
+
+def clamp(index: PrimExpr, dim: Dimension) -> PrimExpr:
+    """*index* moved into [0, dim)."""
+    return te.maximum(te.minimum(te.cast(INDEX, index), as_index(dim) - 1), 0)
+
+
+def wrap_negative(index: PrimExpr, dim: Dimension) -> PrimExpr:
+    """*index* counted from the end where it is negative, then moved into [0, dim)."""
+    index = te.cast(INDEX, index)
+    return clamp(te.if_then_else(index < 0, index + dim, index), dim)

@@ -1,0 +1,261 @@
+"""Sliding pools: ``nn.max_pool1d`` to ``nn.avg_pool3d``. Source: ``relay.nn.max_pool2d``, ``relay.nn.avg_pool2d``.
+
+With ``ceil_mode`` a last window may hang over the end; it is dropped where it would see padding alone, and the count of
+an average over padding ends with the padding, as ONNX and PyTorch have it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import OperationCount, OpPattern, Sample, TypeRelation, register_op
+from byoc.ir.types import TensorType, Type, tensor_types
+from byoc.relay.expr import Call
+from byoc.relay.op.builder import make_call
+from byoc.relay.op.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
+from byoc.relay.op.nn.pool_compute import avg_stages, max_stages
+from byoc.relay.op.window import pad_pairs, pad_tuple, per_axis, window_extent
+from byoc.te import Tensor
+
+Ints = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class MaxPoolAttrs(Attrs):
+    """Attributes of maximum pools; ``padding`` is all before, then all after."""
+
+    pool_size: tuple[int, ...]
+    strides: tuple[int, ...] = (1,)
+    dilation: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0,)
+    layout: str = ""
+    out_layout: str = ""
+    ceil_mode: bool = False
+
+
+@dataclass(frozen=True)
+class AvgPoolAttrs(MaxPoolAttrs):
+    """Attributes of average pools."""
+
+    count_include_pad: bool = False
+
+
+@dataclass(frozen=True)
+class MaxPool1DAttrs(MaxPoolAttrs):
+    """Attributes of ``nn.max_pool1d``."""
+
+    strides: tuple[int, ...] = (1,)
+    dilation: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0,)
+    layout: str = "NCW"
+
+
+@dataclass(frozen=True)
+class MaxPool2DAttrs(MaxPoolAttrs):
+    """Attributes of ``nn.max_pool2d``."""
+
+    strides: tuple[int, ...] = (1, 1)
+    dilation: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    layout: str = "NCHW"
+
+
+@dataclass(frozen=True)
+class MaxPool3DAttrs(MaxPoolAttrs):
+    """Attributes of ``nn.max_pool3d``."""
+
+    strides: tuple[int, ...] = (1, 1, 1)
+    dilation: tuple[int, ...] = (1, 1, 1)
+    padding: tuple[int, ...] = (0, 0, 0)
+    layout: str = "NCDHW"
+
+
+@dataclass(frozen=True)
+class AvgPool1DAttrs(AvgPoolAttrs):
+    """Attributes of ``nn.avg_pool1d``."""
+
+    strides: tuple[int, ...] = (1,)
+    dilation: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0,)
+    layout: str = "NCW"
+
+
+@dataclass(frozen=True)
+class AvgPool2DAttrs(AvgPoolAttrs):
+    """Attributes of ``nn.avg_pool2d``."""
+
+    strides: tuple[int, ...] = (1, 1)
+    dilation: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    layout: str = "NCHW"
+
+
+@dataclass(frozen=True)
+class AvgPool3DAttrs(AvgPoolAttrs):
+    """Attributes of ``nn.avg_pool3d``."""
+
+    strides: tuple[int, ...] = (1, 1, 1)
+    dilation: tuple[int, ...] = (1, 1, 1)
+    padding: tuple[int, ...] = (0, 0, 0)
+    layout: str = "NCDHW"
+
+
+def _relation(n: int) -> TypeRelation:
+    def relation(types: Sequence[Type], attrs: MaxPoolAttrs) -> TensorType:
+        data, letters = tensor_of(types[0], n + 2, "data"), data_letters(n)
+        dims = [data.shape[a] for a in axes_of(attrs.layout, letters, "data")]
+        axes_of(attrs.out_layout or attrs.layout, letters, "output")
+        kernel, pads = per_axis(attrs.pool_size, n, "pool_size"), pad_pairs(attrs.padding, n)
+        for k, d, (before, after) in zip(kernel, per_axis(attrs.dilation, n, "dilation"), pads, strict=True):
+            if max(before, after) > d * (k - 1) and not getattr(attrs, "count_include_pad", True):
+                raise TypeInferenceError(
+                    f"padding {before} and {after} must be less than the window of {d * (k - 1) + 1}"
+                )
+        steps = zip(dims[2:], kernel, per_axis(attrs.strides, n, "strides"), per_axis(attrs.dilation, n, "dilation"),
+                    pads, strict=True)
+        out = (*dims[:2], *(window_extent(*step, attrs.ceil_mode) for step in steps))
+        return TensorType(arranged(out, letters, attrs.out_layout or attrs.layout), data.dtype)
+
+    return relation
+
+
+def _max_compute(attrs: MaxPoolAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
+    return [max_stages(inputs[0], attrs, out_type)]
+
+
+def _avg_compute(attrs: AvgPoolAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
+    return [avg_stages(inputs[0], attrs, attrs.count_include_pad, out_type)]
+
+
+def _operations(n: int) -> OperationCount:
+    def operations(attrs: MaxPoolAttrs, types: Sequence[Type], out_type: Type) -> int:
+        outputs = math.prod(d if isinstance(d, int) else 1 for d in tensor_types(out_type)[0].shape)
+        data = tensor_types(types[0])[0].shape
+        sizes = [data[attrs.layout.index(letter)] for letter in spatial_letters(n)]
+        windows = per_axis(attrs.pool_size, n, "pool_size")  # which may be larger than the data
+        return outputs * math.prod(min(k, d) if isinstance(d, int) else k for k, d in zip(windows, sizes, strict=True))
+
+    return operations
+
+
+def max_pool1d(
+    data: RelayExpr, pool_size: Ints = (1,), strides: Ints = (1,), dilation: Ints = (1,), padding: Ints = (0,),
+    layout: str = "NCW", out_layout: str = "", ceil_mode: bool = False,
+) -> Call:
+    """The greatest element of each 1-d window. Source: ``relay.nn.max_pool1d``."""
+    attrs = MaxPool1DAttrs(
+        per_axis(pool_size, 1, "pool_size"), per_axis(strides, 1, "strides"), per_axis(dilation, 1, "dilation"),
+        pad_tuple(padding, 1), layout, out_layout, ceil_mode,
+    )
+    return make_call("nn.max_pool1d", [data], attrs)
+
+
+def avg_pool1d(
+    data: RelayExpr, pool_size: Ints = (1,), strides: Ints = (1,), dilation: Ints = (1,), padding: Ints = (0,),
+    layout: str = "NCW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
+) -> Call:
+    """The mean of each 1-d window. Source: ``relay.nn.avg_pool1d``."""
+    attrs = AvgPool1DAttrs(
+        per_axis(pool_size, 1, "pool_size"), per_axis(strides, 1, "strides"), per_axis(dilation, 1, "dilation"),
+        pad_tuple(padding, 1), layout, out_layout, ceil_mode, count_include_pad,
+    )
+    return make_call("nn.avg_pool1d", [data], attrs)
+
+
+def max_pool2d(
+    data: RelayExpr, pool_size: Ints = (1, 1), strides: Ints = (1, 1), dilation: Ints = (1, 1), padding: Ints = (0, 0),
+    layout: str = "NCHW", out_layout: str = "", ceil_mode: bool = False,
+) -> Call:
+    """The greatest element of each 2-d window. Source: ``relay.nn.max_pool2d``."""
+    attrs = MaxPool2DAttrs(
+        per_axis(pool_size, 2, "pool_size"), per_axis(strides, 2, "strides"), per_axis(dilation, 2, "dilation"),
+        pad_tuple(padding, 2), layout, out_layout, ceil_mode,
+    )
+    return make_call("nn.max_pool2d", [data], attrs)
+
+
+def avg_pool2d(
+    data: RelayExpr, pool_size: Ints = (1, 1), strides: Ints = (1, 1), dilation: Ints = (1, 1), padding: Ints = (0, 0),
+    layout: str = "NCHW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
+) -> Call:
+    """The mean of each 2-d window. Source: ``relay.nn.avg_pool2d``."""
+    attrs = AvgPool2DAttrs(
+        per_axis(pool_size, 2, "pool_size"), per_axis(strides, 2, "strides"), per_axis(dilation, 2, "dilation"),
+        pad_tuple(padding, 2), layout, out_layout, ceil_mode, count_include_pad,
+    )
+    return make_call("nn.avg_pool2d", [data], attrs)
+
+
+def max_pool3d(
+    data: RelayExpr, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), dilation: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0), layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False,
+) -> Call:
+    """The greatest element of each 3-d window. Source: ``relay.nn.max_pool3d``."""
+    attrs = MaxPool3DAttrs(
+        per_axis(pool_size, 3, "pool_size"), per_axis(strides, 3, "strides"), per_axis(dilation, 3, "dilation"),
+        pad_tuple(padding, 3), layout, out_layout, ceil_mode,
+    )
+    return make_call("nn.max_pool3d", [data], attrs)
+
+
+def avg_pool3d(
+    data: RelayExpr, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), dilation: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0), layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False,
+    count_include_pad: bool = False,
+) -> Call:
+    """The mean of each 3-d window. Source: ``relay.nn.avg_pool3d``."""
+    attrs = AvgPool3DAttrs(
+        per_axis(pool_size, 3, "pool_size"), per_axis(strides, 3, "strides"), per_axis(dilation, 3, "dilation"),
+        pad_tuple(padding, 3), layout, out_layout, ceil_mode, count_include_pad,
+    )
+    return make_call("nn.avg_pool3d", [data], attrs)
+
+
+_COMMON: dict[int, list[tuple[tuple[int, ...], dict[str, object]]]] = {
+    1: [((2, 3, 11), {"pool_size": (3,), "strides": (2,), "padding": (1, 0), "layout": "NCW"})],
+    2: [
+        ((2, 3, 8, 7), {"pool_size": (3, 2), "strides": (2, 2), "padding": (1, 0, 0, 1), "layout": "NCHW"}),
+        ((1, 2, 8, 9), {"pool_size": (3, 3), "strides": (2, 3), "padding": (1, 1, 1, 1), "ceil_mode": True,
+                        "layout": "NCHW"}),
+        ((1, 9, 8, 3), {"pool_size": (2, 3), "dilation": (2, 2), "padding": (1,), "layout": "NHWC"}),
+        ((1, 2, 6, 6), {"pool_size": (2, 2), "strides": (2, 2), "layout": "NCHW", "out_layout": "NHWC"}),
+    ],
+    3: [((1, 2, 5, 6, 4), {"pool_size": (2, 3, 2), "strides": (2, 1, 2), "padding": (0, 1, 1), "layout": "NCDHW"})],
+}
+
+
+def _samples(n: int) -> list[Sample]:
+    return [Sample([shape], attrs) for shape, attrs in _COMMON[n]]
+
+
+def _max_samples(n: int) -> list[Sample]:
+    """The common ones, and one whose first and last windows lie wholly in the padding."""
+    attrs = {"pool_size": (2,) * n, "strides": (2,) * n, "padding": (2,) * n, "layout": data_letters(n)}
+    return [*_samples(n), Sample([(1, 2, *(4,) * n)], attrs)]
+
+
+def _avg_samples(n: int) -> list[Sample]:
+    counted = [Sample([shape], {**attrs, "count_include_pad": True}) for shape, attrs in _COMMON[n]]
+    return [*_samples(n), *counted]
+
+
+_MAX_ATTRS = {1: MaxPool1DAttrs, 2: MaxPool2DAttrs, 3: MaxPool3DAttrs}
+_AVG_ATTRS = {1: AvgPool1DAttrs, 2: AvgPool2DAttrs, 3: AvgPool3DAttrs}
+
+for _n in (1, 2, 3):
+    register_op(
+        f"nn.max_pool{_n}d", inputs=("data",), rel=_relation(_n),
+        doc=f"The greatest element of each window over {_n} axes.", attrs=_MAX_ATTRS[_n],
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_max_compute, operations=_operations(_n),
+        samples=_max_samples(_n),
+    )
+    register_op(
+        f"nn.avg_pool{_n}d", inputs=("data",), rel=_relation(_n), doc=f"The mean of each window over {_n} axes.",
+        attrs=_AVG_ATTRS[_n], pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_avg_compute, operations=_operations(_n),
+        samples=_avg_samples(_n),
+    )

@@ -1,0 +1,146 @@
+"""Type relations that many operators share, and the arithmetic of dimensions that they are made of.
+
+A dynamic dimension with a name is one size wherever the name occurs, so that a relation keeps a name where the size is
+kept and gives an unnamed ``Any()`` where nothing can be said. Source: ``relay/op/type_relations.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
+from byoc.ir.op import TypeRelation
+from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
+
+
+def tensor_arg(types: Sequence[Type], index: int, name: str = "data") -> TensorType:
+    """Input *index* as a tensor type. Raises TypeInferenceError when it is a tuple or a function."""
+    ty = types[index]
+    if not isinstance(ty, TensorType):
+        raise TypeInferenceError(f"input {name} must be a tensor, got {ty}")
+    return ty
+
+
+def tuple_arg(types: Sequence[Type], index: int = 0, name: str = "data") -> tuple[TensorType, ...]:
+    """Input *index* as the types of a tuple of tensors. Raises TypeInferenceError when it is no such tuple."""
+    ty = types[index]
+    if not isinstance(ty, TupleType) or not all(isinstance(f, TensorType) for f in ty.fields):
+        raise TypeInferenceError(f"input {name} must be a tuple of tensors, got {ty}")
+    if not ty.fields:
+        raise TypeInferenceError(f"input {name} is an empty tuple")
+    return ty.fields  # type: ignore[return-value]
+
+
+def normalize_axis(axis: int, ndim: int, what: str = "axis") -> int:
+    """*axis* counted from the front. Raises TypeInferenceError when it is not in [-ndim, ndim)."""
+    if not -ndim <= axis < ndim:
+        raise TypeInferenceError(f"{what} {axis} is outside [{-ndim}, {ndim}) of a tensor of rank {ndim}")
+    return axis % ndim
+
+
+def normalize_axes(axes: int | Iterable[int], ndim: int, what: str = "axis") -> tuple[int, ...]:
+    """Several axes counted from the front, in their order. Raises TypeInferenceError for one given twice."""
+    result = tuple(normalize_axis(a, ndim, what) for a in ((axes,) if isinstance(axes, int) else axes))
+    if len(set(result)) != len(result):
+        raise TypeInferenceError(f"{what} {result} names an axis twice")
+    return result
+
+
+def broadcast_dim(a: Dim, b: Dim) -> Dim:
+    """The size of two dimensions broadcast together. Raises TypeInferenceError for two numbers that do not fit.
+
+    A dynamic dimension beside a number other than 1 takes that number, as in Relay: it is 1 or the same at run time.
+    """
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if isinstance(a, Any):
+        return Any() if isinstance(b, Any) else b
+    if isinstance(b, Any):
+        return a
+    raise TypeInferenceError(f"dimensions {a} and {b} do not broadcast")
+
+
+def broadcast_shape(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Two shapes broadcast as numpy does. Raises TypeInferenceError naming both shapes."""
+    rank = max(len(a), len(b))
+    left, right = (1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b)
+    try:
+        return tuple(broadcast_dim(x, y) for x, y in zip(left, right, strict=True))
+    except TypeInferenceError as error:
+        raise TypeInferenceError(f"shapes {tuple(a)} and {tuple(b)} do not broadcast: {error}") from None
+
+
+def unify_dim(a: Dim, b: Dim) -> Dim | None:
+    """The one size that two dimensions must share, the more precise of both; None for two different numbers."""
+    if a == b or (isinstance(b, Any) and not (isinstance(a, Any) and not a.name)):
+        return a
+    return b if isinstance(a, Any) else None
+
+
+def same_dtype(types: Sequence[TensorType]) -> str:
+    """The dtype that all *types* share. Raises TypeInferenceError otherwise."""
+    dtypes = list(dict.fromkeys(t.dtype for t in types))
+    if len(dtypes) != 1:
+        raise TypeInferenceError(f"all inputs must have one dtype, got {' and '.join(dtypes)}; cast one of them")
+    return dtypes[0]
+
+
+def identity(types: Sequence[Type], attrs: Attrs | None) -> Type:
+    """The result has the type of the first input."""
+    return tensor_arg(types, 0)
+
+
+identity.unifies = True  # type: ignore[attr-defined]  # the type solver may go from the result to the input
+
+
+def identity_as(dtype: str) -> TypeRelation:
+    """The relation whose result has the shape of the first input and *dtype*."""
+    return lambda types, attrs: TensorType(tensor_arg(types, 0).shape, dtype)
+
+
+def identity_of(allowed: Callable[[str], bool], kind: str) -> TypeRelation:
+    """The identity relation for dtypes that *allowed* takes; *kind* says in words which these are."""
+
+    def relation(types: Sequence[Type], attrs: Attrs | None) -> Type:
+        ty = tensor_arg(types, 0)
+        if not allowed(ty.dtype):
+            raise TypeInferenceError(f"takes {kind}, got {ty.dtype}")
+        return ty
+
+    return relation
+
+
+def is_integer(dtype: str) -> bool:
+    """True for signed and unsigned integers, not for bool."""
+    return dtype.startswith(("int", "uint"))
+
+
+def is_float(dtype: str) -> bool:
+    """True for the floating-point dtypes."""
+    return "float" in dtype
+
+
+def broadcast(types: Sequence[Type], attrs: Attrs | None) -> Type:
+    """The result is both inputs broadcast, of their common dtype."""
+    lhs, rhs = tensor_arg(types, 0, "lhs"), tensor_arg(types, 1, "rhs")
+    return TensorType(broadcast_shape(lhs.shape, rhs.shape), same_dtype((lhs, rhs)))
+
+
+def broadcast_of(allowed: Callable[[str], bool], kind: str) -> TypeRelation:
+    """The broadcasting relation for dtypes that *allowed* takes; *kind* says in words which these are."""
+
+    def relation(types: Sequence[Type], attrs: Attrs | None) -> Type:
+        ty = broadcast(types, attrs)
+        if not allowed(ty.dtype):
+            raise TypeInferenceError(f"takes {kind}, got {ty.dtype}")
+        return ty
+
+    return relation
+
+
+def broadcast_compare(types: Sequence[Type], attrs: Attrs | None) -> Type:
+    """The result is both inputs broadcast, as bool."""
+    return TensorType(broadcast(types, attrs).shape, "bool")

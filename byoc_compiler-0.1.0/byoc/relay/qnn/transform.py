@@ -1,0 +1,34 @@
+"""Passes over quantized operators: ``Legalize`` and ``CanonicalizeOps``. Source: ``relay.qnn.transform``."""
+
+from __future__ import annotations
+
+from byoc.ir.module import IRModule
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.expr import Function
+from byoc.relay.qnn.op.op import CANONICALIZE, LEGALIZE
+from byoc.relay.qnn.rules import apply_rules
+from byoc.relay.transform.call_rules import calls_with_attr
+from byoc.relay.transform.infer_type import FunctionPass
+
+
+def _rules_pass(name: str, key: str) -> FunctionPass:
+    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        if not calls_with_attr(func, key):
+            return func
+        return apply_rules(infer_function(func, mod), key, mod)  # type: ignore[return-value]
+
+    return FunctionPass(run, PassInfo(name, 1, ("InferType",)))
+
+
+def CanonicalizeOps() -> FunctionPass:  # noqa: N802 - Relay's name
+    """The pass that lowers quantized operators to plain ones.
+
+    Ensures: of the operators of ``relay.qnn`` only simulated ones are left, and those whose scales are not constant.
+    """
+    return _rules_pass("qnn.CanonicalizeOps", CANONICALIZE)
+
+
+def Legalize() -> FunctionPass:  # noqa: N802 - Relay's name
+    """The pass that makes quantized operators such as a target runs well, by their ``FTVMQnnLegalize``."""
+    return _rules_pass("qnn.Legalize", LEGALIZE)

@@ -1,0 +1,78 @@
+"""EtaExpand: names of functions and constructors that are used as values become function literals that call them.
+
+What is called directly stays. Afterwards a graph runtime meets no bare name. Source: ``relay.transform.EtaExpand``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.ir.adt import Constructor
+from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.transform import ModulePass, PassInfo
+from byoc.ir.types import TypeCall, TypeVar, substitute_types
+from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.expr import Call, Function, Var
+from byoc.relay.traverse import children, post_order, rebuild
+
+
+def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> ModulePass:  # noqa: N802
+    """The pass that makes literals of constructors, of global functions, or of both, where they are values.
+
+    Ensures: all that is made has its type.
+    """
+
+    def transform(mod: IRModule, ctx: object) -> IRModule:
+        result = mod.shallow_copy()
+        for var, func in mod.functions.items():
+            if isinstance(func, Function):
+                result[var] = _expanded(func, mod, expand_constructor, expand_global_var)
+        return infer_module(result)
+
+    return ModulePass(transform, PassInfo("EtaExpand", 1))
+
+
+def _called_by_name(node: RelayExpr) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, (GlobalVar, Constructor))
+
+
+def _expanded(root: Function, mod: IRModule, constructors: bool, globals_: bool) -> Function:
+    memo: dict[RelayExpr, RelayExpr] = {}
+
+    def inner(node: RelayExpr) -> Sequence[RelayExpr]:
+        return node.args if _called_by_name(node) else children(node)  # type: ignore[attr-defined]
+
+    for node in post_order(root, inner):
+        new = [memo[c] for c in inner(node)]
+        if isinstance(node, Constructor) and constructors:
+            memo[node] = _constructor_literal(node, mod)
+        elif isinstance(node, GlobalVar) and globals_:
+            memo[node] = _global_literal(node, mod)
+        elif _called_by_name(node):
+            memo[node] = rebuild(node, [node.op, *new])  # type: ignore[attr-defined]
+        else:
+            memo[node] = rebuild(node, new) if new else node
+    return memo[root]  # type: ignore[return-value]
+
+
+def _constructor_literal(constructor: Constructor, mod: IRModule) -> Function:
+    data = mod.type_definitions[constructor.belong_to]
+    types = {var: TypeVar(var.name_hint, var.kind) for var in data.type_vars}
+    params = [Var("eta_expand_param", substitute_types(t, types)) for t in constructor.inputs]  # type: ignore[arg-type]
+    result = TypeCall(constructor.belong_to, types.values())
+    return Function(params, Call(constructor, params), result, list(types.values()))
+
+
+def _global_literal(var: GlobalVar, mod: IRModule) -> RelayExpr:
+    func = mod[var]
+    if not isinstance(func, Function):
+        return var
+    types = {v: TypeVar(v.name_hint, v.kind) for v in func.type_params}  # type: ignore[attr-defined]
+    params = [
+        Var("eta_expand_param", substitute_types(p.type_annotation, types))  # type: ignore[arg-type]
+        if p.type_annotation is not None else Var("eta_expand_param")
+        for p in func.params
+    ]
+    result = substitute_types(func.ret_type, types) if func.ret_type is not None else None  # type: ignore[arg-type]
+    return Function(params, Call(var, params), result, list(types.values()))

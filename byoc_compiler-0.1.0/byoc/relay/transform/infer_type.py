@@ -1,0 +1,61 @@
+"""InferType as a pass, and the maker of passes over functions. Source: ``relay.transform``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from byoc.errors import UserError
+from byoc.ir.module import IRModule
+from byoc.ir.registry import register_func
+from byoc.ir.transform import ModulePass, Pass, PassContext, PassInfo, pass_maker
+from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.expr import Function
+from byoc.relay.structural import structural_hash
+
+register_func("relay.ir.structural_hash", structural_hash)
+
+FunctionTransform = Callable[[Function, IRModule, PassContext], Function]
+
+
+def InferType() -> ModulePass:  # noqa: N802 - Relay's name
+    """The pass that gives every expression its type, in place."""
+    return ModulePass(lambda mod, ctx: infer_module(mod), PassInfo("InferType"))
+
+
+def is_optimizable(func: object) -> bool:
+    """True for functions that passes may look into: not another compiler's, not external, not marked as skipped."""
+    return isinstance(func, Function) and not any(func.attrs.get(k) for k in ("Compiler", "Extern", "SkipOptimization"))
+
+
+class FunctionPass(Pass):
+    """A pass over each optimisable function of a module; InferType runs after it, as in Relay."""
+
+    def __init__(self, function: FunctionTransform, info: PassInfo):
+        super().__init__(info)
+        self._function = function
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        result = mod.shallow_copy()
+        for var, func in mod.functions.items():
+            if is_optimizable(func):
+                new = self._function(func, result, ctx)
+                if not isinstance(new, Function):
+                    raise UserError(
+                        f"the function pass {self.info.name} must return a Function, got {type(new).__name__}"
+                    )
+                result[var] = new
+        return InferType()(result)
+
+
+def function_pass(
+    pass_func: object = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> object:
+    """Make a pass from ``f(func, mod, ctx) -> func``, or a class of passes from a class with ``transform_function``.
+
+    As a call or as a decorator. Source: ``relay.transform.function_pass``.
+    """
+    return pass_maker(FunctionPass, "transform_function", pass_func, opt_level, name, required, traceable)

@@ -1,0 +1,152 @@
+"""What small integer tensors hold when they are computed from shapes: numbers, named sizes, or nothing known.
+
+``shape_of`` of ``(N, 3, 720, 720)`` holds ``[N, 3, 720, 720]``, so that ``take`` of its element 1 is 3 although N is
+free. Operators that only move elements are run by their numpy kernels on positions instead of elements; arithmetic is
+done where both numbers are known, or where one of them is neutral. Only integer tensors of static shape with at most
+:data:`MAX_ELEMENTS` elements are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.types import Any, TensorType, tensor_types
+from byoc.relay.expr import Call, Constant, Tuple, const
+from byoc.relay.interpreter import run_operator
+from byoc.runtime.ndarray import numpy_dtype
+
+MAX_ELEMENTS = 64
+# the elements of a tensor: an array of objects, each an int, a named Any, or None where nothing is known
+Items = np.ndarray
+Item = int | Any | None
+
+# operators that move elements -> the arguments that say where to, which must be constants
+MOVES: dict[str, tuple[int, ...]] = {
+    "broadcast_to": (), "concatenate": (), "copy": (), "expand_dims": (), "gather": (1,), "repeat": (), "reshape": (),
+    "reverse": (), "squeeze": (), "stack": (), "strided_slice": (), "take": (1,), "tile": (), "transpose": (),
+}
+
+
+def _add(a: Item, b: Item) -> Item:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return b if a == 0 else a if b == 0 else None
+
+
+def _subtract(a: Item, b: Item) -> Item:
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    return a if b == 0 else 0 if isinstance(a, Any) and a == b else None
+
+
+def _multiply(a: Item, b: Item) -> Item:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    return 0 if 0 in (a, b) else b if a == 1 else a if b == 1 else None
+
+
+def _divide(a: Item, b: Item) -> Item:
+    if isinstance(a, int) and isinstance(b, int) and b != 0:
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a if b == 1 else None
+
+
+def _floor_divide(a: Item, b: Item) -> Item:
+    return a // b if isinstance(a, int) and isinstance(b, int) and b != 0 else a if b == 1 else None
+
+
+ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
+    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "floor_divide": _floor_divide,
+}
+
+
+def _is_small_integer(expr: RelayExpr) -> bool:
+    ty = expr.checked_type_
+    if not isinstance(ty, TensorType) or not ty.is_static or "int" not in ty.dtype:
+        return False
+    return int(np.prod(ty.concrete_shape)) <= MAX_ELEMENTS
+
+
+def _fits(items: Items, dtype: np.dtype) -> bool:
+    limits = np.iinfo(dtype)
+    return all(limits.min <= item <= limits.max for item in items.reshape(-1) if isinstance(item, int))
+
+
+def _objects(values: list[Item], shape: tuple[int, ...]) -> Items:
+    items = np.empty(len(values), object)
+    items[:] = values
+    return items.reshape(shape)
+
+
+class ShapeValues:
+    """The known elements of the nodes seen so far; ask :meth:`learn` in post-order."""
+
+    def __init__(self) -> None:
+        self._items: dict[RelayExpr, Items] = {}
+
+    def get(self, expr: RelayExpr) -> Items | None:
+        """The elements of *expr*, or None where nothing is known of them."""
+        if isinstance(expr, Constant) and _is_small_integer(expr):
+            array = expr.data.numpy()
+            return _objects([int(v) for v in array.reshape(-1)], array.shape)
+        return self._items.get(expr)
+
+    def learn(self, call: Call) -> RelayExpr:
+        """*call* as a constant where all its elements are known; else *call*, whose elements are remembered."""
+        if not isinstance(call.op, Op) or not _is_small_integer(call):
+            return call
+        items = self._evaluate(call, call.op.name)
+        dtype = numpy_dtype(tensor_types(call.checked_type)[0].dtype)
+        if items is None or not _fits(items, dtype):  # what wraps around is the kernel's to say
+            return call
+        if all(isinstance(item, int) for item in items.reshape(-1)):
+            return const(np.asarray(items.tolist(), dtype).reshape(items.shape), span=call.span)
+        self._items[call] = items
+        return call
+
+    def _evaluate(self, call: Call, name: str) -> Items | None:
+        if name == "shape_of":
+            shape = tensor_types(call.args[0].checked_type)[0].shape
+            return _objects([d if isinstance(d, int) or d.name else None for d in shape], (len(shape),))
+        if name == "ndarray_size":
+            size: Item = 1
+            for dim in tensor_types(call.args[0].checked_type)[0].shape:
+                size = _multiply(size, dim if isinstance(dim, int) or dim.name else None)
+            return _objects([size], ())
+        if name == "cast":
+            return self.get(call.args[0])
+        if name in ARITHMETIC:
+            left, right = (self.get(a) for a in call.args)
+            if left is None or right is None:
+                return None
+            return np.asarray(np.frompyfunc(ARITHMETIC[name], 2, 1)(left, right), object)
+        return self._moved(call, MOVES[name]) if name in MOVES else None
+
+    def _moved(self, call: Call, where: tuple[int, ...]) -> Items | None:
+        """The elements after a move: the kernel moves their positions in one list of all elements."""
+        known: list[Item] = []
+
+        def positions(expr: RelayExpr) -> np.ndarray | None:
+            items = self.get(expr)
+            if items is None:
+                return None
+            known.extend(items.reshape(-1))
+            return np.arange(len(known) - items.size, len(known), dtype=np.int64).reshape(items.shape)
+
+        args: list[object] = []
+        for index, arg in enumerate(call.args):
+            if index in where:
+                args.append(arg.data.numpy() if isinstance(arg, Constant) else None)
+            elif isinstance(arg, Tuple):
+                fields = [positions(f) for f in arg.fields]
+                args.append(None if any(f is None for f in fields) else fields)
+            else:
+                args.append(positions(arg))
+        if any(arg is None for arg in args):
+            return None
+        moved = np.asarray(run_operator(call, args))  # type: ignore[arg-type]
+        return _objects([known[int(p)] for p in moved.reshape(-1)], moved.shape)

@@ -1,0 +1,148 @@
+"""The C backend: any operator with a tensor expression, as C compiled by the host's compiler.
+
+It is also what the host itself runs on: :meth:`CBackend.compile_functions` puts many functions into one library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from byoc.codegen.backend import Backend
+from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
+from byoc.codegen.c.emit import LibrarySource, emit_library
+from byoc.codegen.c.kernel_team import kernel_team_source
+from byoc.codegen.c.overflow import overflow_flags
+from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.sanitizers import check_process
+from byoc.codegen.c.whole_program import no_whole_program
+from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
+from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
+from byoc.codegen.tune.context import cache_sizes, context_of
+from byoc.codegen.tune.run_threads import run_threads
+from byoc.codegen.tune.trials import Workbench
+from byoc.codegen.tune.tuner import tuner_of
+from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.ir.collector import paused_collector
+from byoc.relay.expr import Function
+from byoc.runtime.dso.contract import contract_of, contract_text
+from byoc.runtime.dso.module import DsoModule
+from byoc.runtime.dso.whole_program import WholeProgram
+from byoc.runtime.graph import Graph
+
+HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
+ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to optimise
+WHOLE_PROGRAM = "tvmgen_default_run"
+CONTRACT = "byoc_contract"  # a constant of each library, which says what it was compiled for
+TRIAL_SECONDS = 120.0  # that the compiler may take for a unit of candidates
+CONSTRAINTS = (has_expression, generated_dtype, known_shape)
+
+
+class CBackend(Backend):
+    """Generated C. Options: ``flags``, ``layout``, ``tune``, and ``winograd``, ``max_error``, ``strict``.
+
+    ``flags`` are more flags for the compiler, a sequence of strings; ``layout`` is in what layout the host's
+    convolutions compute; ``tune`` says how much is tried for fast kernels: a level of ``byoc.codegen.tune.level``, or a
+    Tuner. The last three say which convolutions may take Winograd's method (:meth:`WinogradOptions.of`).
+    """
+
+    name = "c"
+    options = ("flags", "layout", "max_error", "strict", "tune", "winograd")
+    constraints = CONSTRAINTS
+
+    def unavailable(self) -> str | None:
+        try:
+            find_compiler()
+        except CompilerNotFoundError as error:
+            return str(error)
+        return None
+
+    def compile(self, function: Function, options: Mapping[str, object]) -> DsoModule:
+        symbol = function.attrs.get("global_symbol")
+        if not isinstance(symbol, str):
+            raise CompileError("a region needs the attribute global_symbol: the name under which it is called")
+        return compile_functions({symbol: fuse_body(function)}, options)
+
+    def compile_functions(self, functions: Mapping[str, Function], options: Mapping[str, object]) -> DsoModule:
+        """As the function of the same name."""
+        return compile_functions(functions, options)
+
+
+def compile_functions(
+    functions: Mapping[str, Function],
+    options: Mapping[str, object] | None = None,
+    graph: Mapping[str, object] | None = None,
+) -> DsoModule:
+    """Many functions, by their symbols, in one library; a ``Primitive`` function is one group of fused stages.
+
+    With *graph*, the executor's JSON of a host program, the library has that as one function too, where it can be one.
+    The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
+    function for which no code can be generated, CompilerNotFoundError.
+    """
+    compiler, flags, allowed = find_compiler(), _flags(options or {}), WinogradOptions.of(options or {})
+    lowered = [lower_function(function, symbol) for symbol, function in functions.items()]
+    check_process(compiler.sanitizers, compiler.command, compiler.is_gcc)
+    whole = Graph(graph) if graph is not None else None
+    if whole is not None and no_whole_program(whole) is not None:
+        whole = None
+    bench = workbench(compiler, flags, allowed, run_threads(whole, lowered))
+    tuner = tuner_of((options or {}).get("tune", "none"))
+    with contextlib.nullcontext() if tuner.tunes else paused_collector():  # trials make garbage for minutes
+        programs = tuner.prepared(lowered, bench)
+    with paused_collector():
+        return build_library(programs, compiler, flags, whole)
+
+
+def build_library(
+    programs: Sequence[Program], compiler: CCompiler, flags: Sequence[str] = (), whole: Graph | None = None
+) -> DsoModule:
+    """The library of prepared programs, with the *whole* graph as one function where it is given."""
+    source = emit_library(programs, compiler.machine, whole, WHOLE_PROGRAM, "address" in compiler.sanitizers)
+    signatures = [p.signature for p in programs]
+    program = None if whole is None or source.whole is None else _with_types(source.whole, whole)
+    units = translation_units(source, compiler, contract_of(signatures, program, compiler.sanitizers))
+    library = compiler.build_units(units, flags)
+    return DsoModule(
+        library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), program,
+        compiler.sanitizers,
+    )
+
+
+def _with_types(program: WholeProgram, graph: Graph) -> WholeProgram:
+    """*program* with what *graph* takes and gives."""
+    inputs = tuple(graph.specs[node.outputs[0]] for node in graph.inputs)
+    return dataclasses.replace(program, inputs=inputs, outputs=tuple(graph.specs[head] for head in graph.heads))
+
+
+def workbench(
+    compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = DEFAULT, threads: int = 1
+) -> Workbench:
+    """What a tuner prepares and builds programs with, which will run with so many *threads*."""
+    trying = dataclasses.replace(compiler, limit=TRIAL_SECONDS)
+    return Workbench(
+        lambda program, choices: prepare(program, compiler.machine, choices, allowed),
+        lambda programs: build_library(programs, trying, flags),
+        lambda count: context_of(compiler, flags, count),
+        cache_sizes(),
+        threads,
+        lambda: compiler.build(kernel_team_source()),
+    )
+
+
+def translation_units(source: LibrarySource, compiler: CCompiler, contract: str) -> list[TranslationUnit]:
+    """What the compiler compiles for *source*, each with the flags that it needs; the library carries *contract*."""
+    units = [
+        TranslationUnit(unit.source(), (*HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc))) for unit in source.units
+    ]
+    carried = f'\nconst char {CONTRACT}[] = "{contract_text(contract)}";\n'
+    return [*units, TranslationUnit(source.entries_source() + carried, ENTRY_FLAGS)]
+
+
+def _flags(options: Mapping[str, object]) -> tuple[str, ...]:
+    flags = options.get("flags", ())
+    if isinstance(flags, str) or not all(isinstance(f, str) for f in flags):  # type: ignore[attr-defined]
+        raise CompileError(f"option 'flags' of backend c is a list of strings, got {flags!r}")
+    return tuple(flags)  # type: ignore[arg-type]

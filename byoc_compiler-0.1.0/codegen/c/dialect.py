@@ -1,0 +1,54 @@
+"""Which C is written: what the host's compiler takes or what any compiler for C99 does, for a team or for one thread.
+
+A schedule that asks for vectors asks for GCC's extensions; for plain C a machine without them (``PLAIN_MACHINE``) is
+scheduled for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from byoc.codegen.c.language import C
+from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.plain_expr import PLAIN_C, PlainExprWriter
+from byoc.codegen.kernel.expr_text import ExprWriter
+from byoc.codegen.kernel.names import Names
+from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.kernel.spelling import Language
+
+PLAIN_MACHINE = Machine(1, 8, 16)  # one byte: no two elements of any type in a vector
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """``plain``: C99 without extensions, whose integers wrap by the standard's own rules and whose indices take 32 bits
+    where that is enough. ``team``: functions take the team whose thread they run on, last; else one thread does all.
+    """
+
+    plain: bool = False
+    team: bool = True
+    wide: bool = True
+
+    @property
+    def index(self) -> str:
+        """The type of loop variables and positions."""
+        return "int64_t" if self.wide else "int32_t"
+
+    @property
+    def language(self) -> Language:
+        """The spellings, and the helpers that they call."""
+        return PLAIN_C if self.plain else C
+
+    def expressions(self, names: Names, simplify: Simplifier) -> ExprWriter:
+        """A writer of expressions. Where indices take 32 bits, it raises IndexTooWideError for one that needs more."""
+        if not self.plain:
+            return ExprWriter(self.language, names, simplify)
+        return PlainExprWriter(self.language, names, simplify, self.wide)
+
+    def widened(self) -> Dialect:
+        """The same with indices of 64 bits."""
+        return dataclasses.replace(self, wide=True)
+
+
+HOSTED = Dialect()

@@ -1,0 +1,78 @@
+"""The Makefile of an exported model, and what a person should know about the folder."""
+
+from __future__ import annotations
+
+from byoc.codegen.c.export.interface import Interface
+from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions
+from byoc.codegen.c.overflow import GCC_FLAGS, WRAPPING_FLAGS
+from byoc.codegen.kernel.names import comment_text
+
+WARNINGS = "-Wall -Wextra"
+PORTABLE_FLAGS = ("-std=c99",)
+VECTOR_FLAGS = ("-std=gnu11", "-fno-math-errno")
+
+
+def needed_flags(options: ExportOptions, wraps: bool) -> tuple[str, ...]:
+    """The flags that the code needs from every compiler."""
+    if options.dialect.plain:
+        return PORTABLE_FLAGS
+    return (*VECTOR_FLAGS, *options.flags, *(WRAPPING_FLAGS if wraps else ()))
+
+
+def write_makefile(options: ExportOptions, form: str, has_weights: bool, wraps: bool) -> str:
+    """``make`` builds the example, ``make clean`` removes what was built."""
+    symbol, plain = options.symbol, options.dialect.plain
+    source = has_weights and form != SEPARATE
+    headers = f"{symbol}.h" + (f" {symbol}_weights.h" if source else "")
+    objects = f"{symbol}.o" + (f" {symbol}_weights.o" if source else "")
+    lines = [
+        f"CFLAGS ?= {'-O3 -Werror -pedantic' if plain else '-O3'} {WARNINGS}",
+        "# what the code needs, whatever CFLAGS are",
+        f"NEEDED := {' '.join(needed_flags(options, wraps))}",
+    ]
+    if wraps:
+        lines += [
+            "# GCC's conversion of conditions is wrong about some loops where overflow wraps",
+            f"NEEDED += $(if $(findstring clang,$(shell $(CC) --version)),,{' '.join(GCC_FLAGS)})",
+        ]
+    lines += [
+        "", f"{symbol}: main.o {objects}", "\t$(CC) $(CFLAGS) $(NEEDED) $(LDFLAGS) -o $@ $^ -lm", "",
+        f"%.o: %.c {headers}", "\t$(CC) $(CFLAGS) $(NEEDED) -c -o $@ $<", "",
+    ]
+    if has_weights and form == INCLUDED:
+        lines += [f"{symbol}_weights.o: {symbol}_weights.bin", ""]
+    lines += [".PHONY: clean", "clean:", f"\trm -f {symbol} main.o {objects}"]
+    return "\n".join(lines) + "\n"
+
+
+_FORMS = {
+    ARRAYS: "{s}_weights.c, {s}_weights.h   the weights, as arrays",
+    INCLUDED: "{s}_weights.bin, .c, .h   the weights, a file that the assembler puts into the program",
+    SEPARATE: "{s}_weights.bin   the weights: have them in memory, read or mapped, and give their place to {s}_run",
+}
+
+
+def write_readme(interface: Interface, options: ExportOptions, form: str, has_weights: bool, wraps: bool) -> str:
+    """The text of README.txt."""
+    symbol = options.symbol
+    lines = [
+        f"{comment_text(interface.title)}, as C. Written by byoc; it needs a C compiler and nothing else.", "",
+        "  make", f"  ./{symbol}            runs on zeros; ./{symbol} FILE... on the bytes of each input", "",
+        "Files:", "",
+        f"  {symbol}.c, {symbol}.h   the model: call {symbol}_run", *(
+            [f"  {_FORMS[form].format(s=symbol)}"] if has_weights else []),
+        "  main.c   an example   Makefile   builds it", "", "Inputs:", "",
+        *(f"  {a.identifier}   {a.described()}, {a.size} bytes" for a in interface.inputs), "", "Outputs:", "",
+        *(f"  {a.identifier}   {a.described()}, {a.size} bytes" for a in interface.outputs), "",
+        f"A run works in {interface.arena} bytes that its caller gives (the arena). It allocates nothing and has no",
+        "variables of its own, so any number of threads may run at once, each with its own arena.",
+        f"Its local arrays take {interface.stack} bytes of the stack at most.", "",
+        f"The code needs these flags: {' '.join(needed_flags(options, wraps))}",
+    ]
+    if options.dialect.plain:
+        lines.append("It is C99 without extensions, for one thread; its mathematics are those of the C library.")
+    if wraps:
+        lines.append(f"It computes on integers that wrap: GCC also needs {' '.join(GCC_FLAGS)} (see the Makefile).")
+    if options.dialect.team:
+        lines.append(f"Threads of yours may share one run: {symbol}_run_part, in {symbol}.h.")
+    return "\n".join(lines) + "\n"

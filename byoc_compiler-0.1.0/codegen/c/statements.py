@@ -1,0 +1,189 @@
+"""Loop nests as C: the lines of one function's body.
+
+A vector variable has one of GCC's vector types (``f32x16``), which clang has too: only such variables, by name, stay
+in registers across a loop. Loads and stores of vectors go through memcpy, so that no alignment is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from byoc.codegen.c import matrix_registers
+from byoc.codegen.c.dialect import HOSTED, Dialect
+from byoc.codegen.c.vector_expr import VectorExprWriter, is_vector_variable
+from byoc.codegen.c.vectors import VectorPart
+from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
+from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Prefetch, Share, Stmt, Store, VectorStore
+from byoc.codegen.kernel.simplify import as_index, is_one
+from byoc.codegen.kernel.writer import Writer
+from byoc.ir.types import dtype_bytes
+from byoc.te import Index, PrimExpr, placeholder
+from byoc.te.expr import Const, operands
+
+
+class StatementWriter:
+    """Writes statements; ``vectors`` collects the vector types and functions in use."""
+
+    def __init__(self, writer: Writer, exprs: ExprWriter, dialect: Dialect = HOSTED):
+        self.writer, self.exprs, self.dialect = writer, exprs, dialect
+        self.alone: list[Share] = []  # those of a single thread, whose bounds are written as they are
+        self.vectors: dict[VectorPart, None] = {}
+        self.local_bytes = 0  # of all local arrays
+        self.shapes: Sequence[tuple[int, int]] = ()  # of the matrix registers
+
+    def block(self, statements: Sequence[Stmt]) -> None:
+        """A sequence of statements."""
+        for statement in statements:
+            _RULES[type(statement)](self, statement)
+
+    def loop(self, stmt: For) -> None:
+        if is_one(stmt.extent) and is_one(stmt.index.extent):
+            self.block(stmt.body)
+            return
+        start, extent = (self.exprs.simplify(as_index(e)) for e in (stmt.start, stmt.extent))
+        first, bound = self.exprs.text(start), self.exprs.text(extent, 11)
+        i = self.exprs.names(stmt.index, stmt.index.name)
+        with self.writer.block(f"for ({self.dialect.index} {i} = {first}; {i} < {bound}; ++{i}) {{"):
+            self.block(stmt.body)
+        self.exprs.names.release(stmt.index)
+
+    def store(self, stmt: Store) -> None:
+        value = self._bind_shared(self.exprs.simplify(stmt.value))
+        place = self.exprs.element(stmt.target, tuple(stmt.indices))
+        self.writer.line(f"{place} = {value};")
+
+    def _bind_shared(self, value: PrimExpr) -> str:
+        """The text of *value* after declaring what it uses more than once."""
+        shared = shared_nodes(value)
+        for node in shared:
+            name = self.exprs.names.fresh("t")
+            text = self.exprs.text(node)
+            self.writer.line(f"const {self.exprs.language.types[node.dtype]} {name} = {text};")
+            self.exprs.bound[id(node)] = name
+        text = self.exprs.text(value)
+        for node in shared:  # the variables end with their block, and another node may get the same id
+            del self.exprs.bound[id(node)]
+        return text
+
+    def let(self, stmt: Let) -> None:
+        if is_one(stmt.index.extent):  # it is written as 0
+            return
+        name = self.exprs.names(stmt.index, stmt.index.name)
+        self.writer.line(f"const {self.dialect.index} {name} = {self.exprs.text(self.exprs.simplify(stmt.value))};")
+
+    def alloc(self, stmt: Alloc) -> None:
+        tensor = stmt.tensor
+        self.exprs.locals.add(tensor)
+        name = self.exprs.names(tensor, tensor.name)
+        ctype = self.exprs.language.types[tensor.dtype]
+        if stmt.vector:
+            self.exprs.registers.add(tensor)
+            self.writer.line(self._vector_variable(stmt, name))
+        elif tensor.shape:
+            length = 1
+            for extent in tensor.shape:
+                length *= int(extent)
+            self.local_bytes += length * dtype_bytes(tensor.dtype)
+            aligned = "_Alignas(64) " if stmt.aligned and not self.dialect.plain else ""
+            self.writer.line(f"{aligned}{ctype} {name}[{length}];")
+        else:
+            init = "" if stmt.init is None else f" = {self.exprs.text(self.exprs.simplify(stmt.init))}"
+            self.writer.line(f"{ctype} {name}{init};")
+
+    def _vector_variable(self, stmt: Alloc, name: str) -> str:
+        """The declaration of a vector variable; where *init* needs variables of its own, these come first."""
+        lane = stmt.lane or Index("lane", stmt.tensor.shape[0])
+        vectors = self._vectors(lane, stmt.count)
+        ctype = vectors.type(stmt.tensor.dtype)
+        if stmt.init is None or (isinstance(stmt.init, Const) and stmt.init.value == 0):
+            return f"{ctype} {name} = {{0}};"
+        return f"{ctype} {name} = {vectors.root(self.exprs.simplify(stmt.init))};"
+
+    def branch(self, stmt: If) -> None:
+        cond = self.exprs.simplify(stmt.cond)
+        if isinstance(cond, Const):
+            if cond.value:
+                self.block(stmt.body)
+            return
+        bounds = [id(e) for e in operands(stmt.cond)]
+        if any(bounds == [id(s.begin), id(s.end)] for s in self.alone if is_one(s.extent)):
+            self.block(stmt.body)  # one thread does what one of several is to do
+            return
+        with self.writer.block(f"if ({self.exprs.text(cond)}) {{"):
+            self.block(stmt.body)
+
+    def _vectors(self, lane: Index, count: int | None) -> VectorExprWriter:
+        lanes = int(lane.extent)  # type: ignore[call-overload]
+        return VectorExprWriter(self.exprs, lane, lanes if count is None else count, self.vectors, self.block,
+                                self.writer.line)
+
+    def vector_store(self, stmt: VectorStore) -> None:
+        vectors, target, indices = self._vectors(stmt.lane, stmt.count), stmt.target, tuple(stmt.indices)
+        value = self.exprs.simplify(stmt.value)
+        text = vectors.root(value)
+        if is_vector_variable(self.exprs, target, indices, stmt.lane):
+            self.writer.line(f"{self.exprs.names(target, target.name)} = {text};")
+            return
+        if self.exprs.flat(target, indices).coefficient(stmt.lane) != 1:
+            self._scatter(stmt, vectors, text)
+            return
+        place, dtype = vectors.address(target, indices), target.dtype
+        if dtype == "bool":
+            place, dtype = f"(uint8_t *)({place})", "uint8"
+        if vectors.count == vectors.lanes:
+            self.writer.line(f"{vectors.function('store', dtype)}({place}, {text});")
+        else:
+            self.writer.line(f"{vectors.function('store_first', dtype)}({place}, {text}, {vectors.count});")
+
+    def _scatter(self, stmt: VectorStore, vectors: VectorExprWriter, text: str) -> None:
+        """Lanes that are not next to each other, one by one."""
+        dtype = "uint8" if stmt.target.dtype == "bool" else stmt.target.dtype
+        value = placeholder((vectors.lanes,), stmt.target.dtype, "value")
+        self.writer.line(f"const {vectors.type(dtype)} {self.exprs.names(value, value.name)} = {text};")
+        self.exprs.locals.add(value)
+        self.loop(For(stmt.lane, vectors.count, [Store(stmt.target, stmt.indices, value[stmt.lane])]))
+
+    def add_lanes(self, stmt: AddLanes) -> None:
+        vectors = self._vectors(Index("lane", stmt.source.shape[0]), None)
+        name = vectors.function(stmt.kind if stmt.kind in ("sum", "prod") else f"fold_{stmt.kind}", stmt.source.dtype)
+        place = self.exprs.element(stmt.target, tuple(stmt.indices))
+        self.writer.line(f"{place} = {name}({self.exprs.names(stmt.source, stmt.source.name)});")
+
+    def share(self, stmt: Share) -> None:
+        """The bounds of this thread's part; of one that is alone, they need no variables."""
+        if not self.dialect.team:
+            self.alone.append(stmt)
+            self.exprs.bound[id(stmt.begin)] = "0"
+            self.exprs.bound[id(stmt.end)] = self.exprs.text(self.exprs.simplify(as_index(stmt.extent)), 14)
+            return
+        extent = self.exprs.text(self.exprs.simplify(as_index(stmt.extent)), 13)
+        begin, end = (self.exprs.names(i, i.name) for i in (stmt.begin, stmt.end))
+        self.writer.line(f"const int64_t {begin} = {extent} * team->thread / team->threads;")
+        self.writer.line(f"const int64_t {end} = {extent} * (team->thread + 1) / team->threads;")
+
+    def barrier(self, stmt: Barrier) -> None:
+        if not self.dialect.team:
+            return
+        self.writer.line("team_wait(team);")
+
+
+    def prefetch(self, stmt: Prefetch) -> None:
+        if self.dialect.plain:
+            return
+        place = self.exprs.text(self.exprs.simplify.rebuild(self.exprs.flat(stmt.tensor, tuple(stmt.indices))), 13)
+        self.writer.line(f"__builtin_prefetch({self.exprs.names(stmt.tensor, stmt.tensor.name)} + {place}, 0, 2);")
+
+
+_RULES: dict[type, Callable[..., None]] = {
+    For: StatementWriter.loop,
+    Store: StatementWriter.store,
+    VectorStore: StatementWriter.vector_store,
+    AddLanes: StatementWriter.add_lanes,
+    Let: StatementWriter.let,
+    Alloc: StatementWriter.alloc,
+    If: StatementWriter.branch,
+    Share: StatementWriter.share,
+    Barrier: StatementWriter.barrier,
+    Prefetch: StatementWriter.prefetch,
+    **matrix_registers.RULES,
+}

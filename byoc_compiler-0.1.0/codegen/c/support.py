@@ -1,0 +1,172 @@
+"""What stands above the functions of every source: the headers, and the team of threads that runs them.
+
+A team's threads call the same functions with the same arguments, but for their own ``Team``. They meet at barriers:
+who waits spins for a short while, then leaves the processor to others, then sleeps, so that a machine with fewer
+processors than threads goes on. The pool of threads behind a team lives on the heap of whoever made it.
+"""
+
+from __future__ import annotations
+
+HEADERS = ("math.h", "sched.h", "stdbool.h", "stdint.h", "string.h", "time.h")
+_PAUSE = """/* The processor's word for "I am only waiting". */
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
+"""
+_TEAM = """/* One thread of the threads that run a function together, and where they meet. */
+typedef struct {
+  int64_t thread, threads;
+  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+} Team;
+
+static inline void team_pause(int64_t rounds) {
+  const struct timespec moment = {0, 50000};
+  if (rounds < 4096) PAUSE();
+  else if (rounds < 65536) sched_yield();
+  else nanosleep(&moment, 0);
+}
+
+static inline void team_wait(const Team *team) {
+  if (team->threads == 1) return;
+  int32_t *arrived = team->meeting, *turn = team->meeting + 16;
+  const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
+    __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
+    return;
+  }
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
+}
+"""
+PREAMBLE = "\n".join([*(f"#include <{h}>" for h in HEADERS), "", _PAUSE, _TEAM])
+
+EXTERNALS = """/* Functions that are not in this source, and what the last one that was called gave: 0, or an error. */
+typedef struct {
+  int32_t (**functions)(const void **arrays);
+  int32_t status;
+} Externals;
+
+/* Thread 0 calls, the others wait; all get what it gave. */
+static inline int32_t call_external(Externals *externals, int64_t which, const void **arrays, const Team *team) {
+  if (team->thread == 0) externals->status = externals->functions[which](arrays);
+  team_wait(team);
+  return externals->status;
+}
+"""
+POOL = """#include <pthread.h>
+#include <stdlib.h>
+
+typedef int32_t (*Program)(void **, const int64_t *, uint8_t *, const Team *, Externals *);
+
+/* The threads of a team beside the one that calls, and the run that they share. */
+typedef struct {
+  _Alignas(64) int32_t meeting[32];
+  _Alignas(64) int32_t run; /* the number of the present run */
+  int32_t asleep, stop;
+  int64_t threads;
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  Program program;
+  void **args;
+  const int64_t *sizes;
+  uint8_t *workspace;
+  Externals *externals;
+} Pool;
+
+typedef struct {
+  Pool *pool;
+  Team team;
+  pthread_t id;
+} Worker;
+
+/* Wait for another run than *seen*: awake at first, for the next one often follows at once. */
+static int32_t pool_next(Pool *pool, int32_t seen) {
+  for (int64_t rounds = 0; rounds < 8192; ++rounds) {
+    const int32_t run = __atomic_load_n(&pool->run, __ATOMIC_ACQUIRE);
+    if (run != seen) return run;
+    PAUSE();
+  }
+  pthread_mutex_lock(&pool->lock);
+  __atomic_add_fetch(&pool->asleep, 1, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&pool->run, __ATOMIC_SEQ_CST) == seen) pthread_cond_wait(&pool->wake, &pool->lock);
+  __atomic_sub_fetch(&pool->asleep, 1, __ATOMIC_SEQ_CST);
+  pthread_mutex_unlock(&pool->lock);
+  return __atomic_load_n(&pool->run, __ATOMIC_ACQUIRE);
+}
+
+static void *pool_work(void *argument) {
+  const Worker *worker = argument;
+  Pool *pool = worker->pool;
+  for (int32_t seen = 0;;) {
+    seen = pool_next(pool, seen);
+    if (pool->stop) return 0;
+    pool->program(pool->args, pool->sizes, pool->workspace, &worker->team, pool->externals);
+    team_wait(&worker->team);
+  }
+}
+
+static Worker *pool_workers(Pool *pool) {
+  return (Worker *)(pool + 1);
+}
+
+static void pool_start_run(Pool *pool) {
+  __atomic_add_fetch(&pool->run, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&pool->asleep, __ATOMIC_SEQ_CST) == 0) return;
+  pthread_mutex_lock(&pool->lock);
+  pthread_cond_broadcast(&pool->wake);
+  pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_free(Pool *pool);
+/* End the threads of a pool, which must not be in a run, and give its memory back. */
+void pool_free(Pool *pool) {
+  Worker *workers = pool_workers(pool);
+  pool->stop = 1;
+  pool_start_run(pool);
+  for (int64_t k = 1; k < pool->threads; ++k) pthread_join(workers[k].id, 0);
+  pthread_cond_destroy(&pool->wake);
+  pthread_mutex_destroy(&pool->lock);
+  free(pool);
+}
+
+Pool *pool_new(int64_t threads);
+/* A pool of so many threads, the caller counted in; 0 where the system gives no memory or no threads. */
+Pool *pool_new(int64_t threads) {
+  const size_t size = sizeof(Pool) + (size_t)threads * sizeof(Worker);
+  Pool *pool = aligned_alloc(64, (size + 63) / 64 * 64);
+  if (!pool) return 0;
+  memset(pool, 0, sizeof *pool);
+  pthread_mutex_init(&pool->lock, 0);
+  pthread_cond_init(&pool->wake, 0);
+  Worker *workers = pool_workers(pool);
+  for (int64_t k = 0; k < threads; ++k) {
+    workers[k].pool = pool;
+    workers[k].team = (Team){k, threads, pool->meeting};
+  }
+  for (pool->threads = 1; pool->threads < threads; ++pool->threads)
+    if (pthread_create(&workers[pool->threads].id, 0, pool_work, &workers[pool->threads])) {
+      pool_free(pool);
+      return 0;
+    }
+  return pool;
+}
+
+int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *table);
+/* Run a program with all threads of the pool; one run at a time. */
+int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *table) {
+  pool->program = program;
+  pool->args = args;
+  pool->sizes = sizes;
+  pool->workspace = workspace;
+  pool->externals = table;
+  pool_start_run(pool);
+  const Team *team = &pool_workers(pool)->team;
+  const int32_t status = program(args, sizes, workspace, team, table);
+  team_wait(team);
+  return status;
+}
+"""

@@ -1,0 +1,111 @@
+"""Work of one loop nest over the threads of a team, whose C stands in ``support.py``.
+
+Every thread of a team runs every group function with its own ``team``; a loop that is shared runs over this thread's
+part alone, so each element is stored by one thread, whatever their number, and computed in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.codegen.kernel.loops import For, If, Let, Share, Stmt
+from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.te import Dimension, Index, PrimExpr, const
+from byoc.te.expr import INDEX, Const
+
+ENOUGH = 32  # iterations, so that the parts of eight threads differ little
+SOME = 4  # with fewer, the loops inside are shared
+
+
+def shared(statements: Sequence[Stmt]) -> list[Stmt]:
+    """*statements* with their outermost loops over the team's threads; what is no loop nest is done by one thread.
+
+    Requires that no nest loads what another stores.
+    """
+    if any(isinstance(s, Share) for s in statements):
+        return list(statements)  # its schedule has done it
+    if not all(isinstance(s, For) for s in statements):
+        return _by_one(statements)
+    return [new for s in statements for new in _shared_loop(s)]  # type: ignore[arg-type]
+
+
+def _shared_loop(loop: For) -> list[Stmt]:
+    """*loop*'s nest shared: by its first loop, by several as one, or by a loop inside where the first are short."""
+    if _is(loop, 0):
+        return [loop]
+    short = isinstance(loop.extent, int) and loop.extent < ENOUGH
+    if short and all(isinstance(s, For) for s in loop.body):
+        return _joined(loop) or [For(loop.index, loop.extent, shared(loop.body), loop.kind, loop.start)]
+    begin, end = bounds_of_share(loop.extent)
+    return [Share(begin, end, loop.extent), For(loop.index, end, loop.body, loop.kind, begin)]
+
+
+def _joined(loop: For) -> list[Stmt]:
+    """The first loops of *loop*'s nest as one, shared; nothing where the loops that may be joined are very short too.
+
+    The innermost loop stays as it is: its index is not worth a division.
+    """
+    if not _runs_over_its_index(loop):
+        return []
+    chain, count = [loop], int(loop.extent)  # type: ignore[call-overload]
+    while count < ENOUGH:
+        body = chain[-1].body
+        inner = body[0] if len(body) == 1 else None
+        if not (isinstance(inner, For) and _runs_over_its_index(inner)):
+            break
+        if not any(isinstance(s, For) for s in inner.body):
+            break
+        chain.append(inner)
+        count *= int(inner.extent)  # type: ignore[call-overload]
+    if len(chain) == 1 or count < SOME:
+        return []
+    return shared_over([part.index for part in chain], chain[-1].body, "joined")
+
+
+def _runs_over_its_index(loop: For) -> bool:
+    return isinstance(loop.extent, int) and loop.start == 0 and loop.index.extent == loop.extent
+
+
+def shared_over(axes: Sequence[Index], body: Sequence[Stmt], name: str = "part") -> list[Stmt]:
+    """*body* at every position of *axes*, the first outermost, in one loop whose parts the team shares."""
+    count = _count(axes)
+    begin, end = bounds_of_share(count)
+    moving = [a for a in axes if a.extent != 1]
+    if len(moving) == 1:
+        return [Share(begin, end, count), For(moving[0], end, body, start=begin)]
+    part = Index(name, count)
+    return [Share(begin, end, count), For(part, end, [*places_in(axes, part), *body], start=begin)]
+
+
+def places_in(axes: Sequence[Index], flat: PrimExpr) -> list[Stmt]:
+    """Declares where *axes* stand at the position *flat* of all of them as one, the last the fastest."""
+    moving = [a for a in axes if a.extent != 1]
+    places: list[Stmt] = []
+    for axis in reversed(moving):
+        places.insert(0, Let(axis, flat if axis is moving[0] else flat % as_index(axis.extent)))
+        flat = flat // as_index(axis.extent)
+    return places
+
+
+def _count(axes: Sequence[Index]) -> Dimension:
+    """The positions of *axes* together."""
+    count: PrimExpr = const(1, INDEX)
+    for axis in axes:
+        count = count * as_index(axis.extent)
+    simple = Simplifier()(count)
+    return int(simple.value) if isinstance(simple, Const) else simple
+
+
+def bounds_of_share(extent: Dimension) -> tuple[Index, Index]:
+    """The variables that a :class:`Share` of *extent* declares; both may be *extent* itself."""
+    return Index("begin", as_index(extent) + 1), Index("end", as_index(extent) + 1)
+
+
+def _is(loop: For, count: int) -> bool:
+    extent = loop.extent.value if isinstance(loop.extent, Const) else loop.extent
+    return extent == count
+
+
+def _by_one(statements: Sequence[Stmt]) -> list[Stmt]:
+    begin, end = bounds_of_share(1)
+    return [Share(begin, end, 1), If(begin < end, list(statements))]

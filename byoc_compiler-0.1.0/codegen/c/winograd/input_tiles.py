@@ -1,0 +1,118 @@
+"""Tiles of the image transformed: ``B^T d B`` for a vector of channels at a time.
+
+Tiles inside the image are loaded as they lie; one at a border has zeros where a condition does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from byoc.codegen.c.blocks import at
+from byoc.codegen.c.team import places_in
+from byoc.codegen.c.winograd.lane_values import LaneValues
+from byoc.codegen.c.winograd.places import axes_of_tiles, let
+from byoc.codegen.c.winograd.plan import Plan
+from byoc.codegen.c.winograd.transforms import linear_forms, transforms
+from byoc.codegen.kernel.loops import For, If, Stmt, VectorStore
+from byoc.codegen.kernel.simplify import Simplifier
+from byoc.te import Index, PrimExpr, Tensor, all_of, compute, const, logical_not, minimum
+from byoc.te.evaluate import evaluate
+from byoc.te.expr import INDEX, Binary, Const, Reduce, Select
+
+# (image, row and column of the tile, channel) -> the axes of the stage at that place
+Places = Callable[[PrimExpr, PrimExpr, PrimExpr, PrimExpr], dict[Index, PrimExpr]]
+
+
+class InputTiles:
+    """The transform of tiles; *pixels* is its sum in the stage's expression, of factors times a pixel."""
+
+    def __init__(self, plan: Plan, pixels: Reduce, places: Places, simplify: Simplifier):
+        self.plan, self.places, self.simplify = plan, places, simplify
+        assert isinstance(pixels.body, Binary)
+        self.taps, self.pixel = pixels.axes, pixels.body.right
+        self.n, self.row, self.column = axes_of_tiles(plan)
+        lanes = plan.lanes
+        while lanes > plan.channels:
+            lanes //= 2
+        self.lane = Index("lane", lanes)
+        self.channel = Index("channel", plan.channels - lanes + 1)  # of lane 0
+
+    def statements(self, tile: PrimExpr, target: Tensor, place: PrimExpr) -> list[Stmt]:
+        """Tile *tile* of the image into ``target[point, place * channels + channel]``."""
+        plan, lanes = self.plan, int(self.lane.extent)  # type: ignore[call-overload]
+        block = Index("channel_block", -(-plan.channels // lanes))
+        start: PrimExpr = block * lanes
+        if plan.channels % lanes:  # the last vector overlaps the one before
+            start = minimum(start, plan.channels - lanes)
+        inside, border = (
+            [For(block, block.extent, [*let(self.channel, start), *self._transform(target, place, guarded)])]
+            for guarded in (False, True)
+        )
+        position = places_in((self.n, self.row, self.column), tile)
+        here = self._is_inside
+        if isinstance(here, Const):
+            return [*position, *(inside if here.value else border)]
+        return [*position, If(here, inside), If(logical_not(here), border)]
+
+    def _transform(self, target: Tensor, place: PrimExpr, guarded: bool) -> list[Stmt]:
+        """One vector of channels: the columns of the tile first, then the rows of what comes out."""
+        size = self.plan.size
+        matrix = transforms(self.plan.outputs).input
+        values = LaneValues(self.lane, target.dtype)
+        columns = []
+        for j in range(size):
+            pixels = [self._load(values, i, j, guarded)[self.lane] for i in range(size)]
+            forms = linear_forms(matrix, pixels, values.keep)
+            columns.append([values.declare(f"row_{i}_{j}", form)[self.lane] for i, form in enumerate(forms)])
+        for i in range(size):
+            for j, form in enumerate(linear_forms(matrix, [column[i] for column in columns], values.keep)):
+                point = const(i * size + j, INDEX)
+                index = place * self.plan.channels + (self.channel + self.lane)
+                values.code.append(VectorStore(target, (point, index), form, self.lane))
+        return values.code
+
+    def _load(self, values: LaneValues, i: int, j: int, guarded: bool) -> Tensor:
+        """A variable with pixel (*i*, *j*) of the tile."""
+        condition, value = self.pixels[i, j]
+        if not guarded or (isinstance(condition, Const) and condition.value):
+            return values.declare(f"pixel_{i}", value)
+        pixel = values.declare(f"pixel_{i}", None)
+        values.code.append(If(condition, [VectorStore(pixel, (self.lane,), value, self.lane)]))
+        return pixel
+
+    @cached_property
+    def pixels(self) -> dict[tuple[int, int], tuple[PrimExpr, PrimExpr]]:
+        """Where each pixel of a tile exists, and its value there."""
+        found = {}
+        axes = self.places(self.n, self.row, self.column, self.channel + self.lane)
+        for i in range(self.plan.size):
+            for j in range(self.plan.size):
+                places = {**axes, self.taps[0]: const(i, INDEX), self.taps[1]: const(j, INDEX)}
+                value = self.simplify(at(self.pixel, places))
+                conditions = []
+                while isinstance(value, Select):
+                    conditions.append(value.cond)
+                    value = value.then
+                found[i, j] = all_of(*conditions), value
+        return found
+
+    @cached_property
+    def _is_inside(self) -> PrimExpr:
+        """Whether the tile has all its pixels."""
+        shape = (self.plan.down, self.plan.across)
+        inside = np.ones(shape, bool)
+        for condition, _ in self.pixels.values():
+            def element(row: Index, column: Index, condition: PrimExpr = condition) -> PrimExpr:
+                return at(condition, {self.row: row, self.column: column})
+
+            inside &= evaluate(compute(shape, element), {})
+        rows, columns = inside.any(axis=1).nonzero()[0], inside.any(axis=0).nonzero()[0]
+        if not inside.any() or inside.sum() != len(rows) * len(columns):
+            return const(False, "bool")
+        return self.simplify(all_of(
+            self.row >= int(rows[0]), self.row <= int(rows[-1]),
+            self.column >= int(columns[0]), self.column <= int(columns[-1]),
+        ))

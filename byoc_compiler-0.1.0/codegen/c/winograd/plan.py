@@ -1,0 +1,99 @@
+"""How one convolution is done by Winograd's method: sizes of its blocks, chosen once and kept with its stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from byoc.codegen.c.winograd.transforms import KERNEL
+
+INPUT = "winograd_input"  # the tag of a stage of transformed tiles of the image
+WEIGHTS = "winograd_weights"  # the tag of transformed weights
+OUTPUT = "winograd"  # the tag of a stage that is computed from these
+META = "winograd"  # the key of the plan in the meta of these stages
+PAD = 16  # elements after the tiles of one product, so that the products do not meet in one set of a cache
+
+
+@dataclass(frozen=True)
+class Plan:
+    """F(*outputs* x *outputs*, 3 x 3) of an image [*batch*, *height*, *width*] of results, *channels* to *filters*.
+
+    A register tile is *rows* tiles of the image times *vectors* x *lanes* filters; *blocks* of such rows are done
+    together. *stored*: all tiles of the image are transformed by a stage of their own before; else those of each block
+    where they are used, in a local array.
+    """
+
+    outputs: int
+    batch: int
+    height: int
+    width: int
+    channels: int
+    filters: int
+    rows: int
+    vectors: int
+    lanes: int
+    blocks: int
+    stored: bool
+
+    @property
+    def size(self) -> int:
+        """The inputs along one side of a tile."""
+        return self.outputs + KERNEL - 1
+
+    @property
+    def points(self) -> int:
+        """The products of one tile."""
+        return self.size * self.size
+
+    @property
+    def down(self) -> int:
+        """The tiles from the top to the bottom of the image."""
+        return -(-self.height // self.outputs)
+
+    @property
+    def across(self) -> int:
+        """The tiles from its left to its right."""
+        return -(-self.width // self.outputs)
+
+    @property
+    def tiles(self) -> int:
+        return self.batch * self.down * self.across
+
+    @property
+    def panel(self) -> int:
+        """The filters of one panel of weights."""
+        return self.vectors * self.lanes
+
+    @property
+    def panels(self) -> int:
+        return -(-self.filters // self.panel)
+
+    @property
+    def together(self) -> int:
+        """The tiles of the image that are done together."""
+        return min(self.blocks * self.rows, self.tiles)
+
+    @property
+    def chunks(self) -> int:
+        """How often it is done."""
+        return -(-self.tiles // (self.blocks * self.rows))
+
+    @property
+    def parts(self) -> int:
+        """What a team shares: panels and chunks, or chunks alone, each with the transform of its tiles."""
+        return self.panels * self.chunks if self.stored else self.chunks
+
+    @property
+    def weight_bytes(self) -> int:
+        return 4 * self.panels * self.points * self.channels * self.panel
+
+    @property
+    def input_bytes(self) -> int:
+        """What all transformed tiles of the image take."""
+        return 4 * self.points * (self.tiles * self.channels + PAD)
+
+    @property
+    def local_bytes(self) -> int:
+        """What the local arrays of one thread take."""
+        sums = self.points * self.together * self.panel + self.outputs * self.outputs * self.panel
+        inputs = 0 if self.stored else self.points * (self.together * self.channels + PAD)
+        return 4 * (sums + inputs)

@@ -1,0 +1,1 @@
+"""The JSON code generator: regions as graphs in Relay's JSON layout."""

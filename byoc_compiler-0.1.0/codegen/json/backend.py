@@ -1,0 +1,91 @@
+"""The ``json`` backend: regions as JSON graphs, run by the JSON engine over the numpy kernels.
+
+It is the simplest accelerator there is, and the base that a vendor with a kernel library starts from: subclass
+:class:`JsonBackend`, name the kernel table, and say which composites the table has kernels for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from byoc.codegen.backend import Backend, Constraint, constraint
+from byoc.codegen.json.serialize import CompositeAttributes, JSONSerializer, no_attributes
+from byoc.codegen.signature import signature_of
+from byoc.errors import CompileError
+from byoc.ir.op import Op
+from byoc.ir.types import TensorType, TupleType
+from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.expr import Call, Function
+from byoc.runtime.json.module import JsonModule
+from byoc.runtime.json.table import get_table
+from byoc.runtime.kernels import KERNELS
+from byoc.runtime.module import Module
+
+
+@constraint("kernel")
+def has_kernel(call: Call) -> str | None:
+    """an operator with a numpy kernel"""
+    if isinstance(call.op, Op):
+        return None if call.op.kernel in KERNELS else call.op.name
+    return f"a call of a {type(call.op).__name__}"
+
+
+@constraint("annotation")
+def no_annotation(call: Call) -> str | None:
+    """an operator that computes, not a mark for the compiler"""
+    return call.op.name if isinstance(call.op, Op) and call.op.name.startswith("annotation.") else None
+
+
+@constraint("shape")
+def ranked_tensors(call: Call) -> str | None:
+    """tensors, and tuples of tensors, whose dimensions are numbers or named sizes"""
+    types = [call.checked_type, *(arg.checked_type for arg in call.args)]
+    flat = [t for ty in types for t in (ty.fields if isinstance(ty, TupleType) else (ty,))]
+    for ty in flat:
+        if not (isinstance(ty, TensorType) and ty.is_symbolic):
+            return repr(ty)
+    return None
+
+
+class JsonBackend(Backend):
+    """Regions as JSON graphs. ``table`` names the kernels that the engine calls.
+
+    A kernel of a composite gets its arguments, then the constants that the pattern matched, in post-order of its body.
+    """
+
+    name = "json"
+    table = "numpy"
+    options: Sequence[str] | None = ()
+    constraints: Sequence[Constraint] = (has_kernel, no_annotation, ranked_tensors)
+
+    def composite_attributes(self, composite: Function) -> Mapping[str, object]:
+        """What the engine is told of a composite, beside its name; override it."""
+        return {}
+
+    def compile(self, function: Function, options: Mapping[str, object]) -> Module:
+        """A JsonModule with the region's graph. Raises CompileError for a function without ``global_symbol``."""
+        symbol = function.attrs.get("global_symbol")
+        if not symbol:
+            raise CompileError("a region needs the attribute global_symbol: run PartitionGraph")
+        return compile_functions({str(symbol): function}, self.table, self.composite_attributes)
+
+
+def compile_functions(
+    functions: Mapping[str, Function],
+    table: str = "numpy",
+    composite_attributes: CompositeAttributes = no_attributes,
+) -> JsonModule:
+    """One JsonModule with all *functions* by symbol; its constants are in ``constant_arrays``."""
+    graphs, signatures, constants = {}, [], {}
+    for symbol, function in functions.items():
+        kernels = get_table(table)
+        serializer = JSONSerializer(
+            symbol, composite_attributes, kernels.__contains__, composite_constants=True, arity=kernels.arity
+        )
+        function = infer_function(function)
+        graphs[symbol] = serializer.serialize(function)
+        signatures.append(signature_of(symbol, function, serializer.constants))
+        constants.update(serializer.constants)
+    module = JsonModule(graphs, signatures, table)
+    module.constant_arrays = constants
+    return module

@@ -1,0 +1,179 @@
+"""A function as a graph in JSON, in the layout of Relay's JSON codegen.
+
+``{"symbol", "nodes", "arg_nodes", "heads", "node_row_ptr"}``: parameters first, then constants and calls in post-order.
+Tuples and projections make no node: entries are flattened. A call of a composite function is one ``kernel`` node
+named after it, its body is not entered (unless the engine has no kernel for it); calls of other inline functions are
+entered. Constants are named
+``<symbol>_const_<i>`` in the order in which they are met. The schema is ``schema.json`` beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+
+from byoc.errors import UnsupportedError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.types import Type, tensor_types
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.traverse import children, post_order
+from byoc.runtime.json.attributes import attribute_key, encode_attribute, encode_shape
+from byoc.runtime.ndarray import NDArray
+
+Entry = tuple[int, int, int]
+CompositeAttributes = Callable[[Function], Mapping[str, object]]
+
+
+def schema() -> dict[str, object]:
+    """The JSON schema (draft 2020-12) of a graph."""
+    return json.loads(resources.files(__package__).joinpath("schema.json").read_text())
+
+
+def no_attributes(composite: Function) -> Mapping[str, object]:
+    """A composite tells nothing of its inside, as in Relay by default."""
+    return {}
+
+
+class JSONSerializer:
+    """Serialises one function; a vendor gives *composite_attributes* to tell its engine what a composite holds.
+
+    The body of a composite for which *has_kernel* is false is entered instead. With *composite_constants* a composite's
+    node has the constants in its body (in post-order) after its arguments; Relay leaves them out by default. *arity*
+    says how many arrays a composite's kernel takes, None where that varies: a value that the match reads at several
+    places is one parameter of the composite, and is listed once for each place where the kernel takes so many. Raises
+    UnsupportedError for an expression that has no place in a graph (control flow, closures).
+    """
+
+    def __init__(
+        self,
+        symbol: str,
+        composite_attributes: CompositeAttributes = no_attributes,
+        has_kernel: Callable[[str], bool] = lambda name: True,
+        composite_constants: bool = False,
+        arity: Callable[[str], int | None] = lambda name: None,
+    ):
+        self.symbol = symbol
+        self._arity = arity
+        self.constants: dict[str, NDArray] = {}
+        self._composite_attributes = composite_attributes
+        self._has_kernel = has_kernel
+        self._composite_constants = composite_constants
+        self._nodes: list[dict[str, object]] = []
+        self._row_ptr = [0]
+        self._entries: dict[RelayExpr, list[Entry]] = {}
+
+    def serialize(self, func: Function) -> dict[str, object]:
+        """The graph of *func*, whose types are inferred."""
+        for param in func.params:
+            self._entries[param] = self._add("input", param.name_hint, param.checked_type, [], {})
+        arg_nodes = list(range(len(self._nodes)))
+        heads = self._visit_body(func.body)
+        arg_nodes += [i for i, node in enumerate(self._nodes) if node["op"] == "const"]
+        return {
+            "symbol": self.symbol,
+            "nodes": self._nodes,
+            "arg_nodes": sorted(arg_nodes),
+            "heads": [list(h) for h in heads],
+            "node_row_ptr": self._row_ptr,
+        }
+
+    def _visit_body(self, body: RelayExpr) -> list[Entry]:
+        for node in post_order(body, self._children):
+            if node not in self._entries:
+                self._entries[node] = self._visit(node)
+        return self._entries[body]
+
+    def _children(self, expr: RelayExpr) -> Sequence[RelayExpr]:
+        if isinstance(expr, Call):
+            return expr.args
+        return () if isinstance(expr, Function) else children(expr)
+
+    def _visit(self, expr: RelayExpr) -> list[Entry]:
+        rule = _RULES.get(type(expr))
+        if rule is None:
+            kind = type(expr).__name__
+            raise UnsupportedError(f"{self.symbol}: a {kind} has no place in a JSON graph; run it on the host")
+        return rule(self, expr)
+
+    def _visit_constant(self, constant: Constant) -> list[Entry]:
+        name = f"{self.symbol}_const_{len(self.constants)}"
+        self.constants[name] = constant.data
+        return self._add("const", name, constant.checked_type, [], {})
+
+    def _visit_var(self, var: Var) -> list[Entry]:
+        raise UnsupportedError(f"{self.symbol}: %{var.name_hint} is not a parameter of the function")
+
+    def _visit_item(self, item: TupleGetItem) -> list[Entry]:
+        fields = item.tuple_value.checked_type.fields  # type: ignore[attr-defined]
+        before = sum(len(tensor_types(f)) for f in fields[: item.index])
+        width = len(tensor_types(fields[item.index]))
+        return self._entries[item.tuple_value][before : before + width]
+
+    def _visit_call(self, call: Call) -> list[Entry]:
+        inputs = [entry for arg in call.args for entry in self._entries[arg]]
+        if isinstance(call.op, Op):
+            attrs = dict(call.attrs.items()) if call.attrs is not None else {}
+            name = call.op.name if self._has_kernel(call.op.name) else call.op.kernel  # what several operators share
+            return self._add("kernel", name, call.checked_type, inputs, attrs)
+        if not isinstance(call.op, Function):
+            raise UnsupportedError(f"{self.symbol}: only operators and inline functions can be called in a JSON graph")
+        if "Composite" in call.op.attrs and self._has_kernel(str(call.op.attrs["Composite"])):
+            pattern = {"PartitionedFromPattern": call.op.attrs.get("PartitionedFromPattern", "")}
+            attrs = {**pattern, **self._composite_attributes(call.op)}
+            name, constants = str(call.op.attrs["Composite"]), []
+            if self._composite_constants:
+                constants = self._constants_in(call.op)
+            if self._arity(name) not in (None, len(inputs) + len(constants)):
+                inputs = self._read_places(call)
+            return self._add("kernel", name, call.checked_type, inputs + constants, attrs)
+        for param, arg in zip(call.op.params, call.args, strict=True):
+            self._entries[param] = self._entries[arg]
+        for node in post_order(call.op.body, self._children):
+            if not isinstance(node, (Constant, Var)):
+                self._entries.pop(node, None)  # of another call of the same function, with other arguments
+        return self._visit_body(call.op.body)
+
+    def _read_places(self, call: Call) -> list[Entry]:
+        """The entries of a composite's arguments once for each place of its body that reads them, in its order."""
+        given = dict(zip(call.op.params, call.args, strict=True))  # type: ignore[attr-defined]
+        inside = [node for node in post_order(call.op.body) if isinstance(node, Call)]  # type: ignore[attr-defined]
+        return [e for node in inside for arg in node.args if arg in given for e in self._entries[given[arg]]]
+
+    def _constants_in(self, composite: Function) -> list[Entry]:
+        """The entries of the constants in the body of *composite*, each once."""
+        found = [node for node in post_order(composite.body) if isinstance(node, Constant)]
+        for constant in found:
+            if constant not in self._entries:
+                self._entries[constant] = self._visit_constant(constant)
+        return [entry for constant in found for entry in self._entries[constant]]
+
+    def _add(
+        self, op: str, name: str, ty: Type, inputs: Sequence[Entry], attributes: Mapping[str, object]
+    ) -> list[Entry]:
+        outputs = tensor_types(ty)
+        attrs: dict[str, object] = {}
+        node: dict[str, object] = {"op": op, "name": name}
+        if inputs:
+            node["inputs"] = [list(entry) for entry in inputs]
+            attrs["num_inputs"], attrs["num_outputs"] = str(len(inputs)), str(len(outputs))
+        node["attrs"] = attrs
+        attrs["shape"] = [[encode_shape(t.shape) for t in outputs]]
+        attrs["dtype"] = [[t.dtype for t in outputs]]
+        attrs.update({attribute_key(key): encode_attribute(value) for key, value in attributes.items()})
+        self._nodes.append(node)
+        self._row_ptr.append(self._row_ptr[-1] + len(outputs))
+        return [(len(self._nodes) - 1, k, 0) for k in range(len(outputs))]
+
+
+
+_RULES: dict[type, Callable[..., list[Entry]]] = {
+    Constant: JSONSerializer._visit_constant,
+    Var: JSONSerializer._visit_var,
+    Call: JSONSerializer._visit_call,
+    Tuple: lambda s, t: [entry for field in t.fields for entry in s._entries[field]],
+    TupleGetItem: JSONSerializer._visit_item,
+}
+
+

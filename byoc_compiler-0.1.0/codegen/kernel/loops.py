@@ -1,0 +1,184 @@
+"""A small loop-nest language between schedules and writers.
+
+Values are tensor expressions; a local variable is a tensor without dimensions, a local array a tensor with static
+dimensions. Its meaning is sequential: a kind of loop is only leave to run it otherwise, never a change of what it
+computes (the lanes of a VectorStore all read before any writes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.te import Dimension, Index, PrimExpr, Tensor
+
+SERIAL, SIMD, UNROLL = "serial", "simd", "unroll"
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """*body* for *index* from *start* up to *extent*; *kind* is leave to run it otherwise than one after another."""
+
+    index: Index
+    extent: Dimension
+    body: Sequence[Stmt]
+    kind: str = SERIAL
+    start: Dimension = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """``target[indices] = value``."""
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    value: PrimExpr
+
+
+@dataclass(frozen=True, eq=False)
+class VectorStore:
+    """``target[indices] = value`` for every *lane* from 0 to its extent at once.
+
+    *value* is any expression without a Reduce. *count*, a number, stores the first *count* lanes alone, and loads no
+    element for the others: the end of an axis that does not fill a vector.
+    """
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    value: PrimExpr
+    lane: Index
+    count: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class AddLanes:
+    """``target[indices] = `` the fold of all elements of the vector variable *source*: ``sum prod min max``."""
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    source: Tensor
+    kind: str = "sum"
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """*index* has the value *value* for the rest of the block."""
+
+    index: Index
+    value: PrimExpr
+
+
+@dataclass(frozen=True, eq=False)
+class Alloc:
+    """A local: a scalar for a tensor without dimensions, else an array; *vector*: its single axis is one register.
+
+    *init* is its value; each lane of a vector gets the value for *lane*, or all the same one where *lane* is None. Of
+    *count*, where it is given, only so many lanes exist, as for a VectorStore; the others are unspecified. Arrays start
+    unset; an *aligned* one begins at a cache line, for vectors.
+    """
+
+    tensor: Tensor
+    init: PrimExpr | None = None
+    vector: bool = False
+    lane: Index | None = None
+    count: int | None = None
+    aligned: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """*body* where *cond* holds."""
+
+    cond: PrimExpr
+    body: Sequence[Stmt]
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Declare *begin* and *end*: the part of 0 to *extent* that this thread does, for the rest of the block.
+
+    The threads of a team get contiguous parts whose lengths differ by one at most; one alone gets all.
+    """
+
+    begin: Index
+    end: Index
+    extent: Dimension
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier:
+    """No thread of the team goes on before all are here: what any of them stored before, every one may load after."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prefetch:
+    """Leave to fetch the element of *tensor* at *indices* into a cache that is near; it may lie outside the tensor."""
+
+    tensor: Tensor
+    indices: Sequence[PrimExpr]
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixShapes:
+    """Give the processor's matrix registers, by their numbers, shapes: pairs of rows and words of 32 bits in each.
+
+    They hold zeros then. Below, every statement on them is about these shapes.
+    """
+
+    shapes: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixZero:
+    """The matrix register *number* holds zeros."""
+
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixLoad:
+    """Each row of the matrix register *number* holds what lies from ``source[indices]`` plus ``k * step`` elements on.
+
+    *k* counts the rows, or those of *inside*, where that is given: then other rows hold zeros, and nothing is read.
+    """
+
+    number: int
+    source: Tensor
+    indices: Sequence[PrimExpr]
+    step: int
+    inside: range | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixDot:
+    """Add to each element of *total* the *dot* products of words in a row of *left* and a column of *right*.
+
+    *swapped*: the words of *right* are the first argument of *dot*, one of ``te.expr.DOTS``.
+    """
+
+    total: int
+    left: int
+    right: int
+    dot: str
+    swapped: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixStore:
+    """Row ``r`` of the matrix register *number* goes to where ``target[indices]`` plus ``r * step`` elements lies."""
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    step: int
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixRelease:
+    """No matrix register is in use any more."""
+
+
+Stmt = (
+    For | Store | VectorStore | AddLanes | Let | Alloc | If | Share | Barrier | Prefetch
+    | MatrixShapes | MatrixZero | MatrixLoad | MatrixDot | MatrixStore | MatrixRelease
+)

@@ -1,0 +1,69 @@
+"""A function as generated code sees it: placeholders, constants, and stages that each fill one tensor.
+
+Made by ``byoc.codegen.kernel.lower`` from a Relay function; read by the writers of C and of OpenCL. The identity of a
+``te.Tensor`` is the identity of a buffer. Every stage loads only from inputs, constants and earlier stages, or in a
+recurrence (``te.recurrence``) from steps before its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from byoc.errors import InternalError
+from byoc.runtime.ndarray import NDArray
+from byoc.runtime.signature import Signature
+from byoc.te import Tensor
+
+
+@dataclass(frozen=True)
+class Group:
+    """Stages that were fused: they become one C function, or one kernel a stage in OpenCL.
+
+    ``name`` is a C identifier, unique in the program (``fused_nn_conv2d_add_nn_relu_1``); ``title`` the same without
+    a number, which equal groups share; ``origin`` the names of the ONNX nodes that it computes. ``local`` are stages
+    that need no buffer of the program: the group keeps a part of them at a time, and nothing else reads them.
+    """
+
+    name: str
+    origin: tuple[str, ...]
+    stages: tuple[Tensor, ...]
+    title: str = ""
+    local: tuple[Tensor, ...] = ()
+
+    @property
+    def stored(self) -> tuple[Tensor, ...]:
+        """The stages that have a buffer."""
+        return tuple(s for s in self.stages if s not in self.local)
+
+
+@dataclass(frozen=True)
+class Program:
+    """One symbol: its inputs, constants, outputs (stages, in order) and groups in execution order.
+
+    Inputs and constants are only read. Raises InternalError for a stage that fills one of them, or that stands twice.
+    """
+
+    symbol: str
+    signature: Signature
+    inputs: tuple[Tensor, ...]
+    constants: tuple[tuple[Tensor, NDArray], ...]
+    outputs: tuple[Tensor, ...]
+    groups: tuple[Group, ...]
+
+    def __post_init__(self) -> None:
+        filled = {*self.inputs, *(t for t, _ in self.constants)}
+        for stage in (s for g in self.groups for s in g.stages):
+            if stage in filled:
+                raise InternalError(f"{self.symbol}: stage {stage.name} fills an input, a constant or a stage's memory")
+            filled.add(stage)
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The names of the sizes known at run time, in the order in which they are passed."""
+        specs = (*self.signature.inputs, *self.signature.outputs)
+        return tuple(dict.fromkeys(d for spec in specs for d in spec.shape if isinstance(d, str)))
+
+    @property
+    def temporaries(self) -> tuple[Tensor, ...]:
+        """Every stage with a buffer that is not an output: buffers that live only during a run."""
+        return tuple(s for g in self.groups for s in g.stored if s not in self.outputs)

@@ -1,0 +1,66 @@
+"""What generated-code backends share around a Program: what they can take at all, fused bodies, and constants.
+
+The constraints judge a call by the types of all its tensors, and a composite by the calls inside, as lowering does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.codegen.backend import EVERY, constraint
+from byoc.codegen.kernel.lower import DTYPES
+from byoc.codegen.kernel.program import Program
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.types import TensorType, tensor_types
+from byoc.relay.expr import Call, Function
+from byoc.relay.op.nn.recurrent import RECURRENT
+from byoc.relay.transform.fuse_ops import FuseOps
+from byoc.runtime.ndarray import NDArray
+
+
+def tensors_of(call: Call) -> list[TensorType]:
+    """The types of the tensors that *call* takes and gives, tuples flattened."""
+    types = [*(a.checked_type for a in call.args), call.checked_type]
+    return [t for ty in types for t in tensor_types(ty)]
+
+
+@constraint("expression", of=EVERY)
+def has_expression(call: Call) -> object | None:
+    """operators whose elements are defined by a tensor expression"""
+    if not isinstance(call.op, Op):
+        return type(call.op).__name__
+    return call.op.name if call.op.compute is None else None
+
+
+@constraint("dtype", of=EVERY)
+def generated_dtype(call: Call) -> object | None:
+    """bool, float32, float64, and ints of 8 to 64 bits only"""
+    return next((t.dtype for t in tensors_of(call) if t.dtype not in DTYPES), None)
+
+
+@constraint("shape", of=EVERY)
+def known_shape(call: Call) -> object | None:
+    """every dimension a number or a named size"""
+    return next((t for t in tensors_of(call) if not t.is_symbolic), None)
+
+
+@constraint("recurrence", of=EVERY)
+def no_recurrence(call: Call) -> object | None:
+    """no recurrences: steps that wait for each other are loops of the host"""
+    return call.op.name if isinstance(call.op, Op) and call.op.get_attr(RECURRENT) else None
+
+
+def constant_arrays(programs: Sequence[Program]) -> dict[str, NDArray]:
+    """The constants of *programs* by the names in their signatures."""
+    return {
+        spec.name: data for p in programs for spec, (_, data) in zip(p.signature.constants, p.constants, strict=True)
+    }
+
+
+def fuse_body(function: Function) -> Function:
+    """*function* with its operators grouped into ``Primitive`` functions; its attributes are kept."""
+    ret_type = function.declared_ret_type
+    plain = Function(function.params, function.body, ret_type, function.type_params, None, function.span)
+    fused = FuseOps(fuse_opt_level=2)(IRModule.from_expr(plain))["main"]
+    return fused.with_attr(dict(function.attrs))  # type: ignore[attr-defined]

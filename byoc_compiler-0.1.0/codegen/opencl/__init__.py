@@ -1,0 +1,1 @@
+"""The OpenCL code generator: each stage of a region is a kernel."""

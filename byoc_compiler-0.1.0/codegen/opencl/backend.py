@@ -1,0 +1,97 @@
+"""The OpenCL backend: any operator with a tensor expression, as OpenCL C for the device of this machine.
+
+Compiling needs no device: the result is source and launch plans, which the runtime builds where it runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from byoc.codegen.backend import EVERY, Backend, PatternEntry, constraint
+from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.kernel.region import (
+    constant_arrays,
+    fuse_body,
+    generated_dtype,
+    has_expression,
+    known_shape,
+    no_recurrence,
+    tensors_of,
+)
+from byoc.codegen.opencl.emit import emit_programs
+from byoc.codegen.opencl.patterns import pattern_table
+from byoc.errors import CompileError, DeviceError
+from byoc.relay.expr import Call, Function
+from byoc.runtime.opencl.build import why_unavailable
+from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.module import OpenCLModule
+
+MIN_ELEMENTS = 64
+
+
+@constraint("float64", of=EVERY, machine=True)
+def device_has_float64(call: Call) -> object | None:
+    """float64 only where the device computes with it"""
+    if all(t.dtype != "float64" for t in tensors_of(call)):
+        return None
+    try:
+        info = open_device().info
+    except DeviceError:
+        return "float64 and no device to ask"
+    return None if info.has_float64 else f"float64 on {info.name}"
+
+
+@constraint("empty", of=EVERY)
+def not_empty(call: Call) -> object | None:
+    """tensors with at least one element"""
+    return next((t for t in tensors_of(call) if 0 in t.shape), None)
+
+
+@constraint("size")
+def worth_a_launch(call: Call) -> object | None:
+    """worth a launch: integers of fewer than 64 elements alone, as in arithmetic on shapes, stay on the host"""
+    tensors = tensors_of(call)
+    if any(t.dtype.startswith("float") or not t.is_static for t in tensors):
+        return None
+    largest = max((math.prod(t.concrete_shape) for t in tensors), default=0)
+    return f"{largest} elements" if largest < MIN_ELEMENTS else None
+
+
+CONSTRAINTS = (
+    has_expression, generated_dtype, known_shape, no_recurrence, device_has_float64, not_empty, worth_a_launch
+)
+
+
+class OpenCLBackend(Backend):
+    """Generated OpenCL C. It takes no options."""
+
+    name = "opencl"
+    constraints = CONSTRAINTS
+    devices = ("opencl",)
+    options = ()
+
+    def patterns(self) -> Sequence[PatternEntry]:
+        return pattern_table()
+
+    def unavailable(self) -> str | None:
+        return why_unavailable()
+
+    def compile(self, function: Function, options: Mapping[str, object]) -> OpenCLModule:
+        symbol = function.attrs.get("global_symbol")
+        if not isinstance(symbol, str):
+            raise CompileError("a region needs the attribute global_symbol: the name under which it is called")
+        return compile_functions({symbol: fuse_body(function)}, options)
+
+
+def compile_functions(functions: Mapping[str, Function], options: Mapping[str, object] | None = None) -> OpenCLModule:
+    """Many functions, by their symbols, in one source; each ``Primitive`` function inside is one group of kernels.
+
+    The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
+    function for which no code can be generated, and for an option.
+    """
+    if options:
+        raise CompileError(f"the backend opencl takes no options, got {', '.join(map(str, options))}")
+    programs = [lower_function(function, symbol) for symbol, function in functions.items()]
+    source, plans = emit_programs(programs)
+    return OpenCLModule(source, plans, constant_arrays(programs))

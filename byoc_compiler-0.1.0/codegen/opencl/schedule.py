@@ -1,0 +1,273 @@
+"""From one stage to a kernel: what a work-item computes, and how many there are.
+
+Three schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
+
+- *tree*: few outputs, each a long reduction: a work-group an output, its partial results folded in local memory;
+- *tile*: a sum of products (convolution, matrix product): each work-item computes several outputs along one axis that
+  an operand does not depend on, so that this operand is read once for all of them;
+- *item*: one work-item an output element, in row-major order, so that neighbours read and write neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.kernel.collapse import Nest, collapse_axes
+from byoc.codegen.kernel.inline import substitute_axes
+from byoc.codegen.kernel.loops import Alloc, If, Let, Store
+from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
+from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.statements import (
+    LOCAL_SIZE,
+    FirstItem,
+    GroupReduce,
+    KernelStmt,
+    SharedLoop,
+    WorkGroup,
+    WorkItem,
+)
+from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, placeholder
+from byoc.te.expr import INDEX, Binary, Const, Load, Reduce, Select, map_expr
+from byoc.te.walk import unique_nodes
+
+TILES = (8, 4, 2)
+ENOUGH_ITEMS = 2048  # a tile may not leave fewer work-items than this, or a device stands idle
+FEW_OUTPUTS = 2048
+LONG_REDUCTION = 256
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number of elements that is at least *least* and at most *most*."""
+
+    number: PrimExpr
+    least: int = 0
+    most: int | None = None
+
+    @staticmethod
+    def of(shape: Sequence[Dimension], simplify: Simplifier, least: int = 0, most: int | None = None) -> Range:
+        """That of the elements of *shape*."""
+        return Range(simplify(product(shape)), least, most)
+
+    def known(self) -> bool | None:
+        """Whether it holds; None where that depends on the sizes of a call."""
+        if not isinstance(self.number, Const):
+            return None
+        return self.least <= int(self.number.value) <= (math.inf if self.most is None else self.most)
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A kernel's statements and its launch: *extent* work-items, or as many work-groups where *groups*.
+
+    *schedule* names it; it is for calls in which all of *when* holds.
+    """
+
+    schedule: str
+    statements: Sequence[KernelStmt]
+    extent: PrimExpr
+    groups: bool = False
+    when: tuple[Range, ...] = ()
+
+
+def schedule_stage(stage: Tensor, simplify: Simplifier) -> tuple[KernelPlan, ...]:
+    """The kernels that fill the buffer of *stage*, over as few axes as its accesses allow, one where sizes are known.
+
+    A call takes the first that is for its sizes; the last is for all.
+    """
+    nest = collapse_axes(stage, simplify)
+    found: list[KernelPlan] = []
+    for plan in _schedules(nest, simplify):
+        found.append(plan)
+        if not plan.when:
+            break
+    return tuple(found)
+
+
+def _schedules(nest: Nest, simplify: Simplifier) -> Iterator[KernelPlan]:
+    tree = _tree(nest, simplify)
+    if tree is not None:
+        yield tree
+    yield from _tiles(nest, simplify)
+    yield _item(nest, simplify)
+
+
+def _open(ranges: Sequence[Range]) -> tuple[Range, ...] | None:
+    """Those of *ranges* that the sizes of a call decide; None where one does not hold for any."""
+    if any(r.known() is False for r in ranges):
+        return None
+    return tuple(r for r in ranges if r.known() is None)
+
+
+def product(shape: Sequence[Dimension]) -> PrimExpr:
+    """The number of elements of *shape*."""
+    result = as_index(1)
+    for extent in shape:
+        result = binary("mul", result, as_index(extent))
+    return result
+
+
+def unravel(flat: Index, axes: Sequence[Index]) -> list[KernelStmt]:
+    """Each of *axes* as a variable, from a row-major position among all their points."""
+    lets: list[KernelStmt] = []
+    stride = as_index(1)
+    for k in reversed(range(len(axes))):
+        axis = axes[k]
+        if axis.extent == 1:
+            continue
+        value = binary("div", flat, stride)
+        outermost = all(a.extent == 1 for a in axes[:k])
+        lets.append(Let(axis, value if outermost else binary("mod", value, as_index(axis.extent))))
+        stride = binary("mul", stride, as_index(axis.extent))
+    return lets[::-1]
+
+
+def at(tensor: Tensor, position: PrimExpr) -> tuple[PrimExpr, ...]:
+    """Indices whose row-major position in *tensor* is *position*."""
+    return (*(as_index(0) for _ in tensor.shape[1:]), position) if tensor.shape else ()
+
+
+def _numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[KernelStmt]]:
+    """An index over all points of *axes* in row-major order, and the axes as variables of it."""
+    long = [a for a in axes if a.extent != 1]
+    if len(long) == 1:
+        return long[0], []
+    flat = Index(name, simplify(product([a.extent for a in axes])))
+    return flat, unravel(flat, axes)
+
+
+def _item(nest: Nest, simplify: Simplifier) -> KernelPlan:
+    """One work-item an element."""
+    item, axes = _numbered("item", nest.axes, simplify)
+    statements, value = without_reductions(nest.value)
+    store = Store(nest.stage, at(nest.stage, item), value)
+    return KernelPlan("item", [WorkItem(item), *axes, *statements, store], as_index(item.extent))
+
+
+def _only_reduction(nest: Nest) -> Reduce | None:
+    """The reduction of a nest that has exactly one, not of positions."""
+    found = [n for n in unique_nodes(nest.value) if isinstance(n, Reduce)]
+    return found[0] if len(found) == 1 and not found[0].kind.startswith("arg") else None
+
+
+def _replace(value: PrimExpr, old: PrimExpr, new: PrimExpr) -> PrimExpr:
+    return map_expr(value, lambda e: new if e is old else None)
+
+
+def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
+    """A work-group an element, for few elements of long reductions."""
+    reduce, stage = _only_reduction(nest), nest.stage
+    if reduce is None:
+        return None
+    when = _open([
+        Range.of(stage.shape, simplify, most=FEW_OUTPUTS),
+        Range.of([a.extent for a in reduce.axes], simplify, least=LONG_REDUCTION),
+    ])
+    if when is None:
+        return None
+    group, axes = _numbered("group", nest.axes, simplify)
+    point, points = _numbered("point", reduce.axes, simplify)
+    acc = placeholder((), reduce.dtype, "acc")
+    scratch = placeholder((LOCAL_SIZE,), reduce.dtype, "scratch")
+    fold = Store(acc, (), combine(reduce.kind, acc[()], reduce.body))
+    value = _replace(nest.value, reduce, scratch[0])
+    return KernelPlan(
+        "tree",
+        [
+            WorkGroup(group),
+            *axes,
+            Alloc(acc, neutral(reduce.kind, reduce.dtype)),
+            SharedLoop(point, point.extent, [*points, fold]),
+            GroupReduce(reduce.kind, acc, scratch),
+            FirstItem([Store(stage, at(stage, group), value)]),
+        ],
+        as_index(group.extent),
+        groups=True,
+        when=when,
+    )
+
+
+def _tiles(nest: Nest, simplify: Simplifier) -> Iterator[KernelPlan]:
+    """Several outputs along one axis a work-item, for sums of products: the first where sizes are known."""
+    reduce = _only_reduction(nest)
+    if reduce is None or reduce.kind != "sum":
+        return
+    for axis in _tile_axes(nest, reduce, simplify):
+        found = [(tile, when) for tile in TILES if (when := _tile_fits(nest, axis, tile, simplify)) is not None]
+        for tile, when in found:
+            yield _tile(nest, reduce, axis, tile, when, simplify)
+        if found:
+            return
+
+
+def _tile(
+    nest: Nest, reduce: Reduce, axis: Index, tile: int, when: tuple[Range, ...], simplify: Simplifier
+) -> KernelPlan:
+    """*tile* outputs along *axis* a work-item."""
+    length = int(axis.extent)  # type: ignore[arg-type]
+    block = Index("block", -(-length // tile))
+    item, axes = _numbered("item", [block if a is axis else a for a in nest.axes], simplify)
+    statements: list[KernelStmt] = [WorkItem(item), *axes]
+    accs = [placeholder((), reduce.dtype, f"acc{u}") for u in range(tile)]
+    places: list[PrimExpr] = [binary("add", binary("mul", block, tile), u) for u in range(tile)]
+    inside: list[PrimExpr] = places
+    if length % tile:  # the last tile reads its last element again and stores what is inside
+        inside = [Index(f"{axis.name}_{u}", length) for u in range(tile)]
+        statements += [Let(i, _clamped(p, length)) for i, p in zip(inside, places, strict=True)]
+    statements += [Alloc(acc, neutral("sum", acc.dtype)) for acc in accs]
+    folds = [
+        Store(acc, (), combine("sum", acc[()], substitute_axes(reduce.body, [axis], [i])))
+        for acc, i in zip(accs, inside, strict=True)
+    ]
+    statements += loops(reduce.axes, folds)
+    for acc, i, place in zip(accs, inside, places, strict=True):
+        value = substitute_axes(_replace(nest.value, reduce, acc[()]), [axis], [i])
+        store = Store(nest.stage, [substitute_axes(index, [axis], [i]) for index in nest.indices], value)
+        statements.append(store if length % tile == 0 else If(binary("lt", place, length), [store]))
+    return KernelPlan(f"tile{tile}", statements, as_index(item.extent), when=when)
+
+
+def _clamped(place: PrimExpr, length: int) -> PrimExpr:
+    return Select(binary("lt", place, length), place, as_index(length - 1))
+
+
+def _tile_axes(nest: Nest, reduce: Reduce, simplify: Simplifier) -> list[Index]:
+    """The axes to compute several elements of in one work-item, best first; never the last, which neighbours share.
+
+    Best is one that leaves alone an operand which differs between neighbours (the image, for output channels): what
+    is then read for each element is the same for all neighbours.
+    """
+    axes = [a for a in nest.axes if a.extent != 1]
+    if len(axes) < 2:
+        return []
+    loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load)]
+    uses = [
+        {id(n) for i in load.indices for n in unique_nodes(simplify(i)) if isinstance(n, Index)} for load in loads
+    ]
+    shared = [a for a in reversed(axes[:-1]) if any(id(a) not in u for u in uses) and any(id(a) in u for u in uses)]
+    best = [a for a in shared if any(id(a) not in u and id(axes[-1]) in u for u in uses)]
+    return list(dict.fromkeys((*best, *shared)))
+
+
+def _tile_fits(nest: Nest, axis: Index, tile: int, simplify: Simplifier) -> tuple[Range, ...] | None:
+    """When *tile* elements of *axis* waste little and leave enough work-items; None where they never do."""
+    extent = axis.extent
+    if not isinstance(extent, int) or (extent % tile and extent < 2 * tile):
+        return None
+    left = [-(-extent // tile), *(a.extent for a in nest.axes if a is not axis)]
+    return _open([Range.of(left, simplify, least=ENOUGH_ITEMS)])
+
+
+def index_type(stage: Tensor, simplify: Simplifier) -> str:
+    """``int`` where no index in the kernel of *stage* can pass its range, else ``long``."""
+    nodes = list(unique_nodes(stage.body))
+    shapes = [stage.shape, *(n.tensor.shape for n in nodes if isinstance(n, Load))]
+    shapes += [[a.extent for a in n.axes] for n in nodes if isinstance(n, Reduce)]
+    if not all(isinstance(d, int) for shape in shapes for d in shape):
+        return "long"
+    arithmetic = [n for n in nodes if isinstance(n, Binary) and n.dtype == INDEX]
+    bounds = [abs(b) for n in arithmetic for b in simplify.bounds(n)]
+    largest = max([*(math.prod(shape) for shape in shapes), *bounds])  # type: ignore[type-var, arg-type]
+    return "int" if largest < 2**30 else "long"

@@ -1,0 +1,183 @@
+"""Loop nests as OpenCL C: the lines of one kernel's body, with what kernels have beyond loops.
+
+Index variables are ``int`` where every position of the kernel's tensors fits, else ``long``: 64-bit division is slow
+on GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
+from byoc.codegen.kernel.loops import Alloc, For, If, Let, Stmt, Store
+from byoc.codegen.kernel.reductions import combine
+from byoc.codegen.kernel.simplify import as_index
+from byoc.codegen.kernel.writer import Writer
+from byoc.te import Dimension, Index, PrimExpr, Tensor
+from byoc.te.expr import Const
+
+LOCAL_SIZE = 64  # the most work-items of a group; a launch may take any smaller power of two
+
+
+@dataclass(frozen=True, eq=False)
+class WorkItem:
+    """*index* is this work-item's number; those beyond the extent (padding of the global size) end here.
+
+    There are none where the extent is a multiple of the local size; PoCL vectorises a kernel only without a branch.
+    """
+
+    index: Index
+
+
+@dataclass(frozen=True, eq=False)
+class WorkGroup:
+    """*index* is this work-group's number."""
+
+    index: Index
+
+
+@dataclass(frozen=True, eq=False)
+class SharedLoop:
+    """*body* for *index* from 0 to *extent*, its iterations dealt out to the work-items of the group."""
+
+    index: Index
+    extent: Dimension
+    body: Sequence[object]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupReduce:
+    """Fold the group's values of the local scalar *acc* by *kind* into element 0 of *scratch*, in local memory.
+
+    *scratch* has an element for each work-item that a group may have; a launch may take any smaller power of two. The
+    result is for the first work-item alone.
+    """
+
+    kind: str
+    acc: Tensor
+    scratch: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class FirstItem:
+    """*body* on the first work-item of the group alone."""
+
+    body: Sequence[object]
+
+
+KernelStmt = Stmt | WorkItem | WorkGroup | SharedLoop | GroupReduce | FirstItem
+
+
+class KernelWriter:
+    """Writes the statements of one kernel; *index_type* is ``int`` or ``long``."""
+
+    def __init__(self, writer: Writer, exprs: ExprWriter, index_type: str):
+        self.writer, self.exprs, self.index_type = writer, exprs, index_type
+
+    def block(self, statements: Sequence[KernelStmt]) -> None:
+        """A sequence of statements."""
+        for statement in statements:
+            _RULES[type(statement)](self, statement)
+
+    def _index(self, index: Index) -> str:
+        return self.exprs.names(index, index.name)
+
+    def _extent(self, extent: Dimension, least: int = 11) -> str:
+        return self.exprs.text(self.exprs.simplify(as_index(extent)), least)
+
+    def work_item(self, stmt: WorkItem) -> None:
+        i = self._index(stmt.index)
+        self.writer.line(f"const {self.index_type} {i} = get_global_id(0);")
+        extent = self.exprs.simplify(as_index(stmt.index.extent))
+        count = self.exprs.simplify.polynomial(extent)
+        if any(n % LOCAL_SIZE for n in (count.constant, *count.terms.values())):
+            self.writer.line(f"if ({i} >= {self.exprs.text(extent, 11)}) return;")
+
+    def work_group(self, stmt: WorkGroup) -> None:
+        self.writer.line(f"const {self.index_type} {self._index(stmt.index)} = get_group_id(0);")
+
+    def loop(self, stmt: For) -> None:
+        extent = self.exprs.simplify(as_index(stmt.extent))
+        if isinstance(extent, Const) and extent.value == 1:
+            self.block(stmt.body)
+            return
+        i = self._index(stmt.index)
+        with self.writer.block(f"for ({self.index_type} {i} = 0; {i} < {self.exprs.text(extent, 11)}; ++{i}) {{"):
+            self.block(stmt.body)
+
+    def shared_loop(self, stmt: SharedLoop) -> None:
+        i = self._index(stmt.index)
+        bound = self._extent(stmt.extent)
+        head = f"for ({self.index_type} {i} = get_local_id(0); {i} < {bound}; {i} += get_local_size(0)) {{"
+        with self.writer.block(head):
+            self.block(stmt.body)
+
+    def store(self, stmt: Store) -> None:
+        value = self._bind_shared(stmt.value)
+        self.writer.line(f"{self.exprs.element(stmt.target, tuple(stmt.indices))} = {value};")
+
+    def _bind_shared(self, value: PrimExpr) -> str:
+        """The text of *value* after declaring what it uses more than once."""
+        value = self.exprs.simplify(value)
+        shared = shared_nodes(value)
+        for node in shared:
+            text = self.exprs.text(node)
+            name = self.exprs.names.fresh("t")
+            self.writer.line(f"const {self.exprs.language.types[node.dtype]} {name} = {text};")
+            self.exprs.bound[id(node)] = name
+        text = self.exprs.text(value)
+        for node in shared:  # the variables end with their block
+            del self.exprs.bound[id(node)]
+        return text
+
+    def let(self, stmt: Let) -> None:
+        text = self.exprs.text(self.exprs.simplify(stmt.value))
+        self.writer.line(f"const {self.index_type} {self._index(stmt.index)} = {text};")
+
+    def alloc(self, stmt: Alloc) -> None:
+        """A local scalar."""
+        self.exprs.locals.add(stmt.tensor)
+        init = "" if stmt.init is None else f" = {self._bind_shared(stmt.init)}"
+        ctype = self.exprs.language.types[stmt.tensor.dtype]
+        self.writer.line(f"{ctype} {self.exprs.names(stmt.tensor, stmt.tensor.name)}{init};")
+
+    def branch(self, stmt: If) -> None:
+        cond = self.exprs.simplify(stmt.cond)
+        if isinstance(cond, Const):
+            self.block(stmt.body if cond.value else ())
+            return
+        with self.writer.block(f"if ({self.exprs.text(cond)}) {{"):
+            self.block(stmt.body)
+
+    def group_reduce(self, stmt: GroupReduce) -> None:
+        """A tree in local memory; the barrier stands where every work-item of the group passes."""
+        scratch, (size,) = stmt.scratch, stmt.scratch.shape
+        name, acc = self.exprs.names(scratch, scratch.name), self.exprs.names(stmt.acc, stmt.acc.name)
+        lane, step = Index("lane", size), Index("step", size)
+        i, s = self._index(lane), self._index(step)
+        self.writer.line(f"__local {self.exprs.language.types[scratch.dtype]} {name}[{size}];")
+        self.writer.line(f"const int {i} = get_local_id(0);")
+        self.writer.line(f"{name}[{i}] = {acc};")
+        with self.writer.block(f"for (int {s} = get_local_size(0) / 2; {s} > 0; {s} /= 2) {{"):
+            self.writer.line("barrier(CLK_LOCAL_MEM_FENCE);")
+            folded = self.exprs.text(combine(stmt.kind, scratch[lane], scratch[lane + step]))
+            self.writer.line(f"if ({i} < {s}) {name}[{i}] = {folded};")
+
+    def first_item(self, stmt: FirstItem) -> None:
+        with self.writer.block("if (get_local_id(0) == 0) {"):
+            self.block(stmt.body)
+
+
+_RULES: dict[type, Callable[..., None]] = {
+    WorkItem: KernelWriter.work_item,
+    WorkGroup: KernelWriter.work_group,
+    For: KernelWriter.loop,
+    SharedLoop: KernelWriter.shared_loop,
+    Store: KernelWriter.store,
+    Let: KernelWriter.let,
+    Alloc: KernelWriter.alloc,
+    If: KernelWriter.branch,
+    GroupReduce: KernelWriter.group_reduce,
+    FirstItem: KernelWriter.first_item,
+}

@@ -1,0 +1,163 @@
+"""The trials of one kernel: every candidate compiled, checked against the model's own, and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from byoc.codegen.kernel.program import Program
+from byoc.codegen.tune.choice import Choice, Choices, Question
+from byoc.codegen.tune.context import Context
+from byoc.codegen.tune.heat import Heat, Outcome, RunHeat, Runner
+from byoc.codegen.tune.kernel_program import inputs_for, kernel_program, output_of
+from byoc.codegen.tune.record import DROPPED, MEASURED, Trial
+from byoc.codegen.tune.worker_process import WorkerProcess
+from byoc.errors import ByocError
+from byoc.runtime.dso.module import DsoModule
+
+WON = 0.985  # of the time of the model's choice: what another must stay below to be taken
+HEAT = 12  # candidates that are in memory at once, with copies of their weights
+
+Try = Callable[[Question, Sequence[Choice], Choices], Sequence[Trial]]
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """What compiles programs: ``prepare`` asks the choices, ``build`` makes the library of prepared programs.
+
+    ``context`` tells where times with so many threads hold; ``caches`` are the bytes of the data caches by level. What
+    is compiled will be run by so many ``threads``; ``team`` gives the library by which several run a kernel.
+    """
+
+    prepare: Callable[[Program, Choices | None], Program]
+    build: Callable[[Sequence[Program]], DsoModule]
+    context: Callable[[int], Context]
+    caches: Mapping[int, int] = field(default_factory=dict)
+    threads: int = 1
+    team: Callable[[], bytes] | None = None
+
+
+@dataclass(frozen=True)
+class _Only:
+    """One answer for one kernel; the *rest* answers what is asked about others."""
+
+    kernel: str
+    choice: Choice
+    rest: Choices | None = None
+    given: list[Choice] = field(default_factory=list)
+
+    def choose(self, question: Question) -> Choice | None:
+        """The choice, where the question is about the kernel."""
+        if question.kernel != self.kernel:
+            return self.rest.choose(question) if self.rest is not None else None
+        self.given.append(self.choice)
+        return self.choice
+
+
+class Laboratory:
+    """Tries candidates on a workbench, with so many *threads*; *run_heat* times what is compiled."""
+
+    def __init__(self, bench: Workbench, rounds: int, run_heat: RunHeat, threads: int = 1):
+        self.bench, self.rounds, self.run_heat, self.threads = bench, rounds, run_heat, threads
+
+    def trials(self, question: Question, candidates: Sequence[Choice], rest: Choices | None = None) -> list[Trial]:
+        """A trial for each of *candidates*, in their order; the first is the one that others must agree with.
+
+        Many are tried in heats, the first in each of them; then the fastest of all heats against each other. *rest*
+        answers the questions that a candidate asks in its turn.
+        """
+        first, others = candidates[0], candidates[1:]
+        found: dict[Choice, Trial] = {}
+        fastest: list[Choice] = []
+        for k in range(0, max(len(others), 1), HEAT - 1):
+            heat = self._heat(question, [first, *others[k : k + HEAT - 1]], rest)
+            found.update({t.choice: t for t in heat})
+            fastest.append(winner(heat, first))
+        final = list(dict.fromkeys([first, *fastest]))
+        if len(fastest) > 1 and len(final) > 1:
+            found = {c: _dropped(t) for c, t in found.items()}
+            found.update({t.choice: t for t in self._heat(question, final, rest)})
+        return [found[c] for c in candidates]
+
+    def _heat(self, question: Question, candidates: Sequence[Choice], rest: Choices | None) -> list[Trial]:
+        made = self._built(question, candidates, rest)
+        runners = {c: _runner(*what) for c, what in made.items() if not isinstance(what, str)}
+        outcomes: dict[Choice, Outcome] = {c: what for c, what in made.items() if isinstance(what, str)}
+        if runners:
+            program = next(what[0] for what in made.values() if not isinstance(what, str))
+            team = self.bench.team() if self.threads > 1 and self.bench.team is not None else None
+            heat = Heat(
+                tuple(runners.values()), tuple(inputs_for(program)), output_of(program), self.rounds, self.threads,
+                team, self.bench.caches,
+            )
+            outcomes.update(zip(runners, self.run_heat(heat), strict=True))
+        return [_trial(c, outcomes[c]) for c in candidates]
+
+    def _built(
+        self, question: Question, candidates: Sequence[Choice], rest: Choices | None
+    ) -> dict[Choice, tuple[Program, DsoModule] | str]:
+        """Each candidate with its program and the library that has it, or why there is none.
+
+        One library for all; where that fails, one for each, to find out which is at fault.
+        """
+        programs: dict[Choice, Program] = {}
+        failed: dict[Choice, str] = {}
+        for k, choice in enumerate(candidates):
+            try:
+                programs[choice] = self._program(question, _Only(question.kernel, choice, rest), f"candidate_{k}")
+            except ByocError as error:
+                failed[choice] = f"failed: {error}"
+        modules: dict[Choice, DsoModule] = {}
+        try:
+            modules = dict.fromkeys(programs, self.bench.build(list(programs.values()))) if programs else {}
+        except ByocError:
+            for choice, program in programs.items():
+                try:
+                    modules[choice] = self.bench.build([program])
+                except ByocError as error:
+                    failed[choice] = f"failed: {error}"
+        return {c: (programs[c], modules[c]) if c in modules else failed[c] for c in candidates}
+
+    def _program(self, question: Question, only: _Only, symbol: str) -> Program:
+        program = self.bench.prepare(kernel_program(question, symbol), only)
+        if not only.given:
+            raise ByocError("alone the kernel is another one")
+        return program
+
+
+@contextmanager
+def laboratory(bench: Workbench, rounds: int, threads: int) -> Iterator[Try]:
+    """Trials whose candidates run in a process of their own, which ends with the context."""
+    with WorkerProcess() as worker:
+        yield Laboratory(bench, rounds, worker.run, threads).trials
+
+
+def _runner(program: Program, module: DsoModule) -> Runner:
+    constants = tuple(module.constant_arrays[spec.name].numpy() for spec in program.signature.constants)
+    return Runner(module.library, program.signature, constants)
+
+
+def _trial(choice: Choice, outcome: Outcome) -> Trial:
+    if isinstance(outcome, str):
+        return Trial(choice, state=outcome)
+    return Trial(choice, outcome.shortest, outcome.median, DROPPED if outcome.dropped else MEASURED)
+
+
+def _dropped(trial: Trial) -> Trial:
+    """*trial* as one that was given up, where it was timed."""
+    return trial if trial.shortest is None else Trial(trial.choice, trial.shortest, trial.median, DROPPED)
+
+
+def winner(trials: Sequence[Trial], expected: Choice) -> Choice:
+    """The choice with the shortest time, or *expected* where it is as good as that; also where nothing was timed.
+
+    One that was dropped does not win over one that was measured to the end.
+    """
+    timed = {t.choice: (t.state == DROPPED, t.shortest) for t in trials if t.shortest is not None}
+    if not timed:
+        return expected
+    best = min(timed, key=lambda c: timed[c])
+    if expected not in timed or best == expected:
+        return best
+    return best if timed[best][1] < WON * timed[expected][1] else expected

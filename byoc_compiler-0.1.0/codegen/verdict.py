@@ -1,0 +1,189 @@
+"""Verdicts: why a backend takes a call or not, as data, and the constraints that they come from.
+
+A constraint is a function of a call with a docstring that says what is supported; it returns None where the call
+satisfies it, and else the value that it found. One table of constraints answers for a backend's operators, for its
+composites, for the matches of its patterns, in its support table and in what its code generator may rely on.
+
+Invariant: a verdict that is no has at least one reason when it comes from :func:`judge` or :func:`refuse`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from byoc.errors import PartitionError, in_one_line
+from byoc.ir.op import Op
+from byoc.ir.span import span_names
+from byoc.relay.dataflow_pattern.partitioning import MatchCheck
+from byoc.relay.expr import Call, Function
+from byoc.relay.traverse import dataflow_children, post_order
+
+EVERY = "*"  # as what a constraint is about: every call inside of what is judged
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a backend does not take a call: the constraint's code and text, and the value found.
+
+    In a composite *at* is the operator inside that it is about, with its ONNX nodes; *pattern* is the row of a pattern
+    table whose match was refused for it.
+    """
+
+    code: str
+    text: str
+    actual: str = ""
+    at: str = ""
+    pattern: str = ""
+
+    def __str__(self) -> str:
+        matched = f"{self.pattern} matched here but was refused: " if self.pattern else ""
+        got = f", got {self.actual}" if self.actual else ""
+        return f"{matched}{self.text}{got}{f' ({self.at})' if self.at else ''}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a backend takes a call, and if not, every reason; ``str()`` is the sentence for a report.
+
+    *matches* are the reasons for which matches of patterns that cover the call were refused, which may be so although
+    the call is taken alone.
+    """
+
+    accepted: bool
+    operator: str
+    nodes: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    matches: tuple[Reason, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    @property
+    def why(self) -> tuple[Reason, ...]:
+        """All that speaks against the call: nothing where it is accepted."""
+        return () if self.accepted else (*self.reasons, *self.matches)
+
+    def __str__(self) -> str:
+        where = f" (node {', '.join(self.nodes)})" if self.nodes else ""
+        if self.accepted:
+            return f"{self.operator}: accepted{where}"
+        return f"{self.operator}: {'; '.join(map(str, self.why))}{where}"
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A named condition. It is asked about a call as a whole; where it is *of* operators, about each call of these that
+    the composite holds, or about the call itself.
+
+    *machine*: the answer depends on the machine that byoc runs on.
+    """
+
+    code: str
+    text: str
+    check: Callable[[Call], object | None]
+    of: tuple[str, ...] = ()
+    machine: bool = False
+
+    def __call__(self, call: Call) -> Reason | None:
+        """The first reason for a refusal, or None."""
+        return next(iter(self.refusals(call)), None)
+
+    def refusals(self, call: Call) -> tuple[Reason, ...]:
+        """Every reason for a refusal: one for each call inside that does not satisfy it."""
+        found = ((inner, self.check(inner)) for inner in self._about(call))
+        return tuple(
+            Reason(self.code, self.text, str(actual), "" if inner is call else place_of(inner))
+            for inner, actual in found if actual is not None
+        )
+
+    def _about(self, call: Call) -> Sequence[Call]:
+        if not self.of or callee_name(call) in self.of:
+            return (call,)
+        return [inner for inner in calls_in(call) if EVERY in self.of or callee_name(inner) in self.of]
+
+
+def constraint(
+    code: str, *, of: str | Sequence[str] = (), machine: bool = False
+) -> Callable[[Callable[[Call], object | None]], Constraint]:
+    """Make a constraint of a function whose docstring says what is supported. Raises PartitionError without one.
+
+    *of* names the operators (or composites) that it is about, ``"*"`` for every one, also inside of composites; without
+    it, it is asked about the call that is judged, an operator or a whole composite. A name that there is not is refused
+    when the backend is used.
+    """
+
+    def make(check: Callable[[Call], object | None]) -> Constraint:
+        text = first_sentence(check)
+        if not text:
+            raise PartitionError(f"constraint {code!r} needs a docstring: it is the text that explains a refusal")
+        return Constraint(code, text, check, (of,) if isinstance(of, str) else tuple(of), machine)
+
+    return make
+
+
+def first_sentence(function: object) -> str:
+    """The first paragraph of a docstring on one line, without its full stop; empty where there is none."""
+    text = (getattr(function, "__doc__", None) or "").strip().partition("\n\n")[0]
+    return " ".join(text.split()).rstrip(".")
+
+
+def callee_name(call: Call) -> str:
+    """The operator's name; for a call of a composite function the composite's name."""
+    if isinstance(call.op, Op):
+        return call.op.name
+    if isinstance(call.op, Function):
+        return str(call.op.attrs.get("Composite", "function"))
+    return type(call.op).__name__
+
+
+def calls_in(call: Call) -> list[Call]:
+    """The calls inside the function that *call* calls, or *call* itself where it calls no function."""
+    if not isinstance(call.op, Function):
+        return [call]
+    return [n for n in post_order(call.op.body, dataflow_children) if isinstance(n, Call)]
+
+
+def place_of(call: Call) -> str:
+    """What a reason calls an operator inside of a composite: ``nn.conv2d, node Conv_12``."""
+    nodes = span_names(call.span)
+    return callee_name(call) + (f", node {', '.join(nodes)}" if nodes else "")
+
+
+def judge(call: Call, constraints: Iterable[Constraint]) -> Verdict:
+    """The verdict of *constraints* on *call*: accepted when every one is satisfied, else with the reasons of all.
+
+    A constraint that raises counts as no, for the reason ``error``.
+    """
+    reasons: list[Reason] = []
+    for condition in constraints:
+        try:
+            reasons += condition.refusals(call)
+        except Exception as error:  # one mistake of a vendor must not hide what the other constraints say
+            text = f"the constraint {condition.code} ({condition.text}) failed when asked"
+            reasons.append(Reason("error", f"{text}: {in_one_line(error)}"))
+    return Verdict(not reasons, callee_name(call), span_names(call.span), tuple(reasons))
+
+
+def refuse(call: Call, code: str, text: str, actual: str = "") -> Verdict:
+    """A refusal for one reason."""
+    return Verdict(False, callee_name(call), span_names(call.span), (Reason(code, text, actual),))
+
+
+def accept(call: Call) -> Verdict:
+    """An acceptance."""
+    return Verdict(True, callee_name(call), span_names(call.span))
+
+
+@dataclass(frozen=True)
+class ConstraintCheck(MatchCheck):
+    """The check of a pattern by *constraints*, which are asked about the composite that a match would become."""
+
+    constraints: tuple[Constraint, ...]
+
+    def takes(self, composite: Call) -> bool:
+        return bool(judge(composite, self.constraints))
+
+    def refusals(self, composite: Call) -> tuple[Reason, ...]:
+        """Why it is refused; empty where it is not."""
+        return judge(composite, self.constraints).reasons

@@ -1,0 +1,28 @@
+"""What a compiled model needs to run: arrays, modules, executors, numpy kernels, the artefact. No compiler.
+
+``byoc.runtime.load("m.byoc")`` loads a saved model; calling it runs it.
+"""
+
+from byoc.runtime.device import Device, cpu, device
+from byoc.runtime.errors import (
+    ArtifactError,
+    ByocError,
+    DeviceError,
+    InputError,
+    InternalError,
+    KernelError,
+    UnavailableError,
+    UserError,
+)
+from byoc.runtime.graph_executor import Graph, GraphExecutor
+from byoc.runtime.library import Library, load, load_module_tree
+from byoc.runtime.metadata import MetadataModule
+from byoc.runtime.module import Module, register_module_loader
+from byoc.runtime.ndarray import NDArray, array, empty
+from byoc.runtime.signature import Signature, TensorSpec
+
+__all__ = [
+    "ArtifactError", "ByocError", "Device", "DeviceError", "Graph", "GraphExecutor", "InputError", "InternalError",
+    "KernelError", "Library", "MetadataModule", "Module", "NDArray", "Signature", "TensorSpec", "UnavailableError",
+    "UserError", "array", "cpu", "device", "empty", "load", "load_module_tree", "register_module_loader",
+]

@@ -1,0 +1,1 @@
+"""Shared libraries from the C code generator, called through cffi."""

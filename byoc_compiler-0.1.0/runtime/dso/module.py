@@ -1,0 +1,318 @@
+"""DsoModule: functions of a shared library that our C generator wrote, called through cffi.
+
+Each symbol is ``int32_t f(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)``, which holds no
+state: threads may call at once, each with a workspace of its own, and cffi releases the GIL. Constants are given once
+and referenced. A symbol is called by a team of one; the whole model, where the library has it, by as many as are
+wanted (``runtime/aot.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import cffi
+import numpy as np
+
+from byoc.runtime.aot import AotExecutor
+from byoc.runtime.dso.contract import check_contract, contract_of
+from byoc.runtime.dso.library_file import LibraryFile
+from byoc.runtime.dso.matrix_permission import matrix_refusal
+from byoc.runtime.dso.native_program import ALONE, NativeProgram
+from byoc.runtime.dso.processor import Processor, this_processor
+from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
+from byoc.runtime.dso.whole_program import WholeProgram
+from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
+from byoc.runtime.fork import new_lock
+from byoc.runtime.graph import Graph
+from byoc.runtime.metadata import MetadataModule
+from byoc.runtime.module import Members, Module
+from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.signature import Signature, TensorSpec, symbol_of
+from byoc.runtime.strict_json import read_json
+
+ALIGNMENT = 64
+WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
+_FFI = cffi.FFI()
+_DECLARATIONS = """
+int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team);
+int64_t {symbol}_workspace(const int64_t *sizes);
+"""
+
+
+class DsoModule(Module):
+    """A shared library with its signatures, its source, and the processor that it needs.
+
+    ``constant_arrays`` (name to array) is not saved here. ``whole`` describes the function that is the whole model,
+    where the library has it. ``sanitizers`` are those that the library was built with.
+    """
+
+    type_key = "c"
+
+    def __init__(
+        self,
+        library: bytes,
+        signatures: Sequence[Signature],
+        source: str,
+        constant_arrays: Mapping[str, NDArray] | None = None,
+        processor: Processor | None = None,
+        whole: WholeProgram | None = None,
+        sanitizers: Sequence[str] = (),
+    ):
+        super().__init__()
+        self.sanitizers = tuple(sanitizers)
+        self.whole = whole
+        self.processor = processor or Processor(this_processor().machine)
+        self._library, self._source = library, source
+        self._signatures = {s.symbol: s for s in signatures}
+        self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
+        self._constants: dict[str, list[np.ndarray]] = {}
+        self._functions: dict[str, _NativeFunction] = {}
+        self._lock = new_lock()
+        self._file: LibraryFile | None = None
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(self._signatures)
+
+    @property
+    def library(self) -> bytes:
+        """The shared library as it is written to a file."""
+        return self._library
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """What each symbol takes and gives."""
+        return self._signatures
+
+    def unavailable(self) -> str | None:
+        lack = this_processor().lacks(self.processor) or matrix_refusal(self.processor)
+        return lack or sanitizer_refusal(self.sanitizers)
+
+    def get_source(self, fmt: str = "") -> str:
+        return self._source
+
+    def constants(self) -> Mapping[str, Sequence[str]]:
+        return {s.symbol: tuple(c.name for c in s.constants) for s in self._signatures.values()}
+
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
+        return self._signatures[symbol].constants
+
+    def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
+        """Keep the constants of *symbol*. Raises InputError when one is not what the signature says."""
+        specs = self._signatures[symbol].constants
+        if len(specs) != len(constants):
+            raise InputError(f"{symbol}: expected {len(specs)} constants, got {len(constants)}")
+        arrays = [np.asarray(from_any(c), order="C") for c in constants]
+        if self.sanitizers:  # in memory of their own, whose ends the address sanitizer knows
+            arrays = [a.copy() for a in arrays]
+        for spec, array in zip(specs, arrays, strict=True):
+            spec.bind(array, {})
+        self._constants[symbol] = arrays
+        self._functions.pop(symbol, None)
+
+    def get_function(self, name: str, query_imports: bool = False) -> Callable[..., None] | None:
+        if name not in self._signatures:
+            return super().get_function(name, query_imports)
+        return self._native(name)
+
+    def bind(self, symbol: str, arrays: Sequence[object]) -> Callable[[], None]:
+        """A call of *symbol* on just these arrays (inputs, then outputs), checked and prepared now.
+
+        The arrays are read and written in place on every call. Raises InputError for an array that does not fit or is
+        not contiguous.
+        """
+        return self._native(symbol).bind([from_any(a) for a in arrays])
+
+    def constants_of(self, symbol: str) -> list[np.ndarray]:
+        """The constants of *symbol*. Raises InputError before they were given."""
+        signature = self._signatures[symbol]
+        constants = self._constants.get(symbol)
+        if constants is None:
+            given = self.constant_arrays
+            constants = [given[c.name].numpy() for c in signature.constants if c.name in given]
+        if len(constants) != len(signature.constants):
+            raise InputError(f"{symbol} is called before it was given its {len(signature.constants)} constants")
+        return constants
+
+    def file(self) -> LibraryFile:
+        """The library in a file, to be opened. Raises UnavailableError where this machine cannot run it."""
+        if self._file is None:
+            problem = self.unavailable()
+            if problem:
+                raise UnavailableError(f"{', '.join(self.symbols)} cannot run here: {problem}")
+            self._file = LibraryFile(self._library)
+        return self._file
+
+    def whole_executor(self, graph: Graph, root: MetadataModule, threads: int | None) -> AotExecutor | None:
+        if self.whole is None:
+            return None
+        with self._lock:
+            file = self.file()
+        for symbol in dict.fromkeys(symbol for symbol, _ in self.whole.constants):
+            root.ensure_initialized(symbol)
+        constants = [np.asarray(self.constants_of(symbol)[k], order="C") for symbol, k in self.whole.constants]
+        externals = [root[call.function] for call in self.whole.externals]
+        return AotExecutor(graph, NativeProgram(file, self.whole), constants, externals, threads)
+
+    def _native(self, symbol: str) -> _NativeFunction:
+        with self._lock:
+            if symbol not in self._functions:
+                handle = self.file().open(_DECLARATIONS.format(symbol=symbol))
+                self._functions[symbol] = _NativeFunction(handle, self._signatures[symbol], self.constants_of(symbol))
+            return self._functions[symbol]
+
+    def save(self) -> dict[str, bytes]:
+        signatures = [s.to_json() for s in self._signatures.values()]
+        whole = {} if self.whole is None else {WHOLE_MEMBER: json.dumps(self.whole.to_json(), indent=1).encode()}
+        sanitizers = {SANITIZERS_MEMBER: json.dumps(self.sanitizers).encode()} if self.sanitizers else {}
+        return {
+            **whole,
+            **sanitizers,
+            "lib.so": self._library,
+            "processor.json": json.dumps(self.processor.to_json(), indent=1).encode(),
+            "signature.json": json.dumps(signatures, indent=1).encode(),
+            "source.c": self._source.encode(),
+        }
+
+    @classmethod
+    def load(cls, members: Members) -> DsoModule:
+        for name in ("lib.so", "processor.json", "signature.json", "source.c"):
+            if name not in members:
+                raise ArtifactError(f"a module of type 'c' needs the member {name!r}; it has {', '.join(members)}")
+        try:
+            told = read_json(members["signature.json"], "signature.json")
+            signatures = Signature.list_from_json(told, "signature.json")
+            for signature in signatures:
+                symbol_of(signature.symbol, "signature.json", of_c=True)
+            processor = Processor.from_json(read_json(members["processor.json"], "processor.json"))
+            source = bytes(members["source.c"]).decode()
+            program = _whole_program(members, signatures)
+            sanitizers = _sanitizers(members)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArtifactError(f"a module of type 'c' is damaged ({error}); compile the model again") from error
+        library = bytes(members["lib.so"])
+        check_contract(library, contract_of(signatures, program, sanitizers), "the library of a module of type 'c'")
+        return cls(library, signatures, source, processor=processor, whole=program, sanitizers=sanitizers)
+
+
+def _sanitizers(members: Members) -> tuple[str, ...]:
+    """The sanitizers among *members*. Raises ArtifactError for names that are none."""
+    told = read_json(members[SANITIZERS_MEMBER], SANITIZERS_MEMBER) if SANITIZERS_MEMBER in members else []
+    if not isinstance(told, list) or not all(name in SANITIZERS for name in told):
+        raise ArtifactError(f"{SANITIZERS_MEMBER}: expected names of {', '.join(SANITIZERS)}, got {told!r}")
+    return tuple(told)
+
+
+def _whole_program(members: Members, signatures: Sequence[Signature]) -> WholeProgram | None:
+    """The description of the whole program among *members*. Raises ArtifactError where it does not fit the functions."""
+    if WHOLE_MEMBER not in members:
+        return None
+    program = WholeProgram.from_json(read_json(members[WHOLE_MEMBER], WHOLE_MEMBER), WHOLE_MEMBER)
+    counts = {s.symbol: len(s.constants) for s in signatures}
+    if program.symbol in counts:
+        raise ArtifactError(f"{WHOLE_MEMBER}: its function {program.symbol} is one of the module's own")
+    for symbol, position in program.constants:
+        if position >= counts.get(symbol, 0):
+            raise ArtifactError(f"{WHOLE_MEMBER}: constant {position} of {symbol} is none that the module has")
+    return program
+
+
+class _Workspace(threading.local):
+    """Scratch memory of one thread, which grows to the largest need."""
+
+    def __init__(self) -> None:
+        self.buffer = np.empty(0, np.uint8)
+        self.pointer = _FFI.NULL
+
+    def at_least(self, size: int) -> object:
+        """A pointer to *size* bytes, aligned to a cache line."""
+        if self.buffer.size < size + ALIGNMENT:
+            self.buffer = np.empty(size + ALIGNMENT, np.uint8)
+            start = self.buffer.ctypes.data
+            self.pointer = _FFI.cast("uint8_t *", start + -start % ALIGNMENT)
+        return self.pointer
+
+
+_WORKSPACE = _Workspace()
+
+
+class _NativeFunction:
+    """One symbol, callable with NDArrays or numpy arrays: inputs, then outputs."""
+
+    def __init__(self, handle: object, signature: Signature, constants: Sequence[np.ndarray]):
+        self.signature = signature
+        self.constants = list(constants)
+        self._handle = handle  # the library is unloaded with its last owner
+        try:
+            self._run = getattr(handle, signature.symbol)
+            self._size = getattr(handle, f"{signature.symbol}_workspace")
+        except AttributeError as error:
+            raise ArtifactError(f"the compiled library lacks a function: {error}") from error
+        specs = (*signature.inputs, *signature.outputs)
+        self._size_names = tuple(dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str)))
+        self._dtypes = [numpy_dtype(s.dtype) for s in signature.outputs]
+        self._need = 0 if self._size_names else self._size(_FFI.new("int64_t[]", 0))
+
+    def __call__(self, *arrays: object) -> None:
+        count = len(self.signature.inputs)
+        given = [from_any(a) for a in arrays]
+        inputs = [np.asarray(a, order="C") for a in given[:count]]
+        outputs = given[count:]
+        places = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in outputs]
+        self.bind([*inputs, *places])()
+        for target, place in zip(outputs, places, strict=True):
+            if target is not place:
+                np.copyto(target, place)
+
+    def call_returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs of the function, in new arrays. Raises InputError for an input that does not fit."""
+        signature = self.signature
+        sizes = signature.bind_sizes(inputs)
+        outputs = [np.empty(s.concrete_shape(sizes), t) for s, t in zip(signature.outputs, self._dtypes, strict=True)]
+        given = [np.asarray(a, order="C") for a in inputs]
+        pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
+        size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
+        need = self._need if not self._size_names else self._size(size_args)
+        self._run(_FFI.new("void *[]", pointers), size_args, _WORKSPACE.at_least(need), ALONE)
+        return outputs
+
+    def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
+        """A call on just these arrays, which must be contiguous."""
+        signature = self.signature
+        count = len(signature.inputs)
+        if len(arrays) != count + len(signature.outputs):
+            raise InputError(
+                f"{signature.symbol}: expected {count} inputs and {len(signature.outputs)} outputs, "
+                f"got {len(arrays)} arrays"
+            )
+        sizes = signature.bind_sizes(arrays[:count])
+        for spec, array in zip(signature.outputs, arrays[count:], strict=True):
+            _check_output(signature.symbol, spec, array, sizes)
+        for array in arrays:
+            if not array.flags.c_contiguous:
+                raise InputError(f"{signature.symbol}: an array of shape {list(array.shape)} is not contiguous")
+        kept = [*arrays[:count], *self.constants, *arrays[count:]]
+        args = _FFI.new("void *[]", [_FFI.cast("void *", a.ctypes.data) for a in kept])
+        size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
+        need = self._size(size_args)
+        return _prepared(self._run, args, size_args, need, (self._handle, kept))
+
+
+def _prepared(run: Callable[..., int], args: object, sizes: object, need: int, kept: object) -> Callable[[], None]:
+    """A call without arguments; it holds *kept*, to whose memory *args* points."""
+
+    def call(_kept: object = kept) -> None:
+        run(args, sizes, _WORKSPACE.at_least(need), ALONE)
+
+    return call
+
+
+def _check_output(symbol: str, spec: TensorSpec, array: np.ndarray, sizes: Mapping[str, int]) -> None:
+    want = spec.concrete_shape(sizes)
+    if tuple(array.shape) != want or array.dtype != numpy_dtype(spec.dtype) or not array.flags.writeable:
+        raise InputError(
+            f"{symbol}: output {spec.name!r} must be a writable {spec.dtype}{list(want)}, "
+            f"got {array.dtype}{list(array.shape)}"
+        )

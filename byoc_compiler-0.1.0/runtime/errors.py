@@ -1,0 +1,40 @@
+"""Every error that byoc raises on purpose.
+
+Two families: a :class:`UserError` is something that the caller can mend (a file, a name, a shape), and its text
+says where, what was expected, what was found and what to do; an :class:`InternalError` is a broken promise
+between two of our own parts, and its text names the pass and the node.
+"""
+
+from __future__ import annotations
+
+
+class ByocError(Exception):
+    """The root of all errors raised by byoc."""
+
+
+class UserError(ByocError, ValueError):
+    """A mistake in what the caller gave: the message is one sentence that says how to mend it."""
+
+
+class InternalError(ByocError, RuntimeError):
+    """A broken invariant inside byoc: please report it."""
+
+
+class ArtifactError(UserError):
+    """An artefact that cannot be loaded: damaged, too new, or in need of something that is missing here."""
+
+
+class DeviceError(UserError):
+    """A device that is missing or that refused to work."""
+
+
+class UnavailableError(ArtifactError, DeviceError):
+    """An artefact that is whole, and needs what this machine lacks: a device, a package, a processor's feature."""
+
+
+class InputError(UserError):
+    """An input of a run that is missing, unknown, or of another shape or dtype than the model declares."""
+
+
+class KernelError(UserError):
+    """No kernel of that name, or a kernel that was called with what it does not take."""

@@ -1,0 +1,83 @@
+"""The JSON engine: runs one graph in Relay's JSON layout over a table of kernels.
+
+Everything that can be looked up is looked up once, when the engine is made: kernels, decoded attributes, entries.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from byoc.runtime.errors import ArtifactError, KernelError
+from byoc.runtime.json.attributes import decode_attributes
+from byoc.runtime.json.table import KernelTable
+from byoc.runtime.kernels.registry import Kernel
+
+Step = Callable[[list[object]], None]
+KINDS = frozenset(["input", "const", "kernel"])
+
+
+class JsonEngine:
+    """One symbol's graph, ready to run: ``engine(inputs, constants) -> outputs``.
+
+    Raises ArtifactError for a graph that is not in the layout, KernelError for a kernel that is not in the table.
+    """
+
+    def __init__(self, graph: Mapping[str, object], table: KernelTable):
+        try:
+            self._read(graph, table)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            if isinstance(error, KernelError):
+                raise
+            raise ArtifactError(f"the JSON graph is not in the layout of byoc ({error!r})") from error
+
+    def _read(self, graph: Mapping[str, object], table: KernelTable) -> None:
+        self.symbol = str(graph["symbol"])
+        rows: Sequence[int] = graph["node_row_ptr"]  # type: ignore[assignment]
+        nodes: Sequence[Mapping[str, object]] = graph["nodes"]  # type: ignore[assignment]
+        self._size = rows[-1]
+        self._inputs: list[int] = []
+        self._constants: list[int] = []
+        self.constant_names: list[str] = []
+        self._steps: list[Step] = []
+        for nid, node in enumerate(nodes):
+            if node["op"] not in KINDS:
+                raise ArtifactError(f"{self.symbol}: node {nid} is of the unknown kind {node['op']!r}")
+            if node["op"] == "input":
+                self._inputs.extend(range(rows[nid], rows[nid + 1]))
+            elif node["op"] == "const":
+                self._constants.append(rows[nid])
+                self.constant_names.append(str(node["name"]))
+            else:
+                self._steps.append(self._step(node, rows, rows[nid], rows[nid + 1], table))
+        self._heads = [rows[nid] + index for nid, index, _ in graph["heads"]]  # type: ignore[union-attr, misc]
+
+    @staticmethod
+    def _step(node: Mapping[str, object], rows: Sequence[int], first: int, stop: int, table: KernelTable) -> Step:
+        kernel = table[str(node["name"])]
+        attrs = decode_attributes(node["attrs"], kernel.attributes)  # type: ignore[arg-type]
+        sources = [rows[nid] + index for nid, index, _ in node.get("inputs", [])]  # type: ignore[attr-defined, misc]
+        return functools.partial(_run_kernel, kernel, attrs, sources, first, stop)
+
+    def __call__(self, inputs: Sequence[np.ndarray], constants: Sequence[np.ndarray]) -> list[np.ndarray]:
+        values: list[object] = [None] * self._size
+        for slot, value in zip(self._inputs, inputs, strict=True):
+            values[slot] = value
+        for slot, value in zip(self._constants, constants, strict=True):
+            values[slot] = value
+        for step in self._steps:
+            step(values)
+        return [values[head] for head in self._heads]  # type: ignore[misc]
+
+
+def _run_kernel(
+    kernel: Kernel, attrs: dict[str, object], sources: list[int], first: int, stop: int, values: list[object]
+) -> None:
+    result = kernel(*kernel.regroup([values[s] for s in sources]), **attrs)  # type: ignore[misc]
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    if len(results) != stop - first:
+        raise KernelError(f"kernel {kernel.name} gave {len(results)} outputs where the graph expects {stop - first}")
+    for slot, value in zip(range(first, stop), results, strict=True):
+        values[slot] = np.asarray(value)

@@ -1,0 +1,127 @@
+"""The runtime module of JSON graphs: symbols run by the JSON engine over a named table of kernels."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from byoc.runtime.errors import ArtifactError, InputError, UserError
+from byoc.runtime.json.engine import JsonEngine
+from byoc.runtime.json.graph_check import checked_json_graph, constant_specs
+from byoc.runtime.json.table import get_table
+from byoc.runtime.module import Members, Module, PackedFunction
+from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.strict_json import at, object_of, read_json, text_of
+
+ENGINE_MEMBER = "engine.json"
+
+
+class JsonModule(Module):
+    """Symbols as JSON graphs. *graphs* and *signatures* are by symbol; *table* names the kernels.
+
+    Beside ``<symbol>``, a module has the functions of Relay's JSON runtime: ``get_symbol`` and ``get_const_vars``.
+    """
+
+    type_key = "json"
+
+    def __init__(
+        self, graphs: Mapping[str, Mapping[str, object]], signatures: Sequence[Signature], table: str = "numpy"
+    ):
+        super().__init__()
+        self.table = table
+        self.graphs = dict(graphs)
+        self.signatures = {s.symbol: s for s in signatures}
+        self.constant_arrays: dict[str, NDArray] = {}
+        self._engines = {symbol: JsonEngine(graph, get_table(table)) for symbol, graph in graphs.items()}
+        self._constants: dict[str, list[np.ndarray]] = {}
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(self.graphs)
+
+    def constants(self) -> Mapping[str, Sequence[str]]:
+        return {symbol: tuple(engine.constant_names) for symbol, engine in self._engines.items()}
+
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
+        return constant_specs(self.graphs[symbol])
+
+    def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
+        self._constants[symbol] = [c.numpy() for c in constants]
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
+        if name in self._engines:
+            return JsonFunction(self, name)
+        if name == "get_symbol":
+            return lambda: next(iter(self.graphs))
+        if name == "get_const_vars":
+            return lambda: [c for names in self.constants().values() for c in names]
+        return super().get_function(name, query_imports)
+
+    def call(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs of *symbol*. Raises InputError when an input does not fit, UserError before initialisation."""
+        self.signatures[symbol].bind_sizes(inputs)
+        engine = self._engines[symbol]
+        constants = self._constants.get(symbol, [])
+        if len(constants) != len(engine.constant_names):
+            raise UserError(f"{symbol}: its constants were not given; call it through the metadata module")
+        return engine(inputs, constants)
+
+    def get_source(self, fmt: str = "") -> str:
+        return "\n".join(_text(graph) for graph in self.graphs.values())
+
+    def save(self) -> dict[str, bytes]:
+        head = {"table": self.table, "symbols": [s.to_json() for s in self.signatures.values()]}
+        return {
+            ENGINE_MEMBER: json.dumps(head, indent=1).encode(),
+            **{f"{symbol}.json": _text(graph).encode() for symbol, graph in self.graphs.items()},
+        }
+
+    @classmethod
+    def load(cls, members: Members) -> JsonModule:
+        try:
+            head = object_of(read_json(members[ENGINE_MEMBER], ENGINE_MEMBER), ENGINE_MEMBER, ("table", "symbols"))
+            signatures = Signature.list_from_json(head["symbols"], at(ENGINE_MEMBER, "symbols"))
+            graphs = {s.symbol: _read_graph(members, s) for s in signatures}
+            table = text_of(head["table"], at(ENGINE_MEMBER, "table"))
+        except (KeyError, ValueError, TypeError) as error:
+            raise ArtifactError(f"a JSON module cannot be read ({error!r}); save the model again") from error
+        return cls(graphs, signatures, table)
+
+
+class JsonFunction:
+    """A symbol of a JSON module as a function: inputs then outputs, or :meth:`call_returning` inputs alone."""
+
+    def __init__(self, module: JsonModule, symbol: str):
+        self._module, self._symbol = module, symbol
+        self._signature = module.signatures[symbol]
+
+    def __call__(self, *args: object) -> None:
+        arrays = [from_any(a) for a in args]
+        count = len(self._signature.inputs)
+        if len(arrays) != count + len(self._signature.outputs):
+            raise InputError(
+                f"{self._symbol}: expected {count} inputs and {len(self._signature.outputs)} outputs, got {len(arrays)}"
+            )
+        for target, value in zip(arrays[count:], self._module.call(self._symbol, arrays[:count]), strict=True):
+            np.copyto(target, value)
+
+    def call_returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs of the function, for shapes that are known only afterwards."""
+        return self._module.call(self._symbol, inputs)
+
+    def bind(self, arrays: Sequence[np.ndarray]) -> functools.partial[None]:
+        """The call on these inputs and outputs as a function without arguments."""
+        return functools.partial(self, *arrays)
+
+
+def _read_graph(members: Members, signature: Signature) -> dict[str, object]:
+    name = f"{signature.symbol}.json"
+    return checked_json_graph(read_json(members[name], name), signature, name)
+
+
+def _text(graph: Mapping[str, object]) -> str:
+    return json.dumps(graph, indent=1)

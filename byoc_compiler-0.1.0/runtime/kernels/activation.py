@@ -1,0 +1,60 @@
+"""Numpy kernels of activations, and of what surrounds them: bias, dropout, flattening."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from byoc.runtime.kernels.layout import along, wide
+from byoc.runtime.kernels.registry import kernel
+
+
+@kernel("nn.relu")
+def relu(data: np.ndarray) -> np.ndarray:
+    """max(x, 0); a NaN stays."""
+    return np.maximum(data, data.dtype.type(0))
+
+
+@kernel("nn.leaky_relu")
+def leaky_relu(data: np.ndarray, *, alpha: float = 0.01) -> np.ndarray:
+    """x where it is positive, else alpha x."""
+    return np.where(data > 0, data, data * data.dtype.type(alpha))
+
+
+@kernel("nn.prelu")
+def prelu(data: np.ndarray, alpha: np.ndarray, *, axis: int = 1) -> np.ndarray:
+    """x where it is positive, else x times the slope of its channel."""
+    return np.where(data > 0, data, data * along(alpha, axis, data.ndim))
+
+
+@kernel("nn.softmax")
+def softmax(data: np.ndarray, *, axis: int = -1) -> np.ndarray:
+    """exp(x) over its sum along *axis*, after the greatest is taken off."""
+    x = wide(data)
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return (e / e.sum(axis, keepdims=True)).astype(data.dtype, copy=False)
+
+
+@kernel("nn.log_softmax")
+def log_softmax(data: np.ndarray, *, axis: int = -1) -> np.ndarray:
+    """x less the logarithm of the sum of exp(x) along *axis*."""
+    x = wide(data)
+    shifted = x - x.max(axis, keepdims=True)
+    return (shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))).astype(data.dtype, copy=False)
+
+
+@kernel("nn.bias_add")
+def bias_add(data: np.ndarray, bias: np.ndarray, *, axis: int = 1) -> np.ndarray:
+    """Add ``bias[C]`` along *axis*."""
+    return data + along(bias, axis, data.ndim)
+
+
+@kernel("nn.dropout")
+def dropout(data: np.ndarray, *, rate: float = 0.5) -> tuple[np.ndarray, ...]:
+    """At inference nothing is dropped: the data, and a mask of ones."""
+    return data.copy(), np.ones_like(data)
+
+
+@kernel("nn.batch_flatten")
+def batch_flatten(data: np.ndarray) -> np.ndarray:
+    """[N, ...] -> [N, product of the rest]."""
+    return data.reshape(data.shape[0], int(np.prod(data.shape[1:])))

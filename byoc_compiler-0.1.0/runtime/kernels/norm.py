@@ -1,0 +1,91 @@
+"""Numpy kernels of normalisations. Means and variances are summed in float64, results keep the dtype of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from byoc.runtime.kernels.layout import along
+from byoc.runtime.kernels.registry import kernel
+
+
+def _affine(
+    value: np.ndarray, gamma: np.ndarray, beta: np.ndarray, axis: int, center: bool, scale: bool
+) -> np.ndarray:
+    if scale:
+        value = value * along(gamma, axis, value.ndim)
+    return value + along(beta, axis, value.ndim) if center else value
+
+
+def _standardised(data: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
+    mean = data.mean(axes, keepdims=True, dtype=np.float64)
+    deviation = data - mean
+    variance = np.square(deviation).mean(axes, keepdims=True)
+    return deviation / np.sqrt(variance + epsilon)
+
+
+@kernel("nn.batch_norm")
+def batch_norm(
+    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, moving_mean: np.ndarray, moving_var: np.ndarray, *,
+    axis: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+) -> tuple[np.ndarray, ...]:
+    """Normalise by given moments; gives the result and the two moments."""
+    factor = 1 / np.sqrt(moving_var.astype(np.float64) + epsilon)
+    if scale:
+        factor = factor * gamma
+    offset = -moving_mean * factor + (beta if center else 0)
+    work = np.promote_types(data.dtype, np.float32)
+    value = data * along(factor.astype(work), axis, data.ndim) + along(offset.astype(work), axis, data.ndim)
+    return value.astype(data.dtype, copy=False), moving_mean.copy(), moving_var.copy()
+
+
+@kernel("nn.layer_norm")
+def layer_norm(
+    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, axis: int = -1, epsilon: float = 1e-5,
+    center: bool = True, scale: bool = True,
+) -> np.ndarray:
+    """Normalise along *axis*."""
+    value = _standardised(data, (axis % data.ndim,), epsilon)
+    return _affine(value, gamma, beta, axis, center, scale).astype(data.dtype)
+
+
+@kernel("nn.instance_norm")
+def instance_norm(
+    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, axis: int = 1, epsilon: float = 1e-5,
+    center: bool = True, scale: bool = True,
+) -> np.ndarray:
+    """Normalise each channel (*axis*) of each batch item."""
+    over = tuple(k for k in range(1, data.ndim) if k != axis % data.ndim)
+    return _affine(_standardised(data, over, epsilon), gamma, beta, axis, center, scale).astype(data.dtype)
+
+
+@kernel("nn.group_norm")
+def group_norm(
+    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, num_groups: int, axis: int = 1, epsilon: float = 1e-5,
+    center: bool = True, scale: bool = True,
+) -> np.ndarray:
+    """Normalise each group of channels (*axis*) of each batch item."""
+    k = axis % data.ndim
+    split = data.reshape(*data.shape[:k], num_groups, data.shape[k] // num_groups, *data.shape[k + 1 :])
+    over = tuple(j for j in range(1, split.ndim) if j != k)
+    value = _standardised(split, over, epsilon).reshape(data.shape)
+    return _affine(value, gamma, beta, axis, center, scale).astype(data.dtype)
+
+
+@kernel("nn.lrn")
+def lrn(
+    data: np.ndarray, *, size: int = 5, axis: int = 1, bias: float = 2.0, alpha: float = 1e-5, beta: float = 0.75
+) -> np.ndarray:
+    """Divide by a power of the mean square of *size* neighbours along *axis*."""
+    k, half, extent = axis % data.ndim, size // 2, data.shape[axis]
+    work = np.promote_types(data.dtype, np.float32)
+    squares = np.square(data.astype(work))
+    squares = np.pad(squares, [(half, half) if j == k else (0, 0) for j in range(data.ndim)])
+    total = sum(squares[(slice(None),) * k + (slice(j, j + extent),)] for j in range(size))
+    return (data / np.power(bias + (alpha / size) * total, beta)).astype(data.dtype)
+
+
+@kernel("nn.l2_normalize")
+def l2_normalize(data: np.ndarray, *, eps: float, axis: tuple[int, ...] = ()) -> np.ndarray:
+    """Divide by the Euclidean length along *axis* (all axes where empty), whose square is at least *eps*."""
+    square = np.square(data.astype(np.float64)).sum(axis or None, keepdims=True)
+    return (data / np.sqrt(np.maximum(square, eps))).astype(data.dtype)

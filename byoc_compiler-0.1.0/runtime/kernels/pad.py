@@ -1,0 +1,51 @@
+"""Numpy kernels that move elements of images: padding, depth to space and back, batches to space and back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from byoc.runtime.kernels.layout import from_letters, to_letters
+from byoc.runtime.kernels.registry import kernel
+
+
+@kernel("nn.pad")
+def pad(
+    data: np.ndarray, pad_value: np.ndarray, *, pad_width: tuple[tuple[int, ...], ...], pad_mode: str = "constant"
+) -> np.ndarray:
+    """Pad each axis before and after by a value, by its edge, or by its reflection without the edge.
+
+    Where the value is constant, a negative width cuts elements off.
+    """
+    if pad_mode == "constant":
+        kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, pad_width, strict=True))
+        added = [(max(a, 0), max(b, 0)) for a, b in pad_width]
+        return np.pad(data[kept], added, constant_values=np.asarray(pad_value).astype(data.dtype).reshape(()))
+    return np.pad(data, pad_width, mode=pad_mode)
+
+
+@kernel("nn.mirror_pad")
+def mirror_pad(data: np.ndarray, *, pad_width: tuple[tuple[int, ...], ...], mode: str = "SYMMETRIC") -> np.ndarray:
+    """Pad by reflection: with the edge repeated (SYMMETRIC) or not (REFLECT)."""
+    return np.pad(data, pad_width, mode=mode.lower())
+
+
+@kernel("nn.depth_to_space")
+def depth_to_space(data: np.ndarray, *, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> np.ndarray:
+    """T[N, C b b, H, W] -> T[N, C, H b, W b]; the block's axes come before (DCR) or after (CRD) the depth."""
+    n, c, h, w = to_letters(data, layout, "NCHW").shape
+    b = block_size
+    x = to_letters(data, layout, "NCHW")
+    if mode == "DCR":
+        x = x.reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        x = x.reshape(n, c // (b * b), b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return from_letters(x.reshape(n, c // (b * b), h * b, w * b), "NCHW", layout)
+
+
+@kernel("nn.space_to_depth")
+def space_to_depth(data: np.ndarray, *, block_size: int, layout: str = "NCHW") -> np.ndarray:
+    """T[N, C, H b, W b] -> T[N, b b C, H, W], the block's axes before the channels."""
+    x = to_letters(data, layout, "NCHW")
+    (n, c, h, w), b = x.shape, block_size
+    x = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
+    return from_letters(x.reshape(n, c * b * b, h // b, w // b), "NCHW", layout)

@@ -1,0 +1,72 @@
+"""Requantization: a quantized tensor under another scale and zero point.
+
+In int64 it multiplies with a fixed-point number, in float32 or float64 with a float. Source: ``qnn.requantize`` and its
+lowering, ``RequantizeLower``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from byoc.runtime.kernels.qnn.fixed_point import multiply_fixed_point
+from byoc.runtime.kernels.qnn.parameters import limits, narrow, scalar, spread
+from byoc.runtime.kernels.qnn.rounding import UNSAID, UPWARD, resolve
+from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.ndarray import numpy_dtype
+
+
+def _multipliers(data: np.ndarray, input_scale: np.ndarray, output_scale: np.ndarray, axis: int) -> np.ndarray | None:
+    """The quotients of the scales as float64; None where both are one number and the same."""
+    scale = spread(input_scale, axis, data.ndim)
+    if input_scale.size == 1 and scalar(input_scale) == scalar(output_scale):
+        return None
+    return scale.astype(np.float64) / np.float64(scalar(output_scale))
+
+
+def round_away(x: np.ndarray) -> np.ndarray:
+    """The nearest whole number, halves away from zero; each step is exact."""
+    whole = np.trunc(x)
+    return whole + np.trunc((x - whole) * x.dtype.type(2))
+
+
+def _in_floats(
+    data: np.ndarray, zero_in: np.ndarray, multipliers: np.ndarray | None, zero_out: np.ndarray, rounding: str,
+    work: np.dtype, out: np.dtype,
+) -> np.ndarray:
+    x = data.astype(work) - zero_in.astype(work)
+    if multipliers is not None:
+        x = multipliers.astype(work) * x
+    x = np.floor(x + work.type(0.5)) if rounding == UPWARD else round_away(x)
+    x = x + zero_out.astype(work)
+    low, high = limits(out, work)
+    return np.minimum(np.maximum(x, low), high).astype(out)
+
+
+def requantized(
+    data: np.ndarray, input_scale: np.ndarray, input_zero_point: np.ndarray, output_scale: np.ndarray,
+    output_zero_point: np.ndarray, out: np.dtype, axis: int = -1, rounding: str = UNSAID, compute_dtype: str = UNSAID,
+) -> np.ndarray:
+    """``round(input_scale / output_scale * (data - input_zero_point)) + output_zero_point`` in the range of *out*."""
+    rounding, compute_dtype = resolve(rounding, compute_dtype)
+    zero_in, zero_out = spread(input_zero_point, axis, data.ndim), output_zero_point.reshape(())
+    multipliers = _multipliers(data, input_scale, output_scale, axis)
+    if compute_dtype != "int64":
+        return _in_floats(data, zero_in, multipliers, zero_out, rounding, np.dtype(compute_dtype), out)
+    with np.errstate(over="ignore"):
+        x = data.astype(np.int32) - zero_in.astype(np.int32)
+        if multipliers is not None:
+            x = multiply_fixed_point(x, multipliers, rounding)
+        return narrow(np.asarray(x + zero_out.astype(np.int32)), out)
+
+
+@kernel("qnn.requantize")
+def requantize(
+    data: np.ndarray, input_scale: np.ndarray, input_zero_point: np.ndarray, output_scale: np.ndarray,
+    output_zero_point: np.ndarray, *, axis: int = -1, rounding: str = UNSAID, compute_dtype: str = UNSAID,
+    out_dtype: str = "int8",
+) -> np.ndarray:
+    """data: i[...], input scale: f32 and zero point: i32 along *axis*, output's scalars -> out_dtype[...]."""
+    return np.asarray(requantized(
+        data, input_scale, input_zero_point, output_scale, output_zero_point, numpy_dtype(out_dtype), axis, rounding,
+        compute_dtype,
+    ))

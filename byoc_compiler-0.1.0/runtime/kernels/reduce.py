@@ -1,0 +1,84 @@
+"""Numpy kernels of reductions over axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from byoc.runtime.kernels.binary import truncated_divide
+from byoc.runtime.kernels.registry import kernel
+
+
+def reduced_axes(ndim: int, axis: tuple[int, ...] | None, exclude: bool) -> tuple[int, ...]:
+    """The axes that are reduced over, counted from the front, in order."""
+    if axis is None:
+        return tuple(range(ndim))
+    chosen = {a % ndim for a in axis}
+    return tuple(k for k in range(ndim) if (k in chosen) != exclude)
+
+
+def _mean(data: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    if data.dtype.kind == "f":
+        return np.mean(data, axis=axis, keepdims=keepdims)
+    total = np.sum(data, axis=axis, keepdims=keepdims, dtype=data.dtype)
+    count = int(np.prod([data.shape[k] for k in axis], dtype=np.int64))
+    return truncated_divide(np.asarray(total), np.asarray(count, data.dtype))
+
+
+REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
+    "sum": lambda x, a, k: np.sum(x, axis=a, keepdims=k, dtype=x.dtype),
+    "prod": lambda x, a, k: np.prod(x, axis=a, keepdims=k, dtype=x.dtype),
+    "max": lambda x, a, k: np.max(x, axis=a, keepdims=k),
+    "min": lambda x, a, k: np.min(x, axis=a, keepdims=k),
+    "all": lambda x, a, k: np.all(x, axis=a, keepdims=k),
+    "any": lambda x, a, k: np.any(x, axis=a, keepdims=k),
+    "mean": _mean,
+}
+
+
+def _kernel_of(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    def run(
+        data: np.ndarray, *, axis: tuple[int, ...] | None = None, keepdims: bool = False, exclude: bool = False
+    ) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(data, reduced_axes(data.ndim, axis, exclude), keepdims)).astype(data.dtype)
+
+    return run
+
+
+for _name, _function in REDUCTIONS.items():
+    kernel(_name)(_kernel_of(_function))
+
+
+@kernel("variance")
+def variance(
+    data: np.ndarray, mean: np.ndarray, *, axis: tuple[int, ...] | None = None, keepdims: bool = False,
+    exclude: bool = False, unbiased: bool = False,
+) -> np.ndarray:
+    """The sum of squared distances from *mean* by the count, or by the count less one."""
+    axes = reduced_axes(data.ndim, axis, exclude)
+    count = int(np.prod([data.shape[k] for k in axes], dtype=np.int64)) - int(unbiased)
+    total = np.asarray(np.sum(np.square(data - mean), axis=axes, keepdims=keepdims, dtype=data.dtype))
+    with np.errstate(all="ignore"):
+        return truncated_divide(total, np.asarray(count, data.dtype))
+
+
+def _arg_kernel(find: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    def run(
+        data: np.ndarray, *, axis: tuple[int, ...] | None = None, keepdims: bool = False, exclude: bool = False,
+        select_last_index: bool = False,
+    ) -> np.ndarray:
+        axes = reduced_axes(data.ndim, axis, exclude)
+        kept = [k for k in range(data.ndim) if k not in axes]
+        rows = np.transpose(data, [*kept, *axes]).reshape([data.shape[k] for k in kept] + [-1])
+        found = find(rows[..., ::-1], axis=-1) if select_last_index else find(rows, axis=-1)
+        found = rows.shape[-1] - 1 - found if select_last_index else found
+        shape = [1 if k in axes else data.shape[k] for k in range(data.ndim)] if keepdims else np.shape(found)
+        return np.asarray(found).reshape(shape).astype("int32")
+
+    return run
+
+
+kernel("argmax")(_arg_kernel(np.argmax))
+kernel("argmin")(_arg_kernel(np.argmin))

@@ -1,0 +1,104 @@
+"""The table of numpy kernels: the reference meaning of every operator, and the host's last resort.
+
+A kernel takes its tensors as positional arguments (a tuple argument as a list) and its attributes as keywords, and
+returns an array or a tuple of arrays. The annotations of the keywords are the types of the attributes, from which
+the text form that a JSON graph carries is read back.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from byoc.runtime.errors import KernelError
+
+Arrays = np.ndarray | tuple[np.ndarray, ...]
+KernelFunction = Callable[..., Arrays]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel by its name, the attributes that it takes (name to annotation) and those without a default.
+
+    ``tuple_arguments`` are the positions of the arguments that are lists of arrays; several are equally long.
+    ``variadic`` is a kernel that takes further arrays, or has arrays that may be left out.
+    """
+
+    name: str
+    function: KernelFunction
+    attributes: Mapping[str, str]
+    required: frozenset[str]
+    positional: int = 0
+    tuple_arguments: tuple[int, ...] = ()
+    variadic: bool = False
+
+    @staticmethod
+    def of(name: str, function: KernelFunction) -> Kernel:
+        """The kernel that *function* is, read from its signature."""
+        parameters = tuple(inspect.signature(function).parameters.values())
+        keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        arrays = [p for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        lists = [k for k, p in enumerate(arrays) if str(p.annotation).lower().startswith(("list", "sequence", "tuple"))]
+        return Kernel(
+            name,
+            function,
+            {p.name: str(p.annotation) for p in keywords},
+            frozenset(p.name for p in keywords if p.default is inspect.Parameter.empty),
+            len(arrays),
+            tuple(lists),
+            any(p.kind is p.VAR_POSITIONAL for p in parameters) or any(p.default is not p.empty for p in arrays),
+        )
+
+    def regroup(self, arrays: list[np.ndarray]) -> list[object]:
+        """A flat list of inputs as this kernel takes them: those of its tuple arguments as lists."""
+        if not self.tuple_arguments:
+            return list(arrays)
+        each = (len(arrays) - self.positional + len(self.tuple_arguments)) // len(self.tuple_arguments)
+        grouped: list[object] = []
+        start = 0
+        for position in range(self.positional):
+            is_list = position in self.tuple_arguments
+            grouped.append(arrays[start : start + each] if is_list else arrays[start])
+            start += each if is_list else 1
+        return grouped
+
+    def __call__(self, *arrays: object, **attrs: object) -> Arrays:
+        """Run on arrays; attributes that the kernel does not name are ignored, a missing one is a KernelError.
+
+        Infinities and NaNs are numbers like others: numpy does not warn of them, as compiled code does not.
+        """
+        missing = self.required - attrs.keys()
+        if missing:
+            raise KernelError(f"kernel {self.name}: attribute {', '.join(sorted(missing))} is missing")
+        with np.errstate(all="ignore"):
+            return self.function(*arrays, **{k: attrs[k] for k in self.attributes if k in attrs})
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def kernel(*names: str) -> Callable[[KernelFunction], KernelFunction]:
+    """Register a numpy kernel under one or several operator names. Raises KernelError for a taken name."""
+
+    def register(function: KernelFunction) -> KernelFunction:
+        for name in names:
+            if name in KERNELS:
+                raise KernelError(f"kernel {name!r} is registered twice")
+            KERNELS[name] = Kernel.of(name, function)
+        return function
+
+    return register
+
+
+def get_kernel(name: str) -> Kernel:
+    """The kernel *name*. Raises KernelError with the nearest names."""
+    try:
+        return KERNELS[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, KERNELS, n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise KernelError(f"there is no numpy kernel for {name!r}{hint}") from None

@@ -1,0 +1,92 @@
+"""Numpy kernels that pick elements by position."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from byoc.runtime.errors import KernelError
+from byoc.runtime.kernels.registry import kernel
+
+
+def _cut(start: int, end: int, step: int, size: bool) -> slice:
+    if not size:
+        return slice(start, end, step)
+    stop = start + end
+    return slice(start, None if end < 0 or (start < 0 <= stop) else stop)
+
+
+@kernel("strided_slice")
+def strided_slice(
+    data: np.ndarray, *, begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...] = (),
+    slice_mode: str = "end", axes: tuple[int, ...] | None = None,
+) -> np.ndarray:
+    """A slice along each axis; in the mode ``size`` the ends are lengths, a negative one reaches to the end."""
+    places = tuple(range(len(begin))) if axes is None else axes
+    steps = tuple(strides) * len(places) if len(strides) == 1 else (*strides, *(1,) * len(places))
+    index = [slice(None)] * data.ndim
+    for place, start, stop, step in zip(places, begin, end, steps, strict=False):
+        index[place] = _cut(start, stop, step, slice_mode == "size")
+    return data[tuple(index)].copy()
+
+
+@kernel("dyn.strided_slice")
+def dyn_strided_slice(
+    data: np.ndarray, begin: np.ndarray, end: np.ndarray, strides: np.ndarray, *, slice_mode: str = "end",
+    axes: tuple[int, ...] | None = None,
+) -> np.ndarray:
+    """A slice along each axis whose numbers the inputs hold."""
+    first, last, steps = (tuple(int(v) for v in a.reshape(-1)) for a in (begin, end, strides))
+    return strided_slice(data, begin=first, end=last, strides=steps, slice_mode=slice_mode, axes=axes)
+
+
+@kernel("slice_like")
+def slice_like(data: np.ndarray, shape_like: np.ndarray, *, axes: tuple[int, ...] | None = None) -> np.ndarray:
+    """The array cut to the size of another."""
+    index = [slice(None)] * data.ndim
+    for axis in axes or range(data.ndim):
+        index[axis] = slice(0, shape_like.shape[axis % data.ndim])
+    return data[tuple(index)].copy()
+
+
+@kernel("take")
+def take(
+    data: np.ndarray, indices: np.ndarray, *, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
+) -> np.ndarray:
+    """The slices at positions along an axis; positions outside are clipped or wrapped."""
+    how = "wrap" if mode == "wrap" else "clip"
+    if axis is None or not batch_dims:
+        return np.asarray(np.take(data, indices, axis, mode=how))
+    place, batch = axis % data.ndim, batch_dims % indices.ndim if batch_dims < 0 else batch_dims
+    size = data.shape[place]
+    at = np.mod(indices, size) if how == "wrap" else np.clip(indices, 0, size - 1)
+    result = np.empty((*data.shape[:place], *indices.shape[batch:], *data.shape[place + 1:]), data.dtype)
+    for where in np.ndindex(*data.shape[:batch]):
+        result[where] = np.take(data[where], at[where], place - batch)
+    return result
+
+
+def _inside(indices: np.ndarray, size: int) -> np.ndarray:
+    """Positions counted from the end where they are negative, moved into the dimension."""
+    wide = indices.astype("int64")
+    return np.clip(np.where(wide < 0, wide + size, wide), 0, max(size - 1, 0))
+
+
+@kernel("gather")
+def gather(data: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
+    """Along an axis, the element at the position that the indices hold at the same place."""
+    place = axis % data.ndim
+    grid = list(np.indices(indices.shape, sparse=True))
+    grid[place] = _inside(indices, data.shape[place])
+    return np.asarray(data[tuple(grid)])
+
+
+@kernel("gather_nd")
+def gather_nd(
+    data: np.ndarray, indices: np.ndarray, *, batch_dims: int = 0, index_rank: int | None = None
+) -> np.ndarray:
+    """The slices at positions whose coordinates stand along the first axis of the indices."""
+    if batch_dims + indices.shape[0] > data.ndim:
+        raise KernelError(f"gather_nd: {indices.shape[0]} coordinates for a tensor of rank {data.ndim}")
+    at = [_inside(row, data.shape[batch_dims + k]) for k, row in enumerate(indices)]
+    batch = np.indices(indices.shape[1:], sparse=True)[:batch_dims]
+    return np.asarray(data[(*batch, *at)])

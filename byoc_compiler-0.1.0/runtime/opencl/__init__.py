@@ -1,0 +1,1 @@
+"""The OpenCL sub-module's engine: devices, programs, and runs of a launch plan."""

@@ -1,0 +1,164 @@
+"""The OpenCL devices of this machine, and which of them is used.
+
+The list is ordered: GPUs first, then accelerators, then CPUs (PoCL), each in the order of the platforms. The first is
+the default; the environment variable ``BYOC_OPENCL_DEVICE`` names another by its index in this list or by a part of its
+name. pyopencl is imported only when a device is asked for, so that this module can be imported without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from byoc.runtime.distribution import install_command
+from byoc.runtime.errors import DeviceError
+from byoc.runtime.opencl.linker import provide_linker
+from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
+from byoc.runtime.opencl.pocl import repair
+from byoc.runtime.opencl.process import driver_use, in_driver
+
+if TYPE_CHECKING:
+    import pyopencl
+
+DEVICE_VARIABLE = "BYOC_OPENCL_DEVICE"
+_KIND_ORDER = ("gpu", "accelerator", "cpu", "other")
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What is known of a device: its index in :func:`list_devices`, names, versions, and hard limits (bytes, items).
+
+    ``repair`` says what was mended before it could be used, and is empty for most.
+    """
+
+    index: int
+    name: str
+    kind: str
+    platform: str
+    platform_version: str
+    driver_version: str
+    max_work_group_size: int
+    local_memory: int
+    global_memory: int
+    has_float64: bool
+    repair: str = ""
+
+    def __str__(self) -> str:
+        about = f"[{self.index}] {self.name} ({self.kind}; {self.platform}, driver {self.driver_version})"
+        return f"{about}; {self.repair}" if self.repair else about
+
+
+@dataclass(frozen=True)
+class OpenDevice:
+    """A device with a context of its own, made once a process."""
+
+    info: DeviceInfo
+    device: pyopencl.Device
+    context: pyopencl.Context
+
+
+def import_pyopencl() -> ModuleType:
+    """The package pyopencl. Raises DeviceError when it is not installed or cannot load an OpenCL library."""
+    try:
+        import pyopencl
+    except ImportError as error:
+        raise DeviceError(f"OpenCL needs the package pyopencl, which is missing here ({error}): {install_command('opencl')}") from error
+    return pyopencl
+
+
+def list_devices() -> list[DeviceInfo]:
+    """Every OpenCL device here, the preferred one first. Raises DeviceError when pyopencl is missing."""
+    return [info for info, _ in _found_devices()]
+
+
+def open_device() -> OpenDevice:
+    """The device to use, with its context. Raises DeviceError when there is none or the variable names none."""
+    driver_use().require_own_process()
+    return _open(os.environ.get(DEVICE_VARIABLE, ""))
+
+
+@functools.cache
+@in_driver
+def _open(selector: str) -> OpenDevice:
+    cl = import_pyopencl()
+    info, device = choose_device(_found_devices(), selector)
+    return _context_of(cl, info, device)
+
+
+@functools.cache
+def _context_of(cl: ModuleType, info: DeviceInfo, device: pyopencl.Device) -> OpenDevice:
+    if info.platform == POCL_PLATFORM:
+        provide_linker()
+    try:
+        return OpenDevice(info, device, cl.Context([device]))
+    except cl.Error as error:
+        raise DeviceError(f"the OpenCL device {info.name!r} cannot be opened: {error}") from error
+
+
+Found = Sequence[tuple[DeviceInfo, "pyopencl.Device"]]
+
+
+def choose_device(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Device]:
+    """The device that *selector* (empty, an index, part of a name) means. Raises DeviceError when there is none."""
+    if not found:
+        raise DeviceError(
+            f"no OpenCL device was found here: install the driver of a GPU, or PoCL for the CPU with {install_command('opencl')}"
+        )
+    if not selector:
+        return found[0]
+    if selector.isdigit() and int(selector) < len(found):
+        return found[int(selector)]
+    for info, device in found:
+        if selector.lower() in info.name.lower() and not selector.isdigit():
+            return info, device
+    known = "; ".join(str(info) for info, _ in found)
+    raise DeviceError(f"{DEVICE_VARIABLE}={selector!r} names no OpenCL device; those here: {known}")
+
+
+@in_driver
+def _found_devices() -> Found:
+    for cached in (_open, _context_of):
+        driver_use().keep(cached)
+    cl = import_pyopencl()
+    devices = [(platform, device) for platform in _platforms(cl) for device in _devices_of(cl, platform)]
+    devices.sort(key=lambda item: _KIND_ORDER.index(_kind(cl, item[1])))
+    return [(_describe(cl, i, platform, device), device) for i, (platform, device) in enumerate(devices)]
+
+
+def _platforms(cl: ModuleType) -> list[pyopencl.Platform]:
+    try:
+        return cl.get_platforms()
+    except cl.Error:  # the loader says PLATFORM_NOT_FOUND_KHR where there is none
+        return []
+
+
+def _devices_of(cl: ModuleType, platform: pyopencl.Platform) -> list[pyopencl.Device]:
+    try:
+        return platform.get_devices()
+    except cl.Error:  # a platform without a device, such as a driver without its hardware
+        return []
+
+
+def _kind(cl: ModuleType, device: pyopencl.Device) -> str:
+    kinds = {"gpu": cl.device_type.GPU, "accelerator": cl.device_type.ACCELERATOR, "cpu": cl.device_type.CPU}
+    return next((kind for kind, bit in kinds.items() if device.type & bit), "other")
+
+
+def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: pyopencl.Device) -> DeviceInfo:
+    return DeviceInfo(
+        index=index,
+        name=device.name.strip(),
+        kind=_kind(cl, device),
+        platform=platform.name.strip(),
+        platform_version=platform.version.strip(),
+        driver_version=device.driver_version.strip(),
+        max_work_group_size=int(device.max_work_group_size),
+        local_memory=int(device.local_mem_size),
+        global_memory=int(device.global_mem_size),
+        has_float64="cl_khr_fp64" in device.extensions.split(),
+        repair=repair(device),
+    )

@@ -1,0 +1,162 @@
+"""The runtime module of generated OpenCL: source and launch plans, built for the device when first used.
+
+Saved as ``kernels.cl`` and ``plan.json``; loading needs no device, running does. pyopencl is imported on first use.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
+from byoc.runtime.errors import ArtifactError, InputError
+from byoc.runtime.fork import new_lock
+from byoc.runtime.module import Members, Module, PackedFunction
+from byoc.runtime.ndarray import NDArray
+from byoc.runtime.opencl.build import build_program, why_unavailable
+from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json
+from byoc.runtime.opencl.process import driver_use
+from byoc.runtime.opencl.session import Session
+from byoc.runtime.region.call import Pending
+from byoc.runtime.region.variants import ChosenVariants
+from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.strict_json import read_json
+
+SOURCE_MEMBER = "kernels.cl"
+PLAN_MEMBER = "plan.json"
+
+
+class OpenCLModule(Module):
+    """Functions that run on an OpenCL device; any number of threads may call them.
+
+    ``constant_arrays`` (name to array) are used where no constants were given; they are not saved here.
+    """
+
+    type_key = "opencl"
+    can_start = True
+
+    def __init__(
+        self, source: str, plans: Sequence[FunctionPlan], constant_arrays: Mapping[str, NDArray] | None = None
+    ):
+        super().__init__()
+        self._source = source
+        self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
+        self._plans = {plan.signature.symbol: plan for plan in plans}
+        self._given: dict[str, tuple[NDArray, ...]] = {}
+        self._sessions: dict[str, Session] = {}
+        self._lock = new_lock()
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(self._plans)
+
+    @property
+    def plans(self) -> tuple[FunctionPlan, ...]:
+        """The launch plans, one a symbol."""
+        return tuple(self._plans.values())
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """What each symbol takes and gives."""
+        return {symbol: plan.signature for symbol, plan in self._plans.items()}
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
+        if name not in self._plans:
+            return super().get_function(name, query_imports)
+        return DeviceFunction(functools.partial(self.session, name))
+
+    def get_source(self, fmt: str = "") -> str:
+        """The OpenCL C, or with ``plan`` or ``json`` the launch plans."""
+        return self._plan_text() if fmt in ("plan", "json") else self._source
+
+    @property
+    def variants(self) -> tuple[ChosenVariants, ...]:
+        """The kernels that were chosen so far, by symbol and sizes."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        return tuple(chosen for session in sessions for chosen in list(session.chosen.values()))
+
+    def unavailable(self) -> str | None:
+        return why_unavailable()
+
+    def constants(self) -> Mapping[str, Sequence[str]]:
+        return {symbol: tuple(c.name for c in plan.signature.constants) for symbol, plan in self._plans.items()}
+
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
+        return self._plans[symbol].signature.constants
+
+    def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
+        """Give *symbol* its constants, which go to the device with its first call. Raises InputError for others."""
+        specs = self._plans[symbol].signature.constants
+        found = [(tuple(c.shape), c.dtype) for c in constants]
+        if found != [(s.shape, s.dtype) for s in specs]:
+            wanted = ", ".join(f"{s.name}: {s.dtype}{s}" for s in specs) or "none"
+            raise InputError(f"{symbol}: expected the constants {wanted}, got {found}")
+        with self._lock:
+            self._given[symbol] = tuple(constants)
+            self._sessions.pop(symbol, None)
+
+    def session(self, symbol: str) -> Session:
+        """What runs *symbol*, made when it is first used. Raises DeviceError, and InputError without its constants."""
+        driver_use().require_own_process()
+        with self._lock:
+            if symbol not in self._sessions:
+                constants = self._constants_of(symbol)
+                opened = open_device()
+                program = build_program(self._source, opened)
+                self._sessions[symbol] = Session(self._plans[symbol], program, opened, constants)
+            return self._sessions[symbol]
+
+    def _constants_of(self, symbol: str) -> Sequence[NDArray]:
+        if symbol in self._given:
+            return self._given[symbol]
+        specs = self._plans[symbol].signature.constants
+        missing = [s.name for s in specs if s.name not in self.constant_arrays]
+        if missing:
+            raise InputError(f"{symbol} is called before it was given its {len(specs)} constants")
+        return [self.constant_arrays[s.name] for s in specs]
+
+    def _plan_text(self) -> str:
+        content = {"version": PLAN_VERSION, "functions": [plan.to_json() for plan in self._plans.values()]}
+        return json.dumps(content, indent=1) + "\n"
+
+    def _contract(self) -> str:
+        """The hash of the launch plans, which the saved source carries (``dso/contract.py``)."""
+        return digest_of([plan.to_json() for plan in self._plans.values()])
+
+    def save(self) -> dict[str, bytes]:
+        source = f"// {contract_text(self._contract())}\n{self._source}"
+        return {SOURCE_MEMBER: source.encode(), PLAN_MEMBER: self._plan_text().encode()}
+
+    @classmethod
+    def load(cls, members: Members) -> OpenCLModule:
+        """The module from its members. Raises ArtifactError when one is missing, damaged or of a newer version."""
+        for member in (SOURCE_MEMBER, PLAN_MEMBER):
+            if member not in members:
+                raise ArtifactError(f"an OpenCL module needs the member {member!r}, which is missing")
+        try:
+            content = read_json(members[PLAN_MEMBER], PLAN_MEMBER)
+            head, _, source = bytes(members[SOURCE_MEMBER]).decode().partition("\n")
+        except ValueError as error:
+            raise ArtifactError(f"the members of an OpenCL module cannot be read: {error}") from error
+        module = cls(source, plans_from_json(content, PLAN_MEMBER))
+        check_contract(head.encode(), module._contract(), "the source of a module of type 'opencl'")
+        return module
+
+
+class DeviceFunction:
+    """A symbol, as executors call it: at once, or started and waited for (``region/call.py``)."""
+
+    def __init__(self, session: Callable[[], Session]):
+        self._session = session
+
+    def __call__(self, *arrays: object) -> None:
+        self._session()(*arrays)
+
+    def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending]) -> Pending:
+        """Put the call into the device's queue, behind *after*. Raises DeviceError, InputError."""
+        return self._session().start(arrays, after)

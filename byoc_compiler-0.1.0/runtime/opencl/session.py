@@ -1,0 +1,190 @@
+"""A function on a device: its constants, and for each set of sizes its buffers with kernels whose arguments are set.
+
+Which kernels these are, where several compute a step, is chosen for the sizes when they first come.
+
+All work of a call goes into the function's own in-order queue: inputs are written, kernels follow each other, outputs
+are read. Nothing waits there: a call that is started ends with an event, and a call which reads what it makes begins
+behind that event, in whatever queue; only who needs the outputs on the host waits for it. Buffers and kernels of the
+most recent sizes are kept, so that a call with known sizes allocates nothing. Calls are put into the queue one by one,
+under a lock, since a kernel's arguments are state of the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from byoc.runtime.errors import DeviceError, InputError
+from byoc.runtime.fork import new_lock
+from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
+from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.process import driver_use, in_driver
+from byoc.runtime.region.call import Pending
+from byoc.runtime.region.variants import ChosenVariants
+from byoc.runtime.shape_cache import ShapeCache
+
+if TYPE_CHECKING:
+    import pyopencl
+
+KEPT_SIZES = 4
+MOST_RECORDS = 64  # sets of sizes whose kernels are told
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
+
+    buffers: Sequence[pyopencl.Buffer]
+    launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int]]]
+
+
+class Session:
+    """Runs one symbol. Made when the symbol is first used, with its constants."""
+
+    @in_driver
+    def __init__(
+        self, plan: FunctionPlan, program: pyopencl.Program, opened: OpenDevice, constants: Sequence[NDArray]
+    ):
+        cl = import_pyopencl()
+        driver_use().keep(self)
+        self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
+        self._lock = new_lock()
+        self.bindings = ShapeCache(self._bind, KEPT_SIZES)
+        self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
+        try:
+            self._queue = cl.CommandQueue(opened.context, opened.device)
+            self._constants = [self._upload(c.numpy()) for c in constants]
+        except cl.Error as error:
+            raise self.failed("cannot take the constants", error) from error
+
+    def __call__(self, *arrays: object) -> None:
+        """Run on inputs, then outputs, which are filled. Raises InputError for arrays that do not fit."""
+        self.start([from_any(a) for a in arrays]).wait()
+
+    @in_driver
+    def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending] = ()) -> StartedCall:
+        """Put a call on inputs, then outputs, into the queue, to begin when *after* are done.
+
+        The arrays are the device's until it has been waited for. Raises InputError for arrays that do not fit,
+        DeviceError.
+        """
+        signature = self._plan.signature
+        values, n, m = list(arrays), len(signature.inputs), len(signature.outputs)
+        if len(values) != n + m:
+            raise InputError(f"{signature.symbol}: expected {n} inputs and {m} outputs, got {len(values)} arrays")
+        sizes = signature.bind_sizes(values[:n])
+        for spec, array in zip(signature.outputs, values[n:], strict=True):
+            spec.bind(array, sizes)
+        events = []
+        for pending in after:
+            if isinstance(pending, StartedCall) and pending.context == self._opened.context:
+                events.append(pending.event)
+            else:
+                pending.wait()
+        with self._lock:
+            try:
+                return self._enqueue(values[:n], values[n:], sizes, events)
+            except self._cl.Error as error:
+                raise self.failed("failed", error) from error
+
+    def failed(self, what: str, error: Exception) -> DeviceError:
+        """The error for what the device refused."""
+        name = self._opened.info.name
+        return DeviceError(f"{self._plan.signature.symbol} {what} on the OpenCL device {name!r}: {error}")
+
+    def _enqueue(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], sizes: dict[str, int],
+        after: list[pyopencl.Event],
+    ) -> StartedCall:
+        binding = self.bindings[tuple(sizes.items())]
+        cl, queue = self._cl, self._queue
+        if after and not all(a.flags.c_contiguous for a in inputs):
+            cl.wait_for_events(after)  # the host copies them, which has to see what they will be
+        held = [np.asarray(a, order="C") for a in inputs]
+        events = []
+        for buffer, array in zip(binding.buffers, held, strict=False):
+            if array.nbytes:
+                events.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False, wait_for=after))
+        for kernel, global_size, local_size in binding.launches:
+            cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
+        first = self._plan.first_output
+        results = [a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype) for a in outputs]
+        for k, result in enumerate(results):
+            if result.nbytes:
+                events.append(cl.enqueue_copy(queue, result, binding.buffers[first + k], is_blocking=False))
+        done = cl.enqueue_marker(queue)
+        queue.flush()
+        return StartedCall(self, done, events, self._opened.context, list(zip(outputs, results, strict=True)))
+
+    def _bind(self, key: tuple[tuple[str, int], ...]) -> _Binding:
+        sizes = dict(key)
+        plan, first = self._plan, self._plan.first_constant
+        buffers = [
+            self._constants[k - first] if first <= k < plan.first_output else self._allocate(size)
+            for k, size in enumerate(plan.buffer_bytes(sizes))
+        ]
+        variants = [launch.choose(sizes) for launch in plan.launches]
+        launches = []
+        for launch, variant in zip(plan.launches, variants, strict=True):
+            global_size, local_size = variant.shape(sizes, self._opened.info.max_work_group_size)
+            if not global_size:
+                continue
+            kernel = self._cl.Kernel(self._program, variant.kernel)
+            kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes))
+            launches.append((kernel, (global_size,), (local_size,)))
+        self._record(key, tuple(v.schedule for v in variants))
+        return _Binding(buffers, launches)
+
+    def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
+        times = 1 + (self.chosen.pop(key).times if key in self.chosen else 0)
+        while len(self.chosen) >= MOST_RECORDS:
+            del self.chosen[next(iter(self.chosen))]
+        self.chosen[key] = ChosenVariants(self._plan.signature.symbol, key, variants, times)
+
+    def _allocate(self, count: int) -> pyopencl.Buffer:
+        """Memory of *count* bytes; of one where there is nothing to hold, since no buffer is empty."""
+        limit = self._opened.info.global_memory
+        if count > limit:
+            raise DeviceError(
+                f"{self._plan.signature.symbol} needs a buffer of {count} bytes, and the OpenCL device "
+                f"{self._opened.info.name!r} has {limit}: use smaller inputs or another device"
+            )
+        return self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_WRITE, max(count, 1))
+
+    def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
+        buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
+        if array.nbytes:
+            self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=True)
+        return buffer
+
+
+class StartedCall:
+    """A call in the queue. *events* hold the host's memory that the device reads and writes until it is done."""
+
+    def __init__(
+        self, session: Session, event: pyopencl.Event, events: list[pyopencl.Event], context: pyopencl.Context,
+        results: Sequence[tuple[np.ndarray, np.ndarray]],
+    ):
+        self.event, self.context = event, context
+        driver_use().keep(self)
+        self._session, self._events, self._results = session, events, results
+
+    @in_driver
+    def wait(self) -> None:
+        """Return when the outputs are filled. Raises DeviceError."""
+        error = import_pyopencl().Error
+        try:
+            for event in (*self._events, self.event):
+                event.wait()
+        except error as problem:
+            raise self._session.failed("failed", problem) from problem
+        finally:
+            self._events.clear()
+        for array, result in self._results:
+            if array is not result:
+                np.copyto(array, result)
+        self._results = ()

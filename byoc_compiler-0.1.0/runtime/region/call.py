@@ -1,0 +1,142 @@
+"""A region's call on certain arrays: at once, or started and waited for.
+
+A function that can work while the host goes on has ``start(arrays, after) -> Pending``: it begins when the *after*
+(what functions of any module gave for earlier starts) are done, fills the outputs, and gives something whose ``wait()``
+returns when they are filled, or raises. Until then nobody writes to its inputs or touches its outputs, which is the
+executor's promise (``overlap.py``). Where the backend fails, the host's function fills all outputs anew from the same
+inputs; whatever was started on what the backend left behind is done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from byoc.runtime.ndarray import NDArray
+
+if TYPE_CHECKING:
+    from byoc.runtime.module import PackedFunction
+    from byoc.runtime.region.guard import RegionGuard
+
+
+class Pending(Protocol):
+    """Work that was started."""
+
+    def wait(self) -> None:
+        """Return when the outputs are filled. Raises what went wrong."""
+
+
+Prepare = Callable[["PackedFunction", Sequence[np.ndarray]], Callable[[], object]]
+
+
+class RegionCall:
+    """One call, made as often as wanted, by one thread at a time.
+
+    *prepare* makes a call without arguments of a function and arrays: :func:`bound` where it is not given.
+    """
+
+    def __init__(self, guard: RegionGuard, arrays: Sequence[np.ndarray], prepare: Prepare | None = None):
+        self.is_started = False
+        self.was_repaired = False  # the last start's outputs came from the host after all, when it was waited for
+        self._guard, self._arrays = guard, list(arrays)
+        self._prepare = prepare or bound
+        inputs = self._arrays
+        if guard.signature is not None:
+            inputs = self._arrays[: len(guard.signature.inputs)]
+            guard.signature.bind_sizes(inputs)
+        self._shapes = tuple(a.shape for a in inputs)
+        self._ready: Callable[[], object] | None = None
+        self._host: Callable[[], object] | None = None
+        self._after: Sequence[RegionCall] = ()
+        self._pending: Pending | None = None
+
+    def __call__(self) -> None:
+        """Fill the outputs."""
+        if self._guard.may_try(self._shapes):
+            try:
+                if self._ready is None:
+                    self._ready = self._prepare(self._guard.function(), self._arrays)
+                self._ready()
+                return
+            except Exception as error:  # whatever a vendor's code raises
+                self._failed(error)
+        self._run_host()
+
+    def start(self, after: Sequence[RegionCall] = ()) -> None:
+        """Begin to fill the outputs, when *after*, whose outputs are inputs here, are done."""
+        self._after = [call for call in after if call.is_started]
+        self.is_started, self.was_repaired = True, False
+        try:
+            if self._begun():
+                return
+            for call in self._after:
+                call.wait()
+            self()
+        finally:
+            self.is_started = self._pending is not None
+
+    def _begun(self) -> bool:
+        """Start the backend, where it can be started; False where the call is to be made at once."""
+        if not self._guard.may_try(self._shapes):
+            return False
+        try:
+            start = getattr(self._guard.function(), "start", None)
+            if start is not None:
+                before = [call._pending for call in self._after if call._pending is not None]
+                self._pending = start(self._arrays, before)
+        except Exception as error:  # whatever a vendor's code raises
+            self._failed(error)
+        return self._pending is not None
+
+    def wait(self) -> None:
+        """Return when the outputs of the last start are filled."""
+        if not self.is_started:
+            return
+        after, self._after = self._after, ()
+        for call in after:
+            call.wait()
+        pending, self._pending = self._pending, None
+        self.is_started = False
+        is_stale = any(call.was_repaired for call in after)
+        try:
+            pending.wait()  # type: ignore[union-attr]
+        except Exception as error:  # whatever a vendor's code raises
+            if not is_stale:
+                self._failed(error)
+                self._run_host()
+                self.was_repaired = True
+        if is_stale:
+            self()
+            self.was_repaired = True
+
+    def abandon(self) -> None:
+        """Return when nothing is at work any more on the arrays, whatever became of it."""
+        pending, self._pending = self._pending, None
+        self.is_started, self._after = False, ()
+        if pending is not None:
+            with contextlib.suppress(Exception):
+                pending.wait()
+
+    def _failed(self, error: Exception) -> None:
+        self._ready = None
+        self._guard.failed(self._shapes, error)
+
+    def _run_host(self) -> None:
+        if self._host is None:
+            self._host = self._prepare(self._guard.host_function(), self._arrays)
+        self._host()
+
+
+def bound(function: PackedFunction, arrays: Sequence[np.ndarray]) -> Callable[[], object]:
+    """The call of *function* on *arrays* as a function without arguments."""
+    bind = getattr(function, "bind", None)
+    return bind(arrays) if bind is not None else called(function, arrays)
+
+
+def called(function: PackedFunction, arrays: Sequence[np.ndarray]) -> Callable[[], object]:
+    """As :func:`bound`, for a call that is made once."""
+    return functools.partial(function, *map(NDArray, arrays))

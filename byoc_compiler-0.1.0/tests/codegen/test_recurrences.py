@@ -1,0 +1,129 @@
+"""Recurrences: how they are told from other stages, what they mean, and the loop over steps that C gets for them."""
+
+import numpy as np
+import pytest
+
+from byoc import relay, te
+from byoc.codegen.c.backend import compile_functions
+from byoc.codegen.c.contraction.shape import PANEL
+from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.prepare import prepare
+from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.opencl.backend import OpenCLBackend
+from byoc.codegen.opencl.backend import compile_functions as compile_opencl
+from byoc.errors import CompileError, InternalError, TypeInferenceError
+from byoc.ir.types import TensorType
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, RNNSequenceAttrs
+from byoc.runtime.kernels.recurrent import rnn_sequence
+
+X = te.placeholder((4, 3), name="x")
+
+
+def running_sum():
+    total = te.state((4, 3), "float32", "total")
+    before = te.compute((4, 3), lambda t, i: te.if_then_else(t > 0, total[t - 1, i], 0.0), "before")
+    te.update(total, lambda t, i: before[t, i] + X[t, i])
+    return total, before
+
+
+def test_a_recurrence_is_what_reads_itself_in_the_order_of_one_step():
+    total, before = running_sum()
+    doubled = te.compute((4, 3), lambda t, i: X[t, i] * 2.0, "doubled")
+    last = te.compute((3,), lambda i: total[3, i] + doubled[0, i], "last")
+    stages = [total, before, doubled, last]
+    assert te.recurrence(stages) == (before, total)
+    assert te.in_phases(stages) == ((doubled,), (before, total), (last,))
+    assert te.recurrence([doubled]) == () and te.in_phases([doubled]) == ((doubled,), (), ())
+
+
+def test_a_recurrence_means_one_step_after_another():
+    total, _ = running_sum()
+    last = te.compute((3,), lambda i: total[3, i] * 2.0, "last")
+    x = np.arange(12, dtype="float32").reshape(4, 3)
+    np.testing.assert_array_equal(te.evaluate(total, {X: x}), np.cumsum(x, axis=0))
+    np.testing.assert_array_equal(te.evaluate(last, {X: x}), x.sum(axis=0) * 2)
+
+
+def test_two_tensors_that_need_each_other_within_a_step_are_an_error():
+    a, b = te.state((4,), "float32", "a"), te.state((4,), "float32", "b")
+    te.update(a, lambda t: b[t] + 1.0)
+    te.update(b, lambda t: a[t] + 1.0)
+    with pytest.raises(InternalError, match="a, b need each other within one step"):
+        te.recurrence([a, b])
+
+
+def test_a_state_is_defined_once_and_by_elements_of_its_dtype():
+    total, _ = running_sum()
+    with pytest.raises(InternalError, match="cannot be defined"):
+        te.update(total, lambda t, i: X[t, i])
+    with pytest.raises(InternalError, match="cannot be defined"):
+        te.update(te.state((4,), "float32", "a"), lambda t: t)
+
+
+def gru(**attrs):
+    """A GRU of three steps, two rows and eight units behind a relu of its gates, as a function of all its inputs."""
+    shapes = {"gates": (3, 2, 24), "recurrence": (8, 24), "hidden": (2, 8)}
+    params = [relay.var(name, shape=shape) for name, shape in shapes.items()]
+    inputs = [relay.nn.relu(params[0]), *params[1:]]
+    return relay.Function(params, relay.nn.gru_sequence(inputs, GRUSequenceAttrs(**attrs))[0])
+
+
+def test_the_stages_of_a_recurrence_are_one_group_and_stay_as_they_were_written():
+    program = lower_function(gru(), "f")
+    assert [len(g.stages) for g in program.groups] == [1, 6]
+    assert [s.name for s in te.recurrence(program.groups[1].stages)] == ["before", "sums", "reset", "inner", "hidden"]
+
+
+def test_the_weights_of_a_recurrence_are_packed_into_panels():
+    weights = relay.const(np.ones((64, 64), "float32"))
+    x, hidden = relay.var("x", shape=(5, 1, 64)), relay.var("h", shape=(1, 64))
+    body = relay.nn.rnn_sequence([x, weights, hidden], RNNSequenceAttrs())[0]
+    program = prepare(lower_function(relay.Function([x, hidden], body), "f"), Machine(32, 12))
+    (group,) = program.groups
+    ring = te.recurrence(group.stages)
+    assert [s.name for s in ring] == ["before", "sums", "hidden"] and program.outputs[0] in ring
+    assert [t.tag for t, _ in program.constants] == [PANEL]
+
+
+@pytest.mark.needs_cc
+def test_the_code_of_a_recurrence_does_not_grow_with_its_steps():
+    def source(steps):
+        params = [relay.var(n, shape=s) for n, s in (("x", (steps, 1, 16)), ("r", (16, 16)), ("h", (1, 16)))]
+        body = relay.nn.rnn_sequence(params, RNNSequenceAttrs())[0]
+        return compile_functions({"f": relay.Function(params, body)}).get_source()
+
+    short, long = source(3), source(700)
+    assert len(short.splitlines()) == len(long.splitlines())
+    assert "step < 3;" in short and "step < 700;" in long
+
+
+@pytest.mark.needs_cc
+def test_hundreds_of_steps_are_computed():
+    rng = np.random.default_rng(0)
+    x, r, h = (rng.uniform(-0.2, 0.2, s).astype("float32") for s in ((700, 2, 33), (33, 33), (2, 33)))
+    params = [relay.var(n, shape=a.shape) for n, a in (("x", x), ("r", r), ("h", h))]
+    body = relay.nn.rnn_sequence(params, RNNSequenceAttrs())
+    function = relay.Function(params, body.astuple())
+    module = compile_functions({"f": function}, {"flags": ["-Wall", "-Wextra", "-Wcast-qual", "-Werror"]})
+    whole, last = np.empty((700, 2, 33), "float32"), np.empty((2, 33), "float32")
+    module["f"](x, r, h, whole, last)
+    expected, _ = rnn_sequence(x, r, h, activations=("Tanh",), alphas=(0.0,), betas=(0.0,))
+    np.testing.assert_allclose(whole, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(last, whole[-1])
+
+
+def test_opencl_leaves_recurrences_to_the_host_and_says_so():
+    function = gru()
+    infer_expr(function)
+    verdict = OpenCLBackend().supports(function.body.tuple_value)
+    assert not verdict and "no recurrences" in str(verdict)
+    with pytest.raises(CompileError, match="a recurrence is a loop of the host"):
+        compile_opencl({"f": function})
+
+
+def test_the_gates_of_a_layer_must_fit_its_recurrence():
+    params = [relay.Var(n, TensorType(s)) for n, s in (("x", (3, 2, 25)), ("r", (8, 24)), ("h", (2, 8)))]
+    call = relay.nn.gru_sequence(params, GRUSequenceAttrs()).astuple()
+    with pytest.raises(TypeInferenceError, match=r"gates must have the shape \[3, 2, 24\]"):
+        infer_expr(relay.Function(params, call))

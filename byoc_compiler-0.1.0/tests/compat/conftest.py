@@ -1,0 +1,41 @@
+"""The compatibility installed for one test, and every registration of that test taken back."""
+
+import pathlib
+
+import pytest
+
+import byoc.compat.tvm as compat
+import byoc.compat.tvm_modules.relay.analysis_api  # noqa: F401 - its registrations stay, as it is imported once
+import byoc.relay.op.contrib.dnnl  # noqa: F401 - as above
+import byoc.relay.transform  # noqa: F401 - as above
+from byoc.ir.op import OPS
+from byoc.ir.registry import GLOBAL_FUNCTIONS
+from byoc.relay.op.contrib.register import PATTERN_TABLES
+
+VENDORS = pathlib.Path(__file__).parent / "vendors"
+
+
+@pytest.fixture
+def installed():
+    """``import tvm`` is byoc within the test."""
+    functions, tables = set(GLOBAL_FUNCTIONS), set(PATTERN_TABLES)
+    attributes = {name: dict(OPS[name]._attr_map) for name in OPS}
+    compat.install()
+    yield compat
+    compat.uninstall()
+    for registry, before in ((GLOBAL_FUNCTIONS, functions), (PATTERN_TABLES, tables)):
+        for name in [name for name in registry if name not in before]:
+            registry.unregister(name)
+    for name in list(OPS):
+        if name not in attributes:
+            OPS.unregister(name)
+        else:
+            for key in [key for key in OPS[name]._attr_map if key not in attributes[name]]:
+                OPS[name].reset_attr(key)
+
+
+@pytest.fixture
+def vendors(installed):
+    """The folder of the three integrations, mounted under ``tvm.relay.op.contrib``."""
+    installed.mount(VENDORS)
+    return VENDORS

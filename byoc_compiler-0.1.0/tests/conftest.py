@@ -1,0 +1,66 @@
+"""What tests need of the machine, looked up once; a test that cannot run is skipped aloud."""
+
+import functools
+import os
+import pathlib
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("byoc", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("byoc")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew instead of comparing")
+
+
+@functools.cache
+def missing_compiler():
+    from byoc.codegen.c.compiler import find_compiler
+    from byoc.errors import CompilerNotFoundError
+
+    try:
+        find_compiler()
+    except CompilerNotFoundError as error:
+        return str(error)
+    return None
+
+
+@functools.cache
+def missing_device():
+    from byoc.codegen.backend import get_backend
+
+    return get_backend("opencl").unavailable()
+
+
+def pytest_runtest_setup(item):
+    needs = {"needs_cc": missing_compiler, "needs_opencl": missing_device}
+    for marker, missing in needs.items():
+        if item.get_closest_marker(marker) and missing():
+            pytest.skip(f"{marker}: {missing()}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory, worker_id="master"):
+    """Compiled code of a test run goes to one folder of the run, not to the user's cache."""
+    if "BYOC_CACHE_DIR" not in os.environ:
+        base = pathlib.Path(tmp_path_factory.getbasetemp())
+        root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+        os.environ["BYOC_CACHE_DIR"] = str(root / "byoc-cache")
+
+
+@pytest.fixture
+def golden(request):
+    """``golden(name, text)`` compares with ``tests/golden/name``, or writes it with ``--update-golden``."""
+    folder = pathlib.Path(__file__).parent / "golden"
+
+    def check(name, text):
+        path = folder / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.is_file(), f"{path} is missing: run pytest with --update-golden and read what it writes"
+        assert text == path.read_text(), f"{path} differs: run pytest with --update-golden and read the difference"
+
+    return check

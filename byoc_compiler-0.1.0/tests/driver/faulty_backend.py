@@ -1,0 +1,147 @@
+"""A backend for tests whose modules fail where they are told to, and count what is asked of them.
+
+It takes the elementwise operators of ``TAKEN`` and computes them by the JSON engine. Its modules work behind the
+executor's back where ``Faults.asynchronous`` says so: a start only writes down what is to be done.
+"""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from byoc.codegen.backend import BACKENDS, Backend, accept, callee_name, get_backend, refuse, register_backend
+from byoc.ir.registry import GLOBAL_FUNCTIONS
+from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
+from byoc.runtime.json.module import JsonModule
+from byoc.runtime.module import LOADERS, Module, register_module_loader
+from byoc.runtime.ndarray import NDArray
+
+NAME = "test_faulty"
+TAKEN = ("exp", "tanh", "split", "nn.dense")
+
+
+@dataclass
+class Faults:
+    """What goes wrong: an error by stage; ``bad_shapes`` are those for which the launch fails (None: all)."""
+
+    errors: dict = field(default_factory=dict)
+    missing: str | None = None
+    bad_shapes: tuple | None = None
+    is_asynchronous: bool = False
+    counts: Counter = field(default_factory=Counter)
+    seen: list = field(default_factory=list)  # the arrays of each launch
+    log: list = field(default_factory=list)
+
+
+FAULTS = Faults()
+
+
+class FaultyModule(Module):
+    """A JSON module behind a door that may be shut."""
+
+    type_key = NAME
+
+    def __init__(self, inner, can_start=False):
+        super().__init__()
+        self.inner, self.can_start = inner, can_start
+        self.constant_arrays = inner.constant_arrays
+
+    @property
+    def symbols(self):
+        return self.inner.symbols
+
+    def constants(self):
+        return self.inner.constants()
+
+    def unavailable(self):
+        FAULTS.counts["device"] += 1
+        return FAULTS.missing
+
+    def initialize(self, symbol, constants):
+        FAULTS.counts["initialize"] += 1
+        if "initialize" in FAULTS.errors:
+            raise FAULTS.errors["initialize"]
+        self.inner.initialize(symbol, constants)
+
+    def get_function(self, name, query_imports=False):
+        FAULTS.counts["load"] += 1
+        if "load" in FAULTS.errors:
+            raise FAULTS.errors["load"]
+        function = self.inner.get_function(name)
+        if function is None:
+            return None
+        kind = StartedFunction if FAULTS.is_asynchronous else FaultyFunction
+        return kind(name, function, len(self.inner.signatures[name].inputs))
+
+    def save(self):
+        return {"inner.json": json.dumps({k: v.decode() for k, v in self.inner.save().items()}).encode()}
+
+    @classmethod
+    def load(cls, members):
+        if "read" in FAULTS.errors:
+            raise FAULTS.errors["read"]
+        return cls(JsonModule.load({k: v.encode() for k, v in json.loads(bytes(members["inner.json"])).items()}))
+
+
+class FaultyFunction:
+    """A function that may fail behind its first output, which it has filled with something else by then."""
+
+    def __init__(self, name, function, inputs):
+        self.name, self._function, self._inputs = name, function, inputs
+
+    def __call__(self, *arrays):
+        values = [a.numpy() for a in arrays]
+        FAULTS.counts["launch"] += 1
+        FAULTS.seen.append(values)
+        shape = values[0].shape
+        if "launch" in FAULTS.errors and (FAULTS.bad_shapes is None or shape in FAULTS.bad_shapes):
+            values[self._inputs][...] = 777
+            raise FAULTS.errors["launch"]
+        self._function(*arrays)
+
+
+class StartedFunction(FaultyFunction):
+    """A function that does what it was started for when it is waited for, and not a moment before."""
+
+    def start(self, arrays, after):
+        FAULTS.log.append(("start", self.name))
+        return LateCall(self, arrays)
+
+
+class LateCall:
+    def __init__(self, function, arrays):
+        self.function, self.arrays = function, arrays
+
+    def wait(self):
+        self.function(*map(NDArray, self.arrays))
+        FAULTS.log.append(("end", self.function.name))
+
+
+class FaultyBackend(Backend):
+    name = NAME
+
+    def supports(self, call):
+        name = callee_name(call)
+        return accept(call) if name in TAKEN else refuse(call, "operator", f"only {TAKEN}", name)
+
+    def compile(self, function, options):
+        return FaultyModule(get_backend("json").compile(function, options), FAULTS.is_asynchronous)
+
+
+def registered():
+    """Register the backend with fresh faults, which are given; forget it when the generator is closed."""
+    FAULTS.__init__()
+    register_backend(FaultyBackend())
+    register_module_loader(NAME, f"{__name__}:FaultyModule")
+    yield FAULTS
+    LOADERS.pop(NAME, None)
+    for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
+        registry.unregister(NAME)
+    GLOBAL_FUNCTIONS.unregister(f"relay.ext.{NAME}")
+
+
+def same(got, want):
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=2e-6, atol=1e-6)

@@ -1,0 +1,24 @@
+"""The words that the command line knows before the compiler is loaded are those of the compiler."""
+
+from dataclasses import fields
+
+from byoc.codegen.backend import Limits
+from byoc.codegen.c.winograd.options import CHOICES
+from byoc.codegen.tune.level import LEVELS
+from byoc.driver import fallback, planning, precision
+from byoc.driver.cli import words
+from byoc.partition.places import FORMULAS
+from byoc.partition.request import TIME_LIMIT
+from byoc.relay.quantize.ranges import METHODS, PERCENTILE
+
+
+def test_the_command_line_says_what_the_compiler_says():
+    assert words.PRECISIONS == precision.PRECISIONS
+    assert words.TUNE_LEVELS == tuple(LEVELS)
+    assert words.CALIBRATIONS == tuple(METHODS) and words.PERCENTILE == PERCENTILE
+    assert words.WINOGRAD == tuple(CHOICES)
+    assert words.POLICIES == tuple(planning.POLICIES) and words.OBJECTIVES == planning.OBJECTIVES
+    assert words.FORMULAS == tuple(FORMULAS)
+    assert tuple(words.LIMITS) == tuple(f.name for f in fields(Limits))
+    assert words.TIME_LIMIT == TIME_LIMIT
+    assert words.AVAILABLE == fallback.AVAILABLE

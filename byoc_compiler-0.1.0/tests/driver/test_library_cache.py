@@ -1,0 +1,330 @@
+"""Compiled models in the cache folder: found by another process, and by none for which something else was asked."""
+
+import dataclasses
+import importlib
+import inspect
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import byoc
+from byoc.codegen.tune.database import FOLDER as RECORDS_FOLDER
+from byoc.codegen.tune.database import SUFFIX
+from byoc.driver import library_key
+from byoc.driver.entry import FOUND
+from byoc.driver.library_cache import FOLDER, LibraryCache, own_libraries
+from byoc.driver.library_key import Request, circumstances
+from byoc.errors import UserError
+
+
+def network(activation="Relu", scale=1.0, seed=0):
+    """Three layers, as an ONNX model's bytes."""
+    rng = np.random.default_rng(seed)
+    shapes = {"w0": (16, 3, 3, 3), "w1": (24, 16, 3, 3), "w2": (24 * 64, 10)}
+    weights = [numpy_helper.from_array((rng.standard_normal(s) * scale / 9).astype("float32"), n)
+               for n, s in shapes.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], pads=[1, 1, 1, 1]), helper.make_node(activation, ["c"], ["d"]),
+        helper.make_node("Flatten", ["d"], ["e"]), helper.make_node("MatMul", ["e", "w2"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 3, 8, 8]), ("y", [1, 10])))
+    graph = helper.make_graph(nodes, "network", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+COMPILE = """
+import json, sys
+import byoc
+options, first = json.loads(sys.argv[3]), sys.argv[4]
+if first:
+    __import__(first)
+stages = []
+library = byoc.compile(sys.argv[1], progress=stages.append, **options)
+loaded = "byoc.relay" in sys.modules
+library.save(sys.argv[2])
+import numpy as np
+values = library(np.ones((1, 3, 8, 8), "float32")).tolist()
+print(json.dumps({"stages": stages, "compiler": loaded, "values": values, "report": library.report}))
+"""
+
+
+class Place:
+    """A cache folder, and a C compiler that writes down each time it is called."""
+
+    def __init__(self, folder, cache):
+        folder.mkdir(exist_ok=True)
+        self.folder, self.cache, self.log = folder, cache, folder / "cc.log"
+        self.cc = folder.parent / "cc"
+        if not self.cc.exists():
+            self.cc.write_text('#!/bin/sh\necho "$@" >> "$CC_LOG"\nexec ${REAL_CC:-cc} "$@"\n')
+            self.cc.chmod(self.cc.stat().st_mode | stat.S_IXUSR)
+
+    def compiled(self, model, first="", **options):
+        """What a process of its own tells that compiles *model*, after importing *first*."""
+        path, out = self.folder / "model.onnx", self.folder / "out.byoc"
+        path.write_bytes(model)
+        environment = {**os.environ, "BYOC_CACHE_DIR": str(self.cache), "CC": str(self.cc), "CC_LOG": str(self.log)}
+        environment["REAL_CC"] = os.environ.get("CC", "cc")
+        self.log.write_text("")
+        command = [sys.executable, "-c", COMPILE, str(path), str(out), json.dumps(options), first]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        return {**json.loads(done.stdout), "bytes": out.read_bytes(),
+                "objects": sum(" -c " in line for line in self.log.read_text().splitlines()),
+                "linked": "-shared" in self.log.read_text()}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A cache folder in which one process compiled the network, and what that process told."""
+    place = Place(tmp_path_factory.mktemp("library_cache") / "first", tmp_path_factory.mktemp("kept"))
+    return place, place.compiled(network())
+
+
+@pytest.fixture
+def place(filled):
+    """A copy of the filled folder."""
+    first, _ = filled
+    copy = first.folder.parent / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(first.cache, copy / "cache")
+    return Place(copy, copy / "cache")
+
+
+def entry(cache):
+    (found,) = (cache / FOLDER).glob("*.byoc")
+    return found
+
+
+@pytest.mark.needs_cc
+def test_a_second_process_takes_the_library_and_loads_no_compiler(filled, place):
+    _, first = filled
+    assert first["compiler"] and FOUND not in first["stages"] and first["objects"] > 1
+    second = place.compiled(network())
+    assert second["stages"] == [FOUND] and not second["compiler"]
+    assert not second["objects"] and not second["linked"]
+    for told in ("values", "report", "bytes"):
+        assert second[told] == first[told]
+    assert np.any(second["values"])
+
+
+@pytest.mark.needs_cc
+def test_a_changed_operator_is_compiled_and_nothing_else(filled, place):
+    _, first = filled
+    changed = place.compiled(network(activation="Sigmoid"))
+    assert FOUND not in changed["stages"] and changed["values"] != first["values"]
+    assert changed["objects"] == 2  # the group, and the entries that call it
+
+
+@pytest.mark.needs_cc
+def test_a_changed_weight_gives_another_library_and_compiles_nothing(filled, place):
+    _, first = filled
+    changed = place.compiled(network(scale=1.5))
+    assert FOUND not in changed["stages"] and changed["values"] != first["values"] and changed["objects"] == 0
+
+
+def flipped(data):
+    return data[:-5000] + bytes([data[-5000] ^ 1]) + data[-4999:]
+
+
+@pytest.mark.needs_cc
+def test_a_damaged_library_is_made_anew(filled, place):
+    _, first = filled
+    whole = entry(place.cache).read_bytes()
+    entry(place.cache).write_bytes(flipped(whole))
+    again = place.compiled(network())
+    assert FOUND not in again["stages"] and again["values"] == first["values"]
+    assert entry(place.cache).read_bytes() == whole
+
+
+@pytest.mark.needs_cc
+def test_who_may_have_registered_something_neither_reads_nor_keeps_a_library(monkeypatch, tmp_path):
+    assert not library_key.is_untouched()  # this process has loaded the graph language
+    monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path))
+    byoc.compile(network())
+    assert not (tmp_path / FOLDER).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.needs_cc
+def test_a_tuned_library_is_what_a_second_compilation_gives(filled, place):
+    first = place.compiled(network(), tune="fast")
+    second = place.compiled(network(), tune="fast")
+    third = place.compiled(network(), first="byoc.relay", tune="fast")
+    assert first["report"]["tuning"]["tuned"] and second["stages"] == [FOUND] and FOUND not in third["stages"]
+    for told in ("values", "report", "bytes"):
+        assert second[told] == third[told]
+    (place.cache / RECORDS_FOLDER / f"another{SUFFIX}").write_text("")
+    assert FOUND not in place.compiled(network(), tune="fast")["stages"]
+
+
+def test_every_parameter_of_compile_is_part_of_the_request_and_goes_to_the_compiler():
+    parameters = list(inspect.signature(byoc.compile).parameters)
+    assert [name for name in parameters if name not in ("model", "progress")] == [
+        field.name for field in dataclasses.fields(Request)
+    ]
+    compiler = importlib.import_module("byoc.driver.compile").compile
+    assert parameters == list(inspect.signature(compiler).parameters)
+
+
+PLAIN = Request(("c",), None, (), None, "f32", (), None, "none")
+
+
+@pytest.fixture
+def untouched(monkeypatch):
+    monkeypatch.setattr(library_key, "is_untouched", lambda: True)
+
+
+def key(model=b"model", request=PLAIN, records=""):
+    return circumstances(model, request).key(records)
+
+
+@pytest.mark.needs_cc
+def test_whatever_is_asked_for_is_part_of_the_key(untouched):
+    asked = [
+        ("host", None, (), None, "f32", (), None, "none"),  # the same as "c"
+        ("c", {"x": [1, 3]}, (), None, "f32", (), None, "none"),
+        ("c", {"x": [1, "3"]}, (), None, "f32", (), None, "none"),
+        ("c", None, ("nn.relu",), None, "f32", (), None, "none"),
+        ("c", None, (), {"c": {"winograd": "off"}}, "f32", (), None, "none"),
+        ("c", None, (), {"c": {"strict": 1}}, "f32", (), None, "none"),
+        ("c", None, (), {"c": {"strict": True}}, "f32", (), None, "none"),
+        ("c", None, (), None, "bf16", (), None, "none"),
+        ("c", None, (), None, "bf16", ("Conv_0",), None, "none"),
+        ("c", None, (), None, "f32", (), None, "fast"),
+        ("c", None, (), None, "f32", (), None, "none", "cost"),
+    ]
+    keys = [key(), key(b"another model"), key(records="0"), *(key(request=Request(*a)) for a in asked)]
+    assert keys[0] == keys[3] and len(set(keys)) == len(keys) - 1
+
+
+@pytest.mark.needs_cc
+def test_packages_processors_and_sources_are_part_of_the_key(untouched, monkeypatch, tmp_path):
+    before = key()
+    monkeypatch.setattr(library_key, "versions", lambda: "another numpy")
+    another = key()
+    monkeypatch.setattr(library_key, "usable_processors", lambda: 12345)
+    assert len({before, another, key()}) == 3
+    (tmp_path / "pass.py").write_text("a = 1")
+    monkeypatch.setattr(byoc.runtime, "__path__", [str(tmp_path)])
+    sources = library_key.sources_digest()
+    (tmp_path / "pass.py").write_text("a = 2")
+    assert library_key.sources_digest() != sources
+
+
+@pytest.mark.parametrize("request_", [
+    Request(("opencl", "c"), None, (), None, "f32", (), None, "none"),
+    Request(("c",), {"x": [np.int64(1)]}, (), None, "f32", (), None, "none"),
+    Request(("c",), None, (), None, "f32", (), [], "none"),
+    Request(("c",), None, (), None, "f32", (), None, object()),
+    Request(("c",), None, (), None, "f32", (), None, "none", costs="table.json"),
+    Request(("c",), None, (), None, "f32", (), None, "none", plan="plan.json"),
+], ids=["accelerator", "numbers of numpy", "samples", "a tuner", "costs in a file", "a plan in a file"])
+def test_what_has_no_certain_text_has_no_key(untouched, request_):
+    assert circumstances(b"model", request_) is None
+
+
+def test_what_is_no_file_has_no_key(untouched, tmp_path):
+    (tmp_path / "empty").write_bytes(b"")
+    for model in (object(), str(tmp_path / "absent"), str(tmp_path / "empty"), str(tmp_path)):
+        assert circumstances(model, PLAIN) is None
+
+
+def test_a_model_with_data_in_other_files_is_not_kept(tmp_path):
+    alone, model = network(), onnx.load_from_string(network())
+    assert library_key.stands_alone(alone, library_key.model_digest(alone))
+    assert not library_key.stands_alone(alone, library_key.model_digest(b"what it was"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    path = str(tmp_path / "m.onnx")
+    assert not library_key.stands_alone(path, library_key.model_digest(path))
+
+
+def test_the_database_of_tuning_is_looked_for_where_it_is(monkeypatch, tmp_path):
+    assert library_key.RECORDS == (RECORDS_FOLDER, SUFFIX)
+    monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path))
+    empty = library_key.tuned_records()
+    (tmp_path / RECORDS_FOLDER).mkdir()
+    (tmp_path / RECORDS_FOLDER / f"a{SUFFIX}").write_text("record")
+    assert library_key.tuned_records() != empty
+
+
+@pytest.fixture(scope="module")
+def library():
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [8]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    opset = [helper.make_opsetid("", 17)]
+    return byoc.compile(helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString())
+
+
+@pytest.mark.needs_cc
+def test_what_was_not_used_for_longest_goes_first(library, tmp_path):
+    cache = LibraryCache(tmp_path, 1 << 30)
+    for k, name in enumerate("abc"):
+        assert cache.write(name, library) is None
+        os.utime(tmp_path / f"{name}.byoc", (k, k))
+    assert cache.read("a") is not None  # which is a use
+    size = (tmp_path / "a.byoc").stat().st_size
+    LibraryCache(tmp_path, 2 * size).shrink()
+    assert sorted(p.stem for p in tmp_path.glob("*.byoc")) == ["a", "c"]
+    old, new = tmp_path / "a.byoc1.part", tmp_path / "a.byoc2.part"
+    old.write_bytes(b"")
+    new.write_bytes(b"")
+    os.utime(old, (0, 0))
+    LibraryCache(tmp_path, 0).shrink()
+    assert list(tmp_path.iterdir()) == [new]
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("damage", [flipped, lambda d: d[: len(d) // 2], lambda d: b""],
+                         ids=["flipped", "truncated", "empty"])
+def test_a_damaged_library_counts_as_none(library, tmp_path, damage):
+    cache = LibraryCache(tmp_path, 1 << 30)
+    assert cache.write("a", library) is None and cache.read("a") is not None
+    place = tmp_path / "a.byoc"
+    place.write_bytes(damage(place.read_bytes()))
+    assert cache.read("a") is None
+
+
+@pytest.mark.needs_cc
+def test_many_may_write_and_read_one_library_at_once(library, tmp_path):
+    cache = LibraryCache(tmp_path, 1 << 30)
+    assert cache.write("a", library) is None
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            wrong.extend(text for text in [cache.write("a", library)] if text is not None)
+            wrong.extend(["damaged"] if cache.read("a") is None else [])
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == [] and [p.name for p in tmp_path.iterdir()] == ["a.byoc"]
+
+
+@pytest.mark.needs_cc
+def test_a_folder_that_cannot_be_written_is_told(library, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    assert "file" in LibraryCache(tmp_path / "file", 1 << 30).write("a", library)
+
+
+def test_the_limit_is_a_number_of_megabytes(monkeypatch):
+    monkeypatch.setenv("BYOC_LIBRARY_CACHE_MB", "12")
+    assert own_libraries().limit == 12 << 20
+    monkeypatch.setenv("BYOC_LIBRARY_CACHE_MB", "0")
+    assert own_libraries() is None
+    monkeypatch.setenv("BYOC_LIBRARY_CACHE_MB", "much")
+    with pytest.raises(UserError, match=r"\$BYOC_LIBRARY_CACHE_MB is a number of megabytes, .* got 'much'"):
+        own_libraries()

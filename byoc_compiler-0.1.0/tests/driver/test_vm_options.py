@@ -1,0 +1,90 @@
+"""Precision and tuning on the virtual machine: what it takes is done, what it does not take is refused by name."""
+
+import numpy as np
+import pytest
+
+from byoc import relay
+from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.tune.database import Database
+from byoc.codegen.tune.level import LEVELS
+from byoc.codegen.tune.record import Trial
+from byoc.codegen.tune.tuner import Tuner
+from byoc.driver.vm import compile_module
+from byoc.errors import UserError
+from byoc.runtime import cpu
+from byoc.runtime.vm import VirtualMachine
+
+pytestmark = pytest.mark.needs_cc
+X = np.random.default_rng(0).standard_normal((24, 64)).astype("float32")
+W = np.random.default_rng(1).standard_normal((48, 64)).astype("float32")
+
+
+def dense():
+    x = relay.var("x", shape=X.shape)
+    return relay.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, relay.const(W)))))
+
+
+def branches():
+    x, which = relay.var("x", shape=X.shape), relay.var("which", shape=(), dtype="bool")
+    product = relay.nn.dense(x, relay.const(W))
+    return relay.IRModule.from_expr(relay.Function([x, which], relay.If(which, product, relay.negative(product))))
+
+
+def run(mod, *inputs, **options):
+    return np.asarray(VirtualMachine(compile_module(mod, **options), cpu()).run(*inputs))
+
+
+def test_bfloat16_is_computed_within_its_rounding_where_nothing_branches():
+    if "dot_bf16" not in find_compiler().machine.dots:
+        pytest.skip("this processor has no instruction for products of bfloat16")
+    exact = np.maximum(X @ W.T, 0)
+    error = np.abs(run(dense(), X, precision="bf16") - exact).max() / exact.max()
+    assert 1e-4 < error < 2.0**-7  # it did round
+    kept = run(dense(), X, precision="bf16", keep_f32=["nn.dense"])
+    np.testing.assert_allclose(kept, exact, rtol=1e-4, atol=1e-4)
+
+
+def test_functions_with_branches_stay_in_f32():
+    found = run(branches(), X, np.array(True), precision="bf16")
+    np.testing.assert_allclose(found, X @ W.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"precision": "int8"}, "the virtual machine has no int8"),
+    ({"precision": "half"}, "precision is one of"),
+    ({"precision": "bf16", "keep_f32": ["nn.dens"]}, "no operator or ONNX node of the model is called 'nn.dens'"),
+    ({"tune": "much"}, "the level of tuning is one of"),
+])
+def test_what_it_does_not_take_is_one_sentence(options, message):
+    with pytest.raises(UserError, match=message):
+        compile_module(dense(), **options)
+
+
+class Contrary:
+    """A laboratory in which the model's own choice is the slowest; it remembers the threads that it was opened for."""
+
+    def __init__(self):
+        self.opened = []
+
+    def __call__(self, bench, rounds, threads):
+        self.opened.append(threads)
+        return self
+
+    def __enter__(self):
+        return lambda question, candidates, rest: [Trial(c, 9.0 - k / 99, 9.0) for k, c in enumerate(candidates)]
+
+    def __exit__(self, *error):
+        return None
+
+
+@pytest.mark.parametrize("mod, inputs", [(dense(), (X,)), (branches(), (X, np.array(False)))])
+def test_kernels_are_tuned_for_one_thread_and_what_is_known_is_taken(mod, inputs, tmp_path):
+    laboratory, database = Contrary(), Database(tmp_path)
+    first = Tuner(LEVELS["heavy"], database, laboratory=laboratory)
+    tuned = compile_module(mod, tune=first)
+    assert laboratory.opened == [1] and first.report.tuned[0].choice != first.report.tuned[0].expected
+    assert tuned.lib.imported_modules[0].get_source() != compile_module(mod).lib.imported_modules[0].get_source()
+    np.testing.assert_allclose(np.asarray(VirtualMachine(tuned, cpu()).run(*inputs)), run(mod, *inputs), rtol=1e-4)
+    second = Tuner(LEVELS["heavy"], database, laboratory=laboratory)
+    compile_module(mod, tune=second)
+    assert laboratory.opened == [1] and second.report.known and not second.report.tuned

@@ -1,0 +1,131 @@
+#include <math.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+/* The processor's word for "I am only waiting". */
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
+
+/* One thread of the threads that run a function together, and where they meet. */
+typedef struct {
+  int64_t thread, threads;
+  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+} Team;
+
+static inline void team_pause(int64_t rounds) {
+  const struct timespec moment = {0, 50000};
+  if (rounds < 4096) PAUSE();
+  else if (rounds < 65536) sched_yield();
+  else nanosleep(&moment, 0);
+}
+
+static inline void team_wait(const Team *team) {
+  if (team->threads == 1) return;
+  int32_t *arrived = team->meeting, *turn = team->meeting + 16;
+  const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
+    __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
+    return;
+  }
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
+}
+
+typedef float f32x8 __attribute__((vector_size(32)));
+
+static inline f32x8 load_f32x8(const float *place) {
+  f32x8 v;
+  memcpy(&v, place, sizeof v);
+  return v;
+}
+
+static inline void store_f32x8(float *place, f32x8 v) {
+  memcpy(place, &v, sizeof v);
+}
+
+static inline float max_f32(float a, float b) {
+  return a > b || a != a ? a : b;
+}
+
+/* p0: f32[2, 3, 8], p1: f32[2, 3, 8], p2: f32[2, 3, 8] -> batch_matmul: f32[2, 3, 8] */
+void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_8890b34e8d4d(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict batch_matmul, const Team *team) {
+  const int64_t begin = 2 * team->thread / team->threads;
+  const int64_t end = 2 * (team->thread + 1) / team->threads;
+  for (int64_t i0 = begin; i0 < end; ++i0) {
+    const int64_t row = 0;
+    _Alignas(64) float batch_matmul_1[9];
+    for (int64_t row_1 = 0; row_1 < 3; ++row_1) {
+      for (int64_t i2 = 0; i2 < 3; ++i2) {
+        float acc = 0.0f;
+        for (int64_t k = 0; k < 8; ++k) {
+          acc = acc + p0[i0 * 24 + row * 8 + row_1 * 8 + k] * p1[i0 * 24 + i2 * 8 + k];
+        }
+        batch_matmul_1[row_1 * 3 + i2] = acc;
+      }
+    }
+    _Alignas(64) float softmax_max[3];
+    for (int64_t row_1 = 0; row_1 < 3; ++row_1) {
+      float acc_1 = -INFINITY;
+      for (int64_t k = 0; k < 3; ++k) {
+        acc_1 = max_f32(acc_1, batch_matmul_1[row_1 * 3 + k]);
+      }
+      softmax_max[row_1] = acc_1;
+    }
+    _Alignas(64) float softmax_exp[9];
+    for (int64_t row_1 = 0; row_1 < 3; ++row_1) {
+      for (int64_t i2 = 0; i2 < 3; ++i2) {
+        softmax_exp[row_1 * 3 + i2] = expf(batch_matmul_1[row_1 * 3 + i2] - softmax_max[row_1]);
+      }
+    }
+    _Alignas(64) float softmax_inverse[3];
+    for (int64_t row_1 = 0; row_1 < 3; ++row_1) {
+      float acc_2 = 0.0f;
+      for (int64_t k = 0; k < 3; ++k) {
+        acc_2 = acc_2 + softmax_exp[row_1 * 3 + k];
+      }
+      softmax_inverse[row_1] = 1.0f / acc_2;
+    }
+    const int64_t row_1 = 0;
+    f32x8 sum_0_0 = {0};
+    f32x8 sum_1_0 = {0};
+    f32x8 sum_2_0 = {0};
+    for (int64_t k = 0; k < 3; ++k) {
+      f32x8 v_0 = load_f32x8(p2 + (i0 * 24 + k * 8));
+      float softmax_exp_0 = softmax_exp[row_1 * 3 + k];
+      sum_0_0 = (sum_0_0 + softmax_exp_0 * v_0);
+      float softmax_exp_1 = softmax_exp[row_1 * 3 + k + 3];
+      sum_1_0 = (sum_1_0 + softmax_exp_1 * v_0);
+      float softmax_exp_2 = softmax_exp[row_1 * 3 + k + 6];
+      sum_2_0 = (sum_2_0 + softmax_exp_2 * v_0);
+    }
+    store_f32x8(batch_matmul + (i0 * 24 + row * 8 + row_1 * 8), (sum_0_0 * softmax_inverse[row_1]));
+    store_f32x8(batch_matmul + (i0 * 24 + row * 8 + row_1 * 8 + 8), (sum_1_0 * softmax_inverse[row_1 + 1]));
+    store_f32x8(batch_matmul + (i0 * 24 + row * 8 + row_1 * 8 + 16), (sum_2_0 * softmax_inverse[row_1 + 2]));
+  }
+}
+
+int64_t kernel_0_workspace(const int64_t *sizes);
+int64_t kernel_0_workspace(const int64_t *sizes) {
+  (void)sizes;
+  return 0;
+}
+
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team);
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team) {
+  (void)sizes;
+  (void)workspace;
+  const float *q = args[0];
+  const float *k = args[1];
+  const float *v = args[2];
+  float *batch_matmul = args[3];
+  fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_8890b34e8d4d(q, k, v, batch_matmul, team);
+  return 0;
+}

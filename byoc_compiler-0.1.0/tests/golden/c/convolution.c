@@ -1,0 +1,182 @@
+#include <math.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+/* The processor's word for "I am only waiting". */
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
+
+/* One thread of the threads that run a function together, and where they meet. */
+typedef struct {
+  int64_t thread, threads;
+  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+} Team;
+
+static inline void team_pause(int64_t rounds) {
+  const struct timespec moment = {0, 50000};
+  if (rounds < 4096) PAUSE();
+  else if (rounds < 65536) sched_yield();
+  else nanosleep(&moment, 0);
+}
+
+static inline void team_wait(const Team *team) {
+  if (team->threads == 1) return;
+  int32_t *arrived = team->meeting, *turn = team->meeting + 16;
+  const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
+    __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
+    return;
+  }
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
+}
+
+typedef float f32x16 __attribute__((vector_size(64)));
+
+static inline f32x16 splat_f32x16(float x) {
+  return x - (f32x16){0};
+}
+
+static inline void store_f32x16(float *place, f32x16 v) {
+  memcpy(place, &v, sizeof v);
+}
+
+static inline f32x16 load_f32x16(const float *place) {
+  f32x16 v;
+  memcpy(&v, place, sizeof v);
+  return v;
+}
+
+typedef float f32x4 __attribute__((vector_size(16)));
+
+static inline f32x4 load_f32x4(const float *place) {
+  f32x4 v;
+  memcpy(&v, place, sizeof v);
+  return v;
+}
+
+typedef int32_t i32x4 __attribute__((vector_size(16)));
+
+static inline f32x4 select_f32x4(i32x4 mask, f32x4 a, f32x4 b) {
+  return (f32x4)(((i32x4)a & mask) | ((i32x4)b & ~mask));
+}
+
+static inline f32x4 greater_f32x4(f32x4 a, f32x4 b) {
+#if defined(__SSE4_1__) && defined(__GNUC__) && !defined(__clang__)
+  return __builtin_ia32_maxps(a, b);
+#else
+  return select_f32x4(a > b, a, b);
+#endif
+}
+
+static inline f32x4 splat_f32x4(float x) {
+  return x - (f32x4){0};
+}
+
+static inline f32x4 max_number_f32x4(float number, f32x4 x) {
+  return greater_f32x4(splat_f32x4(number), x);
+}
+
+static inline void store_f32x4(float *place, f32x4 v) {
+  memcpy(place, &v, sizeof v);
+}
+
+/* p0: f32[batch, 3, 10, 20], const_0: f32[4, 3, 3, 3], const_1: f32[4, 1, 1] -> maximum: f32[batch, 4, 10, 20]; from Conv_0, Add_1, Relu_2 * / int injected; / * */
+void fused_nn_conv2d_add_maximum_da85fc71448d(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
+  const int64_t begin = batch * team->thread / team->threads;
+  const int64_t end = batch * (team->thread + 1) / team->threads;
+  for (int64_t i0 = begin; i0 < end; ++i0) {
+    for (int64_t i1 = 0; i1 < 3; ++i1) {
+      store_f32x16(pad + (i0 * 792 + i1 * 264), splat_f32x16(0.0f));
+      store_f32x16(pad + (i0 * 792 + i1 * 264 + 6), splat_f32x16(0.0f));
+      for (int64_t i2 = 0; i2 < 10; ++i2) {
+        pad[i0 * 792 + i1 * 264 + i2 * 22 + 22] = 0.0f;
+        store_f32x16(pad + (i0 * 792 + i1 * 264 + i2 * 22 + 23), load_f32x16(p0 + (i0 * 600 + i1 * 200 + i2 * 20)));
+        store_f32x16(pad + (i0 * 792 + i1 * 264 + i2 * 22 + 27), load_f32x16(p0 + (i0 * 600 + i1 * 200 + i2 * 20 + 4)));
+        pad[i0 * 792 + i1 * 264 + i2 * 22 + 43] = 0.0f;
+      }
+      store_f32x16(pad + (i0 * 792 + i1 * 264 + 242), splat_f32x16(0.0f));
+      store_f32x16(pad + (i0 * 792 + i1 * 264 + 248), splat_f32x16(0.0f));
+    }
+  }
+  team_wait(team);
+  const int64_t begin_1 = batch * team->thread / team->threads;
+  const int64_t end_1 = batch * (team->thread + 1) / team->threads;
+  for (int64_t i0 = begin_1; i0 < end_1; ++i0) {
+    for (int64_t i2 = 0; i2 < 10; ++i2) {
+      for (int64_t row_block = 0; row_block < 2; ++row_block) {
+        const int64_t i1 = row_block * 2;
+        f32x4 sum_0_0 = {0};
+        f32x4 sum_0_1 = {0};
+        f32x4 sum_0_2 = {0};
+        f32x4 sum_0_3 = {0};
+        f32x4 sum_0_4 = {0};
+        f32x4 sum_1_0 = {0};
+        f32x4 sum_1_1 = {0};
+        f32x4 sum_1_2 = {0};
+        f32x4 sum_1_3 = {0};
+        f32x4 sum_1_4 = {0};
+        for (int64_t ic = 0; ic < 3; ++ic) {
+          for (int64_t kh = 0; kh < 3; ++kh) {
+            for (int64_t kw = 0; kw < 3; ++kw) {
+              f32x4 pad_0 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw));
+              f32x4 pad_1 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 4));
+              f32x4 pad_2 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 8));
+              f32x4 pad_3 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 12));
+              f32x4 pad_4 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 16));
+              float const_0_0 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw];
+              sum_0_0 = (sum_0_0 + pad_0 * const_0_0);
+              sum_0_1 = (sum_0_1 + pad_1 * const_0_0);
+              sum_0_2 = (sum_0_2 + pad_2 * const_0_0);
+              sum_0_3 = (sum_0_3 + pad_3 * const_0_0);
+              sum_0_4 = (sum_0_4 + pad_4 * const_0_0);
+              float const_0_1 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw + 27];
+              sum_1_0 = (sum_1_0 + pad_0 * const_0_1);
+              sum_1_1 = (sum_1_1 + pad_1 * const_0_1);
+              sum_1_2 = (sum_1_2 + pad_2 * const_0_1);
+              sum_1_3 = (sum_1_3 + pad_3 * const_0_1);
+              sum_1_4 = (sum_1_4 + pad_4 * const_0_1);
+            }
+          }
+        }
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20), max_number_f32x4(0.0f, sum_0_0 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 4), max_number_f32x4(0.0f, sum_0_1 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 8), max_number_f32x4(0.0f, sum_0_2 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 12), max_number_f32x4(0.0f, sum_0_3 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 16), max_number_f32x4(0.0f, sum_0_4 + const_1[i1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 200), max_number_f32x4(0.0f, sum_1_0 + const_1[i1 + 1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 204), max_number_f32x4(0.0f, sum_1_1 + const_1[i1 + 1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 208), max_number_f32x4(0.0f, sum_1_2 + const_1[i1 + 1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 212), max_number_f32x4(0.0f, sum_1_3 + const_1[i1 + 1]));
+        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 216), max_number_f32x4(0.0f, sum_1_4 + const_1[i1 + 1]));
+      }
+    }
+  }
+}
+
+int64_t kernel_0_workspace(const int64_t *sizes);
+int64_t kernel_0_workspace(const int64_t *sizes) {
+  const int64_t batch = sizes[0];
+  return 0 + (batch * 3168 + 63) / 64 * 64;
+}
+
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team);
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team) {
+  const int64_t batch = sizes[0];
+  const float *data = args[0];
+  const float *const_0 = args[1];
+  const float *const_1 = args[2];
+  float *maximum = args[3];
+  int64_t offset = 0;
+  float *pad = (float *)(workspace + offset);
+  fused_nn_conv2d_add_maximum_da85fc71448d(data, const_0, const_1, pad, maximum, batch, team);
+  return 0;
+}

@@ -1,0 +1,143 @@
+#include <math.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+/* The processor's word for "I am only waiting". */
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
+
+/* One thread of the threads that run a function together, and where they meet. */
+typedef struct {
+  int64_t thread, threads;
+  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+} Team;
+
+static inline void team_pause(int64_t rounds) {
+  const struct timespec moment = {0, 50000};
+  if (rounds < 4096) PAUSE();
+  else if (rounds < 65536) sched_yield();
+  else nanosleep(&moment, 0);
+}
+
+static inline void team_wait(const Team *team) {
+  if (team->threads == 1) return;
+  int32_t *arrived = team->meeting, *turn = team->meeting + 16;
+  const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
+    __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
+    return;
+  }
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
+}
+
+typedef float f32x4 __attribute__((vector_size(16)));
+
+typedef int32_t i32x4 __attribute__((vector_size(16)));
+
+static inline f32x4 select_f32x4(i32x4 mask, f32x4 a, f32x4 b) {
+  return (f32x4)(((i32x4)a & mask) | ((i32x4)b & ~mask));
+}
+
+static inline f32x4 lesser_f32x4(f32x4 a, f32x4 b) {
+#if defined(__SSE4_1__) && defined(__GNUC__) && !defined(__clang__)
+  return __builtin_ia32_minps(a, b);
+#else
+  return select_f32x4(a < b, a, b);
+#endif
+}
+
+static inline f32x4 splat_f32x4(float x) {
+  return x - (f32x4){0};
+}
+
+static inline f32x4 min_number_f32x4(float number, f32x4 x) {
+  return lesser_f32x4(splat_f32x4(number), x);
+}
+
+static inline f32x4 greater_f32x4(f32x4 a, f32x4 b) {
+#if defined(__SSE4_1__) && defined(__GNUC__) && !defined(__clang__)
+  return __builtin_ia32_maxps(a, b);
+#else
+  return select_f32x4(a > b, a, b);
+#endif
+}
+
+static inline f32x4 max_number_f32x4(float number, f32x4 x) {
+  return greater_f32x4(splat_f32x4(number), x);
+}
+
+typedef uint32_t u32x4 __attribute__((vector_size(16)));
+
+static inline f32x4 abs_f32x4(f32x4 x) {
+  return (f32x4)((i32x4)x & INT32_MAX);
+}
+
+static inline f32x4 expm1_f32x4(f32x4 v) {
+  f32x4 x = min_number_f32x4(89.0f, max_number_f32x4(-18.0f, v));
+  const f32x4 turns = x * 1.44269504f + 12582912.0f;
+  const f32x4 whole = turns - 12582912.0f;
+  const i32x4 n = (i32x4)turns - 0x4b400000;
+  const f32x4 r = (x - whole * 0.693145752f) - whole * 1.42860677e-6f;
+  const f32x4 p = ((((0.000199089043f * r + 0.00139345442f) * r + 0.00833328411f) * r + 0.0416664568f) * r + 0.166666668f) * r * (r * r) + 0.5f * (r * r) + r;
+  const f32x4 half = (f32x4)((u32x4)(n + 126) << 23); /* of 2**n, which may overflow where the result does not */
+  return select_f32x4(abs_f32x4(v) < 5.96046448e-8f, v, (half * p + (half - 0.5f)) * 2.0f);
+}
+
+static inline f32x4 sign_of_f32x4(f32x4 x) {
+  return (f32x4)((i32x4)x ^ (i32x4)abs_f32x4(x));
+}
+
+static inline f32x4 with_sign_f32x4(f32x4 x, f32x4 sign) {
+  return (f32x4)((i32x4)x | (i32x4)sign_of_f32x4(sign));
+}
+
+static inline f32x4 tanh_f32x4(f32x4 x) {
+  const f32x4 t = expm1_f32x4(2.0f * min_number_f32x4(10.0f, abs_f32x4(x)));
+  return with_sign_f32x4(t / (t + 2.0f), x);
+}
+
+static inline f32x4 load_f32x4(const float *place) {
+  f32x4 v;
+  memcpy(&v, place, sizeof v);
+  return v;
+}
+
+static inline void store_f32x4(float *place, f32x4 v) {
+  memcpy(place, &v, sizeof v);
+}
+
+/* p0: f32[4, 5], p1: f32[5] -> tanh_1: f32[4, 5] */
+void fused_add_multiply_tanh_484083d2526f(const float *restrict p0, const float *restrict p1, float *restrict tanh_1, const Team *team) {
+  const int64_t begin = 4 * team->thread / team->threads;
+  const int64_t end = 4 * (team->thread + 1) / team->threads;
+  for (int64_t i0 = begin; i0 < end; ++i0) {
+    store_f32x4(tanh_1 + i0 * 5, tanh_f32x4((load_f32x4(p0 + i0 * 5) + load_f32x4(p1 + 0)) * 0.5f));
+    store_f32x4(tanh_1 + (i0 * 5 + 1), tanh_f32x4((load_f32x4(p0 + (i0 * 5 + 1)) + load_f32x4(p1 + 1)) * 0.5f));
+  }
+}
+
+int64_t kernel_0_workspace(const int64_t *sizes);
+int64_t kernel_0_workspace(const int64_t *sizes) {
+  (void)sizes;
+  return 0;
+}
+
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team);
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team) {
+  (void)sizes;
+  (void)workspace;
+  const float *x = args[0];
+  const float *y = args[1];
+  float *tanh_1 = args[2];
+  fused_add_multiply_tanh_484083d2526f(x, y, tanh_1, team);
+  return 0;
+}

@@ -1,0 +1,107 @@
+#include <math.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+/* The processor's word for "I am only waiting". */
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
+
+/* One thread of the threads that run a function together, and where they meet. */
+typedef struct {
+  int64_t thread, threads;
+  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+} Team;
+
+static inline void team_pause(int64_t rounds) {
+  const struct timespec moment = {0, 50000};
+  if (rounds < 4096) PAUSE();
+  else if (rounds < 65536) sched_yield();
+  else nanosleep(&moment, 0);
+}
+
+static inline void team_wait(const Team *team) {
+  if (team->threads == 1) return;
+  int32_t *arrived = team->meeting, *turn = team->meeting + 16;
+  const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
+    __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
+    return;
+  }
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
+}
+
+typedef float f32x8 __attribute__((vector_size(32)));
+
+static inline f32x8 splat_f32x8(float x) {
+  return x - (f32x8){0};
+}
+
+typedef int32_t i32x8 __attribute__((vector_size(32)));
+
+static inline f32x8 select_f32x8(i32x8 mask, f32x8 a, f32x8 b) {
+  return (f32x8)(((i32x8)a & mask) | ((i32x8)b & ~mask));
+}
+
+static inline f32x8 greater_f32x8(f32x8 a, f32x8 b) {
+#if defined(__AVX__) && defined(__GNUC__) && !defined(__clang__)
+  return __builtin_ia32_maxps256(a, b);
+#else
+  return select_f32x8(a > b, a, b);
+#endif
+}
+
+static inline f32x8 max_f32x8(f32x8 a, f32x8 b) {
+  return select_f32x8(a != a, a, greater_f32x8(a, b));
+}
+
+static inline f32x8 load_f32x8(const float *place) {
+  f32x8 v;
+  memcpy(&v, place, sizeof v);
+  return v;
+}
+
+static inline void store_f32x8(float *place, f32x8 v) {
+  memcpy(place, &v, sizeof v);
+}
+
+/* p0: f32[1, 4, 5, 8] -> max_pool: f32[1, 2, 2, 8] */
+void nn_max_pool2d_b240ac630b75(const float *restrict p0, float *restrict max_pool, const Team *team) {
+  const int64_t begin = 4 * team->thread / team->threads;
+  const int64_t end = 4 * (team->thread + 1) / team->threads;
+  for (int64_t joined = begin; joined < end; ++joined) {
+    const int64_t i0 = joined / 2;
+    const int64_t i2 = joined % 2;
+    f32x8 acc_0 = splat_f32x8(-INFINITY);
+    for (int64_t kh = 0; kh < 2; ++kh) {
+      for (int64_t kw = 0; kw < 2; ++kw) {
+        acc_0 = max_f32x8(load_f32x8(p0 + (i0 * 80 + kh * 40 + i2 * 16 + kw * 8)), acc_0);
+      }
+    }
+    store_f32x8(max_pool + (i0 * 16 + i2 * 8), acc_0);
+  }
+}
+
+int64_t kernel_0_workspace(const int64_t *sizes);
+int64_t kernel_0_workspace(const int64_t *sizes) {
+  (void)sizes;
+  return 0;
+}
+
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team);
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team) {
+  (void)sizes;
+  (void)workspace;
+  const float *image = args[0];
+  float *max_pool = args[1];
+  nn_max_pool2d_b240ac630b75(image, max_pool, team);
+  return 0;
+}

@@ -1,0 +1,116 @@
+#include <math.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+/* The processor's word for "I am only waiting". */
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
+
+/* One thread of the threads that run a function together, and where they meet. */
+typedef struct {
+  int64_t thread, threads;
+  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+} Team;
+
+static inline void team_pause(int64_t rounds) {
+  const struct timespec moment = {0, 50000};
+  if (rounds < 4096) PAUSE();
+  else if (rounds < 65536) sched_yield();
+  else nanosleep(&moment, 0);
+}
+
+static inline void team_wait(const Team *team) {
+  if (team->threads == 1) return;
+  int32_t *arrived = team->meeting, *turn = team->meeting + 16;
+  const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
+    __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
+    return;
+  }
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
+}
+
+typedef float f32x8 __attribute__((vector_size(32)));
+
+static inline f32x8 load_f32x8(const float *place) {
+  f32x8 v;
+  memcpy(&v, place, sizeof v);
+  return v;
+}
+
+typedef int32_t i32x8 __attribute__((vector_size(32)));
+
+static inline f32x8 select_f32x8(i32x8 mask, f32x8 a, f32x8 b) {
+  return (f32x8)(((i32x8)a & mask) | ((i32x8)b & ~mask));
+}
+
+static inline f32x8 greater_f32x8(f32x8 a, f32x8 b) {
+#if defined(__AVX__) && defined(__GNUC__) && !defined(__clang__)
+  return __builtin_ia32_maxps256(a, b);
+#else
+  return select_f32x8(a > b, a, b);
+#endif
+}
+
+static inline f32x8 splat_f32x8(float x) {
+  return x - (f32x8){0};
+}
+
+static inline f32x8 max_number_f32x8(float number, f32x8 x) {
+  return greater_f32x8(splat_f32x8(number), x);
+}
+
+static inline void store_f32x8(float *place, f32x8 v) {
+  memcpy(place, &v, sizeof v);
+}
+
+/* p0: f32[3, 16], const_0: f32[1, 16, 8], const_1: f32[8] -> relu: f32[3, 8] */
+void fused_nn_dense_nn_bias_add_nn_relu_d5fd63f8a42b(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict relu, const Team *team) {
+  const int64_t begin = 1 * team->thread / team->threads;
+  const int64_t end = 1 * (team->thread + 1) / team->threads;
+  for (int64_t part = begin; part < end; ++part) {
+    const int64_t i0 = 0;
+    f32x8 sum_0_0 = {0};
+    f32x8 sum_1_0 = {0};
+    f32x8 sum_2_0 = {0};
+    for (int64_t k = 0; k < 16; ++k) {
+      f32x8 const_0_panel_0 = load_f32x8(const_0 + k * 8);
+      float x_0 = p0[i0 * 16 + k];
+      sum_0_0 = (sum_0_0 + x_0 * const_0_panel_0);
+      float x_1 = p0[i0 * 16 + k + 16];
+      sum_1_0 = (sum_1_0 + x_1 * const_0_panel_0);
+      float x_2 = p0[i0 * 16 + k + 32];
+      sum_2_0 = (sum_2_0 + x_2 * const_0_panel_0);
+    }
+    store_f32x8(relu + i0 * 8, max_number_f32x8(0.0f, sum_0_0 + load_f32x8(const_1 + 0)));
+    store_f32x8(relu + (i0 * 8 + 8), max_number_f32x8(0.0f, sum_1_0 + load_f32x8(const_1 + 0)));
+    store_f32x8(relu + (i0 * 8 + 16), max_number_f32x8(0.0f, sum_2_0 + load_f32x8(const_1 + 0)));
+  }
+}
+
+int64_t kernel_0_workspace(const int64_t *sizes);
+int64_t kernel_0_workspace(const int64_t *sizes) {
+  (void)sizes;
+  return 0;
+}
+
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team);
+int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team) {
+  (void)sizes;
+  (void)workspace;
+  const float *x = args[0];
+  const float *const_1 = args[1];
+  const float *const_0_panel = args[2];
+  float *relu = args[3];
+  fused_nn_dense_nn_bias_add_nn_relu_d5fd63f8a42b(x, const_0_panel, const_1, relu, team);
+  return 0;
+}

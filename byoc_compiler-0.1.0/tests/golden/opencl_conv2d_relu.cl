@@ -1,0 +1,50 @@
+static inline float max_f32(float a, float b) {
+  return a > b || a != a ? a : b;
+}
+
+/* data: f32[1, 16, 64, 64] -> pad: f32[1, 16, 66, 66] */
+__kernel void kernel_pad_of_fused_nn_conv2d_nn_relu(__global const float *restrict data, __global float *restrict pad) {
+  const int item = get_global_id(0);
+  const int i0 = item / 4356;
+  const int i2 = item / 66 % 66;
+  const int i3 = item % 66;
+  pad[item] = i2 >= 1 && i2 < 65 && i3 >= 1 && i3 < 65 ? data[i0 * 4096 + i2 * 64 + i3 - 65] : 0.0f;
+}
+
+/* pad: f32[1, 16, 66, 66], const_0: f32[32, 16, 3, 3] -> relu: f32[1, 32, 64, 64] */
+__kernel void kernel_relu_of_fused_nn_conv2d_nn_relu(__global const float *restrict pad, __global const float *restrict const_0, __global float *restrict relu) {
+  const int item = get_global_id(0);
+  const int block = item / 4096;
+  const int i2 = item / 64 % 64;
+  const int i3 = item % 64;
+  float acc0 = 0.0f;
+  float acc1 = 0.0f;
+  float acc2 = 0.0f;
+  float acc3 = 0.0f;
+  float acc4 = 0.0f;
+  float acc5 = 0.0f;
+  float acc6 = 0.0f;
+  float acc7 = 0.0f;
+  for (int ic = 0; ic < 16; ++ic) {
+    for (int kh = 0; kh < 3; ++kh) {
+      for (int kw = 0; kw < 3; ++kw) {
+        acc0 = acc0 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw];
+        acc1 = acc1 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 144];
+        acc2 = acc2 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 288];
+        acc3 = acc3 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 432];
+        acc4 = acc4 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 576];
+        acc5 = acc5 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 720];
+        acc6 = acc6 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 864];
+        acc7 = acc7 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 1008];
+      }
+    }
+  }
+  relu[block * 32768 + i2 * 64 + i3] = max_f32(acc0, 0.0f);
+  relu[block * 32768 + i2 * 64 + i3 + 4096] = max_f32(acc1, 0.0f);
+  relu[block * 32768 + i2 * 64 + i3 + 8192] = max_f32(acc2, 0.0f);
+  relu[block * 32768 + i2 * 64 + i3 + 12288] = max_f32(acc3, 0.0f);
+  relu[block * 32768 + i2 * 64 + i3 + 16384] = max_f32(acc4, 0.0f);
+  relu[block * 32768 + i2 * 64 + i3 + 20480] = max_f32(acc5, 0.0f);
+  relu[block * 32768 + i2 * 64 + i3 + 24576] = max_f32(acc6, 0.0f);
+  relu[block * 32768 + i2 * 64 + i3 + 28672] = max_f32(acc7, 0.0f);
+}
