@@ -1,1 +1,0 @@
-"""Executors that look at each node. Source: ``tvm.contrib.debugger``."""

@@ -1,1 +1,0 @@
-"""What ``tvm.relay`` has beside the graph language: building, executors, tests' workloads."""

@@ -1,1 +1,0 @@
-"""The pipeline from a model to a library, and the command line over it."""

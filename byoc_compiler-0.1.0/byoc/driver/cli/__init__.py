@@ -1,1 +1,0 @@
-"""The command line: ``byoc compile | run | inspect | targets | doctor``."""

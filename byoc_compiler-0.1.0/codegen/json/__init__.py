@@ -1,1 +1,0 @@
-"""The JSON code generator: regions as graphs in Relay's JSON layout."""

@@ -1,1 +1,0 @@
-"""The OpenCL code generator: each stage of a region is a kernel."""

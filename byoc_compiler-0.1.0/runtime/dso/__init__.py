@@ -1,1 +1,0 @@
-"""Shared libraries from the C code generator, called through cffi."""
