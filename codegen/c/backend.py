@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from byoc.codegen.backend import Backend
 from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
 from byoc.codegen.c.emit import LibrarySource, emit_library
+from byoc.codegen.c.gathers import gather_flags
 from byoc.codegen.c.kernel_team import kernel_team_source
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
@@ -135,7 +136,10 @@ def workbench(
 def translation_units(source: LibrarySource, compiler: CCompiler, contract: str) -> list[TranslationUnit]:
     """What the compiler compiles for *source*, each with the flags that it needs; the library carries *contract*."""
     units = [
-        TranslationUnit(unit.source(), (*HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc))) for unit in source.units
+        TranslationUnit(unit.source(), (
+            *HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc), *gather_flags(unit.gathers, compiler.is_gcc),
+        ))
+        for unit in source.units
     ]
     carried = f'\nconst char {CONTRACT}[] = "{contract_text(contract)}";\n'
     return [*units, TranslationUnit(source.entries_source() + carried, ENTRY_FLAGS)]

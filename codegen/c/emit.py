@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.c.dialect import HOSTED
 from byoc.codegen.c.emit_whole import emit_whole_program
 from byoc.codegen.c.language import RESERVED, TYPES, C
 from byoc.codegen.c.machine import Machine
@@ -172,8 +173,6 @@ def _entry(
         _declare_sizes(writer, program, exprs, used)
         if not program.temporaries:
             writer.line("(void)workspace;")
-        if not calls:
-            writer.line("(void)team;")
         _declare_arguments(writer, program, names, {t for c in calls for t in c.sources})
         _declare_temporaries(writer, plan, names, exprs)
         for tensor in program.temporaries if plan.guard else ():
@@ -181,10 +180,11 @@ def _entry(
         for k, call in enumerate(calls):
             arguments = [names(t, t.name) for t in (*call.sources, *call.stages)]
             arguments += [names(Size(s), s) for s in call.sizes]
+            arguments += HOSTED.check_arguments(program.signature.check_numbers(call.checks))
             if k:
-                writer.line("team_wait(team);")
+                writer.line("if (team_wait(team)) return run_status(team);")
             writer.line(f"{call.unit.name}({', '.join([*arguments, 'team'])});")
-        writer.line("return 0;")
+        writer.line("return run_status(team);")
     return writer.text()
 
 

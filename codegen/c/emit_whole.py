@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from byoc.codegen.c.dialect import HOSTED
 from byoc.codegen.c.language import RESERVED, TYPES, C
 from byoc.codegen.c.sanitizers import GUARD
 from byoc.codegen.c.whole_program import (
@@ -35,7 +36,7 @@ from byoc.te import PrimExpr, Size, binary
 from byoc.te.walk import unique_nodes
 
 PARAMETERS = "void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals"
-_OWN_NAMES = frozenset(["externals", "status", "offsets", "bytes", "call_external", "Externals", "arrays"])
+_OWN_NAMES = frozenset(["externals", "status", "stopped", "offsets", "bytes", "call_external", "Externals", "arrays"])
 
 
 def emit_whole_program(plan: WholePlan, guarded: bool = False) -> tuple[WholeSource, WholeProgram]:
@@ -65,6 +66,7 @@ class _WholeWriter:
         self.guard = GUARD if guarded else 0
         if guarded:
             self.lifetimes = {buffer: (0, max(len(plan.steps) - 1, 0)) for buffer in self.lifetimes}
+        self.checks = plan.checks()
         self.is_static = all(_static_bytes(b) is not None for b in self.lifetimes)
 
     def run(self) -> tuple[WholeSource, WholeProgram]:
@@ -85,7 +87,8 @@ class _WholeWriter:
         text = self.writer.text() if self.is_static else f"{self.writer.text()}\n{self._buffers_function()}"
         lifetimes = () if self.is_static else tuple(self.lifetimes.values())
         return WholeSource(text, tuple(self.exprs.helpers)), WholeProgram(
-            plan.symbol, tuple(plan.constants), plan.sizes, tuple(plan.externals), arena, lifetimes, plan.operations()
+            plan.symbol, tuple(plan.constants), plan.sizes, tuple(plan.externals), arena, lifetimes, plan.operations(),
+            checks=self.checks,
         )
 
     def _function(self, offsets: dict[Buffer, str]) -> None:
@@ -97,8 +100,7 @@ class _WholeWriter:
             self._declare_sizes([s for step in plan.steps for s in _step_sizes(step)])
             if not self.is_static:
                 writer.line(f"const int64_t *offsets = sizes + {len(plan.sizes)};")
-            for name, used in (("args", plan.steps), ("workspace", self.lifetimes), ("team", plan.steps),
-                               ("externals", plan.externals)):
+            for name, used in (("args", plan.steps), ("workspace", self.lifetimes), ("externals", plan.externals)):
                 if not used:
                     writer.line(f"(void){name};")
             for buffer in plan.buffers:
@@ -107,15 +109,15 @@ class _WholeWriter:
                 self._guard_buffers()
             for k, step in enumerate(plan.steps):
                 if k:
-                    writer.line("team_wait(team);")
+                    writer.line("if (team_wait(team)) return run_status(team);")
                 _STEPS[type(step)](self, step)
-            writer.line("return 0;")
+            writer.line("return run_status(team);")
 
     def _guard_buffers(self) -> None:
         with self.writer.block("if (team->thread == 0) {"):
             for buffer in self.lifetimes:
                 self.writer.line(f"guard_buffer({self.names(buffer, buffer.name)}, {self._bytes(buffer)});")
-        self.writer.line("team_wait(team);")
+        self.writer.line("if (team_wait(team)) return run_status(team);")
 
     def _types(self) -> str:
         """``x: f32[batch, 6], w: … -> y: …``"""
@@ -150,6 +152,7 @@ class _WholeWriter:
     def _call(self, step: CallStep) -> None:
         arguments = [self.names(b, b.name) for b in step.buffers]
         arguments += [self.names(Size(s), s) for s in step.call.sizes]
+        arguments += HOSTED.check_arguments([self.checks.index(c) for c in step.call.checks])
         self.writer.line(f"{step.call.unit.name}({', '.join([*arguments, 'team'])});")
 
     def _external(self, step: ExternalStep) -> None:
@@ -157,7 +160,8 @@ class _WholeWriter:
         call = f"call_external(externals, {step.position}, arrays, team)"
         with self.writer.block("{"):
             self.writer.line(f"const void *arrays[] = {{{arrays or '0'}}};")
-            self.writer.line(f"if ({call} != 0) return externals->status;")
+            self.writer.line(f"const int32_t stopped = {call};")
+            self.writer.line("if (stopped) return stopped;")
 
     def _copy(self, step: CopyStep) -> None:
         source, target = (self.names(b, b.name) for b in step.buffers)

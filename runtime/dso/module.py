@@ -19,11 +19,12 @@ from byoc.runtime.aot import AotExecutor
 from byoc.runtime.dso.contract import check_contract, contract_of
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.matrix_permission import matrix_refusal
-from byoc.runtime.dso.native_program import ALONE, NativeProgram
+from byoc.runtime.dso.native_program import NativeProgram
 from byoc.runtime.dso.processor import Processor, this_processor
+from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
+from byoc.runtime.errors import ArtifactError, InputError, InternalError, UnavailableError
 from byoc.runtime.fork import new_lock
 from byoc.runtime.graph import Graph
 from byoc.runtime.metadata import MetadataModule
@@ -31,6 +32,7 @@ from byoc.runtime.module import Members, Module
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec, symbol_of
 from byoc.runtime.strict_json import read_json
+from byoc.runtime.time_limit import LIMIT
 
 ALIGNMENT = 64
 WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
@@ -225,6 +227,8 @@ class _Workspace(threading.local):
     def __init__(self) -> None:
         self.buffer = np.empty(0, np.uint8)
         self.pointer = _FFI.NULL
+        self.state = RunState()
+        self.state.watch(is_long=True)
 
     def at_least(self, size: int) -> object:
         """A pointer to *size* bytes, aligned to a cache line."""
@@ -240,6 +244,8 @@ _WORKSPACE = _Workspace()
 
 class _NativeFunction:
     """One symbol, callable with NDArrays or numpy arrays: inputs, then outputs."""
+
+    keeps_time = True
 
     def __init__(self, handle: object, signature: Signature, constants: Sequence[np.ndarray]):
         self.signature = signature
@@ -275,7 +281,7 @@ class _NativeFunction:
         pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
         size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
         need = self._need if not self._size_names else self._size(size_args)
-        self._run(_FFI.new("void *[]", pointers), size_args, _WORKSPACE.at_least(need), ALONE)
+        _run_alone(self._run, _FFI.new("void *[]", pointers), size_args, need, signature.checks)
         return outputs
 
     def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
@@ -297,16 +303,28 @@ class _NativeFunction:
         args = _FFI.new("void *[]", [_FFI.cast("void *", a.ctypes.data) for a in kept])
         size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
         need = self._size(size_args)
-        return _prepared(self._run, args, size_args, need, (self._handle, kept))
+        run, checks = self._run, signature.checks
+
+        def call(_kept: object = (self._handle, kept)) -> None:  # to whose memory *args* points
+            _run_alone(run, args, size_args, need, checks)
+
+        call.keeps_time = True  # type: ignore[attr-defined]
+        return call
 
 
-def _prepared(run: Callable[..., int], args: object, sizes: object, need: int, kept: object) -> Callable[[], None]:
-    """A call without arguments; it holds *kept*, to whose memory *args* points."""
+def _run_alone(run: Callable[..., int], args: object, sizes: object, need: int, checks: Sequence[str]) -> None:
+    """Call a symbol by this thread alone, with *need* bytes of workspace.
 
-    def call(_kept: object = kept) -> None:
-        run(args, sizes, _WORKSPACE.at_least(need), ALONE)
-
-    return call
+    Raises InputError for an index outside its dimension, which *checks* name, RunTimeoutError, and whatever a signal's
+    handler raised.
+    """
+    workspace = _WORKSPACE
+    state = workspace.state
+    if LIMIT.deadline or state.has_deadline:
+        state.watch(is_long=True)
+    status = run(args, sizes, workspace.at_least(need), state.alone)
+    if status != 0:
+        raise state.error_of(status, checks) or InternalError("a compiled function failed without a reason")
 
 
 def _check_output(symbol: str, spec: TensorSpec, array: np.ndarray, sizes: Mapping[str, int]) -> None:
