@@ -1,8 +1,8 @@
 """Damage to a model, by structure and by bytes. Every mutation takes its choices from one generator of random numbers.
 
 By structure: a field anywhere in the ModelProto, found by its descriptor and not by name, gets a value of its kind that
-is odd; elements of repeated fields are left out, doubled and swapped; a message takes the place of another of its kind, of
-this model or of the *other*. So attributes of other kinds, sizes, element types, lengths of data, operator sets, sparse
+is odd; elements of repeated fields are left out, doubled and swapped; a message takes the place of another of its
+kind, of this model or of the *other*. So attributes of other kinds, sizes, element types, lengths of data, operator sets, sparse
 tensors and types of sequences are all reached. By bytes: flips, cuts and splices of what protobuf writes.
 """
 

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from byoc.relay.frontend.onnx.dtypes import DTYPE_OF

@@ -1,4 +1,4 @@
-"""Models that would take all memory or time: refused in one sentence, or compiled without computing what they blow up."""
+"""Models that would take all memory or time: refused in one sentence, or read without computing what they blow up."""
 
 import numpy as np
 import onnx
@@ -105,7 +105,8 @@ def test_what_no_machine_can_hold_is_refused_in_one_sentence(case: str) -> None:
 
 def test_a_hidden_size_that_is_not_the_weights_is_refused() -> None:
     for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
-        weights = [weight("W", np.ones((1, gates * 5, 4)), "float32"), weight("R", np.ones((1, gates * 5, 5)), "float32")]
+        shapes = {"W": (1, gates * 5, 4), "R": (1, gates * 5, 5)}
+        weights = [weight(name, np.ones(shape), "float32") for name, shape in shapes.items()]
         made = model([helper.make_node(op, ["x", "W", "R"], ["y"], hidden_size=2**40)], weights, shape=(3, 1, 4))
         with pytest.raises(ImportModelError, match="hidden_size is 1099511627776, the weights R are for 5"):
             import_onnx(made)

@@ -85,7 +85,9 @@ def wrong_of(chosen: list[Case], run=interpreted) -> tuple[list[str], Counter[st
             counts["refused"] += 1
             continue
         right = expected(model, arrays)
-        texts = {who: [d for g, w in zip(got, want, strict=False) if (d := difference(g, w))] for who, want in right.items()}
+        texts = {
+            who: [d for g, w in zip(got, want, strict=False) if (d := difference(g, w))] for who, want in right.items()
+        }
         counts["compared" if texts else "no oracle"] += 1
         if texts and all(texts.values()):
             wrong.append(f"{case}: {texts}")
@@ -114,10 +116,10 @@ def test_generated_code_is_right_for_a_sample_of_operators_and_types(targets: st
 
 
 def one_node(op: str, inputs: list[np.ndarray], outputs: int = 1, opset: int = 17, **attrs) -> onnx.ModelProto:
-    kinds = [helper.np_dtype_to_tensor_dtype(a.dtype) for a in inputs]
+    make = helper.make_tensor_value_info
     graph = helper.make_graph(
         [helper.make_node(op, [f"x{k}" for k in range(len(inputs))], [f"y{k}" for k in range(outputs)], **attrs)], "g",
-        [helper.make_tensor_value_info(f"x{k}", t, a.shape) for k, (t, a) in enumerate(zip(kinds, inputs, strict=True))],
+        [make(f"x{k}", helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for k, a in enumerate(inputs)],
         [onnx.ValueInfoProto(name=f"y{k}") for k in range(outputs)],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
@@ -125,7 +127,8 @@ def one_node(op: str, inputs: list[np.ndarray], outputs: int = 1, opset: int = 1
 
 FOUND = [
     ("Shrink", [np.array([-7, -1, 1, 7], "int32")], {"bias": 1.5, "lambd": 1.5}, [-5, 0, 0, 5]),
-    ("ReduceMean", [np.array([[2**31 - 1, 2**31 - 1], [-7, 0]], "int32")], {"axes": [1], "keepdims": 0}, [2**31 - 1, -3]),
+    ("ReduceMean", [np.array([[2**31 - 1, 2**31 - 1], [-7, 0]], "int32")], {"axes": [1], "keepdims": 0},
+     [2**31 - 1, -3]),
     ("ReduceLogSumExp", [np.array([[np.inf, 1], [-np.inf, -np.inf], [5, -np.inf]], "float32")],
      {"axes": [1], "keepdims": 0}, [np.inf, -np.inf, 5]),
     ("MatMul", [np.array([[2**63 + 5, 3]], "uint64"), np.array([[1], [2]], "uint64")], {}, [[2**63 + 11]]),

@@ -46,8 +46,8 @@ def _check_names(graph: GraphProto, name: str) -> None:
         for output in node.output:
             if output and output in seen:
                 raise ImportModelError(
-                    f"{name}: node {node.name or f'{node.op_type}_{position}'} makes {output!r}, which something before "
-                    "it makes too; the model is damaged"
+                    f"{name}: node {node.name or f'{node.op_type}_{position}'} makes {output!r}, which something "
+                    "before it makes too; the model is damaged"
                 )
             seen.add(output)
 
