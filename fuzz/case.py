@@ -79,6 +79,9 @@ def model_to_text(model: ModelProto) -> list[str] | str:
         again = onnx.parser.parse_model(text)
     except (onnx.parser.ParseError, UnicodeDecodeError, RuntimeError):
         return model.SerializeToString(deterministic=True).hex()
+    for node in again.graph.node:
+        if not node.domain:
+            node.ClearField("domain")  # reading sets it to what it is anyway
     if again.SerializeToString(deterministic=True) != model.SerializeToString(deterministic=True):
         return model.SerializeToString(deterministic=True).hex()
     return text.splitlines()

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fuzz.configurations import BACKENDS
-from fuzz.pool import Pool
+from fuzz.generators.nnsmith_source import missing
+from fuzz.pool import Listener, Pool
 from fuzz.report import Report
 from fuzz.worker import Task
 
-SOURCE_NAMES = ("small", "wide", "ordinary")
+SOURCE_NAMES = ("small", "wide", "products", "ordinary", "quantized", "recurrent", "control", "nnsmith")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +43,7 @@ def tasks(sources: list[str], backends: tuple[str, ...], first: int, count: int)
 
 def main(options: argparse.Namespace) -> int:
     """Run, print the report, and return 1 when anything is wrong."""
+    sources = available(options.sources.split(","))
     report = Report(options.findings)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
@@ -50,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
         os.environ.setdefault("POCL_CACHE_DIR", str(Path(scratch) / "pocl"))
         pool = Pool(options.workers, Path(scratch), told(report))
         try:
-            wanted = tasks(options.sources.split(","), tuple(options.backends.split(",")), options.seed, options.models)
+            wanted = tasks(sources, tuple(options.backends.split(",")), options.seed, options.models)
             pool.run(wanted, began + options.seconds)
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
@@ -64,7 +66,15 @@ def main(options: argparse.Namespace) -> int:
     return 1 if report.bad else 0
 
 
-def told(report: Report):  # noqa: ANN201
+def available(sources: list[str]) -> list[str]:
+    """*sources* without NNSmith where it is not installed, which is said."""
+    problem = missing() if "nnsmith" in sources else None
+    if problem:
+        print(problem, file=sys.stderr)
+    return [s for s in sources if s != "nnsmith" or not problem]
+
+
+def told(report: Report) -> Listener:
     """A listener that counts, and prints each finding when it is found."""
 
     def hear(kind: str, task: Task, message: tuple, folder: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fuzz.case import Case
@@ -84,7 +83,8 @@ class Report:
             return ""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{name}-{configuration.replace(':', '_').replace('+', '-')}.json"
-        shutil.copyfile(source, path)
+        case = Case.read(source)
+        replace(case, configurations=(configuration,)).write(path)
         return str(path)
 
     @property
@@ -122,7 +122,3 @@ class Report:
         lines += [f"  the fuzzer itself: {b}" for b in self.broken]
         return "\n".join(lines)
 
-
-def read_operators(case: Case) -> list[str]:
-    """The operators of a case, once each."""
-    return list(dict.fromkeys(operator for operator, _ in case.operators()))

@@ -17,7 +17,7 @@ import numpy as np
 from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
 from byoc.runtime.consistency import check_graph, check_parts
 from byoc.runtime.distribution import version
-from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
+from byoc.runtime.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
 from byoc.runtime.executor_base import Executor, check_threads
 from byoc.runtime.file_memory import FileWatch
 from byoc.runtime.graph import Graph
@@ -34,6 +34,7 @@ from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.signature import TensorSpec
 from byoc.runtime.signing import Key, trusted_keys
 from byoc.runtime.strict_json import mapping_of, read_json
+from byoc.runtime.time_limit import time_limit
 from byoc.runtime.weights import read_weights, write_weights
 
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
@@ -82,25 +83,37 @@ class Library:
             whole = module.whole_executor(self._graph, self.module, wanted)
             if whole is not None:
                 return whole if self._watch is None else MappedExecutor(whole, self._watch)
-        made = self.graph_executor()
-        return made if self._watch is None else MappedExecutor(made, self._watch)
+        return self.graph_executor()
 
     def graph_executor(self) -> GraphExecutor:
         """A new executor that calls node by node, on one thread: every value between them can be looked at."""
         self._check_seal()
-        return GraphExecutor(self._graph, self.module)
+        return GraphExecutor(self._graph, self.module, watch=self._watch)
 
     def _check_seal(self) -> None:
         if self.edited:
             raise ArtifactError(f"the artefact cannot run: {self.edited}")
 
-    def run(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
-        """All outputs for *inputs* by name. Raises InputError naming the input that does not fit."""
+    def run(self, inputs: Mapping[str, object], timeout: float | None = None) -> list[np.ndarray]:
+        """All outputs for *inputs* by name.
+
+        Args:
+            inputs: an array for each of the model's inputs.
+            timeout: the seconds that the run may take; None for as long as it takes.
+
+        Raises:
+            InputError: an input does not fit, or an index in one is outside its dimension.
+            RunTimeoutError: the time is over. The library can run again.
+        """
         if not isinstance(inputs, Mapping):
             raise InputError(f"run takes the inputs by name, as a dictionary, got a {type(inputs).__name__}")
         if len(inputs) != len(self.inputs) or not all(spec.name in inputs for spec in self.inputs):
             self._refuse_names(inputs)
-        return self._compute([inputs[spec.name] for spec in self.inputs])
+        values = [inputs[spec.name] for spec in self.inputs]
+        if timeout is None:
+            return self._compute(values)
+        with time_limit(timeout):
+            return self._compute(values)
 
     def _refuse_names(self, inputs: Mapping[str, object]) -> None:
         unknown = [name for name in inputs if name not in {s.name for s in self.inputs}]
@@ -121,6 +134,13 @@ class Library:
             executor = self.executor()
         try:
             return executor.compute(inputs)
+        except OutOfMemoryError:
+            raise
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"this process has too little memory for a run ({str(error) or 'how much is not known'}): take smaller "
+                "inputs, or allow it more"
+            ) from error
         finally:
             self._idle.append(executor)
 

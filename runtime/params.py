@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from byoc.runtime.artifact import replace_file
 from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.regular_file import read_file
 
 LIST_MAGIC = 0xF7E58D4F05049CB7
 ARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -118,10 +120,14 @@ def read_array(data: bytes) -> NDArray:
 
 
 def save_param_dict_to_file(params: Mapping[str, object], path: str | os.PathLike[str]) -> None:
-    """Write *params* to the file *path*. Raises OSError where it cannot be written."""
-    Path(path).write_bytes(save_param_dict(params))
+    """Write *params* to the file *path*, whole or not at all. Raises UserError where it cannot be written."""
+    data = save_param_dict(params)
+    replace_file(Path(path), lambda file: file.write(data))
 
 
 def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, NDArray]:
-    """The parameters in the file *path*. Raises ArtifactError for a file of another kind."""
-    return load_param_dict(Path(path).read_bytes())
+    """The parameters in the file *path*. Raises ArtifactError for a file of another kind, or that cannot be read."""
+    try:
+        return load_param_dict(read_file(path))
+    except OSError as error:
+        raise ArtifactError(f"{os.fspath(path)}: the parameters cannot be read ({error.strerror})") from error

@@ -85,12 +85,19 @@ class Draft:
     settings: list[Feeds] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     freedom: Freedom = ORDINARY
+    next_nodes: int | None = None
 
     def __post_init__(self) -> None:
         self.settings = [{} for _ in range(2 * len(self.sizes))]
         self.numbers = np.random.default_rng(self.rng.randrange(1 << 30))
         self.noise = Noise(NOISE, EXACT)
         self.noise.numbers = self.numbers  # the stream of numbers that known seeds stand for
+
+    @staticmethod
+    def limited(draft: Draft, nodes: int) -> Draft:
+        """*draft* itself, which is next given so many nodes, and afterwards as many as its freedom says."""
+        draft.next_nodes = nodes
+        return draft
 
     @property
     def is_static(self) -> bool:
@@ -288,11 +295,12 @@ def random_model(seed: int, proposals: Sequence[Proposal]) -> RandomModel:
 
 def grow(draft: Draft, proposals: Sequence[Proposal]) -> Draft:
     """Add as many nodes as the draft's freedom says, where so many can be found."""
-    most = draft.rng.randrange(*draft.freedom.nodes)
+    most = draft.next_nodes or draft.rng.randrange(*draft.freedom.nodes)
+    draft.next_nodes = None
     for _ in range(200):
         try:
             draft.rng.choice(proposals)(draft)
-        except (NotApplicable, ValueError, IndexError):
+        except (NotApplicable, ValueError, IndexError, ArithmeticError):
             continue
         if len(draft.nodes) >= most:
             break
@@ -339,4 +347,6 @@ def to_proto(
         [info(n, None) for n in outputs],
         [numpy_helper.from_array(v, n) for n, v in weights.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION)
+    domains = {node.domain: 1 for node in nodes if node.domain}
+    imports = [helper.make_opsetid(name, version) for name, version in {"": opset, **domains}.items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)

@@ -26,7 +26,6 @@ UNARY: dict[str, dict[str, tuple]] = {
     "HardSigmoid": {"alpha": (0.2, 0.5), "beta": (0.5, 0.0)},
     "Shrink": {"lambd": (0.5, 0.1), "bias": (0.0, 0.2)},
     "Gelu": {"approximate": ("none", "tanh")},
-    "Swish": {"alpha": (1.0, 0.5)},
 }
 BINARY = (
     "Add Sub Mul Div Mod Pow Min Max PRelu And Or Xor BitwiseAnd BitwiseOr BitwiseXor Equal Greater Less "

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fuzz.case import Case
-from fuzz.generators import moves, nodes, pointwise
-from fuzz.generators.draft import ORDINARY, Draft, Freedom, Proposal, RandomModel, finish, grow, random_model
+from fuzz.generators import control, moves, nodes, others, pointwise, quantized, recurrent
+from fuzz.generators.draft import INTEGERS, ORDINARY, Draft, Freedom, Proposal, RandomModel, finish, grow, random_model
+from fuzz.generators.nnsmith_source import nnsmith
 from fuzz.oracle import NotApplicable
 
 WIDE_FLOATS = ("float16", "float32", "float64", "bfloat16")
@@ -17,8 +18,12 @@ WIDE = Freedom(
     floats=WIDE_FLOATS, integers=WIDE_INTEGERS, most_rank=8, empty=True, special=0.2, nodes=(1, 6),
     opsets=(13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23),
 )
-EVERY: Sequence[Proposal] = (*nodes.PROPOSALS, *pointwise.PROPOSALS)
+EVERY: Sequence[Proposal] = (
+    *nodes.PROPOSALS, *pointwise.PROPOSALS, *others.PROPOSALS, *others.PROPOSALS, *control.PROPOSALS,
+    *quantized.PROPOSALS,
+)
 assert moves.PROPOSALS is nodes.PROPOSALS  # imported for what it registers
+QUANTIZED = Freedom(integers=(*INTEGERS, "int8", "uint8"), nodes=(2, 7), opsets=(13, 17, 19, 21))
 Source = Callable[[int], Case]
 
 
@@ -39,7 +44,37 @@ def wide(seed: int) -> Case:
     return as_case("wide", seed, finish(grow(draft, EVERY)))
 
 
-SOURCES: dict[str, Source] = {"ordinary": ordinary, "small": small, "wide": wide}
+def quantized_(seed: int) -> Case:
+    """Quantized operators among ordinary ones."""
+    draft = start(seed, QUANTIZED, (4, 4, 2, 3), ("float32", "float32", "uint8", "int8"))
+    return as_case("quantized", seed, finish(grow(draft, (*quantized.PROPOSALS * 4, *nodes.PROPOSALS))))
+
+
+def recurrent_(seed: int) -> Case:
+    """A recurrence or two, and what stands around them."""
+    draft = start(seed, replace(ORDINARY, nodes=(1, 4)), (3,), ("float32",))
+    first = grow(Draft.limited(draft, 1), recurrent.PROPOSALS)
+    return as_case("recurrent", seed, finish(grow(first, (*recurrent.PROPOSALS, *nodes.PROPOSALS))))
+
+
+def control_(seed: int) -> Case:
+    """Branches, nested by what they read and are read by."""
+    draft = start(seed, replace(WIDE, nodes=(2, 7), special=0.0, empty=False), range(5), ("float32", "int64", "float64"))
+    first = grow(Draft.limited(draft, 1), control.PROPOSALS)
+    return as_case("control", seed, finish(grow(first, (*control.PROPOSALS * 20, *nodes.PROPOSALS))))
+
+
+def products(seed: int) -> Case:
+    """Matrix products with what stands behind them: what libraries of kernels take."""
+    draft = start(seed, replace(ORDINARY, nodes=(1, 5)), (2, 2, 3, 4, 1), ("float32", "float32", "float64"))
+    first = grow(Draft.limited(draft, 1), (nodes.gemm, nodes.matmul))
+    return as_case("products", seed, finish(grow(first, (nodes.gemm, nodes.matmul, nodes.binary, nodes.unary))))
+
+
+SOURCES: dict[str, Source] = {
+    "small": small, "wide": wide, "products": products, "ordinary": ordinary, "quantized": quantized_,
+    "recurrent": recurrent_, "control": control_, "nnsmith": nnsmith,
+}
 
 
 def case_of(source: str, seed: int) -> Case:

@@ -14,6 +14,7 @@ from byoc.runtime.container import ADT
 from byoc.runtime.errors import ArtifactError, InternalError, UserError
 from byoc.runtime.kernels.registry import get_kernel
 from byoc.runtime.ndarray import NDArray
+from byoc.runtime.time_limit import LIMIT, check_time
 from byoc.runtime.vm import instructions as i
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.program import VMFunction
@@ -58,6 +59,8 @@ class Machine:
         frames = [bottom]
         self._enter(frames, function, args, 0)
         while len(frames) > 1:
+            if LIMIT.deadline:
+                check_time()
             frame = frames[-1]
             place = frame.place
             instruction = frame.code[place]

@@ -18,6 +18,7 @@ import numpy as np
 from byoc.driver.cli.array_files import read_arrays
 from byoc.driver.cli.words import CALIBRATIONS, PERCENTILE
 from byoc.errors import InputError, UserError
+from byoc.runtime.regular_file import read_file
 
 if TYPE_CHECKING:
     from byoc.driver.quantization import Calibration
@@ -116,7 +117,7 @@ class SampleFiles:
 def _input_ranks(model: Path) -> dict[str, int]:
     onnx = importlib.import_module("onnx")
     try:
-        graph = onnx.load(model, load_external_data=False).graph
+        graph = onnx.load_model_from_string(read_file(model)).graph
     except Exception as error:  # protobuf's own errors have no common class
         raise UserError(f"{model}: cannot be read as an ONNX model ({type(error).__name__}: {error})") from error
     weights = {w.name for w in graph.initializer}

@@ -51,9 +51,7 @@ def _log_sum_exp(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: boo
     """Shifted by the greatest element, so that it does not overflow."""
     if 0 in (node.shape(data)[a] for a in axes):
         return relay.log(relay.sum(relay.exp(data), axis=axes, keepdims=keep))
-    highest = relay.max(data, axis=axes, keepdims=True)
-    total = relay.log(relay.sum(relay.exp(relay.subtract(data, highest)), axis=axes, keepdims=keep))
-    return relay.add(total, highest if keep else relay.max(data, axis=axes, keepdims=False))
+    return relay.logsumexp(data, axis=axes, keepdims=keep)
 
 
 def _of_floats(reduction: Reduction) -> Reduction:
