@@ -139,6 +139,8 @@ def _serve(found: list[Subject], seed: int, numbers: list[int], writing: int, sc
 
 def _outcome(found: list[Subject], seed: int, number: int, scratch: Path) -> str:
     subject, how, _, data = edit(found, seed, number)
+    if data != subject.data and any(data == other.data for other in found):
+        return "same: another of the files, spliced at its beginning"
     path = scratch / subject.name
     path.write_bytes(data)
     try:

@@ -223,6 +223,11 @@ def test_a_zip_file_that_readers_disagree_about_is_refused(originals, tmp_path, 
     path.write_bytes(zipped(originals("c"), write))
     with pytest.raises(ArtifactError, match=words):
         byoc.runtime.load(path)
-    path.write_bytes(b"front" + originals("c"))
+    data = originals("c")
+    for at in (8, 14, 18, 22, 26, 28):  # method, checksum, sizes and lengths of the first member's own header
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(ArtifactError, match="m.byoc: "):
+            byoc.runtime.load(path)
+    path.write_bytes(b"front" + data)
     with pytest.raises(ArtifactError, match="m.byoc: not a byoc artefact, or a damaged one"):
         byoc.runtime.load(path)
