@@ -70,7 +70,7 @@ def read_records(file: Path) -> list[Record]:
 def _record(line: bytes) -> Record | None:
     try:
         record = Record.from_line(line.decode())
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     return record if record.level in LEVELS else None
 

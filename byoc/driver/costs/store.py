@@ -66,7 +66,7 @@ class Store:
             if data["check"] != _check({"facts": data["facts"], "profile": data["profile"]}):
                 return None
             return Profile.from_json(data["profile"]) if data["facts"] == dict(facts) else None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, PartitionError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, PartitionError):
             return None
 
     def keep_profile(self, facts: Facts, profile: Profile) -> str | None:
@@ -111,7 +111,7 @@ class Store:
 def _measurement(line: bytes) -> Measurement | None:
     try:
         return Measurement.from_line(line.decode())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 
