@@ -14,7 +14,7 @@ import reprlib
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -22,6 +22,7 @@ from typing import BinaryIO
 from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.file_memory import FileWatch, copy_of, mapping_of
 from byoc.runtime.seal import KEY, open_seal, seal_of, sealed
+from byoc.runtime.signing import SIGNATURES, Key, check_signature, read_signatures, sign, write_signatures
 from byoc.runtime.strict_json import mapping_of as object_of
 from byoc.runtime.strict_json import read_json
 from byoc.runtime.whole_file import write_whole
@@ -43,13 +44,14 @@ class Artifact:
     """The manifest, every member as a view of the file in memory (code without the seal behind it), and how it stands.
 
     ``edited`` is what is wrong with the seal, in one sentence: such an artefact may be looked into, and is not run.
-    ``watch`` is the watch over the file where it is mapped.
+    ``watch`` is the watch over the file where it is mapped, ``signer`` the trusted key that signed, where one was asked for.
     """
 
     manifest: Mapping[str, object]
     members: Mapping[str, memoryview]
     edited: str | None = None
     watch: FileWatch | None = None
+    signer: bytes | None = None
 
 
 def write_artifact(path: Path, manifest: Mapping[str, object], members: Mapping[str, bytes]) -> Path:
@@ -96,10 +98,29 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> Path:
     return path
 
 
-def read_artifact(path: Path, mapped: bool = False) -> Artifact:
+def sign_artifact(path: Path, key: Key) -> bytes:
+    """Sign the artefact at *path* with the private *key*, and return the public one; others' signatures stay.
+
+    Raises ArtifactError for a file that is damaged or was edited, UserError for what is no key, UnavailableError.
+    """
+    edited = read_artifact(path).edited
+    if edited:
+        raise ArtifactError(f"{path}: {edited}")
+    found = read_directory(_read(path, False)[0])
+    signatures = read_signatures(found[SIGNATURES].data) if SIGNATURES in found else {}
+    public, signature = sign(found[MANIFEST].data, key)
+    text = write_signatures({**signatures, public: signature})
+    kept = {n: bytes(m.data) for n, m in found.items() if n not in (MANIFEST, SIGNATURES)}
+    content = {MANIFEST: bytes(found[MANIFEST].data), SIGNATURES: text, **kept}
+    replace_file(path, lambda file: _write_zip(file, content))
+    return public
+
+
+def read_artifact(path: Path, mapped: bool = False, trusted: Sequence[bytes] | None = None) -> Artifact:
     """Read *path* and check it: format, schema version, the hash of every member, and the seal.
 
-    With *mapped* the file is mapped, to be shared with other processes, and must not be written into.
+    With *mapped* the file is mapped, to be shared with other processes, and must not be written into. With *trusted*,
+    public keys, it must be signed by one of them, which is looked at first.
 
     Raises ArtifactError with one sentence for whatever is wrong; a seal that does not fit is told by ``edited``.
     """
@@ -108,6 +129,10 @@ def read_artifact(path: Path, mapped: bool = False) -> Artifact:
         found = read_directory(view)
         if MANIFEST not in found:
             raise ArtifactError(f"{path}: there is no {MANIFEST} in it; this is not a byoc artefact")
+        signatures = found.pop(SIGNATURES, None)
+        signer = None
+        if trusted is not None:
+            signer = check_signature(found[MANIFEST].data, signatures.data if signatures else None, trusted)
         manifest = object_of(read_json(found[MANIFEST].data, MANIFEST), MANIFEST)
         _check_version(manifest)
         if zlib.crc32(found[MANIFEST].data) != found[MANIFEST].checksum:
@@ -115,11 +140,11 @@ def read_artifact(path: Path, mapped: bool = False) -> Artifact:
         members = {name: member.data for name, member in found.items()}
         _check_members(manifest, members)
     except ArtifactError as error:
-        raise error if str(path) in str(error) else ArtifactError(f"{path}: {error}") from error
+        raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
     except ValueError as error:
         raise ArtifactError(f"{path}: not a byoc artefact, or a damaged one ({error}); save the model again") from error
     content, edited = open_seal(manifest, {n: d for n, d in members.items() if n != MANIFEST})
-    return Artifact(manifest, {MANIFEST: members[MANIFEST], **content}, edited, watch)
+    return Artifact(manifest, {MANIFEST: members[MANIFEST], **content}, edited, watch, signer)
 
 
 def _read(path: Path, mapped: bool) -> tuple[memoryview, FileWatch | None]:

@@ -53,7 +53,7 @@ def copy_of(path: Path) -> memoryview:
     with open_file(path) as file:
         size = _size(path, file)
         try:
-            memory = mmap.mmap(-1, size)
+            memory = _new_memory(size)
         except (OSError, MemoryError) as error:
             raise UnavailableError(
                 f"{path}: this machine has no memory for its {size:,} bytes; load it with mapped=True"
@@ -94,6 +94,13 @@ def _read_into(file: BinaryIO, memory: mmap.mmap) -> int:
                 break
             count += read
     return count
+
+
+def _new_memory(size: int) -> mmap.mmap:
+    """*size* bytes of this process alone: memory that Python shares with children by default has no large pages."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)
 
 
 def _prefer_large_pages(memory: mmap.mmap) -> None:

@@ -31,6 +31,10 @@ def checked_graph(data: object, where: str) -> dict[str, object]:
     listed = [number_of(n, place, 0, len(nodes) - 1) for place, n in numbered(graph, "arg_nodes", where)]
     if set(listed) != arguments or len(listed) != len(arguments):
         raise ArtifactError(f"{where}.arg_nodes: expected the nodes that are inputs, each once")
+    known = {d for n in arguments for d in shapes[rows[n]] if isinstance(d, str)}
+    unknown = [d for shape in shapes for d in shape if isinstance(d, str) and d not in known and None not in shape]
+    if unknown:
+        raise ArtifactError(f"{where}: no input tells the size {unknown[0][:80]!r}")
     for place, head in numbered(graph, "heads", where):
         checked_entry(head, place, len(nodes), rows)
     return graph

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
 from byoc.runtime.consistency import check_graph, check_parts
 from byoc.runtime.distribution import version
-from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
+from byoc.runtime.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
 from byoc.runtime.executor_base import Executor, check_threads
 from byoc.runtime.file_memory import FileWatch
 from byoc.runtime.graph import Graph
@@ -32,7 +32,9 @@ from byoc.runtime.region.lost import check_lost, covered_symbols, load_or_lose, 
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.signature import TensorSpec
+from byoc.runtime.signing import Key, trusted_keys
 from byoc.runtime.strict_json import mapping_of, read_json
+from byoc.runtime.time_limit import time_limit
 from byoc.runtime.weights import read_weights, write_weights
 
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
@@ -81,25 +83,37 @@ class Library:
             whole = module.whole_executor(self._graph, self.module, wanted)
             if whole is not None:
                 return whole if self._watch is None else MappedExecutor(whole, self._watch)
-        made = self.graph_executor()
-        return made if self._watch is None else MappedExecutor(made, self._watch)
+        return self.graph_executor()
 
     def graph_executor(self) -> GraphExecutor:
         """A new executor that calls node by node, on one thread: every value between them can be looked at."""
         self._check_seal()
-        return GraphExecutor(self._graph, self.module)
+        return GraphExecutor(self._graph, self.module, watch=self._watch)
 
     def _check_seal(self) -> None:
         if self.edited:
             raise ArtifactError(f"the artefact cannot run: {self.edited}")
 
-    def run(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
-        """All outputs for *inputs* by name. Raises InputError naming the input that does not fit."""
+    def run(self, inputs: Mapping[str, object], timeout: float | None = None) -> list[np.ndarray]:
+        """All outputs for *inputs* by name.
+
+        Args:
+            inputs: an array for each of the model's inputs.
+            timeout: the seconds that the run may take; None for as long as it takes.
+
+        Raises:
+            InputError: an input does not fit, or an index in one is outside its dimension.
+            RunTimeoutError: the time is over. The library can run again.
+        """
         if not isinstance(inputs, Mapping):
             raise InputError(f"run takes the inputs by name, as a dictionary, got a {type(inputs).__name__}")
         if len(inputs) != len(self.inputs) or not all(spec.name in inputs for spec in self.inputs):
             self._refuse_names(inputs)
-        return self._compute([inputs[spec.name] for spec in self.inputs])
+        values = [inputs[spec.name] for spec in self.inputs]
+        if timeout is None:
+            return self._compute(values)
+        with time_limit(timeout):
+            return self._compute(values)
 
     def _refuse_names(self, inputs: Mapping[str, object]) -> None:
         unknown = [name for name in inputs if name not in {s.name for s in self.inputs}]
@@ -120,6 +134,13 @@ class Library:
             executor = self.executor()
         try:
             return executor.compute(inputs)
+        except OutOfMemoryError:
+            raise
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"this process has too little memory for a run ({str(error) or 'how much is not known'}): take smaller "
+                "inputs, or allow it more"
+            ) from error
         finally:
             self._idle.append(executor)
 
@@ -183,17 +204,23 @@ class Library:
         return write_artifact(Path(path), manifest, members)
 
 
-def load(path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False) -> Library:
+def load(
+    path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False,
+    trusted: Iterable[Key] | None = None,
+) -> Library:
     """Load an artefact that ``Library.save`` wrote, to run on so many *threads*; needs no compiler.
 
     The file is read into memory, and may be overwritten or removed afterwards. With *mapped* it is mapped instead, so
     that processes which load it share its weights in memory: the caller promises that it is replaced by renaming or
     removed, never written into. Runs look for that (its size and time of change) and raise ArtifactError.
 
+    With *trusted*, public keys (PEM files, or their content), only what one of them signed is loaded; without, what a
+    key in the folder ``$BYOC_TRUSTED_KEYS`` signed, where that is set. The signature is looked at before all else.
+
     Raises ArtifactError for a damaged file, a newer schema, or a missing member, and UnavailableError for a missing
     device or another processor, before anything runs.
     """
-    library = read_library(path, mapped)
+    library = read_library(path, mapped, trusted_keys(trusted))
     for place, problem in library.problems().items():
         raise UnavailableError(f"{path}: {place} cannot run here: {problem}")
     if library.edited:
@@ -202,9 +229,11 @@ def load(path: str | os.PathLike[str], threads: int | None = None, *, mapped: bo
     return library
 
 
-def read_library(path: str | os.PathLike[str], mapped: bool = False) -> Library:
+def read_library(
+    path: str | os.PathLike[str], mapped: bool = False, trusted: Sequence[bytes] | None = None
+) -> Library:
     """As :func:`load`, but without asking whether this machine can run it: to look into it."""
-    artifact = read_artifact(Path(path), mapped)
+    artifact = read_artifact(Path(path), mapped, trusted)
     for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
         if needed not in artifact.members:
             raise ArtifactError(f"{path}: member {needed} is missing; the file was not written by Library.save")
@@ -243,12 +272,12 @@ def _module(entry: ModuleEntry, members: Members) -> Module:
     return load_or_lose(key, entry.symbols, members, lambda: module_class(key).load(members))
 
 
-def load_module_tree(path: str | os.PathLike[str]) -> Module:
-    """The modules that ``Module.export_library`` wrote.
+def load_module_tree(path: str | os.PathLike[str], trusted: Iterable[Key] | None = None) -> Module:
+    """The modules that ``Module.export_library`` wrote; *trusted* as :func:`load` takes it.
 
     Raises ArtifactError for a damaged file or one of another kind, UnavailableError for what this machine lacks.
     """
-    artifact = read_artifact(Path(path))
+    artifact = read_artifact(Path(path), trusted=trusted_keys(trusted))
     if not artifact.manifest.get("tree"):
         raise ArtifactError(f"{path}: the file holds no tree of modules; load it with byoc.runtime.load")
     try:

@@ -1,4 +1,4 @@
-"""An executor whose weights lie in a mapped file: it looks before and after each run whether somebody wrote into it."""
+"""A native executor whose weights lie in a mapped file: it looks before and after each run whether somebody wrote into it."""
 
 from __future__ import annotations
 

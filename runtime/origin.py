@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.errors import ArtifactError
 from byoc.runtime.consistency import check_counts, check_graph
+from byoc.runtime.errors import ArtifactError
 from byoc.runtime.graph import Graph
 from byoc.runtime.graph_check import checked_graph
 from byoc.runtime.library import Library, members_below
@@ -142,6 +142,8 @@ _NOTHING = NDArray(np.zeros(0, "float32"))
 
 class _Origin:
     """The function: inputs, then outputs, or :meth:`call_returning` inputs alone; any number of threads may call it."""
+
+    keeps_time = True
 
     def __init__(self, signature: Signature, graph: Mapping[str, object] | None, root: MetadataModule):
         self._signature, self._root = signature, root

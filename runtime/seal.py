@@ -19,7 +19,7 @@ BROKEN = "its seal does not fit what is in it: something was edited after the mo
 MISSING = "it carries no seal, without which nothing shows that its parts belong together; compile the model again"
 CODE_MEMBERS = frozenset(["lib.so", "kernels.cl"])  # the last part of their names; a vendor's member has others
 _TRAILER = re.compile(rb"\n// byoc-seal ([0-9a-f]{64})\n\Z")
-_SIZE = len(b"\n// byoc-seal ") + 64 + 1
+TRAILER_BYTES = len(b"\n// byoc-seal ") + 64 + 1
 
 
 def is_code(name: str) -> bool:
@@ -53,10 +53,10 @@ def open_seal(
     seals = {manifest.get(KEY)}
     for name in filter(is_code, members):
         data = members[name]
-        found = _TRAILER.match(data[-_SIZE:]) if len(data) >= _SIZE else None
+        found = _TRAILER.match(data[-TRAILER_BYTES:]) if len(data) >= TRAILER_BYTES else None
         seals.add(found[1].decode() if found else None)
         if found:
-            content[name] = data[:-_SIZE]
+            content[name] = data[:-TRAILER_BYTES]
             hashes[name] = hashlib.sha256(content[name]).hexdigest()
     if seals == {None}:
         return content, MISSING

@@ -17,7 +17,7 @@ import numpy as np
 
 from byoc.runtime.errors import ArtifactError, InputError, UserError
 from byoc.runtime.ndarray import dtype_name, numpy_dtype
-from byoc.runtime.strict_json import MOST_NUMBER, at, list_of, number_of, numbered, object_of, text_of
+from byoc.runtime.strict_json import MOST_NUMBER, at, list_of, number_of, numbered, object_of, text_of, texts_of
 
 Dim = int | str | None
 MOST_LETTERS = 4096  # of a symbol
@@ -116,28 +116,34 @@ def item_bytes(dtype: str, where: str) -> int:
 
 @dataclass(frozen=True)
 class Signature:
-    """The calling convention of a symbol: inputs, then (once, at initialisation) constants, then outputs."""
+    """The calling convention of a symbol: inputs, then (once, at initialisation) constants, then outputs.
+
+    ``checks`` name the checks of indices that it makes, by their numbers (``index_errors.py``).
+    """
 
     symbol: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     constants: tuple[TensorSpec, ...] = ()
+    checks: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         return {
             "symbol": self.symbol,
             **{k: [s.to_json() for s in getattr(self, k)] for k in ("inputs", "outputs", "constants")},
+            **({"checks": list(self.checks)} if self.checks else {}),
         }
 
     @staticmethod
     def from_json(data: object, where: str = "a signature") -> Signature:
         """The signature that :meth:`to_json` gave. Raises ArtifactError that says what is wrong with another."""
         kinds = ("inputs", "outputs", "constants")
-        fields = object_of(data, where, ("symbol", *kinds))
+        fields = object_of(data, where, ("symbol", *kinds), ("checks",))
         parts = {k: tuple(TensorSpec.from_json(s, place) for place, s in numbered(fields, k, where)) for k in kinds}
         if any(not isinstance(d, int) for spec in parts["constants"] for d in spec.shape):
             raise ArtifactError(f"{where}.constants: a constant has a dimension of unknown size")
-        return Signature(symbol_of(fields["symbol"], at(where, "symbol")), **parts)
+        checks = texts_of(fields.get("checks", []), at(where, "checks"))
+        return Signature(symbol_of(fields["symbol"], at(where, "symbol")), **parts, checks=checks)
 
     @staticmethod
     def list_from_json(data: object, where: str) -> list[Signature]:
@@ -146,6 +152,10 @@ class Signature:
         if len({s.symbol for s in found}) != len(found):
             raise ArtifactError(f"{where}: a symbol stands in it twice")
         return found
+
+    def check_numbers(self, names: Sequence[str]) -> list[int]:
+        """The numbers of the checks *names*; of one that is not declared, the number behind all."""
+        return [self.checks.index(name) if name in self.checks else len(self.checks) for name in names]
 
     def bind_sizes(self, inputs: Sequence[np.ndarray]) -> dict[str, int]:
         """The sizes of the named dimensions, from the inputs. Raises InputError when an input does not fit."""

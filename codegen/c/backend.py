@@ -16,6 +16,7 @@ from byoc.codegen.c.gathers import gather_flags
 from byoc.codegen.c.kernel_team import kernel_team_source
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.sanitizers import check_process
 from byoc.codegen.c.whole_program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.kernel.lower import lower_function
@@ -84,6 +85,7 @@ def compile_functions(
     """
     compiler, flags, allowed = find_compiler(), _flags(options or {}), WinogradOptions.of(options or {})
     lowered = [lower_function(function, symbol) for symbol, function in functions.items()]
+    check_process(compiler.sanitizers, compiler.command, compiler.is_gcc)
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:
         whole = None
@@ -99,12 +101,15 @@ def build_library(
     programs: Sequence[Program], compiler: CCompiler, flags: Sequence[str] = (), whole: Graph | None = None
 ) -> DsoModule:
     """The library of prepared programs, with the *whole* graph as one function where it is given."""
-    source = emit_library(programs, compiler.machine, whole, WHOLE_PROGRAM)
+    source = emit_library(programs, compiler.machine, whole, WHOLE_PROGRAM, "address" in compiler.sanitizers)
     signatures = [p.signature for p in programs]
     program = None if whole is None or source.whole is None else _with_types(source.whole, whole)
-    units = translation_units(source, compiler, contract_of(signatures, program))
+    units = translation_units(source, compiler, contract_of(signatures, program, compiler.sanitizers))
     library = compiler.build_units(units, flags)
-    return DsoModule(library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), program)
+    return DsoModule(
+        library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), program,
+        compiler.sanitizers,
+    )
 
 
 def _with_types(program: WholeProgram, graph: Graph) -> WholeProgram:

@@ -26,6 +26,7 @@ from typing import TypeVar
 from byoc.codegen.c.command import CommandError, Commands, Finished, command_seconds, run_command
 from byoc.codegen.c.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.codegen.c.object_cache import cache_dir, compiler_folder, object_cache
+from byoc.codegen.c.sanitizers import requested, sanitizer_flags
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.distribution import install_command
 from byoc.runtime.dso.matrix_permission import matrix_refusal
@@ -66,6 +67,7 @@ class CCompiler:
     machine: Machine
     is_gcc: bool = False
     limit: float | None = None  # seconds that one call of it may take
+    sanitizers: tuple[str, ...] = ()  # that its flags have
 
     def build(self, source: str, extra_flags: Sequence[str] = ()) -> bytes:
         """The shared library of one *source*; as :meth:`build_units`."""
@@ -225,9 +227,10 @@ def candidates() -> list[tuple[str, ...]]:
 def find_compiler() -> CCompiler:
     """The first C compiler that works.
 
-    Raises CompilerNotFoundError with one sentence when there is none, or when the one that ``$CC`` names does not work.
+    Under ``BYOC_SANITIZE`` it compiles with sanitizers. Raises CompilerNotFoundError with one sentence when there is
+    none, or when the one that ``$CC`` names does not work.
     """
-    found = _find(tuple(candidates()))
+    found = _find(tuple(candidates()), requested())
     if isinstance(found, CCompiler):
         return found
     if os.environ.get("CC", "").strip():
@@ -238,7 +241,7 @@ def find_compiler() -> CCompiler:
 
 
 @functools.lru_cache(maxsize=8)
-def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler | str:
+def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...]) -> CCompiler | str:
     """The first of *commands* that works as a C compiler, or why the last does not."""
     problem = ""
     for command in commands:
@@ -253,7 +256,10 @@ def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler | str:
             if macros is not None and matrix_refusal(processor_of(macros)):
                 flags, macros = (*flags, *NO_MATRICES), _macros(command, (*flags, *NO_MATRICES))
             if macros is not None:
-                return CCompiler(command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros))
+                flags = (*flags, *sanitizer_flags(sanitizers))
+                return CCompiler(
+                    command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros), sanitizers=sanitizers
+                )
     return problem
 
 

@@ -210,6 +210,7 @@ class _Lowering:
             tuple(
                 TensorSpec(f"{self.symbol}_const_{k}", data.shape, data.dtype) for k, (_, data) in enumerate(constants)
             ),
+            tuple(dict.fromkeys(check for group in self.groups for check in group.checks)),
         )
 
 

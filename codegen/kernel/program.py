@@ -13,6 +13,7 @@ from byoc.errors import InternalError
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import Signature
 from byoc.te import Tensor
+from byoc.te.walk import checks_of
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class Group:
     stages: tuple[Tensor, ...]
     title: str = ""
     local: tuple[Tensor, ...] = ()
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The names of the checks of indices that it makes."""
+        return checks_of([s.body for s in self.stages if s.body is not None])
 
     @property
     def stored(self) -> tuple[Tensor, ...]:

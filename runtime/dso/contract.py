@@ -18,10 +18,12 @@ from byoc.runtime.signature import Signature
 _MARK = re.compile(rb"byoc-contract ([0-9a-f]{64})")
 
 
-def contract_of(signatures: Sequence[Signature], whole: WholeProgram | None = None) -> str:
-    """The contract of code with these functions, in hexadecimal digits."""
-    facts = [[s.to_json() for s in signatures], None if whole is None else whole.to_json()]
-    return digest_of(facts)
+def contract_of(
+    signatures: Sequence[Signature], whole: WholeProgram | None = None, sanitizers: Sequence[str] = ()
+) -> str:
+    """The contract of code with these functions, built with *sanitizers*, in hexadecimal digits."""
+    facts: list[object] = [[s.to_json() for s in signatures], None if whole is None else whole.to_json()]
+    return digest_of([*facts, list(sanitizers)] if sanitizers else facts)
 
 
 def digest_of(facts: object) -> str:

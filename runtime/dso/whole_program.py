@@ -60,7 +60,7 @@ class WholeProgram:
     """The entry's description; ``constants`` are a symbol and the position among its constants.
 
     ``arena_bytes`` is None where a size is known only at run time, and ``lifetimes`` is empty where none is.
-    ``operations`` estimates the arithmetic of one run.
+    ``operations`` estimates the arithmetic of one run. ``checks`` name the checks of indices by their numbers.
     """
 
     symbol: str
@@ -72,6 +72,7 @@ class WholeProgram:
     operations: int
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
+    checks: tuple[str, ...] = ()
 
     @property
     def buffers_symbol(self) -> str:
@@ -89,12 +90,13 @@ class WholeProgram:
             "operations": self.operations,
             "inputs": [s.to_json() for s in self.inputs],
             "outputs": [s.to_json() for s in self.outputs],
+            **({"checks": list(self.checks)} if self.checks else {}),
         }
 
     @staticmethod
     def from_json(data: object, where: str) -> WholeProgram:
         """Raises ArtifactError for anything but what :meth:`to_json` gives."""
-        fields = object_of(data, where, _KEYS)
+        fields = object_of(data, where, _KEYS, ("checks",))
         arena = fields["arena_bytes"]
         inputs, outputs = (
             tuple(TensorSpec.from_json(s, place) for place, s in numbered(fields, k, where))
@@ -113,6 +115,7 @@ class WholeProgram:
             number_of(fields["operations"], at(where, "operations"), most=MOST_OPERATIONS),
             inputs,
             outputs,
+            texts_of(fields.get("checks", []), at(where, "checks")),
         )
         program._check(where)
         return program

@@ -95,6 +95,8 @@ class JsonModule(Module):
 class JsonFunction:
     """A symbol of a JSON module as a function: inputs then outputs, or :meth:`call_returning` inputs alone."""
 
+    keeps_time = True
+
     def __init__(self, module: JsonModule, symbol: str):
         self._module, self._symbol = module, symbol
         self._signature = module.signatures[symbol]

@@ -151,6 +151,8 @@ class OpenCLModule(Module):
 class DeviceFunction:
     """A symbol, as executors call it: at once, or started and waited for (``region/call.py``)."""
 
+    keeps_time = True
+
     def __init__(self, session: Callable[[], Session]):
         self._session = session
 

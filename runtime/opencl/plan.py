@@ -5,7 +5,9 @@ stages one after the other. Kernels run in order, each with its buffers and then
 :data:`Number` is an int, the name of a size, or ``[operation, left, right]``. A launch has variants, kernels that
 compute the same, of which a call takes the first whose bounds hold for its sizes. A variant has *extent* work-items
 (rounded up to whole groups; the kernel itself ignores those beyond), or with *groups* that many groups. The local
-size is a power of two, and a device with a lower limit takes a smaller power of two.
+size is a power of two, and a device with a lower limit takes a smaller power of two. A launch that *checks* indices has
+one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an index outside
+its dimension (its number and 1), the place, and the size of the dimension.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from byoc.runtime.strict_json import (
 
 PLAN_VERSION = 2
 MOST_LOCAL = 1 << 16  # work-items of a group
+FOUND_WORDS = 3  # of 64 bits
 Number = int | str | list["Number"]
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
@@ -123,6 +126,12 @@ class Launch:
     buffers: tuple[int, ...]
     sizes: tuple[str, ...]
     variants: tuple[Variant, ...]
+    checks: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """As data; what checks nothing does not say so."""
+        data = asdict(self)
+        return data if self.checks else {k: v for k, v in data.items() if k != "checks"}
 
     def choose(self, sizes: Mapping[str, int]) -> Variant:
         """The first variant that is for these sizes; the last is for all."""
@@ -141,7 +150,7 @@ class FunctionPlan:
         return {
             "signature": self.signature.to_json(),
             "buffers": [b.bytes for b in self.buffers],
-            "launches": [asdict(launch) for launch in self.launches],
+            "launches": [launch.to_json() for launch in self.launches],
         }
 
     @staticmethod
@@ -157,6 +166,11 @@ class FunctionPlan:
         )
         plan.check()
         return plan
+
+    @property
+    def checks(self) -> bool:
+        """Whether a launch checks indices."""
+        return any(launch.checks for launch in self.launches)
 
     @property
     def first_constant(self) -> int:
@@ -197,7 +211,7 @@ class FunctionPlan:
 
 
 def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
-    fields = object_of(data, where, ("buffers", "sizes", "variants"))
+    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks",))
     sizes = texts_of(fields["sizes"], at(where, "sizes"))
     if not names.issuperset(sizes):
         raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all told by the inputs")
@@ -205,6 +219,7 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
         tuple(number_of(b, place) for place, b in numbered(fields, "buffers", where)),
         sizes,
         tuple(_variant(item, place, names) for place, item in numbered(fields, "variants", where)),
+        switch_of(fields.get("checks", False), at(where, "checks")),
     )
 
 

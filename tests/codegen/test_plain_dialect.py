@@ -66,9 +66,16 @@ def _source(programs):
     parts += [f"static {u.text}" for u in used.values()]
     for k, (program, made) in enumerate(zip(programs, calls, strict=True)):
         place = {t: f"args[{i}]" for i, t in enumerate(_tensors(program))}
-        lines = [f"{c.unit.name}({', '.join(place[t] for t in (*c.sources, *c.stages))});" for c in made]
+        lines = ["int outside[1];", "(void)outside;"]
+        lines += [
+            f"{c.unit.name}({', '.join([*(place[t] for t in (*c.sources, *c.stages)), *_checks(c)])});" for c in made
+        ]
         parts.append(f"void case_{k}(void **args);\nvoid case_{k}(void **args) {{\n" + "\n".join(lines) + "\n}\n")
     return "\n".join(parts)
+
+
+def _checks(call):
+    return PLAIN.check_arguments([0] * len(call.checks))
 
 
 def _tensors(program):

@@ -200,14 +200,17 @@ def _run_in_team(library: ctypes.CDLL, case: Case, constants: Sequence[np.ndarra
     start = -space.ctypes.data % 64
     result = np.full(case.expected().shape, np.nan, "float32")
     arrays = [case.image, *constants, result]
-    meeting = np.zeros(64, "int32")
+    meeting, state = np.zeros(64, "int32"), np.zeros(32, "int64")
 
     class Team(ctypes.Structure):
-        _fields_ = [("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p)]
+        _fields_ = [
+            ("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p),
+            ("run", ctypes.c_void_p),
+        ]
 
     def run(thread: int) -> None:
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-        team = Team(thread, threads, meeting.ctypes.data)
+        team = Team(thread, threads, meeting.ctypes.data, state.ctypes.data)
         library.conv(pointers, None, ctypes.c_void_p(space.ctypes.data + start), ctypes.byref(team))
 
     workers = [threading.Thread(target=run, args=(k,)) for k in range(threads)]

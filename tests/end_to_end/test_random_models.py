@@ -6,6 +6,7 @@ failure names the seed: ``random_model(seed, PROPOSALS)`` makes the model again.
 
 from __future__ import annotations
 
+import os
 import pathlib
 import random
 from collections.abc import Sequence
@@ -13,13 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from artifact_runner import ArtifactRunner
+
+import byoc
 from fuzz.generators.draft import RandomModel, random_model
 from fuzz.generators.moves import PROPOSALS
 
-import byoc
-
 TARGETS = (["c"], ["opencl", "c"], ["json", "c"], ["opencl", "json", "c"])
 STRICT = {"c": {"flags": ["-Werror=discarded-qualifiers", "-Wcast-qual", "-Werror=cast-qual"]}}
+THREADS = int(os.environ["BYOC_TEST_THREADS"]) if "BYOC_TEST_THREADS" in os.environ else None
 TOLERANCE = 1e-4  # of the range of an output and zero
 # seeds of the long run whose difference is known, and why; the first is ours to mend
 KNOWN = {
@@ -49,8 +51,9 @@ def check(seed: int, targets: Sequence[str], runner: ArtifactRunner, folder: pat
     """Compile the model of *seed* and run it twice for each batch size, from its artefact and in this process."""
     model = random_model(seed, PROPOSALS)
     library = compiled(model, targets, excluded(model, targets, random.Random(seed)))
+    library.threads = THREADS
     path = library.save(folder / f"seed_{seed}.byoc")
-    for outputs, wanted in zip(runner.run(path, [*model.feeds] * 2), [*model.wanted] * 2, strict=True):
+    for outputs, wanted in zip(runner.run(path, [*model.feeds] * 2, THREADS), [*model.wanted] * 2, strict=True):
         for got, want in zip(outputs, wanted, strict=True):
             assert_agrees(got, want)
     for _ in range(2):

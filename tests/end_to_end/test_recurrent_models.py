@@ -62,3 +62,9 @@ def test_layers_of_every_size_give_what_onnxruntime_gives(k, artifact_runner, tm
 def test_layers_with_every_attribute_give_what_onnxruntime_gives(k, artifact_runner, tmp_path):
     for targets in (["c"], TARGETS[1 + k % 4]):
         check(ATTRIBUTES[k], targets, artifact_runner, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", range(1, len(SIZES), 8))
+def test_a_recurrent_layer_as_generated_c_alone(k, artifact_runner, tmp_path):
+    check(SIZES[k], ["c"], artifact_runner, tmp_path)

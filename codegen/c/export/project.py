@@ -68,7 +68,8 @@ def export_project(
     stack = max((unit.local_bytes for unit in called), default=0)
     given = weights.size if form == SEPARATE else 0
     matrices = any(HELPER in unit.helpers for unit in called)
-    interface = Interface(names.title, *name_arguments(inputs, outputs, taken), arena, stack, given, matrices)
+    interface = Interface(names.title, *name_arguments(inputs, outputs, taken), arena, stack, given, matrices,
+                          any(unit.checks for unit in called))
     peculiar = Peculiarities.of(called, options)
     places = Places(offsets, constants)
     texts = {

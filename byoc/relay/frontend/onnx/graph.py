@@ -26,6 +26,7 @@ from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import Converter, find_converter
+from byoc.relay.transform.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
 
 
@@ -78,7 +79,8 @@ class GraphImporter:
         self._names = NodeNames(model.proto.graph)
         self.weights: dict[RelayExpr, np.ndarray] = {}
         self.partial_shapes = PartialShapes()
-        self.folder = ConstantFolder()
+        self._budget = FoldingBudget(model.proto.ByteSize())
+        self.folder = ConstantFolder(self._budget)
 
     def main(self, shapes: Shapes | None = None) -> Function:
         """The function ``main`` of the model, typed. Raises ImportModelError, which names the node."""
@@ -204,7 +206,7 @@ class GraphImporter:
         for expr in _nodes_below(outputs, lambda e: e in known or e.span is not None):
             if not isinstance(expr, Var):
                 expr.span = span
-        folded = fold_constants(outputs, node.inputs, span)
+        folded = fold_constants(outputs, node.inputs, span, self._budget)
         for value in folded:
             infer_expr(value)
         known_shape = self.partial_shapes.note(node, folded)

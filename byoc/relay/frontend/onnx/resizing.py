@@ -22,10 +22,10 @@ from byoc.relay.frontend.onnx.interpolation import (
 )
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
-from byoc.relay.frontend.onnx.run_time_resizing import by_scale, by_size, needs_known_sizes, resized_at_run_time
 from byoc.relay.frontend.onnx.rounding import rounded, working_dtype
+from byoc.relay.frontend.onnx.run_time_resizing import by_scale, by_size, needs_known_sizes, resized_at_run_time
 
-MAX_WEIGHTS = 1 << 26  # of one axis: more is a damaged model, not a picture
+MAX_WEIGHTS = 1 << 22  # of one axis: more is a damaged model, not a picture
 
 
 def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayExpr:

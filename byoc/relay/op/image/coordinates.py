@@ -14,9 +14,9 @@ from fractions import Fraction
 
 from byoc import te
 from byoc.relay.op.indexing import as_index
+from byoc.runtime.kernels.rounding import integer_limits
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import Dimension
-from byoc.runtime.kernels.rounding import integer_limits
 
 ROI_DENOMINATOR = 2**16
 Places = tuple[Dimension, Dimension, int]  # offset, step, denominator
