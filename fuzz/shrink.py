@@ -103,8 +103,9 @@ def simpler_numbers(case: Case) -> Iterator[Case]:
         if not is_float(value.dtype) and name not in case.feeds[0]:
             continue  # shapes and axes
         for simple in simple_arrays(value):
-            if simple.tobytes() != value.tobytes():
-                yield mapped(case, lambda n, v, name=name, to=simple: to if n == name and to.shape == v.shape else v)
+            if simple.tobytes() == value.tobytes():
+                break  # what follows is less simple than what is there: to offer it would go round in circles
+            yield mapped(case, lambda n, v, name=name, to=simple: to if n == name and to.shape == v.shape else v)
 
 
 def simple_arrays(value: np.ndarray) -> Iterator[np.ndarray]:
@@ -118,7 +119,7 @@ def simple_arrays(value: np.ndarray) -> Iterator[np.ndarray]:
         if is_float(value.dtype):
             yield np.round(value.astype("float64")).astype(value.dtype)
             yield np.where(np.isfinite(value.astype("float64")), 0, value.astype("float64")).astype(value.dtype)
-    for k in range(value.size if value.size <= SMALL else 0):
+    for k in np.flatnonzero(value) if value.size <= SMALL else ():
         flat = value.ravel().copy()
         flat[k] = 0
         yield flat.reshape(value.shape)
@@ -131,9 +132,13 @@ SHRINKS: Sequence[Shrink] = (
 
 def mapped(case: Case, change: Callable[[str, np.ndarray], np.ndarray]) -> Case:
     """*case* with every input and constant changed by *change* of its name and value."""
-    weights = {n: np.ascontiguousarray(change(n, v)) for n, v in weights_of(case.model).items()}
-    feeds = [{n: np.ascontiguousarray(change(n, v)).reshape(change(n, v).shape) for n, v in f.items()} for f in case.feeds]
-    weights = {n: v.reshape(change(n, weights_of(case.model)[n]).shape) for n, v in weights.items()}
+
+    def changed(name: str, value: np.ndarray) -> np.ndarray:
+        found = change(name, value)
+        return np.ascontiguousarray(found).reshape(found.shape)  # numpy makes a vector of a scalar
+
+    weights = {n: changed(n, v) for n, v in weights_of(case.model).items()}
+    feeds = [{n: changed(n, v) for n, v in one.items()} for one in case.feeds]
     return rebuilt(case, case.model.graph.node, output_names(case.model), feeds, weights)
 
 
@@ -173,6 +178,9 @@ def rebuilt(
     value_types = {o.name: o for o in case.model.graph.output}
     graph = GraphProto(name=case.model.graph.name or "case")
     graph.node.extend(kept)
+    for node in graph.node:
+        if not node.domain:
+            node.ClearField("domain")  # as ONNX's text is read back
     graph.input.extend(infos)
     graph.initializer.extend(plain_tensor(v, n) for n, v in constants.items() if n in needed)
     graph.output.extend(value_types.get(n) or helper.make_empty_tensor_value_info(n) for n in outputs)

@@ -14,9 +14,8 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
-from fuzz import files, files_edit  # noqa: E402
-
 from byoc.runtime.errors import ArtifactError  # noqa: E402
+from fuzz import files, files_edit  # noqa: E402
 
 
 class Subject:
