@@ -212,7 +212,9 @@ def _workers() -> int:
     except ImportError:  # Windows
         return usable_processors()
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(1, min(usable_processors(), (allowed - _DESCRIPTORS) // _DESCRIPTORS)) if allowed > 0 else usable_processors()
+    if allowed < 0:  # no limit
+        return usable_processors()
+    return max(1, min(usable_processors(), (allowed - _DESCRIPTORS) // _DESCRIPTORS))
 
 
 def _key(*parts: str) -> str:

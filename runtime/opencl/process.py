@@ -26,8 +26,8 @@ from byoc.runtime.fork import in_child
 
 _LONGEST_END = 30.0  # seconds that the end of Python waits for a device
 _FORKED = (
-    "this process was forked from one that had used OpenCL, whose driver does not work in a child: start processes with "
-    "multiprocessing's method 'spawn', or use OpenCL for the first time in the children"
+    "this process was forked from one that had used OpenCL, whose driver does not work in a child: start processes "
+    "with multiprocessing's method 'spawn', or use OpenCL for the first time in the children"
 )
 Args, Result = ParamSpec("Args"), TypeVar("Result")
 
