@@ -23,8 +23,12 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
     "thread": ("-fsanitize=thread",),
 }
 CHECKED_FLAGS = ("-O1", "-g", "-fno-omit-frame-pointer")  # code whose reports name functions and lines
-# what a Python process is started with where the user says nothing else: Python itself never frees all
-DEFAULT_OPTIONS = {"address": ("ASAN_OPTIONS", "detect_leaks=0"), "thread": ("TSAN_OPTIONS", "halt_on_error=1")}
+# what a Python process is started with where the user says nothing else: Python itself never frees all at
+# the end, and of libraries that are not instrumented the thread sanitizer sees half
+DEFAULT_OPTIONS = {
+    "address": ("ASAN_OPTIONS", "detect_leaks=0"),
+    "thread": ("TSAN_OPTIONS", "halt_on_error=1:ignore_noninstrumented_modules=1"),
+}
 _PROBE_SECONDS = 60.0  # in which the compiler tells where a library is
 CPP_LIBRARY = "libstdc++.so.6"  # for the exceptions of C++ libraries, which a sanitizer passes on
 
