@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+
 from fuzz.generators.draft import FLOATS, INTEGERS, Draft, NotApplicable
 from fuzz.generators.nodes import PROPOSALS, proposal
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from fuzz.generators.draft import FLOATS, INTEGERS, Draft, NotApplicable, Proposal, proposals
 
 PROPOSALS: list[Proposal] = []

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from artifact_runner import ArtifactRunner
-from fuzz.generators.draft import RandomModel, random_model
-from fuzz.generators.moves import PROPOSALS
 
 import byoc
+from fuzz.generators.draft import RandomModel, random_model
+from fuzz.generators.moves import PROPOSALS
 
 TARGETS = (["c"], ["opencl", "c"], ["json", "c"], ["opencl", "json", "c"])
 STRICT = {"c": {"flags": ["-Werror=discarded-qualifiers", "-Wcast-qual", "-Werror=cast-qual"]}}

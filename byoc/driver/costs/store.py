@@ -24,6 +24,7 @@ from byoc.runtime.whole_file import write_whole
 
 FOLDER = "costs"
 CHECK_DIGITS = 16
+LOCK_SECONDS = 20.0  # that another process may take to add its lines
 Facts = Mapping[str, str]
 
 
@@ -93,7 +94,7 @@ class Store:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             file = self._file("units", facts, ".jsonl")
-            with FileLock(f"{file}.lock"), file.open("ab+") as out:
+            with FileLock(f"{file}.lock", timeout=LOCK_SECONDS), file.open("ab+") as out:
                 if out.tell() > 0:
                     out.seek(-1, os.SEEK_END)
                     text = text if out.read(1) == b"\n" else f"\n{text}"
