@@ -16,7 +16,7 @@ import numpy as np
 
 from byoc.runtime.dso.externals import External, Externals
 from byoc.runtime.dso.native_program import FFI, NativeProgram, Team
-from byoc.runtime.dso.run_state import FAILED, RunState
+from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.errors import UserError
 from byoc.runtime.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
 from byoc.runtime.graph import Graph

@@ -12,7 +12,21 @@ from byoc.codegen.c.vectors import has_vector_function
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr
-from byoc.te.expr import COMPARISONS, DOTS, INDEX, LOGIC, Binary, Cast, Checked, Const, Intrinsic, Load, Reduce, Select, operands
+from byoc.te.expr import (
+    COMPARISONS,
+    DOTS,
+    INDEX,
+    LOGIC,
+    Binary,
+    Cast,
+    Checked,
+    Const,
+    Intrinsic,
+    Load,
+    Reduce,
+    Select,
+    operands,
+)
 from byoc.te.walk import reachable, unique_nodes
 
 LARGEST_VECTOR = 64  # bytes: a wider type has no register anywhere

@@ -237,7 +237,7 @@ class StartedCall:
         return all(is_complete(event) for event in (self.event, *self._events))
 
     def wait(self) -> None:
-        """Return when the outputs are filled. Raises DeviceError, RunTimeoutError, InputError for an index outside its dimension."""
+        """Return when the outputs are filled. Raises DeviceError, RunTimeoutError, IndexOutsideError."""
         error = import_pyopencl().Error
         try:
             self._session.wait_for([self.event, *self._events])
