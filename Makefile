@@ -8,7 +8,9 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo test test-slow bench bench-partition bench-plan clean
+.PHONY: demo test test-slow fuzz fuzz-files bench bench-partition bench-plan clean
+
+SECONDS ?= 600
 
 demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on the host and an OpenCL device
 	$(BIN)/python examples/digits/demo.py
@@ -18,6 +20,12 @@ test: $(VENV)/.test  ## the default tests, under 15 minutes on two cores
 
 test-slow: $(VENV)/.test  ## the long tests
 	$(BIN)/python -m pytest -n auto -m slow
+
+fuzz: $(VENV)/.test  ## random models through every backend for SECONDS; what goes wrong is kept in out/fuzz
+	$(BIN)/python -m fuzz models --seconds $(SECONDS) --json out/fuzz.json
+
+fuzz-files: $(VENV)/.test  ## edited and damaged files of every kind that byoc reads; findings are kept in out/fuzz-files
+	$(BIN)/python -m fuzz.files --inputs 100000
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -8,7 +8,6 @@ laid out as the code reads it. Functions that are not native code are called bac
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,6 +18,7 @@ from byoc.runtime.dso.native_program import FFI, NativeProgram, Team
 from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.errors import UserError
 from byoc.runtime.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
+from byoc.runtime.fork import new_lock
 from byoc.runtime.graph import Graph
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.ndarray import NDArray, numpy_dtype
@@ -65,7 +65,7 @@ class AotExecutor(Executor):
         self._run: Callable[..., int] | None = None
         plain = all(d.kind in "fiub" for d in (*self._dtypes, *self._head_dtypes))
         self._address = FFI.from_buffer if plain else _address
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def _run_once(self) -> None:
         if len(self._values) != len(self._names):

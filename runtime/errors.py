@@ -44,5 +44,9 @@ class RunTimeoutError(UserError):
     """A run that took longer than its caller allowed: it was ended, and the library can run again."""
 
 
+class OutOfMemoryError(UserError, MemoryError):
+    """Compiling or running needs more memory than this process can have."""
+
+
 class KernelError(UserError):
     """No kernel of that name, or a kernel that was called with what it does not take."""

@@ -24,6 +24,7 @@ import numpy as np
 
 from byoc.runtime.errors import InternalError, UserError
 from byoc.runtime.executor_base import Executor, check_arena, check_sizes
+from byoc.runtime.file_memory import FileWatch
 from byoc.runtime.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.module import Module, PackedFunction
@@ -39,8 +40,11 @@ class GraphExecutor(Executor):
     *params* gives values to inputs that the caller does not set.
     """
 
-    def __init__(self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None):
+    def __init__(
+        self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None, watch: FileWatch | None = None
+    ):
         super().__init__(graph)
+        self._watch = watch
         self._functions: dict[str, PackedFunction] = {
             node.function: module[node.function] for node in graph.calls if node.function != RESHAPE
         }
@@ -52,6 +56,8 @@ class GraphExecutor(Executor):
         self._shared = {self._roots[head] for head in graph.heads}  # their memory is handed out
         self._uses = self._uses_of_inputs()
         self._taken: dict[str, np.ndarray] = {}  # the inputs that are read where they lie
+        checked = {name for inner in module.walk() for name in getattr(inner, "sanitizers", ())}
+        self._is_guarded = "address" in checked  # each value has memory of its own, whose ends are known
         self._complete = False
         self._sizes: dict[str, int] | None = None
         self._buffers: dict[Entry, np.ndarray] = {}
@@ -63,6 +69,7 @@ class GraphExecutor(Executor):
 
     def _run_once(self) -> None:
         self._complete = False  # what a run leaves behind that fails is no output
+        self._look_at_file()
         self._bind()
         for node in self.graph.inputs:
             self._take(node)
@@ -74,7 +81,12 @@ class GraphExecutor(Executor):
         except BaseException:
             self._leave_memory()
             raise
+        self._look_at_file()  # what was computed meanwhile may be of both contents
         self._complete = True
+
+    def _look_at_file(self) -> None:
+        if self._watch is not None:
+            self._watch.check()
 
     def _run_in_order(self) -> None:
         for node, step in zip(self._calls, self._steps, strict=True):
@@ -126,7 +138,7 @@ class GraphExecutor(Executor):
         else:
             if node.name in self._taken:
                 del self._taken[node.name]
-                self._place(entry, _aligned_empty(value.shape, self._dtype(entry)))
+                self._place(entry, self._empty(value.shape, entry))
             np.copyto(self._buffers[entry], value)
 
     def _uses_of_inputs(self) -> dict[Entry, tuple[list[Entry], list[int]]]:
@@ -201,6 +213,8 @@ class GraphExecutor(Executor):
         roots = {entry: self._roots[entry] for entry in shapes}
         own = {roots[node.outputs[0]] for node in self.graph.inputs}
         own |= {roots[head] for head in self.graph.heads if head in roots}
+        if self._is_guarded:
+            own = set(roots.values())
         lifetimes = self._lifetimes(shapes, roots, own)
         self.memory = plan_memory(list(lifetimes.values()))
         check_arena(self.memory.total)
@@ -210,12 +224,16 @@ class GraphExecutor(Executor):
         storage = {
             root: _view(arena, base + offsets[root], shapes[root], self._dtype(root))
             if root in offsets
-            else _aligned_empty(shapes[root], self._dtype(root))
+            else self._empty(shapes[root], root)
             for root in dict.fromkeys(roots.values())
         }
         heads = {roots[head] for head in self.graph.heads if head in roots}
         self._own = [arena, *(storage[root] for root in dict.fromkeys(roots.values()) if root in heads)]
         self._buffers = {entry: storage[roots[entry]].reshape(shape) for entry, shape in shapes.items()}
+
+    def _empty(self, shape: tuple[int, ...], entry: Entry) -> np.ndarray:
+        dtype = self._dtype(entry)
+        return np.empty(shape, dtype) if self._is_guarded else _aligned_empty(shape, dtype)
 
     def _dtype(self, entry: Entry) -> np.dtype:
         return numpy_dtype(self.graph.specs[entry].dtype)

@@ -39,7 +39,7 @@ def is_complete(ty: Type) -> bool:
 class Constant(ExprWithOp):
     """A tensor that is known when compiling."""
 
-    __slots__ = ("data",)
+    __slots__ = ("__weakref__", "data")
 
     def __init__(self, data: NDArray, span: AnySpan | None = None):
         super().__init__(span)

@@ -133,8 +133,8 @@ def _word(source: np.ndarray, index: list[np.ndarray], dtype: str) -> np.ndarray
     shape = np.broadcast_shapes(*(i.shape for i in index))
     flat = np.ravel_multi_index(tuple(np.broadcast_to(i, shape) for i in index), source.shape)
     places = flat[..., None] * source.itemsize + np.arange(word.itemsize)
-    data = np.ascontiguousarray(source).reshape(-1).view(np.uint8)
-    return np.ascontiguousarray(data[np.clip(places, 0, data.size - 1)]).view(word)[..., 0]
+    data = np.asarray(source, order="C").reshape(-1).view(np.uint8)
+    return np.asarray(data[np.clip(places, 0, data.size - 1)], order="C").view(word)[..., 0]
 
 
 def _dot_bf16(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.c.dialect import HOSTED
 from byoc.codegen.c.language import RESERVED, TYPES, C
+from byoc.codegen.c.sanitizers import GUARD
 from byoc.codegen.c.whole_program import (
     ARENA,
     CONSTANT,
@@ -38,9 +39,13 @@ PARAMETERS = "void **args, const int64_t *sizes, uint8_t *workspace, const Team 
 _OWN_NAMES = frozenset(["externals", "status", "stopped", "offsets", "bytes", "call_external", "Externals", "arrays"])
 
 
-def emit_whole_program(plan: WholePlan) -> tuple[WholeSource, WholeProgram]:
-    """The C of *plan*, and its description for the runtime."""
-    return _WholeWriter(plan).run()
+def emit_whole_program(plan: WholePlan, guarded: bool = False) -> tuple[WholeSource, WholeProgram]:
+    """The C of *plan*, and its description for the runtime.
+
+    Where it is *guarded*, each buffer of the arena has a place of its own, with bytes around it that the address
+    sanitizer is told to refuse.
+    """
+    return _WholeWriter(plan, guarded).run()
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,15 @@ class WholeSource:
 
 
 class _WholeWriter:
-    def __init__(self, plan: WholePlan):
+    def __init__(self, plan: WholePlan, guarded: bool = False):
         self.plan, self.writer = plan, Writer()
         units = {step.call.unit.name for step in plan.steps if isinstance(step, CallStep)}
         self.names = Names(RESERVED | _OWN_NAMES | units | {plan.symbol, f"{plan.symbol}_buffers"})
         self.exprs = ExprWriter(C, self.names, Simplifier())
         self.lifetimes = plan.lifetimes()
+        self.guard = GUARD if guarded else 0
+        if guarded:
+            self.lifetimes = {buffer: (0, max(len(plan.steps) - 1, 0)) for buffer in self.lifetimes}
         self.checks = plan.checks()
         self.is_static = all(_static_bytes(b) is not None for b in self.lifetimes)
 
@@ -66,18 +74,21 @@ class _WholeWriter:
         arena: int | None = None
         offsets: dict[Buffer, str] = {}
         if self.is_static:
-            lives = [Lifetime(_static_bytes(b) or 0, first, last) for b, (first, last) in self.lifetimes.items()]
+            sizes = [(_static_bytes(b) or 0) + 2 * self.guard for b in self.lifetimes]
+            lives = [Lifetime(size, *life) for size, life in zip(sizes, self.lifetimes.values(), strict=True)]
             memory = plan_memory(lives)
             arena = memory.total
-            offsets = {b: str(offset) for b, offset in zip(self.lifetimes, memory.offsets, strict=True)}
+            places = [offset + self.guard for offset in memory.offsets]
+            offsets = {b: str(place) for b, place in zip(self.lifetimes, places, strict=True)}
         else:
-            offsets = {b: f"offsets[{k}]" for k, b in enumerate(self.lifetimes)}
+            ahead = f" + {self.guard}" if self.guard else ""
+            offsets = {b: f"offsets[{k}]{ahead}" for k, b in enumerate(self.lifetimes)}
         self._function(offsets)
         text = self.writer.text() if self.is_static else f"{self.writer.text()}\n{self._buffers_function()}"
         lifetimes = () if self.is_static else tuple(self.lifetimes.values())
         return WholeSource(text, tuple(self.exprs.helpers)), WholeProgram(
             plan.symbol, tuple(plan.constants), plan.sizes, tuple(plan.externals), arena, lifetimes, plan.operations(),
-            self.checks,
+            checks=self.checks,
         )
 
     def _function(self, offsets: dict[Buffer, str]) -> None:
@@ -94,11 +105,19 @@ class _WholeWriter:
                     writer.line(f"(void){name};")
             for buffer in plan.buffers:
                 self._declare(buffer, offsets)
+            if self.guard and self.lifetimes:
+                self._guard_buffers()
             for k, step in enumerate(plan.steps):
                 if k:
                     writer.line("if (team_wait(team)) return run_status(team);")
                 _STEPS[type(step)](self, step)
             writer.line("return run_status(team);")
+
+    def _guard_buffers(self) -> None:
+        with self.writer.block("if (team->thread == 0) {"):
+            for buffer in self.lifetimes:
+                self.writer.line(f"guard_buffer({self.names(buffer, buffer.name)}, {self._bytes(buffer)});")
+        self.writer.line("if (team_wait(team)) return run_status(team);")
 
     def _types(self) -> str:
         """``x: f32[batch, 6], w: … -> y: …``"""
@@ -137,10 +156,10 @@ class _WholeWriter:
         self.writer.line(f"{step.call.unit.name}({', '.join([*arguments, 'team'])});")
 
     def _external(self, step: ExternalStep) -> None:
-        arrays = ", ".join(f"(void *){self.names(b, b.name)}" for b in step.buffers)
+        arrays = ", ".join(self.names(b, b.name) for b in step.buffers)
         call = f"call_external(externals, {step.position}, arrays, team)"
         with self.writer.block("{"):
-            self.writer.line(f"void *arrays[] = {{{arrays or '0'}}};")
+            self.writer.line(f"const void *arrays[] = {{{arrays or '0'}}};")
             self.writer.line(f"const int32_t stopped = {call};")
             self.writer.line("if (stopped) return stopped;")
 
@@ -162,7 +181,8 @@ class _WholeWriter:
         with writer.block(f"{signature} {{"):
             self._declare_sizes([n for b in self.lifetimes for n in _buffer_sizes(b)])
             for k, buffer in enumerate(self.lifetimes):
-                writer.line(f"bytes[{k}] = {self._bytes(buffer)};")
+                guards = f" + {2 * self.guard}" if self.guard else ""
+                writer.line(f"bytes[{k}] = {self._bytes(buffer)}{guards};")
         return writer.text()
 
 

@@ -106,12 +106,12 @@ PREAMBLE = "\n".join([*(f"#include <{h}>" for h in HEADERS), "", _PAUSE, _RUN, _
 
 EXTERNALS = """/* Functions that are not in this source, and what the last one that was called gave: 0, or an error. */
 typedef struct {
-  int32_t (**functions)(void **arrays);
+  int32_t (**functions)(const void **arrays);
   int32_t status;
 } Externals;
 
 /* Thread 0 calls, the others wait; all get what it gave, or why they leave. */
-static inline int32_t call_external(Externals *externals, int64_t which, void **arrays, const Team *team) {
+static inline int32_t call_external(Externals *externals, int64_t which, const void **arrays, const Team *team) {
   if (team->thread == 0) externals->status = externals->functions[which](arrays);
   const int32_t stopped = team_wait(team);
   return externals->status != 0 ? externals->status : stopped;

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.dialect import HOSTED, Dialect
+from byoc.codegen.c.gathers import gathers
 from byoc.codegen.c.group_key import Key, group_key
 from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES
 from byoc.codegen.c.machine import Machine
@@ -44,6 +45,7 @@ class Unit:
     notation. ``vectors`` and ``helpers`` are the definitions that it uses, by their keys. ``wraps`` says that it
     computes on integers, whose overflow must wrap. ``local_bytes`` are those of its local arrays, which the stack has.
     ``checks`` is how many checks of indices it makes, whose numbers in the program are its parameters behind the sizes.
+    ``gathers`` says that it loads from places that are loaded.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Unit:
     wraps: bool
     local_bytes: int = 0
     checks: int = 0
+    gathers: bool = False
 
     def source(self) -> str:
         """The unit as a source of its own."""
@@ -161,6 +164,7 @@ def _write_unit(
     return Unit(
         name, signature.replace(_NAME, name, 1), text.replace(_NAME, name, 1), _notation(group, sources, names),
         tuple(statements.vectors), tuple(exprs.helpers), wraps, statements.local_bytes, len(group.checks),
+        any(gathers(s.body) for s in group.stages if s.body is not None),
     )
 
 

@@ -78,8 +78,10 @@ def compile_functions(
     """One JsonModule with all *functions* by symbol; its constants are in ``constant_arrays``."""
     graphs, signatures, constants = {}, [], {}
     for symbol, function in functions.items():
-        has_kernel = get_table(table).__contains__
-        serializer = JSONSerializer(symbol, composite_attributes, has_kernel, composite_constants=True)
+        kernels = get_table(table)
+        serializer = JSONSerializer(
+            symbol, composite_attributes, kernels.__contains__, composite_constants=True, arity=kernels.arity
+        )
         function = infer_function(function)
         graphs[symbol] = serializer.serialize(function)
         signatures.append(signature_of(symbol, function, serializer.constants))

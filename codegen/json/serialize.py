@@ -19,7 +19,7 @@ from byoc.ir.op import Op
 from byoc.ir.types import Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children, post_order
-from byoc.runtime.json.attributes import encode_attribute, encode_shape
+from byoc.runtime.json.attributes import attribute_key, encode_attribute, encode_shape
 from byoc.runtime.ndarray import NDArray
 
 Entry = tuple[int, int, int]
@@ -40,7 +40,9 @@ class JSONSerializer:
     """Serialises one function; a vendor gives *composite_attributes* to tell its engine what a composite holds.
 
     The body of a composite for which *has_kernel* is false is entered instead. With *composite_constants* a composite's
-    node has the constants in its body (in post-order) after its arguments; Relay leaves them out by default. Raises
+    node has the constants in its body (in post-order) after its arguments; Relay leaves them out by default. *arity*
+    says how many arrays a composite's kernel takes, None where that varies: a value that the match reads at several
+    places is one parameter of the composite, and is listed once for each place where the kernel takes so many. Raises
     UnsupportedError for an expression that has no place in a graph (control flow, closures).
     """
 
@@ -50,8 +52,10 @@ class JSONSerializer:
         composite_attributes: CompositeAttributes = no_attributes,
         has_kernel: Callable[[str], bool] = lambda name: True,
         composite_constants: bool = False,
+        arity: Callable[[str], int | None] = lambda name: None,
     ):
         self.symbol = symbol
+        self._arity = arity
         self.constants: dict[str, NDArray] = {}
         self._composite_attributes = composite_attributes
         self._has_kernel = has_kernel
@@ -118,15 +122,24 @@ class JSONSerializer:
         if "Composite" in call.op.attrs and self._has_kernel(str(call.op.attrs["Composite"])):
             pattern = {"PartitionedFromPattern": call.op.attrs.get("PartitionedFromPattern", "")}
             attrs = {**pattern, **self._composite_attributes(call.op)}
+            name, constants = str(call.op.attrs["Composite"]), []
             if self._composite_constants:
-                inputs += self._constants_in(call.op)
-            return self._add("kernel", str(call.op.attrs["Composite"]), call.checked_type, inputs, attrs)
+                constants = self._constants_in(call.op)
+            if self._arity(name) not in (None, len(inputs) + len(constants)):
+                inputs = self._read_places(call)
+            return self._add("kernel", name, call.checked_type, inputs + constants, attrs)
         for param, arg in zip(call.op.params, call.args, strict=True):
             self._entries[param] = self._entries[arg]
         for node in post_order(call.op.body, self._children):
             if not isinstance(node, (Constant, Var)):
                 self._entries.pop(node, None)  # of another call of the same function, with other arguments
         return self._visit_body(call.op.body)
+
+    def _read_places(self, call: Call) -> list[Entry]:
+        """The entries of a composite's arguments once for each place of its body that reads them, in its order."""
+        given = dict(zip(call.op.params, call.args, strict=True))  # type: ignore[attr-defined]
+        inside = [node for node in post_order(call.op.body) if isinstance(node, Call)]  # type: ignore[attr-defined]
+        return [e for node in inside for arg in node.args if arg in given for e in self._entries[given[arg]]]
 
     def _constants_in(self, composite: Function) -> list[Entry]:
         """The entries of the constants in the body of *composite*, each once."""
@@ -148,7 +161,7 @@ class JSONSerializer:
         node["attrs"] = attrs
         attrs["shape"] = [[encode_shape(t.shape) for t in outputs]]
         attrs["dtype"] = [[t.dtype for t in outputs]]
-        attrs.update({key: encode_attribute(value) for key, value in attributes.items()})
+        attrs.update({attribute_key(key): encode_attribute(value) for key, value in attributes.items()})
         self._nodes.append(node)
         self._row_ptr.append(self._row_ptr[-1] + len(outputs))
         return [(len(self._nodes) - 1, k, 0) for k in range(len(outputs))]

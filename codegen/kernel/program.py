@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from byoc.errors import InternalError
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import Signature
 from byoc.te import Tensor
@@ -43,7 +44,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Program:
-    """One symbol: its inputs, constants, outputs (stages, in order) and groups in execution order."""
+    """One symbol: its inputs, constants, outputs (stages, in order) and groups in execution order.
+
+    Inputs and constants are only read. Raises InternalError for a stage that fills one of them, or that stands twice.
+    """
 
     symbol: str
     signature: Signature
@@ -51,6 +55,13 @@ class Program:
     constants: tuple[tuple[Tensor, NDArray], ...]
     outputs: tuple[Tensor, ...]
     groups: tuple[Group, ...]
+
+    def __post_init__(self) -> None:
+        filled = {*self.inputs, *(t for t, _ in self.constants)}
+        for stage in (s for g in self.groups for s in g.stages):
+            if stage in filled:
+                raise InternalError(f"{self.symbol}: stage {stage.name} fills an input, a constant or a stage's memory")
+            filled.add(stage)
 
     @property
     def sizes(self) -> tuple[str, ...]:

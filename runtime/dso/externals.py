@@ -110,7 +110,8 @@ class _Called(_External):
         """The call on the arrays at *places*: the last one, where they are the same."""
         addresses = tuple(int(FFI.cast("intptr_t", places[k])) for k in range(len(self._arrays)))
         if self._prepared is None or addresses != self.addresses:
-            arrays = [_array_at(places[k], shape, dtype) for k, (shape, dtype) in enumerate(self._arrays)]
+            count = len(self.call.inputs)
+            arrays = [_array_at(places[k], *kind, k >= count) for k, kind in enumerate(self._arrays)]
             self._prepared, self.addresses = bound(self._function, arrays), addresses
         return self._prepared
 
@@ -151,9 +152,11 @@ class _Waited(_External):
         self._started.wait()
 
 
-def _array_at(place: object, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The memory at *place* as an array."""
+def _array_at(place: object, shape: tuple[int, ...], dtype: np.dtype, is_output: bool) -> np.ndarray:
+    """The memory at *place* as an array, which only an output's may be written to."""
     size = math.prod(shape) * dtype.itemsize
     if size == 0:
         return np.empty(shape, dtype)
-    return np.frombuffer(FFI.buffer(FFI.cast("uint8_t *", place), size), dtype).reshape(shape)
+    array = np.frombuffer(FFI.buffer(FFI.cast("uint8_t *", place), size), dtype).reshape(shape)
+    array.flags.writeable = is_output
+    return array

@@ -44,6 +44,11 @@ class KernelTable:
     def __contains__(self, name: str) -> bool:
         return name in self._kernels or (self.fallback and name in KERNELS)
 
+    def arity(self, name: str) -> int | None:
+        """How many arrays the kernel *name* takes; None where it takes a list of them."""
+        found = self[name]
+        return None if found.tuple_arguments or found.variadic else found.positional
+
     def __getitem__(self, name: str) -> Kernel:
         if name in self._kernels:
             return self._kernels[name]

@@ -15,7 +15,9 @@ import numpy as np
 from byoc.runtime.errors import KernelError
 from byoc.runtime.kernels.layout import from_letters, spatial_letters, to_letters
 from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.rounding import saturated
 
+_IN_FLOAT32 = frozenset(["float32", "float16", "bfloat16", "int8", "uint8", "bool"])  # others in float64
 ROI_DENOMINATOR = 2**16
 Places = tuple[int, int, int]  # offset, step, denominator
 
@@ -125,7 +127,7 @@ def resize(
     out = np.dtype(out_dtype) if out_dtype else data.dtype
     value = to_letters(data, layout, letters)
     if method != "nearest_neighbor":
-        value = value.astype(np.promote_types(data.dtype, np.float32), copy=False)
+        value = value.astype(np.float32 if data.dtype.name in _IN_FLOAT32 else np.float64, copy=False)
     rounding = rounding_method or ("round" if mode == "align_corners" else "floor")
     outside = extrapolation_value if mode == "tf_crop_and_resize" else None
     for k, extent in enumerate(size):
@@ -134,7 +136,19 @@ def resize(
         value = _resize_axis(
             value, 2 + k, places, extent, method, rounding, cubic_alpha, bool(cubic_exclude), outside
         )
-    return from_letters(value.astype(out, copy=False), letters, layout)
+    return from_letters(saturated(value, out), letters, layout)
+
+
+@kernel("image.resample")
+def resample(data: np.ndarray, positions: np.ndarray, weights: np.ndarray, *, axis: int = -1) -> np.ndarray:
+    """Each element of an axis made anew as a weighted sum of a few of the old ones."""
+    axis %= data.ndim
+    places = np.clip(positions, 0, max(data.shape[axis] - 1, 0))
+    shape = [-1 if k == axis else 1 for k in range(data.ndim)]
+    value = np.zeros((*data.shape[:axis], len(places), *data.shape[axis + 1 :]), data.dtype)
+    for place, weight in zip(places.T, weights.T, strict=True):
+        value += np.take(data, place, axis) * weight.reshape(shape)
+    return value
 
 
 def _upsample(

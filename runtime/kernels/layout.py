@@ -26,7 +26,7 @@ def to_letters(array: np.ndarray, layout: str, letters: str) -> np.ndarray:
 
 def from_letters(array: np.ndarray, letters: str, layout: str) -> np.ndarray:
     """The inverse of :func:`to_letters`, contiguous."""
-    return np.ascontiguousarray(array.transpose([letters.index(letter) for letter in layout]))
+    return np.asarray(array.transpose([letters.index(letter) for letter in layout]), order="C")
 
 
 def per_axis(value: int | Sequence[int], n: int) -> tuple[int, ...]:
@@ -47,7 +47,7 @@ def pad_pairs(padding: int | Sequence[int], n: int) -> tuple[tuple[int, int], ..
 
 def lowest(dtype: np.dtype) -> float | int:
     """The least value of *dtype*."""
-    return -np.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+    return int(np.iinfo(dtype).min) if dtype.kind in "iu" else -np.inf
 
 
 def wide(array: np.ndarray) -> np.ndarray:

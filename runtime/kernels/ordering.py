@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.errors import KernelError
 from byoc.runtime.kernels.registry import Arrays, kernel
 from byoc.runtime.ndarray import numpy_dtype
 
@@ -51,7 +52,9 @@ def dyn_topk(
     data: np.ndarray, k: np.ndarray, *, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
     dtype: str = "int32",
 ) -> Arrays:
-    """The greatest or least elements along an axis, as many as an input says."""
+    """The greatest or least elements along an axis, as many as an input says; KernelError for more than there are."""
+    if int(k.reshape(())) > data.shape[axis]:
+        raise KernelError(f"topk: k is {int(k.reshape(()))}, axis {axis} has {data.shape[axis]} elements")
     return _topk(data, int(k.reshape(())), axis, ret_type, is_ascend, dtype)
 
 

@@ -25,6 +25,7 @@ class Kernel:
     """A kernel by its name, the attributes that it takes (name to annotation) and those without a default.
 
     ``tuple_arguments`` are the positions of the arguments that are lists of arrays; several are equally long.
+    ``variadic`` is a kernel that takes further arrays, or has arrays that may be left out.
     """
 
     name: str
@@ -33,11 +34,12 @@ class Kernel:
     required: frozenset[str]
     positional: int = 0
     tuple_arguments: tuple[int, ...] = ()
+    variadic: bool = False
 
     @staticmethod
     def of(name: str, function: KernelFunction) -> Kernel:
         """The kernel that *function* is, read from its signature."""
-        parameters = inspect.signature(function).parameters.values()
+        parameters = tuple(inspect.signature(function).parameters.values())
         keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
         arrays = [p for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
         lists = [k for k, p in enumerate(arrays) if str(p.annotation).lower().startswith(("list", "sequence", "tuple"))]
@@ -48,6 +50,7 @@ class Kernel:
             frozenset(p.name for p in keywords if p.default is inspect.Parameter.empty),
             len(arrays),
             tuple(lists),
+            any(p.kind is p.VAR_POSITIONAL for p in parameters) or any(p.default is not p.empty for p in arrays),
         )
 
     def regroup(self, arrays: list[np.ndarray]) -> list[object]:

@@ -11,7 +11,6 @@ under a lock, since a kernel's arguments are state of the kernel.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.errors import DeviceError, InputError
+from byoc.runtime.fork import new_lock
 from byoc.runtime.index_errors import index_outside
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
-from byoc.runtime.opencl.plan import FunctionPlan, evaluate
+from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.left_behind import leave_behind
@@ -51,12 +52,14 @@ class _Binding:
 class Session:
     """Runs one symbol. Made when the symbol is first used, with its constants."""
 
+    @in_driver
     def __init__(
         self, plan: FunctionPlan, program: pyopencl.Program, opened: OpenDevice, constants: Sequence[NDArray]
     ):
         cl = import_pyopencl()
+        driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self.bindings = ShapeCache(self._bind, KEPT_SIZES)
         self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
         try:
@@ -71,6 +74,7 @@ class Session:
         """Run on inputs, then outputs, which are filled. Raises InputError for arrays that do not fit."""
         self.start([from_any(a) for a in arrays]).wait()
 
+    @in_driver
     def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending] = ()) -> StartedCall:
         """Put a call on inputs, then outputs, into the queue, to begin when *after* are done.
 
@@ -141,7 +145,7 @@ class Session:
         cl, queue = self._cl, self._queue
         if after and not all(a.flags.c_contiguous for a in inputs):
             self.wait_for(after)  # the host copies them, which has to see what they will be
-        held = [np.ascontiguousarray(a) for a in inputs]
+        held = [np.asarray(a, order="C") for a in inputs]
         events = []
         for buffer, array in zip(binding.buffers, held, strict=False):
             if array.nbytes:
@@ -177,8 +181,8 @@ class Session:
         sizes = dict(key)
         plan, first = self._plan, self._plan.first_constant
         buffers = [
-            self._constants[k - first] if first <= k < plan.first_output else self._allocate(evaluate(b.bytes, sizes))
-            for k, b in enumerate(plan.buffers)
+            self._constants[k - first] if first <= k < plan.first_output else self._allocate(size)
+            for k, size in enumerate(plan.buffer_bytes(sizes))
         ]
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
@@ -215,7 +219,7 @@ class Session:
         buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
         if array.nbytes:
             self.wait_for([
-                self._cl.enqueue_copy(self._queue, buffer, np.ascontiguousarray(array), is_blocking=False)
+                self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=False)
             ])
         return buffer
 
@@ -228,14 +232,17 @@ class StartedCall:
         results: Sequence[tuple[np.ndarray, np.ndarray]], found: np.ndarray | None = None,
     ):
         self.event, self.context = event, context
+        driver_use().keep(self)
         self._session, self._events, self._results, self._found = session, events, results, found
 
     keeps_time = True
 
+    @in_driver
     def is_done(self) -> bool:
         """Whether the device has ended it, whatever became of it."""
         return all(is_complete(event) for event in (self.event, *self._events))
 
+    @in_driver
     def wait(self) -> None:
         """Return when the outputs are filled. Raises DeviceError, RunTimeoutError, IndexOutsideError."""
         error = import_pyopencl().Error

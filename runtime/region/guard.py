@@ -9,7 +9,6 @@ Paddle Lite's subgraph engines, which launch the origin program where they canno
 from __future__ import annotations
 
 import functools
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.errors import ArtifactError, DeviceError, IndexOutsideError, InputError, RunTimeoutError
+from byoc.runtime.fork import new_rlock
 from byoc.runtime.ndarray import from_any
 from byoc.runtime.region.call import RegionCall, called
 from byoc.runtime.region.in_time import in_time
@@ -53,7 +53,7 @@ class RegionGuard:
         self._load, self._stand_in = load, stand_in
         self._function: PackedFunction | None = None
         self._failures: OrderedDict[Shapes, None] = OrderedDict()
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     @property
     def has_stand_in(self) -> bool:

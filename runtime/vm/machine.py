@@ -114,8 +114,8 @@ class Machine:
         self._enter(frames, closure.function, [frame.registers[r] for r in op.args], op.dst, closure)
 
     def _invoke_packed(self, frames: list[Frame], frame: Frame, op: i.InvokePacked) -> None:
-        args = [frame.registers[r] for r in op.args]
-        for register, value in zip(op.outputs, self._calls.call(op.packed, args), strict=True):  # type: ignore[arg-type]
+        args = [_tensor(frame, r) for r in op.args]
+        for register, value in zip(op.outputs, self._calls.call(op.packed, args), strict=True):
             frame.registers[register] = value
 
     def _alloc_adt(self, frames: list[Frame], frame: Frame, op: i.AllocADT) -> None:
@@ -184,7 +184,11 @@ _STEPS: dict[type, Callable[..., None]] = {
 
 def _number(value: Value) -> int:
     """The number that a test compares: of the machine itself, or in a scalar tensor."""
-    return value if isinstance(value, int) else int(value.numpy())  # type: ignore[union-attr]
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, NDArray) or value.numpy().size != 1 or value.numpy().dtype.kind not in "iub":
+        raise UserError(f"a number is expected, got a {type(value).__name__}")
+    return int(value.numpy().item())
 
 
 def _data(frame: Frame, register: int) -> ADT:

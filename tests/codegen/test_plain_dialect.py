@@ -35,7 +35,7 @@ pytestmark = [
 
 
 def _flat(arrays):
-    return [np.ascontiguousarray(a) for item in arrays for a in (item if isinstance(item, list) else [item])]
+    return [np.asarray(a, order="C") for item in arrays for a in (item if isinstance(item, list) else [item])]
 
 
 def _function(op, sample):

@@ -12,7 +12,7 @@ from byoc.ir.op import get_op
 from byoc.ir.span import Span
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
-from byoc.relay.transform.fold_constant import MAX_GROWTH_BYTES
+from byoc.relay.transform.folding_budget import MAX_GROWTH_BYTES
 
 
 def folded(body, *params):

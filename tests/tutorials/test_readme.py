@@ -28,5 +28,5 @@ def test_the_readme_says_things_in_the_promised_order():
     assert headings == [
         "byoc", "Two commands", "What they print", "Ten lines of Python", "Where should it run?", "C to take away",
         "The long way", "Bring your own backend",
-        "Code written for TVM's Relay", "Layout of the repository",
+        "Code written for TVM's Relay", "Fuzzing", "Layout of the repository",
     ]

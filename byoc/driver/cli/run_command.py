@@ -19,6 +19,7 @@ from byoc.driver.compile import compile as compile_model
 from byoc.errors import InputError, UserError
 from byoc.runtime.artifact import replace_file
 from byoc.runtime.library import Library, load
+from byoc.runtime.regular_file import open_file
 from byoc.runtime.time_limit import check_timeout
 
 HELP = "run an artefact, or an ONNX model, which is compiled first"
@@ -34,6 +35,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs to a file")
     command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the median")
+    command.add_argument(
+        "--trusted", action="append", metavar="KEY.pem", help="run an artefact only if one of these public keys signed it"
+    )
     command.add_argument(
         "--threads", type=int, metavar="N", help="threads of a run (default: the processors that byoc may use)"
     )
@@ -84,7 +88,9 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
         if given:
             raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
         tell("loading the artefact")
-        return load(path)
+        return load(path, trusted=arguments.trusted)
+    if arguments.trusted:
+        raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
     targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
     return compile_model(
         path, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
@@ -95,7 +101,7 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
 def _is_zip(path: Path) -> bool:
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(2) == b"PK"
 
 

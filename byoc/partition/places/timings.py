@@ -8,6 +8,7 @@ version are passed over.
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 import statistics
 import time
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError
 from byoc.partition.places.graph import Graph, Operator
 from byoc.partition.places.kernel import Kernel
+from byoc.runtime.regular_file import read_text
 
 Prepare = Callable[[Kernel, Operator, Graph], Callable[[], object]]
 
@@ -48,16 +50,16 @@ class Timings:
         if self.repeats < 3 or self.repeats % 2 == 0:
             raise PartitionError(f"a time is the median of an odd number of runs, at least 3, got {self.repeats}")
         if self.path is not None and self.path.exists():
-            self._read(self.path.read_text(encoding="utf-8"))
+            self._read(_text_of(self.path))
 
     def _read(self, text: str) -> None:
         for line in text.splitlines():
             try:
                 record = json.loads(line)
                 key, seconds = record["key"], float(record["seconds"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
                 continue
-            if key.endswith(f" version {self.version}"):
+            if isinstance(key, str) and math.isfinite(seconds) and seconds >= 0 and key.endswith(f" version {self.version}"):
                 self._seconds[key] = seconds
 
     def __call__(self, kernel: Kernel, operator: Operator, graph: Graph) -> float:
@@ -66,9 +68,15 @@ class Timings:
         if key not in self._seconds:
             self._seconds[key] = self._measure(self.prepare(kernel, operator, graph))
             if self.path is not None:
-                with self.path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"key": key, "seconds": self._seconds[key]}) + "\n")
+                self._keep(self.path, key)
         return self._seconds[key]
+
+    def _keep(self, path: pathlib.Path, key: str) -> None:
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": key, "seconds": self._seconds[key]}) + "\n")
+        except OSError as error:
+            raise PartitionError(f"{path}: times of kernels cannot be kept there ({error.strerror})") from error
 
     def _measure(self, run: Callable[[], object]) -> float:
         run()
@@ -79,3 +87,10 @@ class Timings:
             taken.append(self.clock() - begin)
         self.trials += self.repeats + 1
         return statistics.median(taken)
+
+
+def _text_of(path: pathlib.Path) -> str:
+    try:
+        return read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise PartitionError(f"{path}: the times of kernels cannot be read ({error})") from error

@@ -5,14 +5,13 @@ projections of constant tuples, and the choice of an ``if`` with a constant cond
 bounds became known turn static (``dynamic_to_static``). Not folded: operators with the attribute ``TOpIsStateful``
 (random numbers), dropout (what it does is SimplifyInference's to say), operators without a kernel, quantized operators
 unless asked for (what is to be cut finds ``qnn.dequantize(weight)`` as it was written), other compilers' functions, and
-results that break the *blow-up rule*: larger than :data:`MAX_GROWTH_BYTES` and larger than all arguments together
-(``zeros``, ``full``, ``arange``, ``repeat`` of huge sizes), since they would only swell the artefact. A folded constant
+results that the budget forbids (``folding_budget``), since they would only swell the artefact. A folded constant
 is the value of one node and carries the span of that node. Source: ``relay.transform.FoldConstant``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -21,13 +20,14 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo
-from byoc.ir.types import Type, dtype_bytes, tensor_types
+from byoc.ir.types import tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, const
 from byoc.relay.interpreter import Value, run_operator
 from byoc.relay.op.type_relations import is_float
 from byoc.relay.transform.dynamic_to_static import make_static
+from byoc.relay.transform.folding_budget import FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.fusion_graph import uncompiled_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.transform.shape_values import ShapeValues
@@ -35,7 +35,6 @@ from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.kernels.registry import KERNELS
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
-MAX_GROWTH_BYTES = 1 << 20
 QUANTIZED = "FTVMQnnCanonicalize"  # what marks an operator of relay.qnn
 UNFOLDED = "FoldConstantKeeps"  # what marks an operator whose calls on constants stay calls
 
@@ -61,23 +60,7 @@ def constant_of(value: Value, span: AnySpan | None) -> RelayExpr:
     """A constant, or a tuple of constants, that holds *value*."""
     if isinstance(value, list):
         return Tuple([constant_of(v, span) for v in value], span)
-    return Constant(NDArray(np.ascontiguousarray(value).reshape(np.shape(value))), span)
-
-
-def _bytes(ty: Type) -> int:
-    total = 0
-    for tensor in tensor_types(ty):
-        size = dtype_bytes(tensor.dtype) if tensor.dtype != "string" else 1
-        for dim in tensor.shape:
-            size *= dim if isinstance(dim, int) else 1
-        total += size
-    return total
-
-
-def grows_too_much(result: Type, args: Sequence[RelayExpr]) -> bool:
-    """The blow-up rule: over a megabyte, and more than all arguments together."""
-    size = _bytes(result)
-    return size > MAX_GROWTH_BYTES and size > sum(_bytes(a.checked_type) for a in args)
+    return Constant(NDArray(np.asarray(value, order="C")), span)
 
 
 def can_fold(call: Call, fold_qnn: bool = False) -> bool:
@@ -93,15 +76,17 @@ def can_fold(call: Call, fold_qnn: bool = False) -> bool:
     )
 
 
-def fold_call(call: Call) -> RelayExpr:
-    """The typed *call*, which :func:`can_fold` allows, as a constant; itself where the blow-up rule forbids it.
+def fold_call(call: Call, budget: FoldingBudget | None = None) -> RelayExpr:
+    """The typed *call*, which :func:`can_fold` allows, as a constant; itself where *budget* forbids it.
 
     Raises KernelError where the kernel refuses its arguments.
     """
-    if grows_too_much(call.checked_type, call.args):
+    sources = origins(call.args)
+    if not (budget or FoldingBudget()).allows([call], sources):
         return call
-    value = run_operator(call, [constant_value(a) for a in call.args])
-    return constant_of(value, call.span)
+    folded = constant_of(run_operator(call, [constant_value(a) for a in call.args]), call.span)
+    note_origins([folded], sources)
+    return folded
 
 
 def shape_constant(call: Call) -> Constant | None:
@@ -118,15 +103,18 @@ def shape_constant(call: Call) -> Constant | None:
 class _Folder:
     """Rewrites a typed expression bottom up; types of new nodes are inferred as they are made."""
 
-    def __init__(self, mod: IRModule | None, fold_qnn: bool = False):
+    def __init__(self, mod: IRModule | None, fold_qnn: bool = False, budget: FoldingBudget | None = None):
         self.mod, self.fold_qnn = mod, fold_qnn
         self.memo: dict[RelayExpr, RelayExpr] = {}
         self.bound: dict[RelayExpr, list[Var]] = {}
         self.shapes = ShapeValues()
+        self.budget = budget
 
     def run(self, root: RelayExpr) -> RelayExpr:
         """*root* with all that is constant folded."""
         order = list(post_order(root, uncompiled_children))
+        if self.budget is None:
+            self.budget = FoldingBudget(bytes_of(origins(order)))
         for node in order:
             if isinstance(node, Let):
                 self.bound.setdefault(node.value, []).append(node.variable)
@@ -157,7 +145,7 @@ class _Folder:
             return self._typed(known)
         call = make_static(call, self.shapes)
         self._typed(call)
-        return self._typed(fold_call(call)) if can_fold(call, self.fold_qnn) else call
+        return self._typed(fold_call(call, self.budget)) if can_fold(call, self.fold_qnn) else call
 
     def fold_if(self, node: If) -> RelayExpr:
         """The branch that a constant condition takes."""
@@ -177,13 +165,17 @@ _RULES: dict[type, Callable[..., RelayExpr]] = {
 }
 
 
-def fold_constants(expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False) -> RelayExpr:
+def fold_constants(
+    expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False, budget: FoldingBudget | None = None
+) -> RelayExpr:
     """*expr* with everything that depends on constants alone computed, quantized operators with *fold_qnn* only.
+
+    *budget* is one of more than this expression; by default it has one of its own.
 
     Raises TypeInferenceError for an ill-typed expression, KernelError where a kernel refuses its arguments.
     """
     infer_expr(expr, mod)
-    return _Folder(mod, fold_qnn).run(expr)
+    return _Folder(mod, fold_qnn, budget).run(expr)
 
 
 def FoldConstantExpr(  # noqa: N802 - Relay's name
@@ -196,7 +188,7 @@ def FoldConstantExpr(  # noqa: N802 - Relay's name
 def FoldConstant(fold_qnn: bool = False) -> FunctionPass:  # noqa: N802 - Relay's name
     """The pass that folds constants, calls of quantized operators with *fold_qnn* only.
 
-    Ensures: no operator call on constants alone is left but those that the blow-up rule or the operator forbids.
+    Ensures: no operator call on constants alone is left but those that the budget or the operator forbids.
     """
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:

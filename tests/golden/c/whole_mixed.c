@@ -12,7 +12,7 @@ int32_t run(void **args, const int64_t *sizes, uint8_t *workspace, const Team *t
   exp_HASH(features, Exp_0, batch, team);
   if (team_wait(team)) return run_status(team);
   {
-    void *arrays[] = {(void *)Exp_0, (void *)tvmgen_default_fused_sort};
+    const void *arrays[] = {Exp_0, tvmgen_default_fused_sort};
     const int32_t stopped = call_external(externals, 0, arrays, team);
     if (stopped) return stopped;
   }

@@ -1,30 +1,29 @@
 """Constants are folded while importing, so that shapes, axes and bounds computed in the graph are known at once.
 
-Only what depends on constants alone is folded, by the reference interpreter, and only where the result is no larger
-than its inputs or small: a mask made from three numbers stays a call.
+Only what depends on constants alone is folded, by the reference interpreter, and only within the import's budget
+(``relay/transform/folding_budget.py``): a mask made from three numbers stays a call.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
-from byoc.ir.types import TensorType, dtype_bytes
+from byoc.ir.types import tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, const
 from byoc.relay.interpreter import evaluate
+from byoc.relay.transform import fold_constant
+from byoc.relay.transform.folding_budget import FoldingBudget, calls_below, constants_below, note_origins, origins
 from byoc.relay.traverse import children, post_order
-
-SMALL_BYTES = 1 << 20  # results up to this size are folded whatever they are made from
 
 
 def fold_constants(
-    outputs: Sequence[RelayExpr], inputs: Sequence[RelayExpr | None], span: AnySpan | None
+    outputs: Sequence[RelayExpr], inputs: Sequence[RelayExpr | None], span: AnySpan | None, budget: FoldingBudget
 ) -> list[RelayExpr]:
-    """*outputs* as constants where they depend on nothing but constants, else as they are.
+    """*outputs* as constants where they depend on nothing but constants and *budget* allows it, else as they are.
 
     *inputs* are the inputs of the ONNX node that made them; the span of the new constants is *span*.
     """
@@ -33,17 +32,26 @@ def fold_constants(
     pending = [o for o in outputs if not isinstance(o, Constant)]
     if not pending or not _is_constant(pending):
         return list(outputs)
-    budget = max(SMALL_BYTES, sum(_bytes(infer_expr(i)) for i in inputs if i is not None))
-    if sum(_bytes(infer_expr(o)) for o in pending) > budget:
+    for output in pending:
+        infer_expr(output)
+    calls = calls_below(pending)
+    if not all(t.is_static for call in calls for t in tensor_types(call.checked_type)):
+        # sizes come to light one call after another
+        return [o if isinstance(o, Constant) else fold_constant.fold_constants(o, budget=budget) for o in outputs]
+    sources = origins(constants_below(pending))
+    if not budget.allows(calls, sources):
         return list(outputs)
     values = iter(evaluate(Tuple(pending)))  # type: ignore[arg-type]
-    return [o if isinstance(o, Constant) else const(next(values), span=span) for o in outputs]
+    folded = [o if isinstance(o, Constant) else const(next(values), span=span) for o in outputs]
+    note_origins([f for f, o in zip(folded, outputs, strict=True) if f is not o], sources)
+    return folded
 
 
 class ConstantFolder:
     """Folds single expressions during one import; remembers what depends on constants, so that all walks are linear."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: FoldingBudget) -> None:
+        self._budget = budget
         self._constant: dict[RelayExpr, bool] = {}
         self._folded: dict[tuple[object, ...], RelayExpr] = {}
 
@@ -66,7 +74,9 @@ class ConstantFolder:
         for node in post_order(expr, lambda e: () if e in known or type(e) not in _FOLDABLE else children(e)):
             if node not in known:
                 known[node] = _is_foldable(node) and all(known[c] for c in children(node))
-        return fold_constants([expr], (), expr.span)[0] if known[expr] else expr
+        if not known[expr]:
+            return expr
+        return fold_constants([expr], (), expr.span, self._budget)[0]
 
 
 _FOLDABLE = (Call, Constant, Tuple, TupleGetItem)
@@ -88,12 +98,3 @@ def _is_constant(roots: Sequence[RelayExpr]) -> bool:
                 seen.add(child)
                 stack.append(child)
     return True
-
-
-def _bytes(ty: object) -> float:
-    """The bytes of a static tensor; without limit for any other type, except that strings count one each."""
-    if not isinstance(ty, TensorType):
-        return math.inf
-    if not ty.is_static:
-        return 0  # its size depends on data; constants are small enough to try
-    return math.prod(ty.concrete_shape) * (1 if ty.dtype == "string" else dtype_bytes(ty.dtype))

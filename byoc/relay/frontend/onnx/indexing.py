@@ -133,10 +133,25 @@ def _top_k(node: OnnxNode, k: int | RelayExpr) -> list[RelayExpr]:
     size = node.shape(node[0])[axis]
     if isinstance(k, int) and (k < 0 or (isinstance(size, int) and k > size)):
         raise node.error(f"k is {k}, the axis has {size} elements")
+    if not isinstance(k, int):
+        return _top_k_of_any(node, k, axis)
+    if k == 0 and size != 0:  # of Relay's topk a k below 1 means all
+        none = relay.strided_slice(node[0], begin=[0], end=[0], strides=[1], axes=[axis])
+        return [none, relay.cast(none, "int64")]
     found = relay.topk(
         node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
     )
     return [found[0], found[1]]
+
+
+def _top_k_of_any(node: OnnxNode, k: RelayExpr, axis: int) -> list[RelayExpr]:
+    """As many as the run says: of those that ``topk`` finds, which are all for a *k* of 0, the first *k*."""
+    found = relay.topk(
+        node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
+    )
+    count = relay.cast(relay.squeeze(k) if node.rank(k) else k, "int64")
+    places = relay.arange(relay.const(0, "int64"), count, relay.const(1, "int64"), dtype="int64")
+    return [relay.take(part, places, axis=axis) for part in (found[0], found[1])]
 
 
 @converter("OneHot")
@@ -144,6 +159,9 @@ def _one_hot(node: OnnxNode) -> RelayExpr:
     """Indices outside [-depth, depth) give a row of off values."""
     depth = int(node.known(1, "depth").reshape(()))
     dtype = node.dtype(node[2])
+    values = node.shape(node[2])
+    if depth < 0 or len(values) != 1 or (isinstance(values[0], int) and values[0] != 2):
+        raise node.error(f"needs a depth from 0 on and two values, got {depth} and {node.type_of(node[2])}")
     axis = node.axis(node.attrs.int("axis", -1), node.rank(node[0]) + 1)
     indices = node[0]
     if not node.dtype(indices).startswith("int"):

@@ -92,21 +92,38 @@ def _keys(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def weight_matrix(axis: Axis, sampling: Sampling) -> np.ndarray:
-    """The share of each original element in each resized one, as f64[new, size]; elements beyond the edge repeat it."""
+def taps(axis: Axis, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:
+    """The original elements that make each resized one, as i64[new, taps], and their shares, as f64[new, taps].
+
+    Elements beyond the edge repeat it. A tap without a share is put on another one of the same element, which shares
+    with it: an element that does not count must not be read, for a NaN times nothing is a NaN.
+    """
     cubic = sampling.mode == "cubic"
     shrink = min(axis.scale, 1.0) if sampling.antialias else 1.0
     reach = (2 if cubic else 1) / shrink
     x = original_positions(axis, sampling)
-    base = np.floor(x)
-    taps = base[:, None] + np.arange(np.floor(-reach) + 1, np.ceil(reach) + 1)[None, :]
-    distance = (taps - x[:, None]) * shrink
+    places = np.floor(x)[:, None] + np.arange(np.floor(-reach) + 1, np.ceil(reach) + 1)[None, :]
+    distance = (places - x[:, None]) * shrink
     weights = _keys(distance, sampling.cubic_a) if cubic else _triangle(distance)
     if sampling.exclude_outside:
-        weights = np.where((taps < 0) | (taps >= axis.size), 0.0, weights)
+        weights = np.where((places < 0) | (places >= axis.size), 0.0, weights)
     if sampling.antialias or sampling.exclude_outside:
         weights = weights / weights.sum(axis=1, keepdims=True)
-    matrix = np.zeros((axis.new, axis.size))
-    columns = np.clip(taps, 0, axis.size - 1).astype(np.int64)
-    np.add.at(matrix, (np.arange(axis.new)[:, None], columns), weights)
-    return matrix
+    return _shared(np.clip(places, 0, axis.size - 1).astype(np.int64), weights)
+
+
+def _shared(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """*places* and *weights* where every weight of 0 has got the place, and a half or less of the weight, of another.
+
+    Halves are exact, so that the sum of a row is what it was. Columns that no row needs are left out.
+    """
+    order = np.argsort(weights == 0, axis=1, kind="stable")  # what counts first
+    places, weights = np.take_along_axis(places, order, 1), np.take_along_axis(weights, order, 1)
+    needed = max(int((weights != 0).sum(axis=1).max(initial=1)), 1)
+    places, weights = places[:, :needed].copy(), weights[:, :needed].copy()
+    for k in range(1, needed):
+        idle = weights[:, k] == 0
+        places[idle, k] = places[idle, k - 1]
+        weights[idle, k - 1] /= 2
+        weights[idle, k] = weights[idle, k - 1]
+    return places, weights

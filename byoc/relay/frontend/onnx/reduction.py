@@ -48,12 +48,10 @@ def _square_sum(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool
 
 
 def _log_sum_exp(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool) -> RelayExpr:
-    """Shifted by the greatest element, so that it does not overflow."""
+    """Shifted by the greatest element, so that it does not overflow; not by an infinite one, which would be a NaN."""
     if 0 in (node.shape(data)[a] for a in axes):
         return relay.log(relay.sum(relay.exp(data), axis=axes, keepdims=keep))
-    highest = relay.max(data, axis=axes, keepdims=True)
-    total = relay.log(relay.sum(relay.exp(relay.subtract(data, highest)), axis=axes, keepdims=keep))
-    return relay.add(total, highest if keep else relay.max(data, axis=axes, keepdims=False))
+    return relay.logsumexp(data, axis=axes, keepdims=keep)
 
 
 def _of_floats(reduction: Reduction) -> Reduction:
@@ -71,7 +69,7 @@ def _of_floats(reduction: Reduction) -> Reduction:
 _REDUCTIONS: dict[str, Reduction] = {
     "ReduceSum": _plain("sum"),
     "ReduceProd": _plain("prod"),
-    "ReduceMean": _plain("mean"),
+    "ReduceMean": _of_floats(_plain("mean")),  # a sum of integers would wrap around before it is divided
     "ReduceMax": _extreme("max", "any"),
     "ReduceMin": _extreme("min", "all"),
     "ReduceL1": lambda node, data, axes, keep: relay.sum(relay.abs(data), axis=axes, keepdims=keep),

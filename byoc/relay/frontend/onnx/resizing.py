@@ -18,44 +18,50 @@ from byoc.relay.frontend.onnx.interpolation import (
     Sampling,
     nearest_positions,
     original_positions,
-    weight_matrix,
+    taps,
 )
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.rounding import rounded, working_dtype
 from byoc.relay.frontend.onnx.run_time_resizing import by_scale, by_size, needs_known_sizes, resized_at_run_time
 
-MAX_WEIGHTS = 1 << 26  # of one axis: a larger matrix is a damaged model, not a picture
+MAX_WEIGHTS = 1 << 22  # of one axis: more is a damaged model, not a picture
 
 
 def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayExpr:
-    """Axis by axis: a choice of positions, or a product with a matrix of weights. An axis that stays is left alone."""
-    data = node[0]
-    for axis in axes:
-        if axis.new < 0 or axis.new * (1 if sampling.mode == "nearest" else axis.size) > MAX_WEIGHTS:
-            raise node.error(f"a dimension of {axis.size} cannot be resized to {axis.new}")
-    for position, axis in enumerate(axes):
-        if axis.size == axis.new and axis.scale == 1 and sampling.coordinates != "tf_crop_and_resize":
-            continue
-        if sampling.mode == "nearest":
+    """Axis by axis: a choice of positions, or weighted sums of a few. An axis that stays is left alone."""
+    changed = [
+        (position, axis) for position, axis in enumerate(axes)
+        if axis.size != axis.new or axis.scale != 1 or sampling.coordinates == "tf_crop_and_resize"
+    ]
+    for _, axis in changed:
+        _check_size(node, axis, sampling)
+    if sampling.mode == "nearest":
+        data = node[0]
+        for position, axis in changed:
             data = relay.take(data, const(nearest_positions(axis, sampling)), axis=position)
-        else:
-            data = _product(node, data, position, weight_matrix(axis, sampling))
-    return data
-
-
-def _product(node: OnnxNode, data: RelayExpr, axis: int, matrix: np.ndarray) -> RelayExpr:
-    """*data* with *axis* multiplied by *matrix*, as nn.dense over that axis moved to the end."""
-    shape = list(node.static_dims(data, "resizing"))
-    if np.array_equal(matrix, np.eye(len(matrix))):
         return data
-    order = [a for a in range(len(shape)) if a != axis] + [axis]
-    moved = relay.transpose(data, axes=order) if axis != len(shape) - 1 else data
-    rows = relay.reshape(moved, [math.prod(shape[a] for a in order[:-1]), shape[axis]])
-    product = relay.nn.dense(rows, const(matrix.astype(node.dtype(data))))
-    result = relay.reshape(product, [*(shape[a] for a in order[:-1]), matrix.shape[0]])
-    if axis == len(shape) - 1:
-        return result
-    return relay.transpose(result, axes=[order.index(a) for a in range(len(shape))])
+    dtype = node.dtype(node[0])
+    data = relay.cast(node[0], working_dtype(dtype)) if changed else node[0]
+    for position, axis in sorted(changed, key=_order):
+        places, weights = taps(axis, sampling)
+        data = relay.image.resample(data, const(places), const(weights.astype(node.dtype(data))), axis=position)
+    return rounded(data, dtype) if changed else data
+
+
+def _order(changed: tuple[int, Axis]) -> tuple[float, int]:
+    """What shrinks comes first; reading along the last axis is slow, so that it is done while the others are small."""
+    position, axis = changed
+    ratio = axis.new / axis.size
+    return ratio, position if ratio < 1 else -position
+
+
+def _check_size(node: OnnxNode, axis: Axis, sampling: Sampling) -> None:
+    if axis.new < 0 or axis.size < 1 < 1 + axis.new:
+        raise node.error(f"a dimension of {axis.size} cannot be resized to {axis.new}")
+    each = 1 if sampling.mode == "nearest" else 4 / (min(axis.scale, 1.0) if sampling.antialias else 1.0)
+    if axis.new * each > MAX_WEIGHTS:
+        raise node.error(f"a dimension of {axis.size} cannot be resized to {axis.new}")
 
 
 def _by_factors(node: OnnxNode, scales: Sequence[float], sampling: Sampling) -> RelayExpr:
@@ -78,7 +84,9 @@ def _at_run_time(
     node: OnnxNode, chosen: Sequence[int], scales: Sequence[float] | None, sizes: RelayExpr | None, sampling: Sampling
 ) -> RelayExpr:
     """The axes one after another, by their *scales* or by *sizes*, a vector of the graph."""
-    data = node[0]
+    dtype, data = node.dtype(node[0]), node[0]
+    if sampling.mode != "nearest":
+        data = relay.cast(data, working_dtype(dtype))
     for k, axis in enumerate(chosen):
         if scales is not None:
             if scales[k] != 1:
@@ -86,7 +94,7 @@ def _at_run_time(
         elif not _is_kept(node, k, axis):
             new = relay.take(sizes, const(k, "int64"))
             data = resized_at_run_time(node, data, by_size(node[0], axis, new), sampling)
-    return data
+    return data if sampling.mode == "nearest" else rounded(data, dtype)
 
 
 def _is_kept(node: OnnxNode, k: int, axis: int) -> bool:

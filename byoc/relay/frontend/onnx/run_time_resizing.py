@@ -124,7 +124,9 @@ def resized_at_run_time(node: OnnxNode, data: RelayExpr, axis: RunTimeAxis, samp
     dtype, parts = node.dtype(data), []
     for offset, weight in _WEIGHTS[sampling.mode](relay.subtract(place, base), sampling.cubic_a):
         share = relay.cast(relay.reshape(weight, [-1, *ones]), dtype)
-        parts.append(relay.multiply(_taken(data, relay.add(base, f64(offset)), axis), share))
+        zero = const(0.0, dtype)
+        part = relay.multiply(_taken(data, relay.add(base, f64(offset)), axis), share)
+        parts.append(relay.where(relay.equal(share, zero), zero, part))  # what does not count may be a NaN
     total = parts[0]
     for part in parts[1:]:
         total = relay.add(total, part)

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from byoc import te
 from byoc.relay.op.indexing import as_index
+from byoc.runtime.kernels.rounding import integer_limits
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import Dimension
 
@@ -64,6 +65,8 @@ ROUNDINGS: dict[str, Callable[[PrimExpr, PrimExpr, int], PrimExpr]] = {
     "floor": lambda f, r, d: f,
     "ceil": lambda f, r, d: te.if_then_else(r > 0, f + 1, f),
 }
+# short floats and bytes: in float32 what lies near a tie of longer integers would be rounded the wrong way
+IN_FLOAT32 = frozenset(["float32", "float16", "bfloat16", "int8", "uint8", "bool"])
 METHODS = ("nearest_neighbor", "linear", "cubic")
 
 
@@ -140,11 +143,14 @@ def resize_axis(data: Tensor, axis: int, out: int, places: Places, how: Interpol
 def resize_stages(
     data: Tensor, axes: Sequence[int], sizes: Sequence[int], regions: Sequence[Region], how: Interpolation, dtype: str
 ) -> Tensor:
-    """*data* resized along *axes* to *sizes*, as *dtype*; short numbers are interpolated in float32."""
+    """*data* resized along *axes* to *sizes*, as *dtype*; short numbers are interpolated in float32, others in float64.
+
+    Integers are rounded to the nearest, ties to even, and stop at their limits.
+    """
     value = data
     work = data.dtype
-    if how.method != "nearest_neighbor" and data.dtype != "float64":
-        work = "float32"
+    if how.method != "nearest_neighbor":
+        work = "float32" if work in IN_FLOAT32 else "float64"
     if work != data.dtype:
         value = te.compute(data.shape, lambda *i: te.cast(work, data(*i)), name="resize_in")
     for axis, out, region in zip(axes, sizes, regions, strict=True):
@@ -152,4 +158,13 @@ def resize_stages(
     if value.dtype == dtype:
         return value
     done = value
-    return te.compute(done.shape, lambda *i: te.cast(dtype, done(*i)), name="resize_out")
+    return te.compute(done.shape, lambda *i: _converted(done(*i), dtype), name="resize_out")
+
+
+def _converted(value: PrimExpr, dtype: str) -> PrimExpr:
+    """*value* as *dtype*, where a float becomes the nearest integer that there is."""
+    if "int" not in dtype or "float" not in value.dtype:
+        return te.cast(dtype, value)
+    low, high = integer_limits(dtype, value.dtype)
+    kept = te.minimum(te.maximum(te.round(value), te.const(low, value.dtype)), te.const(high, value.dtype))
+    return te.cast(dtype, kept)

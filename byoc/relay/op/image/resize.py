@@ -180,6 +180,8 @@ _SAMPLES = {
         Sample([(1, 2, 4, 5)], {"size": (6, 3), "method": "nearest_neighbor", "rounding_method": "round_prefer_floor"}),
         Sample([(1, 1, 4, 5)], {"size": (6, 3), "method": "nearest_neighbor", "rounding_method": "ceil"},
                dtype="int8", low=-99, high=99),
+        Sample([(1, 2, 4, 5)], {"size": (7, 9), "method": "cubic"}, dtype="uint8", low=0, high=255),
+        Sample([(1, 2, 4, 5)], {"size": (7, 3)}, dtype="int32", low=-(2**31), high=2**31 - 1),
         Sample([(1, 2, 4, 5)], {"size": (7, 3), "method": "nearest_neighbor",
                                 "coordinate_transformation_mode": "tf_half_pixel_for_nn"}),
     ],

@@ -1,0 +1,42 @@
+"""Cases that once went wrong, on every backend, in this process and from the artefact in another.
+
+A file is what ``python -m fuzz reduce --corpus`` writes; what is wanted of it is computed anew by ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import replace
+
+import pytest
+
+from fuzz.case import Case
+from fuzz.compare import Judge
+from fuzz.configurations import BACKENDS, alone
+from fuzz.execute import REFUSED, execute
+from fuzz.loader import LoaderProcess
+from fuzz.oracle import wanted
+
+CORPUS = sorted((pathlib.Path(__file__).parents[1] / "corpus").glob("*.json"))
+pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl]
+
+
+@pytest.fixture(scope="module")
+def loader():
+    process = LoaderProcess()
+    yield process
+    process.close()
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_a_case_of_the_corpus_is_right_on_every_backend(path, loader, tmp_path):
+    case = Case.read(path)
+    judges = [Judge(case.model, feeds, want) for feeds, want in zip(case.feeds, wanted(case.model, case.feeds), strict=True)]
+    for backend in BACKENDS:
+        for configuration in (alone(backend), replace(alone(backend), saved=True, threads=2)):
+            outcome = execute(case, configuration, judges, loader, tmp_path)
+            assert not outcome.is_bad and outcome.verdict != REFUSED, f"{configuration.name}: {outcome}"
+
+
+def test_the_corpus_is_there():
+    assert CORPUS
