@@ -25,6 +25,7 @@ from byoc.runtime.signature import Signature, TensorSpec
 
 __all__ = [
     "ArtifactError", "ByocError", "Device", "DeviceError", "Graph", "GraphExecutor", "IndexOutsideError",
-    "InputError", "InternalError", "KernelError", "Library", "MetadataModule", "Module", "NDArray", "RunTimeoutError", "Signature", "TensorSpec",
-    "UnavailableError", "UserError", "array", "cpu", "device", "empty", "load", "load_module_tree", "register_module_loader",
+    "InputError", "InternalError", "KernelError", "Library", "MetadataModule", "Module", "NDArray", "RunTimeoutError",
+    "Signature", "TensorSpec", "UnavailableError", "UserError", "array", "cpu", "device", "empty", "load",
+    "load_module_tree", "register_module_loader",
 ]

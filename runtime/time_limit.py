@@ -1,8 +1,8 @@
 """The time that a run may take: said once by whoever runs, and kept to by everything that the run goes through.
 
 ``with time_limit(seconds)`` holds for the thread: executors ask :func:`check_time` between two steps, native code gets
-:func:`current_deadline`, and who waits for a device waits :func:`seconds_left` at most. A limit within another is the
-shorter of both.
+the deadline, and who waits for a device waits :func:`seconds_left` at most. A limit within another is the shorter of
+both.
 """
 
 from __future__ import annotations
@@ -55,11 +55,6 @@ def check_timeout(seconds: object) -> None:
         return
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0 or math.isnan(seconds):
         raise UserError(f"timeout is a number of seconds above 0, or None for as long as it takes, got {seconds!r}")
-
-
-def current_deadline() -> int:
-    """The nanosecond of the monotonic clock at which this thread's run is over; 0 where it has no limit."""
-    return LIMIT.deadline
 
 
 def seconds_left() -> float | None:

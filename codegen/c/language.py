@@ -182,5 +182,5 @@ RESERVED = frozenset(
     "auto bool break case char const continue default do double else enum extern false float for goto if inline int "
     "long register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile "
     "while asm typeof main args sizes workspace team team_wait team_pause Team Run run_stop run_status run_look "
-    "run_outside guard_buffer NAN INFINITY errno stdin stdout stderr y0 y1 yn j0 j1 jn gamma".split()
+    "run_outside outside guard_buffer NAN INFINITY errno stdin stdout stderr y0 y1 yn j0 j1 jn gamma".split()
 ) | frozenset(word for text in FUNCTIONS.values() for word in re.findall(r"(?<!\w)[A-Za-z_]\w*", text))

@@ -23,7 +23,7 @@ _PAUSE = """/* The processor's word for "I am only waiting". */
 #define PAUSE() ((void)0)
 #endif
 """
-_RUN = """/* One run as all its threads see it: what it was asked and agreed to, and the first index that was outside. */
+_RUN = """/* One run as all its threads see it: what it was asked and agreed to, and an index that was outside. */
 typedef struct {
 @FIELDS@
 } Run;

@@ -244,7 +244,7 @@ class StartedCall:
 
     @in_driver
     def wait(self) -> None:
-        """Return when the outputs are filled. Raises DeviceError, RunTimeoutError, InputError for an index outside its dimension."""
+        """Return when the outputs are filled. Raises DeviceError, RunTimeoutError, IndexOutsideError."""
         error = import_pyopencl().Error
         try:
             self._session.wait_for([self.event, *self._events])

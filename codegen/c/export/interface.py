@@ -21,6 +21,8 @@ _TAKEN = frozenset(
     "memory".split()
 )
 
+_NO_MATRICES = "/* the system does not let this process use AMX */"
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -131,7 +133,7 @@ def _status_codes(upper: str, team: bool, interface: Interface) -> list[str]:
         f"#define {upper}_OK 0", f"#define {upper}_NULL_POINTER 1 /* an argument is null */",
         f"#define {upper}_UNALIGNED 2 /* the arena or the weights do not have their alignment */",
         *([f"#define {upper}_BAD_THREAD 3 /* thread is none of 0 to threads - 1 */"] if team else []),
-        *([f"#define {upper}_NO_MATRICES 4 /* the system does not let this process use AMX */"] if interface.matrices else []),
+        *([f"#define {upper}_NO_MATRICES 4 {_NO_MATRICES}"] if interface.matrices else []),
         *(_index_code(upper) if interface.checks else []),
     ]
 

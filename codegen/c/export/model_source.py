@@ -77,7 +77,8 @@ class _Entry:
         self.plan, self.interface, self.places, self.weights = plan, interface, places, weights
         self.form, self.options, self.writer = form, options, Writer()
         units = {step.call.unit.name for step in plan.steps if isinstance(step, CallStep)}
-        words = {"arena", "weights", "memory", "status", "thread", "threads", "meeting", "parts", "run", "one", "part", "outside", *interface.pointers()}
+        words = {"arena", "weights", "memory", "status", "thread", "threads", "meeting", "parts", "run", "one", "part"}
+        words |= {"outside", *interface.pointers()}
         self.names = Names(RESERVED | units | words | {w.name for w in weights.arrays})
 
     def text(self) -> str:

@@ -14,7 +14,7 @@
 #define PAUSE() ((void)0)
 #endif
 
-/* One run as all its threads see it: what it was asked and agreed to, and the first index that was outside. */
+/* One run as all its threads see it: what it was asked and agreed to, and an index that was outside. */
 typedef struct {
   int32_t is_watched; /* whether there is a deadline or a poll */
   int32_t asked; /* why the threads shall leave, or 0 */
