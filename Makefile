@@ -8,7 +8,9 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo test test-slow bench bench-partition bench-plan clean
+.PHONY: demo test test-slow fuzz bench bench-partition bench-plan clean
+
+SECONDS ?= 600
 
 demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on the host and an OpenCL device
 	$(BIN)/python examples/digits/demo.py
@@ -18,6 +20,9 @@ test: $(VENV)/.test  ## the default tests, under 15 minutes on two cores
 
 test-slow: $(VENV)/.test  ## the long tests
 	$(BIN)/python -m pytest -n auto -m slow
+
+fuzz: $(VENV)/.test  ## random models through every backend for SECONDS; what goes wrong is kept in out/fuzz
+	$(BIN)/python -m fuzz models --seconds $(SECONDS) --json out/fuzz.json
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

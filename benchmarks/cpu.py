@@ -31,6 +31,8 @@ from quantized import is_quantized, quantize_static
 from results import Cell, header, line, means, memory_line
 from rounds import Schedule, interleave
 
+from byoc.runtime.distribution import install_command
+
 HERE = Path(__file__).resolve().parent
 REFERENCE = "onnxruntime"
 PEAK = "peak"  # the loop's name among the engines' turns
@@ -287,7 +289,7 @@ def main() -> int:
         show_groups(path, options.precision, options.rounds or (3 if options.quick else 11), options.json)
         return 0
     for name in missing(options.engines):
-        print(f"{name} is not installed and is left out: pip install byoc[bench]")
+        print(f"{name} is not installed and is left out: {install_command('bench')}")
     with tempfile.TemporaryDirectory(prefix="byoc_bench_") as folder:
         benchmark = Benchmark(options, Path(folder))
         benchmark.run(find_models(options.zoo, options.models))

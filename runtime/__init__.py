@@ -8,9 +8,11 @@ from byoc.runtime.errors import (
     ArtifactError,
     ByocError,
     DeviceError,
+    IndexOutsideError,
     InputError,
     InternalError,
     KernelError,
+    RunTimeoutError,
     UnavailableError,
     UserError,
 )
@@ -22,7 +24,7 @@ from byoc.runtime.ndarray import NDArray, array, empty
 from byoc.runtime.signature import Signature, TensorSpec
 
 __all__ = [
-    "ArtifactError", "ByocError", "Device", "DeviceError", "Graph", "GraphExecutor", "InputError", "InternalError",
-    "KernelError", "Library", "MetadataModule", "Module", "NDArray", "Signature", "TensorSpec", "UnavailableError",
-    "UserError", "array", "cpu", "device", "empty", "load", "load_module_tree", "register_module_loader",
+    "ArtifactError", "ByocError", "Device", "DeviceError", "Graph", "GraphExecutor", "IndexOutsideError",
+    "InputError", "InternalError", "KernelError", "Library", "MetadataModule", "Module", "NDArray", "RunTimeoutError", "Signature", "TensorSpec",
+    "UnavailableError", "UserError", "array", "cpu", "device", "empty", "load", "load_module_tree", "register_module_loader",
 ]

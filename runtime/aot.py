@@ -8,21 +8,25 @@ laid out as the code reads it. Functions that are not native code are called bac
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from byoc.runtime.dso.externals import External, Externals
-from byoc.runtime.dso.native_program import ALONE, FFI, NativeProgram, Team
+from byoc.runtime.dso.native_program import FFI, NativeProgram, Team
+from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.errors import UserError
 from byoc.runtime.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
+from byoc.runtime.fork import new_lock
 from byoc.runtime.graph import Graph
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 from byoc.runtime.region.guard import guards_of
+from byoc.runtime.region.left_behind import at_work, hold
+from byoc.runtime.time_limit import LIMIT, patience, seconds_left, timed_out
 
 ALIGNMENT = 64
+LONG_RUN = 100_000_000  # operations of a run during which signals are looked for
 
 
 class AotExecutor(Executor):
@@ -53,17 +57,17 @@ class AotExecutor(Executor):
         self._output_kinds: list[tuple[tuple[int, ...], np.dtype]] = []
         self._bound: dict[str, int] = {}
         self._outputs: list[np.ndarray] | None = None
+        self._state = RunState()
+        whole = native.whole
+        self._is_long = whole.arena_bytes is None or bool(whole.externals) or whole.operations >= LONG_RUN
         self._team: Team | None = None
         self._team_process = 0
         self._run: Callable[..., int] | None = None
         plain = all(d.kind in "fiub" for d in (*self._dtypes, *self._head_dtypes))
         self._address = FFI.from_buffer if plain else _address
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
-    def run(self, **inputs: object) -> None:
-        """Run the model on the inputs that are set, *inputs* first. Raises InputError when one is missing."""
-        for name, value in inputs.items():
-            self.set_input(name, value)
+    def _run_once(self) -> None:
         if len(self._values) != len(self._names):
             self._bound_sizes()
         self._outputs = None  # what a run leaves behind that fails is no output
@@ -85,19 +89,46 @@ class AotExecutor(Executor):
 
     def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """The outputs, in new arrays, for all inputs in their order. Raises InputError for one that does not fit."""
+        if LIMIT.deadline:
+            return self._compute_in_time(inputs)
         with self._lock:
-            arrays = self._ready(inputs)
-            if self._team is not None and self._team_process != os.getpid():
-                self._start_team()  # the threads of a parent process are not in its child
-            outputs = [np.empty(shape, dtype) for shape, dtype in self._output_kinds]
-            args, address = self._args, self._address
-            for k, array in enumerate(arrays):
-                args[k] = address(array)
-            for k, array in enumerate(outputs, self._first_output):
-                args[k] = address(array)
-            if self._run(args, self._sizes, self._place, self._externals.table) != 0:  # type: ignore[misc]
-                self._externals.raise_error()
-            return outputs
+            return self._computed(inputs)
+
+    def _compute_in_time(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        """As :meth:`compute`, where the run of another thread is waited for as long as there is time."""
+        if not self._lock.acquire(timeout=seconds_left() or 0):
+            raise timed_out(" while another run of its executor went on")
+        try:
+            return self._computed(inputs)
+        finally:
+            self._lock.release()
+
+    def _computed(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        """The outputs. Requires the lock."""
+        arrays = self._ready(inputs)
+        if self._team is not None and self._team_process != os.getpid():
+            self._start_team()  # the threads of a parent process are not in its child
+        outputs = [np.empty(shape, dtype) for shape, dtype in self._output_kinds]
+        args, address, state = self._args, self._address, self._state
+        for k, array in enumerate(arrays):
+            args[k] = address(array)
+        for k, array in enumerate(outputs, self._first_output):
+            args[k] = address(array)
+        if self._is_long or state.is_watched or LIMIT.deadline:
+            state.watch(self._is_long)
+        status = self._run(args, self._sizes, self._place, self._externals.table)  # type: ignore[misc]
+        if status != 0:
+            self._failed(status, (arrays, outputs))
+        return outputs
+
+    def _failed(self, status: int, arrays: object) -> None:
+        """Raise what a run on *arrays* came to that gave *status*, when nothing is at work any more."""
+        error = self._state.error_of(status, self._native.whole.checks) or self._externals.take_error()
+        self._externals.abandon(patience(error))
+        if at_work():  # on the memory of this run: the next one gets other
+            hold((self._arena, self._args, arrays))
+            self._run = None
+        raise error
 
     def end(self) -> None:
         """End the threads of this executor now; another run starts them anew."""
@@ -154,12 +185,15 @@ class AotExecutor(Executor):
     def _start_team(self) -> None:
         """Have runs made by a team of the wanted size, whose threads start now unless they run already."""
         if self.threads == 1:
-            run = self._native.run
-            self._run = lambda args, sizes, place, externals: run(args, sizes, place, ALONE, externals)
+            run, alone = self._native.run, self._state.alone
+            self._run = lambda args, sizes, place, externals: run(args, sizes, place, alone, externals)
             return
         if self._team is None or self._team_process != os.getpid():
-            self._team, self._team_process = self._native.team(self.threads, self._lock), os.getpid()
+            self._team, self._team_process = self._new_team(), os.getpid()
         self._run = self._team.runner()
+
+    def _new_team(self) -> Team:
+        return self._native.team(self.threads, self._state, self._lock)
 
 
 def _address(array: np.ndarray) -> object:

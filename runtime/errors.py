@@ -36,5 +36,17 @@ class InputError(UserError):
     """An input of a run that is missing, unknown, or of another shape or dtype than the model declares."""
 
 
+class IndexOutsideError(InputError):
+    """An index that a run found outside the dimension that it is for."""
+
+
+class RunTimeoutError(UserError):
+    """A run that took longer than its caller allowed: it was ended, and the library can run again."""
+
+
+class OutOfMemoryError(UserError, MemoryError):
+    """Compiling or running needs more memory than this process can have."""
+
+
 class KernelError(UserError):
     """No kernel of that name, or a kernel that was called with what it does not take."""

@@ -15,6 +15,7 @@ from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.signature import TensorSpec
+from byoc.runtime.time_limit import time_limit
 
 FEWEST_OPERATIONS = 4_000_000  # of a run that is worth a second thread
 
@@ -39,8 +40,25 @@ class Executor:
             raise InputError(f"the model has no input {key!r}; its inputs are {', '.join(self._names)}")
         self._values[name] = as_input(value, self._specs[self._names.index(name)])
 
-    def run(self, **inputs: object) -> None:
-        """Run the graph on the inputs that are set, *inputs* first. Raises InputError when one is missing."""
+    def run(self, timeout: object = None, **inputs: object) -> None:
+        """Run the graph on the inputs that are set, *inputs* first; it may take *timeout* seconds.
+
+        A model that has an input called ``timeout`` takes it by that name, and has no limit here.
+
+        Raises InputError when an input is missing, RunTimeoutError when the time is over.
+        """
+        if timeout is not None and "timeout" in self._names:
+            inputs["timeout"], timeout = timeout, None
+        for name, value in inputs.items():
+            self.set_input(name, value)
+        if timeout is None:
+            self._run_once()
+            return
+        with time_limit(timeout):
+            self._run_once()
+
+    def _run_once(self) -> None:
+        """Run the graph on the inputs that are set, within the time limit of this thread."""
         raise NotImplementedError
 
     def get_output(self, index: int = 0) -> NDArray:

@@ -31,6 +31,7 @@ class Graph:
     """A graph read from its JSON form: nodes, the spec of every entry, inputs and heads."""
 
     def __init__(self, data: Mapping[str, object]):
+        """Requires a graph that the compiler made, or one that passed :func:`checked_graph`."""
         rows: Sequence[int] = data["node_row_ptr"]  # type: ignore[assignment]
         attrs: Mapping[str, Sequence[object]] = data["attrs"]  # type: ignore[assignment]
         shapes, dtypes = attrs["shape"][1], attrs["dltype"][1]

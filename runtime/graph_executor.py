@@ -24,11 +24,14 @@ import numpy as np
 
 from byoc.runtime.errors import InternalError, UserError
 from byoc.runtime.executor_base import Executor, check_arena, check_sizes
+from byoc.runtime.file_memory import FileWatch
 from byoc.runtime.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.module import Module, PackedFunction
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 from byoc.runtime.region.guard import guards_of
+from byoc.runtime.region.left_behind import at_work, hold
+from byoc.runtime.time_limit import LIMIT, check_time, patience
 
 
 class GraphExecutor(Executor):
@@ -37,8 +40,11 @@ class GraphExecutor(Executor):
     *params* gives values to inputs that the caller does not set.
     """
 
-    def __init__(self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None):
+    def __init__(
+        self, graph: Graph, module: Module, params: Mapping[str, NDArray] | None = None, watch: FileWatch | None = None
+    ):
         super().__init__(graph)
+        self._watch = watch
         self._functions: dict[str, PackedFunction] = {
             node.function: module[node.function] for node in graph.calls if node.function != RESHAPE
         }
@@ -50,6 +56,8 @@ class GraphExecutor(Executor):
         self._shared = {self._roots[head] for head in graph.heads}  # their memory is handed out
         self._uses = self._uses_of_inputs()
         self._taken: dict[str, np.ndarray] = {}  # the inputs that are read where they lie
+        checked = {name for inner in module.walk() for name in getattr(inner, "sanitizers", ())}
+        self._is_guarded = "address" in checked  # each value has memory of its own, whose ends are known
         self._complete = False
         self._sizes: dict[str, int] | None = None
         self._buffers: dict[Entry, np.ndarray] = {}
@@ -59,23 +67,41 @@ class GraphExecutor(Executor):
         for name, value in (params or {}).items():
             self.set_input(name, value)
 
-    def run(self, **inputs: object) -> None:
-        """Run the graph on the inputs that are set. Raises InputError when one is missing or does not fit."""
-        for name, value in inputs.items():
-            self.set_input(name, value)
+    def _run_once(self) -> None:
         self._complete = False  # what a run leaves behind that fails is no output
+        self._look_at_file()
         self._bind()
         for node in self.graph.inputs:
             self._take(node)
-        if self._is_overlapping:
-            self._run_overlapping()
-        else:
-            for node, step in zip(self._calls, self._steps, strict=True):
-                try:
-                    step()
-                except MemoryError as error:
-                    raise _too_little(node, error) from error
+        try:
+            if self._is_overlapping:
+                self._run_overlapping()
+            else:
+                self._run_in_order()
+        except BaseException:
+            self._leave_memory()
+            raise
+        self._look_at_file()  # what was computed meanwhile may be of both contents
         self._complete = True
+
+    def _look_at_file(self) -> None:
+        if self._watch is not None:
+            self._watch.check()
+
+    def _run_in_order(self) -> None:
+        for node, step in zip(self._calls, self._steps, strict=True):
+            if LIMIT.deadline:
+                check_time()
+            try:
+                step()
+            except MemoryError as error:
+                raise _too_little(node, error) from error
+
+    def _leave_memory(self) -> None:
+        """Take other memory for the next run, where something is at work on that of the one that failed."""
+        if at_work():
+            hold((self._buffers, self._own, dict(self._values)))
+            self._sizes = None
 
     def _run_overlapping(self) -> None:
         """The steps in their order, those that can be started being waited for only when they are needed."""
@@ -83,16 +109,17 @@ class GraphExecutor(Executor):
         try:
             for k, (node, step) in enumerate(zip(self._calls, steps, strict=True)):
                 with _named(node):
+                    check_time()
                     self._wait(order.waits[k])
                     if order.is_started(k):
                         step.start([steps[a] for a in order.after[k]])  # type: ignore[attr-defined]
                     else:
                         step()
             self._wait(order.waits[-1])
-        except BaseException:
+        except BaseException as error:
             for k, step in enumerate(steps):
                 if order.is_started(k):
-                    step.abandon()  # type: ignore[attr-defined]
+                    step.abandon(patience(error))  # type: ignore[attr-defined]
             raise
 
     def _wait(self, started: Sequence[int]) -> None:
@@ -111,7 +138,7 @@ class GraphExecutor(Executor):
         else:
             if node.name in self._taken:
                 del self._taken[node.name]
-                self._place(entry, _aligned_empty(value.shape, self._dtype(entry)))
+                self._place(entry, self._empty(value.shape, entry))
             np.copyto(self._buffers[entry], value)
 
     def _uses_of_inputs(self) -> dict[Entry, tuple[list[Entry], list[int]]]:
@@ -186,6 +213,8 @@ class GraphExecutor(Executor):
         roots = {entry: self._roots[entry] for entry in shapes}
         own = {roots[node.outputs[0]] for node in self.graph.inputs}
         own |= {roots[head] for head in self.graph.heads if head in roots}
+        if self._is_guarded:
+            own = set(roots.values())
         lifetimes = self._lifetimes(shapes, roots, own)
         self.memory = plan_memory(list(lifetimes.values()))
         check_arena(self.memory.total)
@@ -195,12 +224,16 @@ class GraphExecutor(Executor):
         storage = {
             root: _view(arena, base + offsets[root], shapes[root], self._dtype(root))
             if root in offsets
-            else _aligned_empty(shapes[root], self._dtype(root))
+            else self._empty(shapes[root], root)
             for root in dict.fromkeys(roots.values())
         }
         heads = {roots[head] for head in self.graph.heads if head in roots}
         self._own = [arena, *(storage[root] for root in dict.fromkeys(roots.values()) if root in heads)]
         self._buffers = {entry: storage[roots[entry]].reshape(shape) for entry, shape in shapes.items()}
+
+    def _empty(self, shape: tuple[int, ...], entry: Entry) -> np.ndarray:
+        dtype = self._dtype(entry)
+        return np.empty(shape, dtype) if self._is_guarded else _aligned_empty(shape, dtype)
 
     def _dtype(self, entry: Entry) -> np.dtype:
         return numpy_dtype(self.graph.specs[entry].dtype)

@@ -6,20 +6,25 @@ with an executor of its own.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
-from byoc.runtime.errors import ArtifactError, InputError, UnavailableError, UserError
+from byoc.runtime.consistency import check_graph, check_parts
+from byoc.runtime.distribution import version
+from byoc.runtime.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
 from byoc.runtime.executor_base import Executor, check_threads
+from byoc.runtime.file_memory import FileWatch
 from byoc.runtime.graph import Graph
+from byoc.runtime.graph_check import checked_graph
 from byoc.runtime.graph_executor import GraphExecutor
+from byoc.runtime.manifest import ModuleEntry, read_manifest, read_tree
+from byoc.runtime.mapped_executor import MappedExecutor
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import ARRAYS_MEMBER, Members, Module, members_below, module_class, saved_members
 from byoc.runtime.ndarray import NDArray
@@ -27,6 +32,9 @@ from byoc.runtime.region.lost import check_lost, covered_symbols, load_or_lose, 
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.signature import TensorSpec
+from byoc.runtime.signing import Key, trusted_keys
+from byoc.runtime.strict_json import mapping_of, read_json
+from byoc.runtime.time_limit import time_limit
 from byoc.runtime.weights import read_weights, write_weights
 
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
@@ -47,8 +55,10 @@ class Library:
         output_names: Sequence[str],
         report: Mapping[str, object] | None = None,
         threads: int | None = None,
+        watch: FileWatch | None = None,
     ):
         self.threads = threads
+        self._watch = watch
         self.graph_json = graph
         self.module = module
         self.report = dict(report or {})
@@ -59,31 +69,51 @@ class Library:
             for name, head in zip(output_names, self._graph.heads, strict=True)
         )
         self._idle: deque[Executor] = deque()
+        self.edited: str | None = None  # why this library, read from a file, is not run
 
     def executor(self, threads: int | None = None) -> Executor:
         """A new executor: the whole model by one native call where the library can, else node by node.
 
         *threads* is as the library's where it is None. Raises UserError for a number of threads below 1.
         """
+        self._check_seal()
         wanted = self.threads if threads is None else threads
         check_threads(wanted)
         for module in self.module.imports:
             whole = module.whole_executor(self._graph, self.module, wanted)
             if whole is not None:
-                return whole
+                return whole if self._watch is None else MappedExecutor(whole, self._watch)
         return self.graph_executor()
 
     def graph_executor(self) -> GraphExecutor:
         """A new executor that calls node by node, on one thread: every value between them can be looked at."""
-        return GraphExecutor(self._graph, self.module)
+        self._check_seal()
+        return GraphExecutor(self._graph, self.module, watch=self._watch)
 
-    def run(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
-        """All outputs for *inputs* by name. Raises InputError naming the input that does not fit."""
+    def _check_seal(self) -> None:
+        if self.edited:
+            raise ArtifactError(f"the artefact cannot run: {self.edited}")
+
+    def run(self, inputs: Mapping[str, object], timeout: float | None = None) -> list[np.ndarray]:
+        """All outputs for *inputs* by name.
+
+        Args:
+            inputs: an array for each of the model's inputs.
+            timeout: the seconds that the run may take; None for as long as it takes.
+
+        Raises:
+            InputError: an input does not fit, or an index in one is outside its dimension.
+            RunTimeoutError: the time is over. The library can run again.
+        """
         if not isinstance(inputs, Mapping):
             raise InputError(f"run takes the inputs by name, as a dictionary, got a {type(inputs).__name__}")
         if len(inputs) != len(self.inputs) or not all(spec.name in inputs for spec in self.inputs):
             self._refuse_names(inputs)
-        return self._compute([inputs[spec.name] for spec in self.inputs])
+        values = [inputs[spec.name] for spec in self.inputs]
+        if timeout is None:
+            return self._compute(values)
+        with time_limit(timeout):
+            return self._compute(values)
 
     def _refuse_names(self, inputs: Mapping[str, object]) -> None:
         unknown = [name for name in inputs if name not in {s.name for s in self.inputs}]
@@ -104,6 +134,13 @@ class Library:
             executor = self.executor()
         try:
             return executor.compute(inputs)
+        except OutOfMemoryError:
+            raise
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"this process has too little memory for a run ({str(error) or 'how much is not known'}): take smaller "
+                "inputs, or allow it more"
+            ) from error
         finally:
             self._idle.append(executor)
 
@@ -161,28 +198,42 @@ class Library:
             "modules": modules,
             "inputs": [s.to_json() for s in self.inputs],
             "outputs": [s.to_json() for s in self.outputs],
-            "producer": {"name": "byoc", "version": importlib.metadata.version("byoc")},
+            "producer": {"name": "byoc", "version": version()},
             "requires": sorted({m.type_key for m in self.module.imports}),
         }
         return write_artifact(Path(path), manifest, members)
 
 
-def load(path: str | os.PathLike[str], threads: int | None = None) -> Library:
+def load(
+    path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False,
+    trusted: Iterable[Key] | None = None,
+) -> Library:
     """Load an artefact that ``Library.save`` wrote, to run on so many *threads*; needs no compiler.
+
+    The file is read into memory, and may be overwritten or removed afterwards. With *mapped* it is mapped instead, so
+    that processes which load it share its weights in memory: the caller promises that it is replaced by renaming or
+    removed, never written into. Runs look for that (its size and time of change) and raise ArtifactError.
+
+    With *trusted*, public keys (PEM files, or their content), only what one of them signed is loaded; without, what a
+    key in the folder ``$BYOC_TRUSTED_KEYS`` signed, where that is set. The signature is looked at before all else.
 
     Raises ArtifactError for a damaged file, a newer schema, or a missing member, and UnavailableError for a missing
     device or another processor, before anything runs.
     """
-    library = read_library(path)
+    library = read_library(path, mapped, trusted_keys(trusted))
     for place, problem in library.problems().items():
         raise UnavailableError(f"{path}: {place} cannot run here: {problem}")
+    if library.edited:
+        raise ArtifactError(f"{path}: {library.edited}")
     library.threads = threads
     return library
 
 
-def read_library(path: str | os.PathLike[str]) -> Library:
+def read_library(
+    path: str | os.PathLike[str], mapped: bool = False, trusted: Sequence[bytes] | None = None
+) -> Library:
     """As :func:`load`, but without asking whether this machine can run it: to look into it."""
-    artifact = read_artifact(Path(path))
+    artifact = read_artifact(Path(path), mapped, trusted)
     for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
         if needed not in artifact.members:
             raise ArtifactError(f"{path}: member {needed} is missing; the file was not written by Library.save")
@@ -198,31 +249,41 @@ def read_library(path: str | os.PathLike[str]) -> Library:
 
 def _assemble(artifact: Artifact, where: str) -> Library:
     manifest, members = artifact.manifest, artifact.members
+    told = read_manifest(manifest)
     constants = read_weights(members[WEIGHTS_MEMBER], where)
     root = MetadataModule.with_constants(members_below(members, "metadata"), constants)
-    for entry in manifest["modules"]:  # type: ignore[attr-defined]
-        root.import_module(_module(entry, members_below(members, entry["path"])))
+    loaded = []
+    for entry in told.modules:
+        module = _module(entry, members_below(members, entry.path))
+        root.import_module(module)
+        loaded.append((module, entry.symbols))
     check_lost(root)
-    outputs = [str(o["name"]) for o in manifest["outputs"]]  # type: ignore[attr-defined]
-    return Library(json.loads(bytes(members[GRAPH_MEMBER])), root, outputs, json.loads(bytes(members[REPORT_MEMBER])))
+    check_parts(root, loaded)
+    graph = checked_graph(read_json(members[GRAPH_MEMBER], GRAPH_MEMBER), GRAPH_MEMBER)
+    report = mapping_of(read_json(members[REPORT_MEMBER], REPORT_MEMBER, constants=True), REPORT_MEMBER)
+    library = Library(graph, root, [spec.name for spec in told.outputs], report, watch=artifact.watch)
+    check_graph(graph, library._graph, root, told.inputs, told.outputs, GRAPH_MEMBER)
+    library.edited = artifact.edited
+    return library
 
 
-def _module(entry: Mapping[str, object], members: Members) -> Module:
-    key, symbols = str(entry["type_key"]), [str(s) for s in entry["symbols"]]  # type: ignore[attr-defined]
-    return load_or_lose(key, symbols, members, lambda: module_class(key).load(members))
+def _module(entry: ModuleEntry, members: Members) -> Module:
+    key = entry.type_key
+    return load_or_lose(key, entry.symbols, members, lambda: module_class(key).load(members))
 
 
-def load_module_tree(path: str | os.PathLike[str]) -> Module:
-    """The modules that ``Module.export_library`` wrote.
+def load_module_tree(path: str | os.PathLike[str], trusted: Iterable[Key] | None = None) -> Module:
+    """The modules that ``Module.export_library`` wrote; *trusted* as :func:`load` takes it.
 
     Raises ArtifactError for a damaged file or one of another kind, UnavailableError for what this machine lacks.
     """
-    artifact = read_artifact(Path(path))
-    entries = artifact.manifest.get("tree")
-    if not isinstance(entries, list) or not entries:
+    artifact = read_artifact(Path(path), trusted=trusted_keys(trusted))
+    if not artifact.manifest.get("tree"):
         raise ArtifactError(f"{path}: the file holds no tree of modules; load it with byoc.runtime.load")
     try:
-        root = _tree(artifact, entries, str(path))
+        root = _tree(artifact, read_tree(artifact.manifest), str(path))
+    except ArtifactError as error:
+        raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, UserError):
             raise
@@ -232,26 +293,29 @@ def load_module_tree(path: str | os.PathLike[str]) -> Module:
         problem = problem_of(module, covered)
         if problem:
             raise UnavailableError(f"{path}: the module {module.type_key} cannot run here: {problem}")
+    if artifact.edited:
+        raise ArtifactError(f"{path}: {artifact.edited}")
     return root
 
 
-def _tree(artifact: Artifact, entries: Sequence[Mapping[str, object]], where: str) -> Module:
+def _tree(artifact: Artifact, entries: Sequence[ModuleEntry], where: str) -> Module:
     below: list[list[Module]] = [[] for _ in entries]
     for index in range(len(entries) - 1, -1, -1):  # children stand behind their parents
-        members = members_below(artifact.members, str(entries[index]["path"]))
+        entry = entries[index]
+        members = members_below(artifact.members, entry.path)
         arrays = read_weights(members[ARRAYS_MEMBER], where) if ARRAYS_MEMBER in members else {}
-        module = _restored(entries[index], members, arrays, below[index][::-1])
+        module = _restored(entry, members, arrays, below[index][::-1])
+        if isinstance(module, MetadataModule):
+            check_parts(module, [(child, child.symbols) for child in module.imports])
         if index == 0:
             check_lost(module)
             return module
-        below[int(entries[index]["parent"])].append(module)  # type: ignore[call-overload]
+        below[entry.parent or 0].append(module)
     raise ArtifactError(f"{where}: the tree of modules is empty")
 
 
-def _restored(
-    entry: Mapping[str, object], members: Members, arrays: Mapping[str, NDArray], below: Sequence[Module]
-) -> Module:
-    key, symbols = str(entry["type_key"]), [str(s) for s in entry.get("symbols", ())]  # type: ignore[attr-defined]
+def _restored(entry: ModuleEntry, members: Members, arrays: Mapping[str, NDArray], below: Sequence[Module]) -> Module:
+    key, symbols = entry.type_key, entry.symbols
     if below or arrays:
         return module_class(key).restore(members, arrays, below)
     return load_or_lose(key, symbols, members, lambda: module_class(key).restore(members, arrays, below))

@@ -1,23 +1,25 @@
 """The metadata module: the root of a library's tree.
 
 It owns every constant once, whatever number of symbols use it, and gives each symbol its constants once, on first use,
-from any number of threads. Source: TVM's ConstLoaderModule, whose place it takes. A symbol that is a region of the
+from any number of threads. Nobody writes to them: their arrays are read-only. Source: TVM's ConstLoaderModule, whose place it takes. A symbol that is a region of the
 model is called through its guard, which knows what stands in for it (``region/``).
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping, Sequence
 
 from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.fork import new_rlock
 from byoc.runtime.module import Members, Module, PackedFunction
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.ndarray import NDArray, read_only
 from byoc.runtime.region.guard import RegionFunction, RegionGuard, load_function
 from byoc.runtime.region.record import Fallback, Region
+from byoc.runtime.signature import symbol_of
+from byoc.runtime.strict_json import at, mapping_of, read_json, texts_of
 
-REGIONS_MEMBER = "regions.json"
+REGIONS_MEMBER, NEEDS_MEMBER = "regions.json", "constants.json"
 
 
 class MetadataModule(Module):
@@ -36,7 +38,7 @@ class MetadataModule(Module):
     ):
         super().__init__()
         self.regions = dict(regions or {})
-        self.constant_arrays = dict(constants)
+        self.constant_arrays = {key: read_only(array) for key, array in constants.items()}
         self.needs = {symbol: tuple(keys) for symbol, keys in needs.items()}
         for symbol, keys in self.needs.items():
             missing = [k for k in keys if k not in self.constant_arrays]
@@ -46,7 +48,7 @@ class MetadataModule(Module):
         self._stand_ins: dict[str, str] = {}
         self._guards: dict[str, RegionGuard] = {}
         self._ready: set[str] = set()
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     def import_module(self, module: Module) -> None:
         """Hang *module* below. Raises UserError when it has a symbol that another module has already."""
@@ -120,7 +122,7 @@ class MetadataModule(Module):
 
     def save(self) -> dict[str, bytes]:
         """The tables of needs and regions; the constants themselves are the artefact's ``weights.safetensors``."""
-        members = {"constants.json": json.dumps({s: list(k) for s, k in self.needs.items()}, indent=1).encode()}
+        members = {NEEDS_MEMBER: json.dumps({s: list(k) for s, k in self.needs.items()}, indent=1).encode()}
         if self.regions:
             regions = {symbol: region.to_json() for symbol, region in self.regions.items()}
             members[REGIONS_MEMBER] = json.dumps(regions, indent=1).encode()
@@ -144,6 +146,10 @@ class MetadataModule(Module):
     @classmethod
     def with_constants(cls, members: Members, constants: Mapping[str, NDArray]) -> MetadataModule:
         """The module from its saved table and the constants. Raises ArtifactError when one is missing."""
-        told = json.loads(bytes(members[REGIONS_MEMBER])) if REGIONS_MEMBER in members else {}
-        regions = {symbol: Region.from_json(data) for symbol, data in told.items()}
-        return cls(constants, json.loads(bytes(members["constants.json"])), regions)
+        told = read_json(members[REGIONS_MEMBER], REGIONS_MEMBER) if REGIONS_MEMBER in members else {}
+        regions = {
+            symbol_of(symbol, REGIONS_MEMBER): Region.from_json(data, at(REGIONS_MEMBER, symbol))
+            for symbol, data in mapping_of(told, REGIONS_MEMBER).items()
+        }
+        needs = mapping_of(read_json(members[NEEDS_MEMBER], NEEDS_MEMBER), NEEDS_MEMBER)
+        return cls(constants, {s: texts_of(names, at(NEEDS_MEMBER, s)) for s, names in needs.items()}, regions)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from byoc.runtime.executor_base import Executor
     from byoc.runtime.graph import Graph
     from byoc.runtime.metadata import MetadataModule
+    from byoc.runtime.signature import TensorSpec
 
 PackedFunction = Callable[..., object]
 Members = Mapping[str, bytes | memoryview]
@@ -82,6 +83,10 @@ class Module:
     def constants(self) -> Mapping[str, Sequence[str]]:
         """For each symbol the names of the constants that it must be initialised with, in order."""
         return {}
+
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec] | None:
+        """What the constants of *symbol* must be, in order; None where the module does not tell."""
+        return None
 
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         """Give *symbol* its constants; called once before its first use, by the metadata module."""

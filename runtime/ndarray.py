@@ -151,6 +151,15 @@ def from_any(value: object) -> np.ndarray:
     return np.asarray(value)
 
 
+def read_only(array: NDArray) -> NDArray:
+    """The same memory as an array that numpy does not write to: what a constant is, in process as from an artefact."""
+    if not array.numpy().flags.writeable:
+        return array
+    view = array.numpy().view()
+    view.flags.writeable = False
+    return NDArray(view, array.device)
+
+
 class _Capsule:
     """A DLPack capsule as numpy takes it: by an object that gives it, once."""
 

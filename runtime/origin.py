@@ -13,12 +13,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.consistency import check_counts, check_graph
 from byoc.runtime.errors import ArtifactError
+from byoc.runtime.graph import Graph
+from byoc.runtime.graph_check import checked_graph
 from byoc.runtime.library import Library, members_below
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Members, Module, PackedFunction, module_class, saved_members
 from byoc.runtime.ndarray import NDArray, from_any
-from byoc.runtime.signature import Signature
+from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.strict_json import at, mapping_of, numbered, object_of, read_json, text_of, texts_of
 
 MEMBER = "origin.json"
 SUFFIX = "_origin"
@@ -91,18 +95,55 @@ class OriginModule(Module):
     def load(cls, members: Members) -> OriginModule:
         """The module from its members. Raises ArtifactError for one that is missing or damaged."""
         try:
-            content = json.loads(bytes(members[MEMBER]))
-            signature = Signature.from_json(content["signature"])
-            places = [(str(m["type_key"]), str(m["path"])) for m in content["modules"]]
-            graph, needs = content["graph"], content["needs"]
+            content = object_of(read_json(members[MEMBER], MEMBER), MEMBER, ("signature", "graph", "needs", "modules"))
+            signature = Signature.from_json(content["signature"], at(MEMBER, "signature"))
+            places = [_place(m, where) for where, m in numbered(content, "modules", MEMBER)]
+            graph = content["graph"] and checked_graph(content["graph"], at(MEMBER, "graph"))
+            needs = mapping_of(content["needs"], at(MEMBER, "needs"))
         except (KeyError, ValueError, TypeError) as error:
             raise ArtifactError(f"the origin program of a region cannot be read ({error!r}); save it again") from error
         modules = [module_class(key).load(members_below(members, path)) for key, path in places]
-        return cls(signature, graph, needs, modules)
+        origin = cls(signature, graph, {s: texts_of(n, at(MEMBER, s)) for s, n in needs.items()}, modules)
+        origin._check()
+        return origin
+
+    def _check(self) -> None:
+        """Raises ArtifactError where the graph, the modules and their constants do not fit each other."""
+        root = MetadataModule({name: _NOTHING for name in self._names}, self._needs)
+        for module in self._modules:
+            root.import_module(module)
+        unknown = [symbol for symbol in self._needs if root.owner(symbol) is None]
+        if unknown or (self._graph is None and root.owner(self.signature.symbol) is None):
+            raise ArtifactError(f"{MEMBER}: it has no function {(*unknown, self.signature.symbol)[0]!r}")
+        for module in self._modules:
+            check_counts(module, module.symbols, self._needs)
+        if self._graph is not None:
+            graph = Graph(self._graph)
+            check_graph(self._graph, graph, root, self.signature.inputs, self.signature.outputs, MEMBER)
+
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec] | None:
+        found: dict[str, TensorSpec] = {}
+        for module in self._modules:
+            for inner in module.symbols:
+                found.update(zip(self._needs.get(inner, ()), module.constant_specs(inner) or (), strict=False))
+        return [found[name] for name in self._names] if found.keys() >= set(self._names) else None
+
+
+def _place(data: object, where: str) -> tuple[str, str]:
+    fields = object_of(data, where, ("type_key", "path"))
+    key = text_of(fields["type_key"], where)
+    if key in (OriginModule.type_key, MetadataModule.type_key):
+        raise ArtifactError(f"{where}: a module of type {key!r} does not lie in another")
+    return key, text_of(fields["path"], where)
+
+
+_NOTHING = NDArray(np.zeros(0, "float32"))
 
 
 class _Origin:
     """The function: inputs, then outputs, or :meth:`call_returning` inputs alone; any number of threads may call it."""
+
+    keeps_time = True
 
     def __init__(self, signature: Signature, graph: Mapping[str, object] | None, root: MetadataModule):
         self._signature, self._root = signature, root

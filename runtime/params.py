@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from byoc.runtime.artifact import replace_file
 from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.regular_file import read_file
 
 LIST_MAGIC = 0xF7E58D4F05049CB7
 ARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -52,7 +54,7 @@ def array_bytes(name: str, array: NDArray) -> bytes:
     if array.dtype not in _CODES:
         raise UserError(f"parameter {name!r} is of dtype {array.dtype}, which cannot be saved")
     code, bits = _CODES[array.dtype]
-    data = np.ascontiguousarray(array.numpy())
+    data = np.asarray(array.numpy(), order="C")
     little = data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
     head = struct.pack("<QQiiiBBH", ARRAY_MAGIC, 0, _CPU, 0, array.ndim, code, bits, 1)
     return head + struct.pack(f"<{array.ndim}qq", *array.shape, len(little)) + little
@@ -66,6 +68,14 @@ class _Reader:
 
     def numbers(self, layout: str) -> tuple[int, ...]:
         return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout)))
+
+    def text(self) -> str:
+        """A text, behind its length in bytes."""
+        data = self.take(self.numbers("Q")[0])
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise ArtifactError(f"a name of the parameters is no text ({error}): they are damaged") from error
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= len(self._data) - self._at:
@@ -83,7 +93,7 @@ def load_param_dict(param_bytes: bytes | bytearray | str) -> dict[str, NDArray]:
     magic, _, count = reader.numbers("QQQ")
     if magic != LIST_MAGIC:
         raise ArtifactError("these bytes are no parameters: they do not begin as save_param_dict writes them")
-    names = [reader.take(reader.numbers("Q")[0]).decode() for _ in range(count)]
+    names = [reader.text() for _ in range(count)]
     (arrays,) = reader.numbers("Q")
     if arrays != count:
         raise ArtifactError(f"the parameters hold {count} names and {arrays} arrays: they are damaged, save them again")
@@ -110,10 +120,14 @@ def read_array(data: bytes) -> NDArray:
 
 
 def save_param_dict_to_file(params: Mapping[str, object], path: str | os.PathLike[str]) -> None:
-    """Write *params* to the file *path*. Raises OSError where it cannot be written."""
-    Path(path).write_bytes(save_param_dict(params))
+    """Write *params* to the file *path*, whole or not at all. Raises UserError where it cannot be written."""
+    data = save_param_dict(params)
+    replace_file(Path(path), lambda file: file.write(data))
 
 
 def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, NDArray]:
-    """The parameters in the file *path*. Raises ArtifactError for a file of another kind."""
-    return load_param_dict(Path(path).read_bytes())
+    """The parameters in the file *path*. Raises ArtifactError for a file of another kind, or that cannot be read."""
+    try:
+        return load_param_dict(read_file(path))
+    except OSError as error:
+        raise ArtifactError(f"{os.fspath(path)}: the parameters cannot be read ({error.strerror})") from error

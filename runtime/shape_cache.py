@@ -6,10 +6,11 @@ B and A again are two builds. Any number of threads may ask; each thing is made 
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from byoc.runtime.fork import new_rlock
 
 Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made")
@@ -23,7 +24,7 @@ class ShapeCache(Generic[Key, Made]):
         self.builds = 0  # how often *make* gave something
         self._make, self._kept = make, kept
         self._made: OrderedDict[Key, Made] = OrderedDict()
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     def __getitem__(self, key: Key) -> Made:
         with self._lock:

@@ -21,6 +21,7 @@ from byoc.driver.library_key import (
     stands_alone,
     tuned_records,
 )
+from byoc.runtime.errors import OutOfMemoryError
 from byoc.runtime.library import Library
 
 if TYPE_CHECKING:
@@ -79,7 +80,15 @@ def compile(
         made: Library = compiler.compile(model, **vars(request), progress=progress)
         return made
 
-    return _compiled(os.fspath(model) if isinstance(model, os.PathLike) else model, request, anew, progress)
+    try:
+        return _compiled(os.fspath(model) if isinstance(model, os.PathLike) else model, request, anew, progress)
+    except OutOfMemoryError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"this process has too little memory to compile the model ({str(error) or 'how much is not known'}): "
+            "allow it more, or compile on a larger machine"
+        ) from error
 
 
 def _compiled(

@@ -40,7 +40,7 @@ class LibraryCache:
             library = read_library(entry)
         except ArtifactError:
             return None
-        if library.problems():
+        if library.problems() or library.edited:
             return None
         with contextlib.suppress(OSError):  # a folder that can only be read has no order of use
             os.utime(entry)

@@ -25,6 +25,7 @@ from byoc.codegen.c.compiler import cache_dir, find_compiler
 from byoc.codegen.tune.context import context_of
 from byoc.errors import UserError
 from byoc.runtime.dso.processor import usable_processors
+from byoc.runtime.regular_file import open_file, read_file
 
 # where something may be registered, or chosen for the passes, before a model is compiled
 REGISTRIES = ("byoc.ir", "byoc.te", "byoc.relay", "byoc.partition", "byoc.codegen.backend", "byoc.compat")
@@ -129,7 +130,7 @@ def model_digest(model: object) -> str | None:
 def stands_alone(model: object, digest: str) -> bool:
     """Whether *model* still has that digest, and keeps none of its data in other files."""
     try:
-        data = model if isinstance(model, bytes) else Path(model).read_bytes()  # type: ignore[arg-type]
+        data = model if isinstance(model, bytes) else read_file(model)  # type: ignore[arg-type]
     except OSError:
         return False
     return EXTERNAL not in data and _sha256(data) == digest
@@ -140,7 +141,7 @@ def _content(model: object) -> Iterator[bytes | mmap.mmap | None]:
     if isinstance(model, bytes):
         yield model
     elif isinstance(model, (str, Path)):
-        with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        with open_file(model) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             yield view
     else:
         yield None

@@ -18,6 +18,7 @@ from byoc.errors import PartitionError
 from byoc.partition.boundaries import FORCE, HOST, Rule
 from byoc.partition.plan import Plan
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
+from byoc.runtime.regular_file import read_file
 
 CONFIGURATION = "byoc"
 FIRST_IR_VERSION = 11
@@ -180,6 +181,6 @@ def proto_of(model: ModelProto | str | os.PathLike[str] | bytes) -> ModelProto:
     try:
         if isinstance(model, (bytes, bytearray, memoryview)):
             return onnx.load_model_from_string(bytes(model))
-        return onnx.load(os.fspath(model), load_external_data=False)
+        return onnx.load_model_from_string(read_file(model))
     except Exception as error:  # protobuf and the file system raise what they like
         raise PartitionError(f"this cannot be read as an ONNX model: {error}") from error

@@ -25,6 +25,7 @@ from byoc.partition.planner import check_policy, make_plan
 from byoc.partition.request import OBJECTIVES, TIME_LIMIT
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
+from byoc.runtime.regular_file import read_text
 
 Model = object  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
 HOST_TARGETS = frozenset(["c", "host"])
@@ -125,8 +126,7 @@ def read_plan(plan: Plan | str | os.PathLike[str]) -> Plan:
     if isinstance(plan, Plan):
         return plan
     try:
-        with open(plan, encoding="utf-8") as file:
-            return Plan.from_json(file.read())
+        return Plan.from_json(read_text(plan))
     except (OSError, UnicodeDecodeError) as error:
         raise PartitionError(f"the plan {os.fspath(plan)} cannot be read: {error}") from error
 

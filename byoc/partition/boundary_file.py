@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from byoc.errors import PartitionError
 from byoc.partition.boundaries import EXCLUDE, FORCE, HOST, STOP_AT, Boundaries, Rule
 from byoc.relay.frontend.onnx.named_nodes import NamedNode
+from byoc.runtime.regular_file import read_text
 
 _FORMS = {
     EXCLUDE: re.compile(r"exclude\s+(?P<name>.+?)(?:\s+from\s+(?P<target>\S+))?$"),
@@ -43,8 +44,7 @@ def read_boundaries(path: str | os.PathLike[str], nodes: Iterable[NamedNode] = (
     """
     where = os.fspath(path)
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
+        text = read_text(path, "utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise PartitionError(f"the boundaries of {where} cannot be read: {error}") from error
     if text.lstrip().startswith("{"):

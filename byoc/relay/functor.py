@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from byoc.errors import InternalError
+from byoc.errors import InternalError, OutOfMemoryError
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
@@ -90,6 +90,11 @@ def _on_fresh_stack(function: Callable[[RelayExpr], object], expr: RelayExpr) ->
         try:
             thread = threading.Thread(target=continue_visit, name="byoc-deep-visit")
             thread.start()
+        except RuntimeError as error:
+            raise OutOfMemoryError(
+                f"the system gives no thread with {_THREAD_STACK >> 20} MB of stack for a deeply nested program: allow "
+                "this process more memory or threads"
+            ) from error
         finally:
             threading.stack_size(size)
     thread.join()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from byoc.te.expr import DOTS, Binary, Cast, Const, Index, Intrinsic, Load, PrimExpr, Reduce, Select, Size
+from byoc.te.expr import DOTS, Binary, Cast, Checked, Const, Index, Intrinsic, Load, PrimExpr, Reduce, Select, Size
 from byoc.te.recurrence import recurrence
 from byoc.te.tensor import Tensor
 from byoc.te.walk import computed_under
@@ -102,6 +102,11 @@ class _Evaluator:
             return _word(source, index, e.dtype)
         return source[tuple(index)] if source.ndim else source
 
+    def checked(self, e: Checked, grid: Grid) -> np.ndarray:
+        """The position alone: here both sides of a Select are evaluated, so that no index outside is an error."""
+        index, extent = self.expr(e.index, grid), self.expr(e.extent, grid)
+        return np.clip(np.where(index < 0, index + extent, index), 0, np.maximum(extent - 1, 0))
+
     def reduce(self, e: Reduce, grid: Grid) -> np.ndarray:
         """Reduction axes become trailing dimensions of the grid."""
         extents = [int(self.expr(a.extent, {})) if isinstance(a.extent, PrimExpr) else a.extent for a in e.axes]
@@ -128,8 +133,8 @@ def _word(source: np.ndarray, index: list[np.ndarray], dtype: str) -> np.ndarray
     shape = np.broadcast_shapes(*(i.shape for i in index))
     flat = np.ravel_multi_index(tuple(np.broadcast_to(i, shape) for i in index), source.shape)
     places = flat[..., None] * source.itemsize + np.arange(word.itemsize)
-    data = np.ascontiguousarray(source).reshape(-1).view(np.uint8)
-    return np.ascontiguousarray(data[np.clip(places, 0, data.size - 1)]).view(word)[..., 0]
+    data = np.asarray(source, order="C").reshape(-1).view(np.uint8)
+    return np.asarray(data[np.clip(places, 0, data.size - 1)], order="C").view(word)[..., 0]
 
 
 def _dot_bf16(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
@@ -158,6 +163,7 @@ _RULES: dict[type, Callable[..., np.ndarray]] = {
     Intrinsic: _Evaluator.intrinsic,
     Cast: lambda s, e, g: s.expr(e.value, g).astype(_np(e.dtype)),
     Select: lambda s, e, g: np.where(s.expr(e.cond, g), s.expr(e.then, g), s.expr(e.otherwise, g)),
+    Checked: _Evaluator.checked,
     Load: _Evaluator.load,
     Reduce: _Evaluator.reduce,
 }

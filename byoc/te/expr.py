@@ -9,6 +9,8 @@ Meaning, node by node:
   operands also C's).
 - ``Intrinsic``: a function of :data:`INTRINSICS` on numbers. ``Cast``: conversion as C's (floats to ints truncate).
 - ``Select``: *then* where *cond* holds, else *otherwise*; the other side is not evaluated, so it may guard a load.
+- ``Checked``: an index counted from the end where it is negative, and moved to the nearest element where it is outside
+  its dimension; that it was is an error of the whole run, under the name of the check.
 - ``Load``: the element of a tensor at integer indices, or, with a wider dtype, the *word* of several elements that
   begins there, as they lie in memory. ``Reduce``: the fold of *body* over every point of the axes.
 
@@ -180,6 +182,15 @@ class Select(PrimExpr):
         self.cond, self.then, self.otherwise, self.dtype = cond, then, otherwise, then.dtype
 
 
+class Checked(PrimExpr):
+    """*index* of the index dtype as a position below *extent*, a number or a size; *check* names it in an error."""
+
+    __slots__ = ("check", "extent", "index")
+
+    def __init__(self, index: PrimExpr, extent: PrimExpr, check: str):
+        self.index, self.extent, self.check, self.dtype = index, extent, check, INDEX
+
+
 class Load(PrimExpr):
     """The element of *tensor* at *indices*, one per dimension; as *dtype*, the word that begins there."""
 
@@ -286,6 +297,7 @@ _OPERANDS: dict[type, Callable[..., tuple[PrimExpr, ...]]] = {
     Intrinsic: lambda e: e.args,
     Cast: lambda e: (e.value,),
     Select: lambda e: (e.cond, e.then, e.otherwise),
+    Checked: lambda e: (e.index, e.extent),
     Load: lambda e: e.indices,
     Reduce: lambda e: (e.body,),
 }
@@ -295,6 +307,7 @@ _WITH_OPERANDS: dict[type, Callable[..., PrimExpr]] = {
     Intrinsic: lambda e, new: Intrinsic(e.name, new),
     Cast: lambda e, new: cast(e.dtype, new[0]),
     Select: lambda e, new: Select(*new),
+    Checked: lambda e, new: Checked(*new, e.check),
     Load: lambda e, new: e.of(e.tensor, new),
     Reduce: lambda e, new: Reduce(e.kind, new[0], e.axes),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 
-from byoc.te.expr import Load, PrimExpr, operands
+from byoc.te.expr import Checked, Load, PrimExpr, operands
 from byoc.te.tensor import Tensor
 
 
@@ -34,6 +34,12 @@ def mentions(expr: PrimExpr, axis: PrimExpr) -> bool:
 def loaded_tensors(expr: PrimExpr) -> list[Tensor]:
     """The tensors that *expr* loads from, in the order of their first use."""
     return list(dict.fromkeys(n.tensor for n in unique_nodes(expr) if isinstance(n, Load)))
+
+
+def checks_of(bodies: Sequence[PrimExpr]) -> tuple[str, ...]:
+    """The names of the checks of indices in *bodies*, in the order of their first use."""
+    nodes = (n for body in bodies for n in unique_nodes(body))
+    return tuple(dict.fromkeys(n.check for n in nodes if isinstance(n, Checked)))
 
 
 def computed_under(outputs: Sequence[Tensor], ready: Container[Tensor]) -> list[Tensor]:

@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from byoc.codegen.backend import Backend
 from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
 from byoc.codegen.c.emit import LibrarySource, emit_library
+from byoc.codegen.c.gathers import gather_flags
 from byoc.codegen.c.kernel_team import kernel_team_source
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.sanitizers import check_process
 from byoc.codegen.c.whole_program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.kernel.lower import lower_function
@@ -27,12 +29,15 @@ from byoc.codegen.tune.tuner import tuner_of
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector
 from byoc.relay.expr import Function
+from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
+from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.graph import Graph
 
 HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
 ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to optimise
 WHOLE_PROGRAM = "tvmgen_default_run"
+CONTRACT = "byoc_contract"  # a constant of each library, which says what it was compiled for
 TRIAL_SECONDS = 120.0  # that the compiler may take for a unit of candidates
 CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
@@ -80,6 +85,7 @@ def compile_functions(
     """
     compiler, flags, allowed = find_compiler(), _flags(options or {}), WinogradOptions.of(options or {})
     lowered = [lower_function(function, symbol) for symbol, function in functions.items()]
+    check_process(compiler.sanitizers, compiler.command, compiler.is_gcc)
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:
         whole = None
@@ -95,12 +101,21 @@ def build_library(
     programs: Sequence[Program], compiler: CCompiler, flags: Sequence[str] = (), whole: Graph | None = None
 ) -> DsoModule:
     """The library of prepared programs, with the *whole* graph as one function where it is given."""
-    source = emit_library(programs, compiler.machine, whole, WHOLE_PROGRAM)
-    library = compiler.build_units(translation_units(source, compiler), flags)
+    source = emit_library(programs, compiler.machine, whole, WHOLE_PROGRAM, "address" in compiler.sanitizers)
     signatures = [p.signature for p in programs]
+    program = None if whole is None or source.whole is None else _with_types(source.whole, whole)
+    units = translation_units(source, compiler, contract_of(signatures, program, compiler.sanitizers))
+    library = compiler.build_units(units, flags)
     return DsoModule(
-        library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), source.whole
+        library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), program,
+        compiler.sanitizers,
     )
+
+
+def _with_types(program: WholeProgram, graph: Graph) -> WholeProgram:
+    """*program* with what *graph* takes and gives."""
+    inputs = tuple(graph.specs[node.outputs[0]] for node in graph.inputs)
+    return dataclasses.replace(program, inputs=inputs, outputs=tuple(graph.specs[head] for head in graph.heads))
 
 
 def workbench(
@@ -118,12 +133,16 @@ def workbench(
     )
 
 
-def translation_units(source: LibrarySource, compiler: CCompiler) -> list[TranslationUnit]:
-    """What the compiler compiles for *source*, each with the flags that it needs."""
+def translation_units(source: LibrarySource, compiler: CCompiler, contract: str) -> list[TranslationUnit]:
+    """What the compiler compiles for *source*, each with the flags that it needs; the library carries *contract*."""
     units = [
-        TranslationUnit(unit.source(), (*HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc))) for unit in source.units
+        TranslationUnit(unit.source(), (
+            *HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc), *gather_flags(unit.gathers, compiler.is_gcc),
+        ))
+        for unit in source.units
     ]
-    return [*units, TranslationUnit(source.entries_source(), ENTRY_FLAGS)]
+    carried = f'\nconst char {CONTRACT}[] = "{contract_text(contract)}";\n'
+    return [*units, TranslationUnit(source.entries_source() + carried, ENTRY_FLAGS)]
 
 
 def _flags(options: Mapping[str, object]) -> tuple[str, ...]:

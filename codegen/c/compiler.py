@@ -1,14 +1,14 @@
-"""The C compiler: which one, and shared libraries from sources through a cache that is addressed by content.
+"""The C compiler: which one, and shared libraries from sources.
 
 A library is linked from the objects of its translation units, which are compiled side by side. An object's key is the
 SHA-256 of source, flags, the compiler's version and the processor that code needs; a library's that of its objects'
-keys. Entries appear whole (written beside and renamed under a lock), so that processes share the cache; a damaged one
-is built anew. A folder that cannot be written is read; what is missing there is kept until the process ends.
+keys. What was made is kept (``object_cache.py``). A compiler that hangs, crashes, or writes nothing of use is a
+CompileError (``command.py`` runs it); what it leaves lies in a folder that goes with the build.
 """
 
 from __future__ import annotations
 
-import atexit
+import errno
 import functools
 import hashlib
 import importlib.util
@@ -16,22 +16,22 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from filelock import FileLock
-from platformdirs import user_cache_dir
-
+from byoc.codegen.c.command import CommandError, Commands, Finished, command_seconds, run_command
 from byoc.codegen.c.machine import NO_MATRICES, Machine, machine_of, processor_of
+from byoc.codegen.c.object_cache import cache_dir, compiler_folder, object_cache
+from byoc.codegen.c.sanitizers import requested, sanitizer_flags
 from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.runtime.distribution import install_command
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.processor import Processor, usable_processors
+from byoc.runtime.regular_file import read_file
 
 BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
 NATIVE_FLAGS = ("-march=native",)
@@ -39,8 +39,14 @@ LINK_FLAGS = ("-shared", "-pthread")
 LIBRARIES = ("-lm",)
 NOT_FOUND = (
     "no C compiler was found ($CC, cc, gcc, clang, or zig of the ziglang package): "
-    "install gcc, or run pip install byoc[zig]"
+    f"install gcc, or run {install_command('zig')}"
 )
+
+Result = TypeVar("Result")
+_MOST_TOLD = 400  # characters of what a compiler says that go into our sentence
+_PROBE_SECONDS = 60.0  # in which a compiler tells its version, and its macros
+_OF_THE_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+_NATIVE = b"\x7fELF" if sys.platform.startswith("linux") else b""  # how an object and a library begin
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class CCompiler:
     machine: Machine
     is_gcc: bool = False
     limit: float | None = None  # seconds that one call of it may take
+    sanitizers: tuple[str, ...] = ()  # that its flags have
 
     def build(self, source: str, extra_flags: Sequence[str] = ()) -> bytes:
         """The shared library of one *source*; as :meth:`build_units`."""
@@ -74,16 +81,25 @@ class CCompiler:
         flags = (*self.flags, *extra_flags)
         head = (self.version, json.dumps(self.processor(extra_flags).to_json()))
         keys = [_key(*head, *flags, *unit.flags, unit.source) for unit in units]
+        name = f"{_key(*head, *flags, *LINK_FLAGS, *LIBRARIES, *keys)}.so"
+        return object_cache(cache_dir() / "c").entry(name, lambda: self._made(units, keys, flags), self._patience())
 
-        def compile_one(key: str, unit: TranslationUnit) -> bytes:
-            source = _folder() / f"{key}.c"
-            return _cached(f"{key}.o", lambda: self._compile(unit.source, (*flags, *unit.flags), source))
+    def _made(self, units: Sequence[TranslationUnit], keys: Sequence[str], flags: tuple[str, ...]) -> bytes:
+        cache = object_cache(cache_dir() / "c")
+        with compiler_folder() as folder, Commands() as commands:
 
-        def link() -> bytes:
-            with ThreadPoolExecutor(usable_processors()) as pool:
-                return self._link(list(pool.map(compile_one, keys, units)), flags)
+            def compile_one(place: int) -> bytes:
+                unit, key = units[place], keys[place]
+                work = _Work(commands, folder / f"{place}.o", folder)
+                make = functools.partial(self._compile, unit.source, (*flags, *unit.flags), key, work)
+                return cache.entry(f"{key}.o", make, self._patience())
 
-        return _cached(f"{_key(*head, *flags, *LINK_FLAGS, *LIBRARIES, *keys)}.so", link)
+            objects = _side_by_side(compile_one, len(units), commands)
+            return self._link(objects, flags, _Work(commands, folder / "lib.so", folder))
+
+    def _patience(self) -> float:
+        """The seconds that another process gets to make what this one wants too."""
+        return 2 * (self.limit or command_seconds())
 
     def processor(self, extra_flags: Sequence[str] = ()) -> Processor:
         """The processor that code built with *extra_flags* needs. Raises CompileError for flags that are refused."""
@@ -99,104 +115,108 @@ class CCompiler:
             raise CompileError(f"{' '.join(self.command)} refused the flags {' '.join(extra_flags)}")
         return machine_of(macros)
 
-    def _compile(self, source: str, flags: Sequence[str], source_path: Path) -> bytes:
-        """The object of *source*, which is kept at *source_path*."""
-        source_path.write_text(source, encoding="utf-8")
-        return self._run([*flags, "-c", str(source_path)], f"the source is {source_path}")
+    def _compile(self, source: str, flags: Sequence[str], key: str, work: _Work) -> bytes:
+        """The object of *source*, which is kept in the cache folder, where that can be written."""
+        kept = object_cache(cache_dir() / "c").keep_source(f"{key}.c", source)
+        path = kept or work.folder / f"{key}.c"
+        if kept is None:
+            _write(path, source.encode())
+        where = f"the source is {path}" if kept else "its source could not be kept"
+        return self._run([*flags, "-c", str(path)], where, work)
 
-    def _link(self, objects: Sequence[bytes], flags: Sequence[str]) -> bytes:
-        with tempfile.TemporaryDirectory() as scratch:
-            paths = [Path(scratch) / f"{k}.o" for k in range(len(objects))]
-            for path, data in zip(paths, objects, strict=True):
-                path.write_bytes(data)
-            return self._run([*flags, *LINK_FLAGS, *map(str, paths), *LIBRARIES], "it was linking")
+    def _link(self, objects: Sequence[bytes], flags: Sequence[str], work: _Work) -> bytes:
+        paths = [work.folder / f"part_{k}.o" for k in range(len(objects))]
+        for path, data in zip(paths, objects, strict=True):
+            _write(path, data)
+        return self._run([*flags, *LINK_FLAGS, *map(str, paths), *LIBRARIES], "it was linking", work)
 
-    def _run(self, arguments: Sequence[str], where: str) -> bytes:
+    def _run(self, arguments: Sequence[str], where: str, work: _Work) -> bytes:
         """What the compiler writes when it is called with *arguments*. Raises CompileError with its first error."""
-        with tempfile.TemporaryDirectory() as scratch:
-            output = Path(scratch) / "output"
-            command = [*self.command, *arguments[:-1], "-o", str(output), arguments[-1]]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=self.limit)
-            except subprocess.TimeoutExpired as error:
-                raise CompileError(f"{self.command[0]} did not end within {self.limit:g} s; {where}") from error
-            if done.returncode != 0 or not output.is_file():
-                lines = done.stderr.splitlines() or [f"exit status {done.returncode}"]
-                first = next((line for line in lines if "error" in line), lines[0])
-                raise CompileError(f"{self.command[0]} refused generated code: {first}; {where}")
-            return output.read_bytes()
+        command = [*self.command, *arguments[:-1], "-o", str(work.output), arguments[-1]]
+        try:
+            done = work.commands.run(command, self.limit or command_seconds(), work.folder)
+        except CommandError as error:
+            raise CompileError(f"{self.command[0]} {error}; {where}") from error
+        if done.status != 0:
+            raise CompileError(f"{self.command[0]} refused generated code: {_first_error(done)}; {where}")
+        try:
+            made = read_file(work.output)
+        except OSError as error:
+            raise CompileError(f"{self.command[0]} ended well and wrote nothing ({error.strerror}); {where}") from error
+        if not made.startswith(_NATIVE):
+            raise CompileError(
+                f"{self.command[0]} ended well and wrote {len(made)} bytes that are no native code; {where}"
+            )
+        return made
 
 
-def cache_dir() -> Path:
-    """Where compiled code is kept: ``$BYOC_CACHE_DIR``, or the user's cache folder."""
-    return Path(os.environ.get("BYOC_CACHE_DIR") or user_cache_dir("byoc"))
+@dataclass(frozen=True)
+class _Work:
+    """Where one call of the compiler works: with which others, to which file, in which folder."""
+
+    commands: Commands
+    output: Path
+    folder: Path
 
 
-def _shared_folder() -> Path:
-    return cache_dir() / "c"
+def _first_error(done: Finished) -> str:
+    """The first line that speaks of an error, else the first; where a signal ended it, that."""
+    lines = [line.strip() for line in done.errors.splitlines() if line.strip()]
+    told = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
+    if done.status < 0 or not told:
+        return done.ending
+    return "".join(c if c.isprintable() else "?" for c in told[:_MOST_TOLD])
 
 
-def _folder() -> Path:
-    """The folder to write to: the shared one, else one of this process."""
-    folder = _shared_folder()
+def _write(path: Path, data: bytes) -> None:
+    """Raises CompileError."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
+        path.write_bytes(data)
     except OSError as error:
-        return _own_folder(folder, error.strerror or str(error))
-    return folder
+        raise CompileError(
+            f"{path.parent}: the C compiler's work cannot be written ({error.strerror}); make room there, or name "
+            "other folders with BYOC_CACHE_DIR and TMPDIR"
+        ) from error
 
 
-@functools.cache
-def _own_folder(instead: Path, reason: str) -> Path:
-    """A folder that is removed when the process ends. Warns, once, that the one to write to is not *instead*."""
-    warnings.warn(
-        f"{instead}: the cache folder cannot be written ({reason}), so that nothing compiled is kept for later; "
-        "name another with BYOC_CACHE_DIR", stacklevel=2,
-    )
-    folder = tempfile.mkdtemp(prefix="byoc-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+def _side_by_side(make: Callable[[int], Result], count: int, commands: Commands) -> list[Result]:
+    """``make(0)`` and so on, by as many threads as there are processors; the first error ends all *commands*.
+
+    Where the system gives no threads, by this one.
+    """
+    pool = ThreadPoolExecutor(usable_processors())
+    try:
+        try:
+            futures = [pool.submit(make, k) for k in range(count)]
+        except RuntimeError:  # no thread can be started
+            pool.shutdown(wait=True, cancel_futures=True)
+            return [make(k) for k in range(count)]
+        done = wait(futures, return_when=FIRST_EXCEPTION).done
+        for future in futures:
+            if future in done:
+                future.result()
+        return [future.result() for future in futures]
+    except BaseException:
+        commands.end()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _cached(name: str, make: Callable[[], bytes]) -> bytes:
-    """The entry *name* of the cache; made where it is missing or damaged, by one process at a time."""
-    found = _read_entry(_shared_folder() / name)
-    if found is None:
-        entry = _folder() / name
-        with FileLock(str(entry.with_suffix(f"{entry.suffix}.lock"))):
-            found = _read_entry(entry)
-            if found is None:
-                found = make()
-                _write_entry(entry, found)
-    return found
-
-
-def _read_entry(entry: Path) -> bytes | None:
-    """An entry of the cache, or None where there is none or where its checksum (its last 32 bytes) is wrong."""
-    try:
-        data = entry.read_bytes()
-    except OSError:
-        return None
-    body, digest = data[:-32], data[-32:]
-    return body if hashlib.sha256(body).digest() == digest else None
-
-
-def _write_entry(entry: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=entry.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content + hashlib.sha256(content).digest())
-    os.replace(name, entry)
-
-
 def candidates() -> list[tuple[str, ...]]:
-    """The commands to try, in order: ``$CC`` alone where it is set, for whoever sets it wants no other."""
+    """The commands to try, in order: ``$CC`` alone where it is set, for whoever sets it wants no other.
+
+    Raises CompilerNotFoundError where ``$CC`` cannot be read as a command.
+    """
     if os.environ.get("CC", "").strip():
-        return [tuple(shlex.split(os.environ["CC"]))]
+        try:
+            return [tuple(shlex.split(os.environ["CC"]))]
+        except ValueError as error:
+            raise CompilerNotFoundError(f"$CC is {os.environ['CC']!r}, which is no command: {error}") from error
     paths = (shutil.which(name) for name in ("cc", "gcc", "clang"))
     found: list[tuple[str, ...]] = [(path,) for path in paths if path]
     if importlib.util.find_spec("ziglang") is not None:
@@ -207,53 +227,73 @@ def candidates() -> list[tuple[str, ...]]:
 def find_compiler() -> CCompiler:
     """The first C compiler that works.
 
-    Raises CompilerNotFoundError with one sentence when there is none, or when the one that ``$CC`` names does not work.
+    Under ``BYOC_SANITIZE`` it compiles with sanitizers. Raises CompilerNotFoundError with one sentence when there is
+    none, or when the one that ``$CC`` names does not work.
     """
-    found = _find(tuple(candidates()))
-    if found is None and os.environ.get("CC", "").strip():
+    found = _find(tuple(candidates()), requested())
+    if isinstance(found, CCompiler):
+        return found
+    if os.environ.get("CC", "").strip():
         raise CompilerNotFoundError(
-            f"$CC is {os.environ['CC']!r}, which does not work as a C compiler here: mend it or unset it"
+            f"$CC is {os.environ['CC']!r}, which does not work as a C compiler here ({found}): mend it or unset it"
         )
-    if found is None:
-        raise CompilerNotFoundError(NOT_FOUND)
-    return found
+    raise CompilerNotFoundError(NOT_FOUND)
 
 
 @functools.lru_cache(maxsize=8)
-def _find(commands: tuple[tuple[str, ...], ...]) -> CCompiler | None:
+def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...]) -> CCompiler | str:
+    """The first of *commands* that works as a C compiler, or why the last does not."""
+    problem = ""
     for command in commands:
-        version = _output([*command, "--version"])
-        if version is None:
+        try:
+            version = _output([*command, "--version"])
+        except CommandError as error:
+            problem = str(error)
             continue
+        problem = "it does not tell its macros"
         for flags in ((*BASE_FLAGS, *NATIVE_FLAGS), BASE_FLAGS):
             macros = _macros(command, flags)
             if macros is not None and matrix_refusal(processor_of(macros)):
                 flags, macros = (*flags, *NO_MATRICES), _macros(command, (*flags, *NO_MATRICES))
             if macros is not None:
-                return CCompiler(command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros))
-    return None
+                flags = (*flags, *sanitizer_flags(sanitizers))
+                return CCompiler(
+                    command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros), sanitizers=sanitizers
+                )
+    return problem
 
 
 @functools.lru_cache(maxsize=64)
 def _macros(command: tuple[str, ...], flags: tuple[str, ...]) -> Mapping[str, str] | None:
     """The macros that the compiler predefines under *flags*, or None when it refuses them."""
-    text = _output([*command, *flags, "-dM", "-E", "-x", "c", os.devnull])
-    return None if text is None else _parse_macros(text)
+    try:
+        return _parse_macros(_output([*command, *flags, "-dM", "-E", "-x", "c", os.devnull]))
+    except CommandError:
+        return None
 
 
 def _is_gcc(macros: Mapping[str, str]) -> bool:
     return "__GNUC__" in macros and "__clang__" not in macros
 
 
-def _output(command: Sequence[str]) -> str | None:
-    """What a command prints, or None when it cannot run or fails."""
+def _output(command: Sequence[str]) -> str:
+    """What a command prints. Raises CommandError when it cannot run, fails, or prints nothing.
+
+    Raises CompilerNotFoundError where the system cannot start any command now, which says nothing about this one.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 and done.stdout else None
+        done = run_command(command, min(_PROBE_SECONDS, command_seconds()))
+    except CommandError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _OF_THE_SYSTEM:
+            raise CompilerNotFoundError(f"the C compiler {command[0]} {error}") from error
+        raise
+    if done.status != 0:
+        raise CommandError(done.ending)
+    if not done.output.strip():
+        raise CommandError("it prints nothing")
+    return done.output.lstrip()
 
 
 def _parse_macros(text: str) -> Mapping[str, str]:
     pairs = (line.split(maxsplit=2) for line in text.splitlines() if line.startswith("#define "))
-    return {parts[1]: parts[2] if len(parts) > 2 else "" for parts in pairs}
+    return {parts[1]: parts[2] if len(parts) > 2 else "" for parts in pairs if len(parts) > 1}

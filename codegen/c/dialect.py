@@ -7,12 +7,13 @@ scheduled for.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.language import C
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.plain_expr import PLAIN_C, PlainExprWriter
-from byoc.codegen.kernel.expr_text import ExprWriter
+from byoc.codegen.kernel.expr_text import ExprWriter, check_name, outside_name
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import Language
@@ -24,11 +25,13 @@ PLAIN_MACHINE = Machine(1, 8, 16)  # one byte: no two elements of any type in a 
 class Dialect:
     """``plain``: C99 without extensions, whose integers wrap by the standard's own rules and whose indices take 32 bits
     where that is enough. ``team``: functions take the team whose thread they run on, last; else one thread does all.
+    ``stops``: a function leaves at a barrier where the team agreed on the end of its run.
     """
 
     plain: bool = False
     team: bool = True
     wide: bool = True
+    stops: bool = True
 
     @property
     def index(self) -> str:
@@ -39,6 +42,27 @@ class Dialect:
     def language(self) -> Language:
         """The spellings, and the helpers that they call."""
         return PLAIN_C if self.plain else C
+
+    def check_parameters(self, count: int) -> list[str]:
+        """The parameters of a function that makes *count* checks of indices."""
+        if not self.team:
+            return ["int *outside"] if count else []
+        return [f"int64_t {check_name(k)}" for k in range(count)]
+
+    def check_arguments(self, numbers: Sequence[int]) -> list[str]:
+        """The arguments for the checks of these *numbers* in the program."""
+        if not self.team:
+            return ["outside"] if numbers else []
+        return [str(n) for n in numbers]
+
+    def check_report(self, number: int, extent: str) -> str:
+        """The statement that reports what check *number* of a function found in a dimension of *extent*."""
+        found = outside_name(number)
+        bound = extent if extent.isidentifier() or extent.isdigit() else f"({extent})"
+        is_outside = f"if ({found} >= (uint64_t){bound} && {found} != 0)"
+        if not self.team:
+            return f"{is_outside} *outside = 1;"
+        return f"{is_outside} run_outside(team->run, {check_name(number)}, {found}, {extent});"
 
     def expressions(self, names: Names, simplify: Simplifier) -> ExprWriter:
         """A writer of expressions. Where indices take 32 bits, it raises IndexTooWideError for one that needs more."""

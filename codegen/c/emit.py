@@ -12,9 +12,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.c.dialect import HOSTED
 from byoc.codegen.c.emit_whole import emit_whole_program
 from byoc.codegen.c.language import RESERVED, TYPES, C
 from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.sanitizers import GUARD, GUARD_BUFFER
 from byoc.codegen.c.support import EXTERNALS, POOL, PREAMBLE
 from byoc.codegen.c.unit import GroupCall, Unit, Units, definitions
 from byoc.codegen.c.whole_program import plan_whole_program
@@ -66,24 +68,25 @@ def check_symbol(symbol: str) -> None:
 
 
 def emit_library(
-    programs: Sequence[Program], machine: Machine, graph: Graph | None = None, whole_symbol: str = ""
+    programs: Sequence[Program], machine: Machine, graph: Graph | None = None, whole_symbol: str = "",
+    guarded: bool = False,
 ) -> LibrarySource:
     """The source of a library of all *programs*, and of the whole *graph* as the function *whole_symbol*.
 
-    Raises CompileError for a function that C cannot express.
+    Where it is *guarded*, the address sanitizer is told what lies between the buffers of an arena. Raises CompileError for a function that C cannot express.
     """
     units = Units(machine)
     calls: dict[str, list[GroupCall]] = {}
-    entries: list[str] = []
+    entries = [GUARD_BUFFER] if guarded else []
     helpers: dict[tuple[str, str], None] = {}
     for program in programs:
         check_symbol(program.symbol)
         calls[program.symbol] = units.calls(program)
-        entries += _entry_functions(program, calls[program.symbol], helpers)
+        entries += _entry_functions(program, calls[program.symbol], helpers, GUARD if guarded else 0)
     whole = None
     if graph is not None:
         plan = plan_whole_program(whole_symbol, graph, {p.symbol: p for p in programs}, calls)
-        source, whole = emit_whole_program(plan)
+        source, whole = emit_whole_program(plan, guarded)
         entries += [EXTERNALS, source.text, POOL]
         helpers.update(dict.fromkeys(source.helpers))
     used: dict[str, Unit] = {}
@@ -96,10 +99,10 @@ def emit_library(
 
 
 def _entry_functions(
-    program: Program, calls: Sequence[GroupCall], helpers: dict[tuple[str, str], None]
+    program: Program, calls: Sequence[GroupCall], helpers: dict[tuple[str, str], None], guard: int = 0
 ) -> tuple[str, str]:
     """The two functions of a symbol; adds to *helpers* what they call."""
-    plan = plan_workspace(program)
+    plan = plan_workspace(program, guard)
     names, exprs = _symbol_names(program)
     _, more = _symbol_names(program)
     functions = _workspace_function(program, plan, more), _entry(program, plan, calls, names, exprs)
@@ -118,13 +121,17 @@ def _symbol_names(program: Program) -> tuple[Names, ExprWriter]:
     return names, ExprWriter(C, names, Simplifier())
 
 
-def _byte_count(tensor: Tensor, exprs: ExprWriter) -> str:
-    """The aligned bytes of a tensor of symbolic size, as C."""
+def _byte_count(tensor: Tensor, exprs: ExprWriter, precedence: int = 0) -> str:
+    """The bytes of a tensor, as C."""
     count: PrimExpr = as_index(dtype_bytes(tensor.dtype))
     for dim in tensor.shape:
         count = binary("mul", count, as_index(dim))
-    text = exprs.text(exprs.simplify(count), 13)
-    return f"({text} + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT}"
+    return exprs.text(exprs.simplify(count), precedence)
+
+
+def _aligned_count(tensor: Tensor, exprs: ExprWriter, guard: int) -> str:
+    """The aligned bytes of a tensor of symbolic size with its guards, as C."""
+    return f"({_byte_count(tensor, exprs, 13)} + {ALIGNMENT - 1 + 2 * guard}) / {ALIGNMENT} * {ALIGNMENT}"
 
 
 def _declare_sizes(writer: Writer, program: Program, exprs: ExprWriter, used: Sequence[str]) -> None:
@@ -142,7 +149,7 @@ def _workspace_function(program: Program, plan: WorkspacePlan, exprs: ExprWriter
     writer.line(f"int64_t {program.symbol}_workspace(const int64_t *sizes);")
     with writer.block(f"int64_t {program.symbol}_workspace(const int64_t *sizes) {{"):
         _declare_sizes(writer, program, exprs, used)
-        terms = [str(plan.static_bytes), *(_byte_count(t, exprs) for t in plan.symbolic)]
+        terms = [str(plan.static_bytes), *(_aligned_count(t, exprs, plan.guard) for t in plan.symbolic)]
         writer.line(f"return {' + '.join(terms)};")
     return writer.text()
 
@@ -166,17 +173,18 @@ def _entry(
         _declare_sizes(writer, program, exprs, used)
         if not program.temporaries:
             writer.line("(void)workspace;")
-        if not calls:
-            writer.line("(void)team;")
         _declare_arguments(writer, program, names, {t for c in calls for t in c.sources})
         _declare_temporaries(writer, plan, names, exprs)
+        for tensor in program.temporaries if plan.guard else ():
+            writer.line(f"guard_buffer({names(tensor, tensor.name)}, {_byte_count(tensor, exprs)});")
         for k, call in enumerate(calls):
             arguments = [names(t, t.name) for t in (*call.sources, *call.stages)]
             arguments += [names(Size(s), s) for s in call.sizes]
+            arguments += HOSTED.check_arguments(program.signature.check_numbers(call.checks))
             if k:
-                writer.line("team_wait(team);")
+                writer.line("if (team_wait(team)) return run_status(team);")
             writer.line(f"{call.unit.name}({', '.join([*arguments, 'team'])});")
-        writer.line("return 0;")
+        writer.line("return run_status(team);")
     return writer.text()
 
 
@@ -197,9 +205,9 @@ def _declare_temporaries(writer: Writer, plan: WorkspacePlan, names: Names, expr
         ctype = TYPES[tensor.dtype]
         writer.line(f"{ctype} *{names(tensor, tensor.name)} = ({ctype} *)(workspace + {offset});")
     if plan.symbolic:
-        writer.line(f"int64_t offset = {plan.static_bytes};")
+        writer.line(f"int64_t offset = {plan.static_bytes + plan.guard};")
     for k, tensor in enumerate(plan.symbolic):
         ctype = TYPES[tensor.dtype]
         writer.line(f"{ctype} *{names(tensor, tensor.name)} = ({ctype} *)(workspace + offset);")
         if k + 1 < len(plan.symbolic):
-            writer.line(f"offset += {_byte_count(tensor, exprs)};")
+            writer.line(f"offset += {_aligned_count(tensor, exprs, plan.guard)};")

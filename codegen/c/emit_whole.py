@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from byoc.codegen.c.dialect import HOSTED
 from byoc.codegen.c.language import RESERVED, TYPES, C
+from byoc.codegen.c.sanitizers import GUARD
 from byoc.codegen.c.whole_program import (
     ARENA,
     CONSTANT,
@@ -34,12 +36,16 @@ from byoc.te import PrimExpr, Size, binary
 from byoc.te.walk import unique_nodes
 
 PARAMETERS = "void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals"
-_OWN_NAMES = frozenset(["externals", "status", "offsets", "bytes", "call_external", "Externals", "arrays"])
+_OWN_NAMES = frozenset(["externals", "status", "stopped", "offsets", "bytes", "call_external", "Externals", "arrays"])
 
 
-def emit_whole_program(plan: WholePlan) -> tuple[WholeSource, WholeProgram]:
-    """The C of *plan*, and its description for the runtime."""
-    return _WholeWriter(plan).run()
+def emit_whole_program(plan: WholePlan, guarded: bool = False) -> tuple[WholeSource, WholeProgram]:
+    """The C of *plan*, and its description for the runtime.
+
+    Where it is *guarded*, each buffer of the arena has a place of its own, with bytes around it that the address
+    sanitizer is told to refuse.
+    """
+    return _WholeWriter(plan, guarded).run()
 
 
 @dataclass(frozen=True)
@@ -51,12 +57,16 @@ class WholeSource:
 
 
 class _WholeWriter:
-    def __init__(self, plan: WholePlan):
+    def __init__(self, plan: WholePlan, guarded: bool = False):
         self.plan, self.writer = plan, Writer()
         units = {step.call.unit.name for step in plan.steps if isinstance(step, CallStep)}
         self.names = Names(RESERVED | _OWN_NAMES | units | {plan.symbol, f"{plan.symbol}_buffers"})
         self.exprs = ExprWriter(C, self.names, Simplifier())
         self.lifetimes = plan.lifetimes()
+        self.guard = GUARD if guarded else 0
+        if guarded:
+            self.lifetimes = {buffer: (0, max(len(plan.steps) - 1, 0)) for buffer in self.lifetimes}
+        self.checks = plan.checks()
         self.is_static = all(_static_bytes(b) is not None for b in self.lifetimes)
 
     def run(self) -> tuple[WholeSource, WholeProgram]:
@@ -64,17 +74,21 @@ class _WholeWriter:
         arena: int | None = None
         offsets: dict[Buffer, str] = {}
         if self.is_static:
-            lives = [Lifetime(_static_bytes(b) or 0, first, last) for b, (first, last) in self.lifetimes.items()]
+            sizes = [(_static_bytes(b) or 0) + 2 * self.guard for b in self.lifetimes]
+            lives = [Lifetime(size, *life) for size, life in zip(sizes, self.lifetimes.values(), strict=True)]
             memory = plan_memory(lives)
             arena = memory.total
-            offsets = {b: str(offset) for b, offset in zip(self.lifetimes, memory.offsets, strict=True)}
+            places = [offset + self.guard for offset in memory.offsets]
+            offsets = {b: str(place) for b, place in zip(self.lifetimes, places, strict=True)}
         else:
-            offsets = {b: f"offsets[{k}]" for k, b in enumerate(self.lifetimes)}
+            ahead = f" + {self.guard}" if self.guard else ""
+            offsets = {b: f"offsets[{k}]{ahead}" for k, b in enumerate(self.lifetimes)}
         self._function(offsets)
         text = self.writer.text() if self.is_static else f"{self.writer.text()}\n{self._buffers_function()}"
         lifetimes = () if self.is_static else tuple(self.lifetimes.values())
         return WholeSource(text, tuple(self.exprs.helpers)), WholeProgram(
-            plan.symbol, tuple(plan.constants), plan.sizes, tuple(plan.externals), arena, lifetimes, plan.operations()
+            plan.symbol, tuple(plan.constants), plan.sizes, tuple(plan.externals), arena, lifetimes, plan.operations(),
+            checks=self.checks,
         )
 
     def _function(self, offsets: dict[Buffer, str]) -> None:
@@ -86,17 +100,24 @@ class _WholeWriter:
             self._declare_sizes([s for step in plan.steps for s in _step_sizes(step)])
             if not self.is_static:
                 writer.line(f"const int64_t *offsets = sizes + {len(plan.sizes)};")
-            for name, used in (("args", plan.steps), ("workspace", self.lifetimes), ("team", plan.steps),
-                               ("externals", plan.externals)):
+            for name, used in (("args", plan.steps), ("workspace", self.lifetimes), ("externals", plan.externals)):
                 if not used:
                     writer.line(f"(void){name};")
             for buffer in plan.buffers:
                 self._declare(buffer, offsets)
+            if self.guard and self.lifetimes:
+                self._guard_buffers()
             for k, step in enumerate(plan.steps):
                 if k:
-                    writer.line("team_wait(team);")
+                    writer.line("if (team_wait(team)) return run_status(team);")
                 _STEPS[type(step)](self, step)
-            writer.line("return 0;")
+            writer.line("return run_status(team);")
+
+    def _guard_buffers(self) -> None:
+        with self.writer.block("if (team->thread == 0) {"):
+            for buffer in self.lifetimes:
+                self.writer.line(f"guard_buffer({self.names(buffer, buffer.name)}, {self._bytes(buffer)});")
+        self.writer.line("if (team_wait(team)) return run_status(team);")
 
     def _types(self) -> str:
         """``x: f32[batch, 6], w: … -> y: …``"""
@@ -131,14 +152,16 @@ class _WholeWriter:
     def _call(self, step: CallStep) -> None:
         arguments = [self.names(b, b.name) for b in step.buffers]
         arguments += [self.names(Size(s), s) for s in step.call.sizes]
+        arguments += HOSTED.check_arguments([self.checks.index(c) for c in step.call.checks])
         self.writer.line(f"{step.call.unit.name}({', '.join([*arguments, 'team'])});")
 
     def _external(self, step: ExternalStep) -> None:
-        arrays = ", ".join(f"(void *){self.names(b, b.name)}" for b in step.buffers)
+        arrays = ", ".join(self.names(b, b.name) for b in step.buffers)
         call = f"call_external(externals, {step.position}, arrays, team)"
         with self.writer.block("{"):
-            self.writer.line(f"void *arrays[] = {{{arrays or '0'}}};")
-            self.writer.line(f"if ({call} != 0) return externals->status;")
+            self.writer.line(f"const void *arrays[] = {{{arrays or '0'}}};")
+            self.writer.line(f"const int32_t stopped = {call};")
+            self.writer.line("if (stopped) return stopped;")
 
     def _copy(self, step: CopyStep) -> None:
         source, target = (self.names(b, b.name) for b in step.buffers)
@@ -158,7 +181,8 @@ class _WholeWriter:
         with writer.block(f"{signature} {{"):
             self._declare_sizes([n for b in self.lifetimes for n in _buffer_sizes(b)])
             for k, buffer in enumerate(self.lifetimes):
-                writer.line(f"bytes[{k}] = {self._bytes(buffer)};")
+                guards = f" + {2 * self.guard}" if self.guard else ""
+                writer.line(f"bytes[{k}] = {self._bytes(buffer)}{guards};")
         return writer.text()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 from byoc.codegen.kernel.program import Group
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor
-from byoc.te.expr import Binary, Cast, Const, Intrinsic, Load, Reduce, Select, operands
+from byoc.te.expr import Binary, Cast, Checked, Const, Intrinsic, Load, Reduce, Select, operands
 
 Key = tuple[object, ...]
 
@@ -31,6 +31,7 @@ class _Numbering:
         self._seen: dict[object, int] = {}
         self._alive: list[PrimExpr] = []  # an identity is one only as long as its node lives
         self._stages: set[Tensor] = set()
+        self._checks: dict[str, int] = {}
         self.rows: list[Key] = []
 
     def stage(self, tensor: Tensor) -> Key:
@@ -47,6 +48,10 @@ class _Numbering:
             shape = tuple(self.dimension(d) for d in tensor.shape)
             self._add(tensor, (inside, tensor in self._constants, tensor.dtype, shape))
         return self._seen[tensor]
+
+    def check(self, name: str) -> int:
+        """The number of a check of indices: what it is called is the model's matter."""
+        return self._checks.setdefault(name, len(self._checks))
 
     def dimension(self, dim: Dimension) -> object:
         """A number as it is, a size by its name, another expression by its row."""
@@ -83,6 +88,7 @@ _FACTS: dict[type, Callable[..., Key]] = {
     Intrinsic: lambda numbering, e: (e.name,),
     Cast: lambda numbering, e: (),
     Select: lambda numbering, e: (),
+    Checked: lambda numbering, e: (numbering.check(e.check),),
     Load: lambda numbering, e: (numbering.tensor(e.tensor),),
     Reduce: lambda numbering, e: (e.kind, tuple(numbering.expr(a) for a in e.axes)),
 }

@@ -12,7 +12,21 @@ from byoc.codegen.c.vectors import has_vector_function
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr
-from byoc.te.expr import COMPARISONS, DOTS, INDEX, LOGIC, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, operands
+from byoc.te.expr import (
+    COMPARISONS,
+    DOTS,
+    INDEX,
+    LOGIC,
+    Binary,
+    Cast,
+    Checked,
+    Const,
+    Intrinsic,
+    Load,
+    Reduce,
+    Select,
+    operands,
+)
 from byoc.te.walk import reachable, unique_nodes
 
 LARGEST_VECTOR = 64  # bytes: a wider type has no register anywhere
@@ -56,13 +70,17 @@ class LaneAnalysis:
         return (load.tensor, *self.simplify.flat_index(load.tensor, load.indices).key())
 
     def safe(self, expr: PrimExpr) -> bool:
-        """Whether *expr* can be evaluated where its guard does not hold: no load of it leaves its tensor."""
-        return all(self._inside(n) for n in values(expr) if isinstance(n, Load))
+        """Whether *expr* can be evaluated where its guard does not hold: no load of it leaves its tensor, and no index
+        is checked, which may be wrong there.
+        """
+        return all(
+            self._inside(n) if isinstance(n, Load) else not isinstance(n, Checked) for n in values(expr)
+        )
 
     def _inside(self, load: Load) -> bool:
         if self._place(load) in self._certain:
             return True
-        if any(isinstance(n, Load) for i in load.indices for n in values(i)):
+        if any(isinstance(n, Load | Checked) for i in load.indices for n in values(i)):
             return False
         if all(isinstance(d, int) for d in load.tensor.shape):
             size = 1

@@ -72,6 +72,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
        for k in ("int", "uint")},
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in ("f32", "f64")},
     **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in ("f32", "f64")},
+    ("check_index", "int"): "check_index_{T}({0}, {1}, &{2})",
     **narrow.FUNCTIONS,
 }
 
@@ -156,7 +157,19 @@ def _shift_right(dtype: str) -> str:
     return _two(dtype, "shift_right", f"return ({t})(a >> (b < 0 || b >= {bits} ? {bits - 1} : b));")
 
 
+def _check_index(dtype: str) -> str:
+    """The largest place that was seen is kept, as an unsigned number; 1 << 63 is index 0 where there is no element."""
+    return _define(
+        f"int64_t check_index_{short_name(dtype)}(int64_t index, int64_t extent, uint64_t *outside)",
+        "const uint64_t place = (uint64_t)(index < 0 ? index + extent : index);",
+        "const uint64_t seen = place == 0 && extent == 0 ? (uint64_t)1 << 63 : place;",
+        "*outside = seen > *outside ? seen : *outside;",
+        "return place < (uint64_t)extent ? (int64_t)place : extent > 0 ? extent - 1 : 0;",
+    )
+
+
 SUPPORT = {
+    "check_index": _check_index,
     "min": lambda d: _extremum("min", "<", d),
     "max": lambda d: _extremum("max", ">", d),
     "abs": lambda d: _one(d, "abs", f"return ({TYPES[d]})(a < 0 ? -a : a);"),
@@ -168,6 +181,6 @@ C = Language(TYPES, FUNCTIONS, SUPPORT, literal)
 RESERVED = frozenset(
     "auto bool break case char const continue default do double else enum extern false float for goto if inline int "
     "long register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile "
-    "while asm typeof main args sizes workspace team team_wait Team NAN INFINITY errno stdin stdout stderr y0 y1 yn j0 "
-    "j1 jn gamma".split()
+    "while asm typeof main args sizes workspace team team_wait team_pause Team Run run_stop run_status run_look "
+    "run_outside guard_buffer NAN INFINITY errno stdin stdout stderr y0 y1 yn j0 j1 jn gamma".split()
 ) | frozenset(word for text in FUNCTIONS.values() for word in re.findall(r"(?<!\w)[A-Za-z_]\w*", text))

@@ -164,8 +164,7 @@ class StatementWriter:
     def barrier(self, stmt: Barrier) -> None:
         if not self.dialect.team:
             return
-        self.writer.line("team_wait(team);")
-
+        self.writer.line("if (team_wait(team)) return;" if self.dialect.stops else "team_wait(team);")
 
     def prefetch(self, stmt: Prefetch) -> None:
         if self.dialect.plain:

@@ -3,9 +3,15 @@
 A team's threads call the same functions with the same arguments, but for their own ``Team``. They meet at barriers:
 who waits spins for a short while, then leaves the processor to others, then sleeps, so that a machine with fewer
 processors than threads goes on. The pool of threads behind a team lives on the heap of whoever made it.
+
+A run can be asked to stop: because its time is over, because the program was interrupted, or because an index is
+outside its dimension. Whoever notices writes so into the ``Run`` that the team shares; the last thread to arrive at a
+barrier makes it what all agree on, so that all leave at the same barrier. ``team_wait`` tells them.
 """
 
 from __future__ import annotations
+
+from byoc.runtime.dso.run_state import INTERRUPTED, OUTSIDE, POLL_NANOSECONDS, RUN_FIELDS, TIMED_OUT
 
 HEADERS = ("math.h", "sched.h", "stdbool.h", "stdint.h", "string.h", "time.h")
 _PAUSE = """/* The processor's word for "I am only waiting". */
@@ -17,44 +23,98 @@ _PAUSE = """/* The processor's word for "I am only waiting". */
 #define PAUSE() ((void)0)
 #endif
 """
-_TEAM = """/* One thread of the threads that run a function together, and where they meet. */
+_RUN = """/* One run as all its threads see it: what it was asked and agreed to, and the first index that was outside. */
+typedef struct {
+@FIELDS@
+} Run;
+
+/* One thread of the threads that run a function together, and where they meet. */
 typedef struct {
   int64_t thread, threads;
   int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+  Run *run;
 } Team;
+""".replace("@FIELDS@", RUN_FIELDS)
+_STOP = f"""/* Ask for an end of the run; the first reason stays. */
+static inline void run_stop(Run *run, int32_t why) {{
+  int32_t none = 0;
+  __atomic_compare_exchange_n(&run->asked, &none, why, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}}
 
-static inline void team_pause(int64_t rounds) {
+/* 0, or why the run was asked to end. */
+static inline int32_t run_status(const Team *team) {{
+  return __atomic_load_n(&team->run->asked, __ATOMIC_RELAXED);
+}}
+
+/* Look at the time, and as the first thread now and then ask the caller whether to go on. */
+static __attribute__((noinline, unused)) void run_look(const Team *team) {{
+  Run *run = team->run;
+  struct timespec time;
+#ifdef CLOCK_MONOTONIC_COARSE
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+#else
+  clock_gettime(CLOCK_MONOTONIC, &time);
+#endif
+  const int64_t now = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+  if (run->deadline != 0 && now >= run->deadline) run_stop(run, {TIMED_OUT});
+  if (team->thread != 0 || run->poll == 0 || now < run->next_poll) return;
+  run->next_poll = now + {POLL_NANOSECONDS};
+  if (run->poll() != 0) run_stop(run, {INTERRUPTED});
+}}
+
+/* Keep what is known of an index outside its dimension: that of the first check, the largest of its places. */
+static __attribute__((noinline, unused)) void run_outside(Run *run, int64_t check, uint64_t place, int64_t extent) {{
+  while (__atomic_exchange_n(&run->writing, 1, __ATOMIC_ACQUIRE) != 0) PAUSE();
+  if (run->found == 0 || check < run->check || (check == run->check && place > run->place)) {{
+    run->found = 1;
+    run->check = check;
+    run->place = place;
+    run->extent = extent;
+  }}
+  __atomic_store_n(&run->writing, 0, __ATOMIC_RELEASE);
+  run_stop(run, {OUTSIDE});
+}}
+"""
+_BARRIER = """static inline void team_pause(const Team *team, int64_t rounds) {
   const struct timespec moment = {0, 50000};
   if (rounds < 4096) PAUSE();
   else if (rounds < 65536) sched_yield();
-  else nanosleep(&moment, 0);
+  else {
+    if (team->run->is_watched) run_look(team);
+    nanosleep(&moment, 0);
+  }
 }
 
-static inline void team_wait(const Team *team) {
-  if (team->threads == 1) return;
+/* Wait for the others. What all threads get: 0, or why they leave. */
+static inline int32_t team_wait(const Team *team) {
+  Run *run = team->run;
+  if (run->is_watched) run_look(team);
+  if (team->threads == 1) return run_status(team);
   int32_t *arrived = team->meeting, *turn = team->meeting + 16;
   const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
   if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
     __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    run->agreed = run_status(team);
     __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
-    return;
+    return run->agreed;
   }
-  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(team, rounds);
+  return run->agreed;
 }
 """
-PREAMBLE = "\n".join([*(f"#include <{h}>" for h in HEADERS), "", _PAUSE, _TEAM])
+PREAMBLE = "\n".join([*(f"#include <{h}>" for h in HEADERS), "", _PAUSE, _RUN, _STOP, _BARRIER])
 
 EXTERNALS = """/* Functions that are not in this source, and what the last one that was called gave: 0, or an error. */
 typedef struct {
-  int32_t (**functions)(void **arrays);
+  int32_t (**functions)(const void **arrays);
   int32_t status;
 } Externals;
 
-/* Thread 0 calls, the others wait; all get what it gave. */
-static inline int32_t call_external(Externals *externals, int64_t which, void **arrays, const Team *team) {
+/* Thread 0 calls, the others wait; all get what it gave, or why they leave. */
+static inline int32_t call_external(Externals *externals, int64_t which, const void **arrays, const Team *team) {
   if (team->thread == 0) externals->status = externals->functions[which](arrays);
-  team_wait(team);
-  return externals->status;
+  const int32_t stopped = team_wait(team);
+  return externals->status != 0 ? externals->status : stopped;
 }
 """
 POOL = """#include <pthread.h>
@@ -133,9 +193,9 @@ void pool_free(Pool *pool) {
   free(pool);
 }
 
-Pool *pool_new(int64_t threads);
+Pool *pool_new(int64_t threads, Run *run);
 /* A pool of so many threads, the caller counted in; 0 where the system gives no memory or no threads. */
-Pool *pool_new(int64_t threads) {
+Pool *pool_new(int64_t threads, Run *run) {
   const size_t size = sizeof(Pool) + (size_t)threads * sizeof(Worker);
   Pool *pool = aligned_alloc(64, (size + 63) / 64 * 64);
   if (!pool) return 0;
@@ -145,7 +205,7 @@ Pool *pool_new(int64_t threads) {
   Worker *workers = pool_workers(pool);
   for (int64_t k = 0; k < threads; ++k) {
     workers[k].pool = pool;
-    workers[k].team = (Team){k, threads, pool->meeting};
+    workers[k].team = (Team){k, threads, pool->meeting, run};
   }
   for (pool->threads = 1; pool->threads < threads; ++pool->threads)
     if (pthread_create(&workers[pool->threads].id, 0, pool_work, &workers[pool->threads])) {
@@ -156,7 +216,7 @@ Pool *pool_new(int64_t threads) {
 }
 
 int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *table);
-/* Run a program with all threads of the pool; one run at a time. */
+/* Run a program with all threads of the pool; one run at a time. What it gave, or why it stopped. */
 int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *table) {
   pool->program = program;
   pool->args = args;
@@ -167,6 +227,6 @@ int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes,
   const Team *team = &pool_workers(pool)->team;
   const int32_t status = program(args, sizes, workspace, team, table);
   team_wait(team);
-  return status;
+  return status != 0 ? status : run_status(team);
 }
 """

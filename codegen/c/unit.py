@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.dialect import HOSTED, Dialect
+from byoc.codegen.c.gathers import gathers
 from byoc.codegen.c.group_key import Key, group_key
 from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES
 from byoc.codegen.c.machine import Machine
@@ -22,6 +23,7 @@ from byoc.codegen.c.statements import StatementWriter
 from byoc.codegen.c.steps import stage_blocks
 from byoc.codegen.c.support import PREAMBLE
 from byoc.codegen.c.vectors import vector_support
+from byoc.codegen.kernel.expr_text import check_name, outside_name
 from byoc.codegen.kernel.loops import Barrier
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program
@@ -42,6 +44,8 @@ class Unit:
     ``signature`` is its prototype without the semicolon, ``text`` its definition, ``notation`` its types in our
     notation. ``vectors`` and ``helpers`` are the definitions that it uses, by their keys. ``wraps`` says that it
     computes on integers, whose overflow must wrap. ``local_bytes`` are those of its local arrays, which the stack has.
+    ``checks`` is how many checks of indices it makes, whose numbers in the program are its parameters behind the sizes.
+    ``gathers`` says that it loads from places that are loaded.
     """
 
     name: str
@@ -52,6 +56,8 @@ class Unit:
     helpers: tuple[tuple[str, str], ...]
     wraps: bool
     local_bytes: int = 0
+    checks: int = 0
+    gathers: bool = False
 
     def source(self) -> str:
         """The unit as a source of its own."""
@@ -71,13 +77,14 @@ LONGEST_ORIGIN = 400
 
 @dataclass(frozen=True)
 class GroupCall:
-    """A call of a unit's function: the tensors in the order of its parameters, and the sizes after them."""
+    """A call of a unit's function: the tensors in the order of its parameters, the sizes after them, and the checks."""
 
     unit: Unit
     sources: tuple[Tensor, ...]
     stages: tuple[Tensor, ...]
     sizes: tuple[str, ...]
     origin: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
 def definitions(units: Sequence[Unit], more_helpers: Sequence[tuple[str, str]] = ()) -> list[str]:
@@ -106,7 +113,7 @@ class Units:
         sizes = group_sizes(group)
         if key not in self._by_key:
             self._by_key[key] = write_unit(group, sources, sizes, constants, self.machine, self.dialect)
-        return GroupCall(self._by_key[key], sources, group.stored, sizes, group.origin)
+        return GroupCall(self._by_key[key], sources, group.stored, sizes, group.origin, group.checks)
 
 
 def write_unit(
@@ -126,7 +133,12 @@ def _write_unit(
 ) -> Unit:
     names, simplify = Names(RESERVED), Simplifier()
     exprs = dialect.expressions(names, simplify)
+    exprs.checks = group.checks
+    for k in range(len(group.checks)):
+        names.reserve(outside_name(k))
+        names.reserve(check_name(k))
     parameters = _parameters(group, sources, sizes, constants, names)
+    parameters += dialect.check_parameters(len(group.checks))
     parameters += ["const Team *team"] if dialect.team else []
     writer = Writer()
     statements = StatementWriter(writer, exprs, dialect)
@@ -134,12 +146,16 @@ def _write_unit(
         if k:
             statements.block([Barrier()])
         statements.block(block)
+    for k, extent in exprs.extents.items():
+        writer.line(dialect.check_report(k, extent))
     words = set(re.findall(r"\w+", writer.text()))
     for unused in (name for name in map(_parameter_name, parameters) if name not in words):
         writer.line(f"(void){unused};")
     signature = f"void {_NAME}({', '.join(parameters)})"
     body = Writer()
     with body.block(f"{signature} {{"):
+        for k in exprs.extents:
+            body.line(f"uint64_t {outside_name(k)} = 0;")
         body.lines(writer.text())
     wraps = any(computes_on_integers(s.body) for s in group.stages if s.body is not None)
     text = body.text()
@@ -147,7 +163,8 @@ def _write_unit(
     name = f"{group.title or group.name}_{digest}"
     return Unit(
         name, signature.replace(_NAME, name, 1), text.replace(_NAME, name, 1), _notation(group, sources, names),
-        tuple(statements.vectors), tuple(exprs.helpers), wraps, statements.local_bytes,
+        tuple(statements.vectors), tuple(exprs.helpers), wraps, statements.local_bytes, len(group.checks),
+        any(gathers(s.body) for s in group.stages if s.body is not None),
     )
 
 

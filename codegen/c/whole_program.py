@@ -88,6 +88,11 @@ class WholePlan:
                     lives[buffer] = (lives.get(buffer, (number, number))[0], number)
         return lives
 
+    def checks(self) -> tuple[str, ...]:
+        """The names of the checks of indices that the steps make."""
+        calls = (step.call for step in self.steps if isinstance(step, CallStep))
+        return tuple(dict.fromkeys(check for call in calls for check in call.checks))
+
     def operations(self) -> int:
         """An estimate of the arithmetic of one run."""
         stages = (s for step in self.steps if isinstance(step, CallStep) for s in step.call.stages)

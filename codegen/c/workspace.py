@@ -19,21 +19,26 @@ __all__ = ["ALIGNMENT", "WorkspacePlan", "plan_workspace"]
 
 @dataclass(frozen=True)
 class WorkspacePlan:
-    """``offsets`` of the temporaries of static size, the bytes that these need, and those of symbolic size."""
+    """``offsets`` of the temporaries of static size, the bytes that these need, and those of symbolic size.
+
+    ``guard`` bytes before and behind each are nobody's.
+    """
 
     offsets: dict[Tensor, int]
     static_bytes: int
     symbolic: tuple[Tensor, ...]
+    guard: int = 0
 
 
-def plan_workspace(program: Program) -> WorkspacePlan:
-    """A place for each temporary of *program*."""
-    lives = _lifetimes(program)
+def plan_workspace(program: Program, guard: int = 0) -> WorkspacePlan:
+    """A place for each temporary of *program*; with *guard* bytes around each, none shares its place with another."""
+    lives = {t: (0, 0) for t in program.temporaries} if guard else _lifetimes(program)
     sizes = {t: _bytes(t) for t in program.temporaries}
     static = [t for t, size in sizes.items() if size is not None]
-    memory = plan_memory([Lifetime(sizes[t] or 0, *lives[t]) for t in static])
+    memory = plan_memory([Lifetime((sizes[t] or 0) + 2 * guard, *lives[t]) for t in static])
     symbolic = tuple(t for t, size in sizes.items() if size is None)
-    return WorkspacePlan(dict(zip(static, memory.offsets, strict=True)), memory.total, symbolic)
+    offsets = [offset + guard for offset in memory.offsets]
+    return WorkspacePlan(dict(zip(static, offsets, strict=True)), memory.total, symbolic, guard)
 
 
 def _bytes(tensor: Tensor) -> int | None:

@@ -19,7 +19,7 @@ from byoc.ir.op import Op
 from byoc.ir.types import Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children, post_order
-from byoc.runtime.json.attributes import encode_attribute, encode_shape
+from byoc.runtime.json.attributes import attribute_key, encode_attribute, encode_shape
 from byoc.runtime.ndarray import NDArray
 
 Entry = tuple[int, int, int]
@@ -161,7 +161,7 @@ class JSONSerializer:
         node["attrs"] = attrs
         attrs["shape"] = [[encode_shape(t.shape) for t in outputs]]
         attrs["dtype"] = [[t.dtype for t in outputs]]
-        attrs.update({key: encode_attribute(value) for key, value in attributes.items()})
+        attrs.update({attribute_key(key): encode_attribute(value) for key, value in attributes.items()})
         self._nodes.append(node)
         self._row_ptr.append(self._row_ptr[-1] + len(outputs))
         return [(len(self._nodes) - 1, k, 0) for k in range(len(outputs))]

@@ -14,7 +14,7 @@ from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY, WIDE_U
 from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Size, Tensor
-from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, operands
+from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Checked, Const, Intrinsic, Load, Reduce, Select, operands
 
 Text = tuple[str, int]  # with the precedence of its outermost operator
 _NARROW = frozenset(["int8", "int16", "uint8", "uint16"])  # C computes these in int: wrap after each operation
@@ -22,7 +22,11 @@ _BIT_LOGIC = {"bit_and": "and", "bit_or": "or", "bit_xor": "ne"}
 
 
 class ExprWriter:
-    """Writes expressions; ``helpers`` collects ``(helper, dtype)`` in the order of first use."""
+    """Writes expressions; ``helpers`` collects ``(helper, dtype)`` in the order of first use.
+
+    ``checks`` are the checks of indices that may occur; each keeps what it finds in a variable of its number, for
+    which ``extents`` has the text of its dimension once it is written.
+    """
 
     def __init__(self, language: Language, names: Names, simplify: Simplifier):
         self.language, self.names, self.simplify = language, names, simplify
@@ -30,6 +34,8 @@ class ExprWriter:
         self.locals: set[Tensor] = set()
         self.registers: set[Tensor] = set()  # those locals that are one vector, not an array
         self.bound: dict[int, str] = {}
+        self.checks: tuple[str, ...] = ()
+        self.extents: dict[int, str] = {}
 
     def text(self, expr: PrimExpr, least: int = 0) -> str:
         """*expr*, in parentheses if its operator binds weaker than *least*."""
@@ -122,10 +128,26 @@ class ExprWriter:
             return f"({self.language.types[dtype]}){text}", UNARY
         return text, ATOM if text[:1] not in "!~-" else UNARY
 
+    def checked(self, expr: Checked) -> Text:
+        """The position, with the index kept in the variable of its check where it is outside."""
+        number, extent = self.checks.index(expr.check), self.text(expr.extent)
+        self.extents[number] = extent
+        return self.call("check_index", INDEX, self.text(expr.index), extent, outside_name(number)), ATOM
+
     def load(self, expr: Load) -> Text:
         element = self.element(expr.tensor, expr.indices)
         wide = expr.is_word and dtype_bytes(expr.dtype) > dtype_bytes(expr.tensor.dtype)
         return (self.call("word", expr.tensor.dtype, element) if wide else element), ATOM
+
+
+def outside_name(number: int) -> str:
+    """The variable that keeps what a check found, by the number of the check among those of the function."""
+    return f"outside_{number}"
+
+
+def check_name(number: int) -> str:
+    """The parameter that says which check of the program that is."""
+    return f"check_{number}"
 
 
 def _never_zero(expr: PrimExpr, simplify: Simplifier) -> bool:
@@ -150,6 +172,7 @@ _RULES: dict[type, Callable[..., Text]] = {
     Binary: ExprWriter.binary,
     Cast: ExprWriter.cast,
     Select: ExprWriter.select,
+    Checked: ExprWriter.checked,
     Intrinsic: ExprWriter.intrinsic,
     Load: ExprWriter.load,
 }

@@ -194,8 +194,9 @@ class _Lowering:
         return tuple(result)
 
     def _used_constants(self) -> list[tuple[Constant, Tensor]]:
+        """The constants that have memory of their own; a number that stayed a stage is filled by its group."""
         from_stages = {t for g in self.groups for s in g.stages for t in _loads(s)}
-        return [(c, t) for c, t in self.constants.items() if t in from_stages]
+        return [(c, t) for c, t in self.constants.items() if t in from_stages and t.body is None]
 
     def _signature(
         self, inputs: Tensors, constants: Sequence[tuple[Tensor, NDArray]], outputs: Tensors
@@ -209,6 +210,7 @@ class _Lowering:
             tuple(
                 TensorSpec(f"{self.symbol}_const_{k}", data.shape, data.dtype) for k, (_, data) in enumerate(constants)
             ),
+            tuple(dict.fromkeys(check for group in self.groups for check in group.checks)),
         )
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from byoc.errors import InternalError
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import Signature
 from byoc.te import Tensor
+from byoc.te.walk import checks_of
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class Group:
     local: tuple[Tensor, ...] = ()
 
     @property
+    def checks(self) -> tuple[str, ...]:
+        """The names of the checks of indices that it makes."""
+        return checks_of([s.body for s in self.stages if s.body is not None])
+
+    @property
     def stored(self) -> tuple[Tensor, ...]:
         """The stages that have a buffer."""
         return tuple(s for s in self.stages if s not in self.local)
@@ -37,7 +44,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Program:
-    """One symbol: its inputs, constants, outputs (stages, in order) and groups in execution order."""
+    """One symbol: its inputs, constants, outputs (stages, in order) and groups in execution order.
+
+    Inputs and constants are only read. Raises InternalError for a stage that fills one of them, or that stands twice.
+    """
 
     symbol: str
     signature: Signature
@@ -45,6 +55,13 @@ class Program:
     constants: tuple[tuple[Tensor, NDArray], ...]
     outputs: tuple[Tensor, ...]
     groups: tuple[Group, ...]
+
+    def __post_init__(self) -> None:
+        filled = {*self.inputs, *(t for t, _ in self.constants)}
+        for stage in (s for g in self.groups for s in g.stages):
+            if stage in filled:
+                raise InternalError(f"{self.symbol}: stage {stage.name} fills an input, a constant or a stage's memory")
+            filled.add(stage)
 
     @property
     def sizes(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from byoc.te.expr import (
     INDEX,
     Binary,
     Cast,
+    Checked,
     Const,
     Select,
     operands,
@@ -49,6 +50,8 @@ class Simplifier:
             return self._comparison(expr)
         if isinstance(expr, Index) and is_one(expr.extent):
             return const(0, INDEX)
+        if isinstance(expr, Cast) and self._restores(expr):
+            return self(expr.value.value)  # type: ignore[attr-defined]
         inner = operands(expr)
         if not inner:
             return expr
@@ -72,7 +75,20 @@ class Simplifier:
         if isinstance(expr, Binary) and expr.op in _POLYNOMIAL:
             return _POLYNOMIAL[expr.op](self, self.polynomial(expr.left), self.polynomial(expr.right))
         simple = self(expr)
+        if isinstance(expr, Cast) and not isinstance(simple, Cast):
+            return self.polynomial(simple)
         return Polynomial.of_atom(id(simple), simple)
+
+    def _restores(self, expr: Cast) -> bool:
+        """Whether *expr* gives an index back that a narrower integer held whole."""
+        inner = expr.value
+        if expr.dtype != INDEX or not isinstance(inner, Cast) or inner.value.dtype != INDEX:
+            return False
+        if not inner.dtype.startswith("int"):
+            return False
+        low, high = self.bounds(inner.value)
+        limit = 2.0 ** (int(inner.dtype[3:]) - 1)
+        return -limit <= low and high < limit
 
     def flat_index(self, tensor: Tensor, indices: Sequence[PrimExpr]) -> Polynomial:
         """The row-major position of ``tensor[indices]``."""
@@ -121,6 +137,8 @@ class Simplifier:
         if isinstance(atom, Select):
             a, b = self.bounds(atom.then), self.bounds(atom.otherwise)
             return min(a[0], b[0]), max(a[1], b[1])
+        if isinstance(atom, Checked):
+            return 0.0, max(self.bounds(atom.extent)[1] - 1, 0.0)
         if isinstance(atom, Cast) and atom.value.dtype == "bool":
             return 0.0, 1.0
         return ANY

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.expr_text import ExprWriter
+from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -25,7 +25,7 @@ from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Number, Variant
 from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
 from byoc.te.expr import Binary, Const
-from byoc.te.walk import loaded_tensors, unique_nodes
+from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 LONGEST_ORIGIN = 400
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
@@ -33,13 +33,17 @@ FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
 @dataclass(frozen=True)
 class _Stage:
-    """A stage's kernels by name, with their text, what they read and fill, and the sizes that they take."""
+    """A stage's kernels by name, with their text, what they read and fill, and the sizes that they take.
+
+    ``checks`` says that they check indices.
+    """
 
     kernels: tuple[tuple[str, KernelPlan], ...]
     text: str
     sources: tuple[Tensor, ...]
     stage: Tensor
     sizes: tuple[str, ...]
+    checks: bool
 
 
 class _Emitter:
@@ -47,9 +51,11 @@ class _Emitter:
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
-    def stage(self, group: Group, stage: Tensor) -> _Stage:
+    def stage(self, program: Program, group: Group, stage: Tensor) -> _Stage:
         """The kernels that fill *stage*."""
         simplify = Simplifier()
+        checks = checks_of([stage.body])
+        numbers = program.signature.check_numbers(checks)
         sources, sizes = tuple(loaded_tensors(stage.body)), stage_sizes(stage)
         part = f"{stage.name}_of_" if len(group.stages) > 1 else ""
         plans = schedule_stage(stage, simplify)
@@ -59,15 +65,25 @@ class _Emitter:
             name = self.kernels.fresh(f"kernel_{part}{group.name}{suffix}")
             names = Names(RESERVED)
             exprs = ExprWriter(OPENCL_C, names, simplify)
+            exprs.checks = checks
+            for k in range(len(checks)):
+                names.reserve(outside_name(k))
             parameters = [f"__global const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
             parameters.append(f"__global {TYPES[stage.dtype]} *restrict {names(stage, stage.name)}")
             parameters += [f"const long {names(Size(s), s)}" for s in sizes]
+            parameters += ["__global long *restrict found"] if checks else []
+            body = Writer()
+            KernelWriter(body, exprs, index_type(stage, simplify)).block(plan.statements)
             writer.line(f"/* {_comment(group, stage, sources)} */")
             with writer.block(f"__kernel void {name}({', '.join(parameters)}) {{"):
-                KernelWriter(writer, exprs, index_type(stage, simplify)).block(plan.statements)
+                for k in exprs.extents:
+                    writer.line(f"ulong {outside_name(k)} = 0;")
+                writer.lines(body.text())
+                for k, extent in exprs.extents.items():
+                    writer.line(f"report_outside(found, {numbers[k]}, {outside_name(k)}, {extent});")
             self.helpers.update(exprs.helpers)
             kernels.append((name, plan))
-        return _Stage(tuple(kernels), writer.text(), sources, stage, sizes)
+        return _Stage(tuple(kernels), writer.text(), sources, stage, sizes, bool(checks))
 
 
 def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan, ...]]:
@@ -79,7 +95,7 @@ def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan,
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
-    stages = [[emitter.stage(g, s) for g in p.groups for s in g.stages] for p in programs]
+    stages = [[emitter.stage(p, g, s) for g in p.groups for s in g.stages] for p in programs]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
     text = "\n".join([*helpers, *(s.text for of_program in stages for s in of_program)])
     if "double" in text:
@@ -138,7 +154,7 @@ def _function_plan(program: Program, stages: Sequence[_Stage]) -> FunctionPlan:
             buffers += [] if numbers[stage.stage] < len(buffers) else [buffer]
         used = (*stage.sources, stage.stage)
         variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
-        launches.append(Launch(tuple(numbers[t] for t in used), stage.sizes, variants))
+        launches.append(Launch(tuple(numbers[t] for t in used), stage.sizes, variants, stage.checks))
         for t in dict.fromkeys(used):
             if last_use[t] == k and t in program.temporaries:
                 free.setdefault(repr(_buffer(t, simplify).bytes), []).append(numbers[t])

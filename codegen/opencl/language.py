@@ -72,6 +72,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
        for k in ("int", "uint")},
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in _ONE},
     **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in _ONE},
+    ("check_index", "int"): "check_index_{T}({0}, {1}, &{2})",
 }
 
 
@@ -156,7 +157,27 @@ def _abs(dtype: str) -> str:
     return _define(dtype, "abs", "a", f"return a < 0 ? ({t})(({u})0 - ({u})a) : a;")
 
 
+def _check_index(dtype: str) -> str:
+    """As in C; ``report_outside`` keeps what the first work-item found that found something."""
+    return "\n".join([
+        f"static inline long check_index_{short_name(dtype)}(long index, long extent, ulong *outside) {{",
+        "  const ulong place = (ulong)(index < 0 ? index + extent : index);",
+        "  const ulong seen = place == 0 && extent == 0 ? (ulong)1 << 63 : place;",
+        "  *outside = seen > *outside ? seen : *outside;",
+        "  return place < (ulong)extent ? (long)place : extent > 0 ? extent - 1 : 0;",
+        "}",
+        "",
+        "static inline void report_outside(__global long *found, int check, ulong place, long extent) {",
+        "  if (place < (ulong)extent || place == 0) return;",
+        "  if (atomic_cmpxchg((volatile __global int *)found, 0, check + 1) != 0) return;",
+        "  found[1] = (long)place;",
+        "  found[2] = extent;",
+        "}",
+    ])
+
+
 SUPPORT = {
+    "check_index": _check_index,
     "min": lambda d: _extremum("min", "<", d), "max": lambda d: _extremum("max", ">", d),
     "abs": _abs, "sign": _sign, "floordiv": _floordiv, "floormod": _floormod, "rem": _rem, "pow": _pow,
     "shift_left": _shift_left, "shift_right": _shift_right,
@@ -174,7 +195,7 @@ RESERVED = frozenset(
     "M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 CHAR_BIT CHAR_MAX CHAR_MIN INT_MAX INT_MIN LONG_MAX LONG_MIN "
     "SCHAR_MAX SCHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX UINT_MAX ULONG_MAX USHRT_MAX FLT_MAX FLT_MIN FLT_EPSILON "
     "DBL_MAX DBL_MIN DBL_EPSILON CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_global_id get_local_id "
-    "get_local_size get_group_id barrier copysign linux unix i386".split()
+    "get_local_size get_group_id barrier copysign found report_outside atomic_cmpxchg linux unix i386".split()
 ) | frozenset(_SCALARS) | frozenset(f"{s}{n}" for s in _SCALARS for n in (2, 3, 4, 8, 16)) | frozenset(
     word for text in FUNCTIONS.values() for word in re.findall(r"[A-Za-z_]\w*", text)
 )

@@ -17,6 +17,7 @@ from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Record
 from byoc.errors import UserError
 from byoc.runtime.artifact import replace_file
+from byoc.runtime.regular_file import read_file
 
 FOLDER = "tune"
 SUFFIX = ".jsonl"
@@ -59,7 +60,7 @@ class Database:
 def read_records(file: Path) -> list[Record]:
     """The whole records in *file*, in order; none where it is missing or cannot be read."""
     try:
-        lines = file.read_bytes().splitlines()
+        lines = read_file(file).splitlines()
     except OSError:
         return []
     return [record for record in map(_record, lines) if record is not None]

@@ -9,7 +9,7 @@ import numpy as np
 
 from byoc.codegen.tune.arrays import aligned
 from byoc.runtime.dso.library_file import LibraryFile
-from byoc.runtime.dso.native_program import ALONE
+from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.errors import ArtifactError, UnavailableError
 from byoc.runtime.signature import Signature
 
@@ -20,7 +20,7 @@ int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const vo
 int64_t {symbol}_workspace(const int64_t *sizes);
 """
 _TEAM = """
-void *pool_new(int64_t threads);
+void *pool_new(int64_t threads, void *run);
 void pool_free(void *pool);
 int32_t pool_run(void *pool, void *program, void **args, const int64_t *sizes, uint8_t *workspace, void *externals);
 int32_t run_kernel(void **args, const int64_t *sizes, uint8_t *workspace, const void *team, void *externals);
@@ -36,11 +36,12 @@ class KernelTeam:
     def __init__(self, threads: int, library: bytes | None = None):
         self.threads = threads
         self._pool = None
+        self._state = RunState()
         if threads > 1:
             if library is None:
                 raise ArtifactError("a team of several threads needs its library")
             self._handle = LibraryFile(library).open(_TEAM)
-            self._pool = self._handle.pool_new(threads)  # type: ignore[attr-defined]
+            self._pool = self._handle.pool_new(threads, self._state.struct)  # type: ignore[attr-defined]
             if self._pool == _FFI.NULL:
                 raise UnavailableError(f"the system gives no {threads} threads")
 
@@ -56,7 +57,8 @@ class KernelTeam:
         args = _FFI.new("void *[]", [_FFI.cast("void *", a.ctypes.data) for a in arrays])
         kept = (handle, tuple(arrays), memory)  # to whose memory the call points
         if self._pool is None:
-            return lambda _kept=kept: kernel(args, size_args, workspace, ALONE)  # type: ignore[misc]
+            alone = self._state.alone
+            return lambda _kept=kept: kernel(args, size_args, workspace, alone)  # type: ignore[misc]
         run, pool = self._handle.pool_run, self._pool  # type: ignore[attr-defined]
         program = _FFI.cast("void *", self._handle.run_kernel)  # type: ignore[attr-defined]
         functions = _FFI.new("void *[1]", [_FFI.cast("void *", kernel)])

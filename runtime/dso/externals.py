@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from byoc.runtime.dso.native_program import FFI
+from byoc.runtime.dso.run_state import FAILED
 from byoc.runtime.dso.whole_program import ExternalCall
 from byoc.runtime.errors import InternalError, UserError
 from byoc.runtime.ndarray import numpy_dtype
@@ -34,7 +35,9 @@ class Externals:
                 self._functions.append(_Waited(call, started))
             else:
                 self._functions.append(_Started(call, function, self._made) if call.starts else _Called(call, function))
-        self._callbacks = [FFI.callback("int32_t(void **)", f, error=1) for f in self._functions]
+        self._callbacks = [
+            FFI.callback("int32_t(void **)", f, error=FAILED, onerror=f.failed) for f in self._functions
+        ]
         self._addresses = FFI.new("int32_t (*[])(void **)", self._callbacks or 1)
         self.table = FFI.new("void *[2]", [self._addresses, FFI.NULL])  # the second holds the status
 
@@ -43,22 +46,27 @@ class Externals:
         for function in self._functions:
             function.bind(sizes)
 
-    def raise_error(self) -> None:
-        """Raise what the function that failed raised, when nothing is at work any more."""
+    def abandon(self, seconds: float | None = None) -> None:
+        """Return when nothing is at work any more, whatever becomes of it; leave behind what takes *seconds*."""
         for call in self._made.values():
-            call.abandon()
+            call.abandon(seconds)
         self._made.clear()
+
+    def take_error(self) -> BaseException:
+        """What the function that failed raised."""
         for function in self._functions:
             error, function.error = function.error, None
             if isinstance(error, MemoryError):
-                raise UserError(f"{function.call.node}: this machine has too little memory ({error})") from error
+                problem = UserError(f"{function.call.node}: this machine has too little memory ({error})")
+                problem.__cause__ = error
+                return problem
             if error is not None:
-                raise error
-        raise InternalError("the compiled program failed without a reason")
+                return error
+        return InternalError("the compiled program failed without a reason")
 
 
 class _External:
-    """A place in the table; called with addresses, it gives 0, or 1 when it raised, which is kept."""
+    """A place in the table; called with addresses, it gives 0, or FAILED when it raised, which is kept."""
 
     def __init__(self, call: ExternalCall):
         self.call = call
@@ -68,12 +76,12 @@ class _External:
         """Know the shapes of the arrays when the named sizes are *sizes*."""
 
     def __call__(self, places: Sequence[object]) -> int:
-        try:
-            self.run(places)
-        except BaseException as error:  # it goes on through native code, and is raised again behind it
-            self.error = error
-            return 1
+        self.run(places)
         return 0
+
+    def failed(self, kind: object, error: BaseException, traceback: object) -> None:
+        """Keep what was raised, here or by a signal's handler: it goes on behind the native code."""
+        self.error = error
 
     def run(self, places: Sequence[object]) -> None:
         """Do what the place is for with the arrays at *places*."""
@@ -102,7 +110,8 @@ class _Called(_External):
         """The call on the arrays at *places*: the last one, where they are the same."""
         addresses = tuple(int(FFI.cast("intptr_t", places[k])) for k in range(len(self._arrays)))
         if self._prepared is None or addresses != self.addresses:
-            arrays = [_array_at(places[k], shape, dtype) for k, (shape, dtype) in enumerate(self._arrays)]
+            count = len(self.call.inputs)
+            arrays = [_array_at(places[k], *kind, k >= count) for k, kind in enumerate(self._arrays)]
             self._prepared, self.addresses = bound(self._function, arrays), addresses
         return self._prepared
 
@@ -126,10 +135,10 @@ class _Started(_Called):
 
     def wait(self) -> None:
         """Have the outputs filled."""
-        for address in self.addresses[len(self.call.inputs) :]:
-            self._made.pop(address, None)
         if self._region is not None:
             self._region.wait()
+        for address in self.addresses[len(self.call.inputs) :]:
+            self._made.pop(address, None)
 
 
 class _Waited(_External):
@@ -143,9 +152,11 @@ class _Waited(_External):
         self._started.wait()
 
 
-def _array_at(place: object, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The memory at *place* as an array."""
+def _array_at(place: object, shape: tuple[int, ...], dtype: np.dtype, is_output: bool) -> np.ndarray:
+    """The memory at *place* as an array, which only an output's may be written to."""
     size = math.prod(shape) * dtype.itemsize
     if size == 0:
         return np.empty(shape, dtype)
-    return np.frombuffer(FFI.buffer(FFI.cast("uint8_t *", place), size), dtype).reshape(shape)
+    array = np.frombuffer(FFI.buffer(FFI.cast("uint8_t *", place), size), dtype).reshape(shape)
+    array.flags.writeable = is_output
+    return array

@@ -16,20 +16,26 @@ import cffi
 import numpy as np
 
 from byoc.runtime.aot import AotExecutor
+from byoc.runtime.dso.contract import check_contract, contract_of
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.matrix_permission import matrix_refusal
-from byoc.runtime.dso.native_program import ALONE, NativeProgram
+from byoc.runtime.dso.native_program import NativeProgram
 from byoc.runtime.dso.processor import Processor, this_processor
+from byoc.runtime.dso.run_state import RunState
+from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.errors import ArtifactError, InputError, UnavailableError
+from byoc.runtime.errors import ArtifactError, InputError, InternalError, UnavailableError
+from byoc.runtime.fork import new_lock
 from byoc.runtime.graph import Graph
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Members, Module
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.signature import Signature, TensorSpec, symbol_of
+from byoc.runtime.strict_json import read_json
+from byoc.runtime.time_limit import LIMIT
 
 ALIGNMENT = 64
-WHOLE_MEMBER = "program.json"
+WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
 _FFI = cffi.FFI()
 _DECLARATIONS = """
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team);
@@ -41,7 +47,7 @@ class DsoModule(Module):
     """A shared library with its signatures, its source, and the processor that it needs.
 
     ``constant_arrays`` (name to array) is not saved here. ``whole`` describes the function that is the whole model,
-    where the library has it.
+    where the library has it. ``sanitizers`` are those that the library was built with.
     """
 
     type_key = "c"
@@ -54,8 +60,10 @@ class DsoModule(Module):
         constant_arrays: Mapping[str, NDArray] | None = None,
         processor: Processor | None = None,
         whole: WholeProgram | None = None,
+        sanitizers: Sequence[str] = (),
     ):
         super().__init__()
+        self.sanitizers = tuple(sanitizers)
         self.whole = whole
         self.processor = processor or Processor(this_processor().machine)
         self._library, self._source = library, source
@@ -63,7 +71,7 @@ class DsoModule(Module):
         self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
         self._constants: dict[str, list[np.ndarray]] = {}
         self._functions: dict[str, _NativeFunction] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._file: LibraryFile | None = None
 
     @property
@@ -81,7 +89,8 @@ class DsoModule(Module):
         return self._signatures
 
     def unavailable(self) -> str | None:
-        return this_processor().lacks(self.processor) or matrix_refusal(self.processor)
+        lack = this_processor().lacks(self.processor) or matrix_refusal(self.processor)
+        return lack or sanitizer_refusal(self.sanitizers)
 
     def get_source(self, fmt: str = "") -> str:
         return self._source
@@ -89,14 +98,19 @@ class DsoModule(Module):
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {s.symbol: tuple(c.name for c in s.constants) for s in self._signatures.values()}
 
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
+        return self._signatures[symbol].constants
+
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         """Keep the constants of *symbol*. Raises InputError when one is not what the signature says."""
         specs = self._signatures[symbol].constants
         if len(specs) != len(constants):
             raise InputError(f"{symbol}: expected {len(specs)} constants, got {len(constants)}")
-        arrays = [np.ascontiguousarray(from_any(c)) for c in constants]
+        arrays = [np.asarray(from_any(c), order="C") for c in constants]
+        if self.sanitizers:  # in memory of their own, whose ends the address sanitizer knows
+            arrays = [a.copy() for a in arrays]
         for spec, array in zip(specs, arrays, strict=True):
-            spec.bind(array.reshape(spec.shape) if array.ndim == 0 else array, {})
+            spec.bind(array, {})
         self._constants[symbol] = arrays
         self._functions.pop(symbol, None)
 
@@ -140,7 +154,7 @@ class DsoModule(Module):
             file = self.file()
         for symbol in dict.fromkeys(symbol for symbol, _ in self.whole.constants):
             root.ensure_initialized(symbol)
-        constants = [np.ascontiguousarray(self.constants_of(symbol)[k]) for symbol, k in self.whole.constants]
+        constants = [np.asarray(self.constants_of(symbol)[k], order="C") for symbol, k in self.whole.constants]
         externals = [root[call.function] for call in self.whole.externals]
         return AotExecutor(graph, NativeProgram(file, self.whole), constants, externals, threads)
 
@@ -154,8 +168,10 @@ class DsoModule(Module):
     def save(self) -> dict[str, bytes]:
         signatures = [s.to_json() for s in self._signatures.values()]
         whole = {} if self.whole is None else {WHOLE_MEMBER: json.dumps(self.whole.to_json(), indent=1).encode()}
+        sanitizers = {SANITIZERS_MEMBER: json.dumps(self.sanitizers).encode()} if self.sanitizers else {}
         return {
             **whole,
+            **sanitizers,
             "lib.so": self._library,
             "processor.json": json.dumps(self.processor.to_json(), indent=1).encode(),
             "signature.json": json.dumps(signatures, indent=1).encode(),
@@ -168,14 +184,41 @@ class DsoModule(Module):
             if name not in members:
                 raise ArtifactError(f"a module of type 'c' needs the member {name!r}; it has {', '.join(members)}")
         try:
-            signatures = [Signature.from_json(s) for s in json.loads(bytes(members["signature.json"]))]
-            processor = Processor.from_json(json.loads(bytes(members["processor.json"])))
+            told = read_json(members["signature.json"], "signature.json")
+            signatures = Signature.list_from_json(told, "signature.json")
+            for signature in signatures:
+                symbol_of(signature.symbol, "signature.json", of_c=True)
+            processor = Processor.from_json(read_json(members["processor.json"], "processor.json"))
             source = bytes(members["source.c"]).decode()
-            whole = json.loads(bytes(members[WHOLE_MEMBER])) if WHOLE_MEMBER in members else None
-            program = None if whole is None else WholeProgram.from_json(whole)
+            program = _whole_program(members, signatures)
+            sanitizers = _sanitizers(members)
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"a module of type 'c' is damaged ({error}); compile the model again") from error
-        return cls(bytes(members["lib.so"]), signatures, source, processor=processor, whole=program)
+        library = bytes(members["lib.so"])
+        check_contract(library, contract_of(signatures, program, sanitizers), "the library of a module of type 'c'")
+        return cls(library, signatures, source, processor=processor, whole=program, sanitizers=sanitizers)
+
+
+def _sanitizers(members: Members) -> tuple[str, ...]:
+    """The sanitizers among *members*. Raises ArtifactError for names that are none."""
+    told = read_json(members[SANITIZERS_MEMBER], SANITIZERS_MEMBER) if SANITIZERS_MEMBER in members else []
+    if not isinstance(told, list) or not all(name in SANITIZERS for name in told):
+        raise ArtifactError(f"{SANITIZERS_MEMBER}: expected names of {', '.join(SANITIZERS)}, got {told!r}")
+    return tuple(told)
+
+
+def _whole_program(members: Members, signatures: Sequence[Signature]) -> WholeProgram | None:
+    """The description of the whole program among *members*. Raises ArtifactError where it does not fit the functions."""
+    if WHOLE_MEMBER not in members:
+        return None
+    program = WholeProgram.from_json(read_json(members[WHOLE_MEMBER], WHOLE_MEMBER), WHOLE_MEMBER)
+    counts = {s.symbol: len(s.constants) for s in signatures}
+    if program.symbol in counts:
+        raise ArtifactError(f"{WHOLE_MEMBER}: its function {program.symbol} is one of the module's own")
+    for symbol, position in program.constants:
+        if position >= counts.get(symbol, 0):
+            raise ArtifactError(f"{WHOLE_MEMBER}: constant {position} of {symbol} is none that the module has")
+    return program
 
 
 class _Workspace(threading.local):
@@ -184,6 +227,8 @@ class _Workspace(threading.local):
     def __init__(self) -> None:
         self.buffer = np.empty(0, np.uint8)
         self.pointer = _FFI.NULL
+        self.state = RunState()
+        self.state.watch(is_long=True)
 
     def at_least(self, size: int) -> object:
         """A pointer to *size* bytes, aligned to a cache line."""
@@ -199,6 +244,8 @@ _WORKSPACE = _Workspace()
 
 class _NativeFunction:
     """One symbol, callable with NDArrays or numpy arrays: inputs, then outputs."""
+
+    keeps_time = True
 
     def __init__(self, handle: object, signature: Signature, constants: Sequence[np.ndarray]):
         self.signature = signature
@@ -217,7 +264,7 @@ class _NativeFunction:
     def __call__(self, *arrays: object) -> None:
         count = len(self.signature.inputs)
         given = [from_any(a) for a in arrays]
-        inputs = [np.ascontiguousarray(a) if a.ndim else a for a in given[:count]]
+        inputs = [np.asarray(a, order="C") for a in given[:count]]
         outputs = given[count:]
         places = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in outputs]
         self.bind([*inputs, *places])()
@@ -230,11 +277,11 @@ class _NativeFunction:
         signature = self.signature
         sizes = signature.bind_sizes(inputs)
         outputs = [np.empty(s.concrete_shape(sizes), t) for s, t in zip(signature.outputs, self._dtypes, strict=True)]
-        given = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
+        given = [np.asarray(a, order="C") for a in inputs]
         pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
         size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
         need = self._need if not self._size_names else self._size(size_args)
-        self._run(_FFI.new("void *[]", pointers), size_args, _WORKSPACE.at_least(need), ALONE)
+        _run_alone(self._run, _FFI.new("void *[]", pointers), size_args, need, signature.checks)
         return outputs
 
     def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
@@ -256,16 +303,28 @@ class _NativeFunction:
         args = _FFI.new("void *[]", [_FFI.cast("void *", a.ctypes.data) for a in kept])
         size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
         need = self._size(size_args)
-        return _prepared(self._run, args, size_args, need, (self._handle, kept))
+        run, checks = self._run, signature.checks
+
+        def call(_kept: object = (self._handle, kept)) -> None:  # to whose memory *args* points
+            _run_alone(run, args, size_args, need, checks)
+
+        call.keeps_time = True  # type: ignore[attr-defined]
+        return call
 
 
-def _prepared(run: Callable[..., int], args: object, sizes: object, need: int, kept: object) -> Callable[[], None]:
-    """A call without arguments; it holds *kept*, to whose memory *args* points."""
+def _run_alone(run: Callable[..., int], args: object, sizes: object, need: int, checks: Sequence[str]) -> None:
+    """Call a symbol by this thread alone, with *need* bytes of workspace.
 
-    def call(_kept: object = kept) -> None:
-        run(args, sizes, _WORKSPACE.at_least(need), ALONE)
-
-    return call
+    Raises InputError for an index outside its dimension, which *checks* name, RunTimeoutError, and whatever a signal's
+    handler raised.
+    """
+    workspace = _WORKSPACE
+    state = workspace.state
+    if LIMIT.deadline or state.has_deadline:
+        state.watch(is_long=True)
+    status = run(args, sizes, workspace.at_least(need), state.alone)
+    if status != 0:
+        raise state.error_of(status, checks) or InternalError("a compiled function failed without a reason")
 
 
 def _check_output(symbol: str, spec: TensorSpec, array: np.ndarray, sizes: Mapping[str, int]) -> None:

@@ -7,17 +7,14 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 
-import cffi
-
 from byoc.runtime.dso.library_file import LibraryFile
+from byoc.runtime.dso.run_state import FFI, RunState
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, UnavailableError
 
-FFI = cffi.FFI()
-ALONE = FFI.new("int64_t[3]", [0, 1, 0])  # a team of one: thread 0 of 1, nobody to meet
 _PROGRAM = """
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team, void *externals);
-void *pool_new(int64_t threads);
+void *pool_new(int64_t threads, void *run);
 void pool_free(void *pool);
 int32_t pool_run(
   void *pool, void *program, void **args, const int64_t *sizes, uint8_t *workspace, void *externals);
@@ -47,25 +44,25 @@ class NativeProgram:
         self._buffers(FFI.new("int64_t[]", list(sizes)), result)
         return list(result)
 
-    def team(self, threads: int, running: threading.Lock) -> Team:
-        """A team of so many threads; *running* is held during a run.
+    def team(self, threads: int, state: RunState, running: threading.Lock) -> Team:
+        """A team of so many threads, whose runs have *state*; *running* is held during a run.
 
         Raises UnavailableError where the system does not give them.
         """
-        return Team(self._handle, self.run, threads, running)
+        return Team(self._handle, self.run, threads, state, running)
 
 
 class Team:
     """Threads that run a program together, this one counted in; they end with this object, or with the process."""
 
-    def __init__(self, handle: object, program: object, threads: int, running: threading.Lock):
-        pool = handle.pool_new(threads)  # type: ignore[attr-defined]
+    def __init__(self, handle: object, program: object, threads: int, state: RunState, running: threading.Lock):
+        pool = handle.pool_new(threads, state.struct)  # type: ignore[attr-defined]
         if pool == FFI.NULL:
             raise UnavailableError(f"the system gives no {threads} threads: ask for fewer with threads=")
         self._pool, self._run = pool, handle.pool_run  # type: ignore[attr-defined]
         self._program = FFI.cast("void *", program)
-        self._handle, self._process = handle, os.getpid()
-        self._end = weakref.finalize(self, _end_when_idle, handle, pool, self._process, running)
+        self._handle, self._process, self._state = handle, os.getpid(), state
+        self._end = weakref.finalize(self, _end_when_idle, handle, pool, self._process, running, state)
 
     def runner(self) -> Callable[[object, object, object, object], int]:
         """``run(args, sizes, workspace, externals)`` on this team."""
@@ -78,8 +75,11 @@ class Team:
             _end_pool(self._handle, self._pool, self._process)
 
 
-def _end_when_idle(handle: object, pool: object, process: int, running: threading.Lock) -> None:
-    """The end of a team that nobody holds any more; at the process's end a thread may still be in a run."""
+def _end_when_idle(handle: object, pool: object, process: int, running: threading.Lock, _state: RunState) -> None:
+    """The end of a team that nobody holds any more, and of the state to which it points.
+
+    At the process's end a thread may still be in a run.
+    """
     if running.acquire(blocking=False):
         _end_pool(handle, pool, process)
         running.release()

@@ -11,9 +11,10 @@ import functools
 import os
 import platform
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from byoc.runtime.strict_json import object_of, text_of, texts_of
 
 CPUINFO = Path("/proc/cpuinfo")
 CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of control groups, version 2
@@ -32,13 +33,11 @@ class Processor:
         return {"machine": self.machine, "features": list(self.features or ())}
 
     @staticmethod
-    def from_json(data: Mapping[str, object]) -> Processor:
-        """Raises KeyError or TypeError for anything but what :meth:`to_json` gives."""
-        machine, features = data["machine"], data["features"]
-        texts = features if isinstance(features, list) else [features]
-        if not all(isinstance(text, str) for text in (machine, *texts)) or texts is not features:
-            raise TypeError(f"expected a machine and a list of features, got {machine!r} and {features!r}")
-        return Processor(str(machine), tuple(texts))
+    def from_json(data: object) -> Processor:
+        """Raises ArtifactError for anything but what :meth:`to_json` gives."""
+        fields = object_of(data, "processor.json", ("machine", "features"))
+        machine = text_of(fields["machine"], "processor.json.machine")
+        return Processor(machine, texts_of(fields["features"], "processor.json.features"))
 
     def lacks(self, needed: Processor) -> str | None:
         """Why code built for *needed* cannot run on this processor, in one sentence, or None when it can."""

@@ -8,10 +8,11 @@ takes, :attr:`WholeProgram.lifetimes` in which steps it is needed, and the chose
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.errors import ArtifactError
+from byoc.runtime.signature import TensorSpec, symbol_of
+from byoc.runtime.strict_json import at, list_of, number_of, numbered, object_of, switch_of, text_of, texts_of
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,19 @@ class ExternalCall:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, object]) -> ExternalCall:
+    def from_json(data: object, where: str, number: int) -> ExternalCall:
+        """The call at place *number* that :meth:`to_json` gave. Raises ArtifactError for another."""
+        fields = object_of(data, where, ("function", "node", "inputs", "outputs"), ("starts", "waits_for"))
         inputs, outputs = (
-            tuple(TensorSpec.from_json(s) for s in data[k])  # type: ignore[attr-defined]
+            tuple(TensorSpec.from_json(s, place) for place, s in numbered(fields, k, where))
             for k in ("inputs", "outputs")
         )
-        waits_for = data.get("waits_for")
-        if waits_for is not None and not isinstance(waits_for, int):
-            raise TypeError(f"waits_for is a position, got {waits_for!r}")
-        starts = bool(data.get("starts", False))
-        return ExternalCall(str(data["function"]), str(data["node"]), inputs, outputs, starts, waits_for)
+        waits_for = fields.get("waits_for")
+        if waits_for is not None:
+            waits_for = number_of(waits_for, at(where, "waits_for"), 0, number - 1)
+        starts = switch_of(fields.get("starts", False), at(where, "starts"))
+        symbol, node = symbol_of(fields["function"], at(where, "function")), text_of(fields["node"], at(where, "node"))
+        return ExternalCall(symbol, node, inputs, outputs, starts, waits_for)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class WholeProgram:
     """The entry's description; ``constants`` are a symbol and the position among its constants.
 
     ``arena_bytes`` is None where a size is known only at run time, and ``lifetimes`` is empty where none is.
-    ``operations`` estimates the arithmetic of one run.
+    ``operations`` estimates the arithmetic of one run. ``checks`` name the checks of indices by their numbers.
     """
 
     symbol: str
@@ -66,6 +70,9 @@ class WholeProgram:
     arena_bytes: int | None
     lifetimes: tuple[tuple[int, int], ...]
     operations: int
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    checks: tuple[str, ...] = ()
 
     @property
     def buffers_symbol(self) -> str:
@@ -81,18 +88,69 @@ class WholeProgram:
             "arena_bytes": self.arena_bytes,
             "lifetimes": [list(life) for life in self.lifetimes],
             "operations": self.operations,
+            "inputs": [s.to_json() for s in self.inputs],
+            "outputs": [s.to_json() for s in self.outputs],
+            **({"checks": list(self.checks)} if self.checks else {}),
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, object]) -> WholeProgram:
-        """Raises KeyError, TypeError or ValueError for anything but what :meth:`to_json` gives."""
-        arena = data["arena_bytes"]
-        return WholeProgram(
-            str(data["symbol"]),
-            tuple((str(symbol), int(k)) for symbol, k in data["constants"]),  # type: ignore[attr-defined]
-            tuple(str(s) for s in data["sizes"]),  # type: ignore[attr-defined]
-            tuple(ExternalCall.from_json(e) for e in data["externals"]),  # type: ignore[attr-defined]
-            None if arena is None else int(arena),  # type: ignore[call-overload]
-            tuple((int(first), int(last)) for first, last in data["lifetimes"]),  # type: ignore[attr-defined]
-            int(data["operations"]),  # type: ignore[call-overload]
+    def from_json(data: object, where: str) -> WholeProgram:
+        """Raises ArtifactError for anything but what :meth:`to_json` gives."""
+        fields = object_of(data, where, _KEYS, ("checks",))
+        arena = fields["arena_bytes"]
+        inputs, outputs = (
+            tuple(TensorSpec.from_json(s, place) for place, s in numbered(fields, k, where))
+            for k in ("inputs", "outputs")
         )
+        program = WholeProgram(
+            symbol_of(fields["symbol"], at(where, "symbol"), of_c=True),
+            tuple(_constant(c, place) for place, c in numbered(fields, "constants", where)),
+            texts_of(fields["sizes"], at(where, "sizes")),
+            tuple(
+                ExternalCall.from_json(e, place, k)
+                for k, (place, e) in enumerate(numbered(fields, "externals", where))
+            ),
+            None if arena is None else number_of(arena, at(where, "arena_bytes")),
+            tuple(_lifetime(life, place) for place, life in numbered(fields, "lifetimes", where)),
+            number_of(fields["operations"], at(where, "operations"), most=MOST_OPERATIONS),
+            inputs,
+            outputs,
+            texts_of(fields.get("checks", []), at(where, "checks")),
+        )
+        program._check(where)
+        return program
+
+    def _check(self, where: str) -> None:
+        """Raises ArtifactError where a part does not fit another."""
+        if self.arena_bytes is not None and self.lifetimes:
+            raise ArtifactError(f"{where}: buffers with a lifetime, and an arena that is planned already")
+        sizes = tuple(dict.fromkeys(d for spec in self.inputs for d in spec.shape if isinstance(d, str)))
+        if sizes != self.sizes:
+            raise ArtifactError(f"{where}.sizes: expected those of the inputs, {list(sizes)}, found {list(self.sizes)}")
+        for external in self.externals:
+            started = None if external.waits_for is None else self.externals[external.waits_for]
+            if started is not None and (not started.starts or started.function != external.function):
+                raise ArtifactError(f"{where}.externals: {external.node} waits for what is not started")
+        specs = (*self.outputs, *(s for e in self.externals for s in (*e.inputs, *e.outputs)))
+        unknown = [d for spec in specs for d in spec.shape if not isinstance(d, int) and d not in sizes]
+        if unknown:
+            raise ArtifactError(f"{where}: the size {unknown[0]!r} is none that an input tells")
+
+
+MOST_STEPS = 1 << 22
+MOST_OPERATIONS = 1 << 62
+_KEYS = (
+    "symbol", "constants", "sizes", "externals", "arena_bytes", "lifetimes", "operations", "inputs", "outputs"
+)
+
+
+def _constant(data: object, where: str) -> tuple[str, int]:
+    symbol, position = list_of(data, where, 2)
+    return symbol_of(symbol, where), number_of(position, where)
+
+
+def _lifetime(data: object, where: str) -> tuple[int, int]:
+    first, last = list_of(data, where, 2)
+    begin = number_of(first, where, 0, MOST_STEPS)
+    return begin, number_of(last, where, begin, MOST_STEPS)
+

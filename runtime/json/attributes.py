@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from byoc.runtime.errors import KernelError
 
 Texts = list[list[str]]
+# what a node says of its outputs; an operator's own attribute of such a name has another key
+_OF_OUTPUTS = frozenset(["shape", "dtype", "num_inputs", "num_outputs"])
 _SCALARS: dict[str, Callable[[str], object]] = {
     "int": int,
     "float": float,
@@ -93,7 +95,17 @@ def _parse(text: str, kind: str) -> object:
 
 def decode_attributes(attrs: Mapping[str, Texts], annotations: Mapping[str, str]) -> dict[str, object]:
     """The attributes that *annotations* names, decoded; others are left out."""
-    return {name: decode_attribute(attrs[name], kind) for name, kind in annotations.items() if name in attrs}
+    keys = {name: attribute_key(name) for name in annotations}
+    return {name: decode_attribute(attrs[key], annotations[name]) for name, key in keys.items() if key in attrs}
+
+
+def attribute_key(name: str) -> str:
+    """Under which key of a node the operator's attribute *name* stands.
+
+    >>> attribute_key("axis"), attribute_key("dtype")
+    ('axis', 'op.dtype')
+    """
+    return f"op.{name}" if name in _OF_OUTPUTS else name
 
 
 def encode_shape(shape: Sequence[object]) -> list[object]:

@@ -14,6 +14,7 @@ from byoc.runtime.errors import ArtifactError, KernelError
 from byoc.runtime.json.attributes import decode_attributes
 from byoc.runtime.json.table import KernelTable
 from byoc.runtime.kernels.registry import Kernel
+from byoc.runtime.time_limit import check_time
 
 Step = Callable[[list[object]], None]
 KINDS = frozenset(["input", "const", "kernel"])
@@ -68,6 +69,7 @@ class JsonEngine:
         for slot, value in zip(self._constants, constants, strict=True):
             values[slot] = value
         for step in self._steps:
+            check_time()
             step(values)
         return [values[head] for head in self._heads]  # type: ignore[misc]
 

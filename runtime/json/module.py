@@ -10,10 +10,12 @@ import numpy as np
 
 from byoc.runtime.errors import ArtifactError, InputError, UserError
 from byoc.runtime.json.engine import JsonEngine
+from byoc.runtime.json.graph_check import checked_json_graph, constant_specs
 from byoc.runtime.json.table import get_table
 from byoc.runtime.module import Members, Module, PackedFunction
 from byoc.runtime.ndarray import NDArray, from_any
-from byoc.runtime.signature import Signature
+from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.strict_json import at, object_of, read_json, text_of
 
 ENGINE_MEMBER = "engine.json"
 
@@ -43,6 +45,9 @@ class JsonModule(Module):
 
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {symbol: tuple(engine.constant_names) for symbol, engine in self._engines.items()}
+
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
+        return constant_specs(self.graphs[symbol])
 
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         self._constants[symbol] = [c.numpy() for c in constants]
@@ -78,10 +83,10 @@ class JsonModule(Module):
     @classmethod
     def load(cls, members: Members) -> JsonModule:
         try:
-            head = json.loads(bytes(members[ENGINE_MEMBER]))
-            signatures = [Signature.from_json(s) for s in head["symbols"]]
-            graphs = {s.symbol: json.loads(bytes(members[f"{s.symbol}.json"])) for s in signatures}
-            table = head["table"]
+            head = object_of(read_json(members[ENGINE_MEMBER], ENGINE_MEMBER), ENGINE_MEMBER, ("table", "symbols"))
+            signatures = Signature.list_from_json(head["symbols"], at(ENGINE_MEMBER, "symbols"))
+            graphs = {s.symbol: _read_graph(members, s) for s in signatures}
+            table = text_of(head["table"], at(ENGINE_MEMBER, "table"))
         except (KeyError, ValueError, TypeError) as error:
             raise ArtifactError(f"a JSON module cannot be read ({error!r}); save the model again") from error
         return cls(graphs, signatures, table)
@@ -89,6 +94,8 @@ class JsonModule(Module):
 
 class JsonFunction:
     """A symbol of a JSON module as a function: inputs then outputs, or :meth:`call_returning` inputs alone."""
+
+    keeps_time = True
 
     def __init__(self, module: JsonModule, symbol: str):
         self._module, self._symbol = module, symbol
@@ -111,6 +118,11 @@ class JsonFunction:
     def bind(self, arrays: Sequence[np.ndarray]) -> functools.partial[None]:
         """The call on these inputs and outputs as a function without arguments."""
         return functools.partial(self, *arrays)
+
+
+def _read_graph(members: Members, signature: Signature) -> dict[str, object]:
+    name = f"{signature.symbol}.json"
+    return checked_json_graph(read_json(members[name], name), signature, name)
 
 
 def _text(graph: Mapping[str, object]) -> str:

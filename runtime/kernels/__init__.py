@@ -9,6 +9,7 @@ from byoc.runtime.kernels import (
     bit_serial,
     blocked,
     boxes,
+    check_indices,
     compare,
     conv,
     conv_contrib,

@@ -36,4 +36,4 @@ def batch_to_space_nd(
     sizes = [s * b for s, b in zip(data.shape[1 : m + 1], block_shape, strict=True)]
     space = whole.reshape(batch, *sizes, *data.shape[m + 1 :])
     kept = [slice(before, size - after) for size, (before, after) in zip(sizes, crops, strict=True)]
-    return np.ascontiguousarray(space[(slice(None), *kept)])
+    return np.asarray(space[(slice(None), *kept)], order="C")

@@ -78,7 +78,7 @@ def _by_taps(data: np.ndarray, weight: np.ndarray, dilation: Sequence[int], grou
     """A convolution of stride 1 with few outputs: unfolding its many inputs would cost more than its products."""
     batch, sizes, kernel_shape = data.shape[0], data.shape[2:], weight.shape[2:]
     outs = [i - d * (k - 1) for i, k, d in zip(sizes, kernel_shape, dilation, strict=True)]
-    x = np.ascontiguousarray(data).reshape(batch, groups, weight.shape[1], -1)
+    x = np.asarray(data, order="C").reshape(batch, groups, weight.shape[1], -1)
     w = weight.reshape(groups, -1, *weight.shape[1:])
     out = np.zeros((batch, groups, w.shape[1], *outs), data.dtype)
     for at in positions(kernel_shape):
@@ -131,7 +131,7 @@ def convolve_transposed(
         for i, s, d, k, p, (_, after) in zip(sizes, strides, dilation, kernel_shape, output_padding, pads, strict=True)
     ]
     out = np.zeros((batch, groups, per_group, *full), data.dtype)
-    x = np.ascontiguousarray(data).reshape(batch, groups, data.shape[1] // groups, -1)
+    x = np.asarray(data, order="C").reshape(batch, groups, data.shape[1] // groups, -1)
     w = weight.reshape(groups, -1, per_group, *kernel_shape)
     for at in positions(kernel_shape):
         tap = np.swapaxes(w[(Ellipsis, *at)], 1, 2)

@@ -19,7 +19,7 @@ def gemm_weight_transform(weight: np.ndarray, *, tile_N: int, tile_K: int) -> np
     rows, columns = (-(-size // tile) for size, tile in zip(matrix.shape, (tile_K, tile_N), strict=True))
     whole = np.zeros((rows * tile_K, columns * tile_N), weight.dtype)
     whole[: matrix.shape[0], : matrix.shape[1]] = matrix
-    return np.ascontiguousarray(whole.reshape(rows, tile_K, columns, tile_N).transpose(2, 0, 3, 1))
+    return np.asarray(whole.reshape(rows, tile_K, columns, tile_N).transpose(2, 0, 3, 1), order="C")
 
 
 @kernel("nn.contrib_conv2d_gemm_without_weight_transform")

@@ -6,6 +6,8 @@ multiplies integer matrices without BLAS.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from byoc.runtime.kernels.registry import kernel
@@ -20,9 +22,7 @@ def working_dtype(data: np.ndarray, weight: np.ndarray, out: np.dtype) -> np.dty
     """The dtype in which products of *data* and *weight* are summed before they become *out*."""
     if data.dtype.kind in "iub" and weight.dtype.kind in "iub":
         small = max(data.dtype.itemsize, weight.dtype.itemsize) <= 2
-        if small:
-            return np.dtype(np.float64)
-        return out if out.kind == "u" else np.promote_types(out, np.int32)  # with int32 a uint64 would be a float
+        return np.dtype(np.float64) if small else out if out.kind == "u" else np.promote_types(out, np.int32)
     return np.promote_types(np.promote_types(data.dtype, weight.dtype), np.promote_types(out, np.float32))
 
 
@@ -43,7 +43,8 @@ def product(a: np.ndarray, b: np.ndarray, out_dtype: str) -> np.ndarray:
 @kernel("nn.dense")
 def dense(data: np.ndarray, weight: np.ndarray, *, out_dtype: str = "") -> np.ndarray:
     """data: [..., K], weight: [N, K] -> [..., N]."""
-    rows = product(data.reshape(-1, data.shape[-1]), weight.T, out_dtype)
+    count = math.prod(data.shape[:-1])  # not -1, which numpy cannot find for data without an element
+    rows = product(data.reshape(count, data.shape[-1]), weight.T, out_dtype)
     return rows.reshape(*data.shape[:-1], weight.shape[0])
 
 

@@ -37,7 +37,7 @@ ERFC_LARGE = (
 
 def erf(x: np.ndarray) -> np.ndarray:
     """``2 / sqrt(pi)`` times the integral of ``exp(-t*t)`` from 0 to each element: float[...] -> the same."""
-    flat = np.ascontiguousarray(x, np.result_type(x.dtype, np.float32)).reshape(-1)
+    flat = np.asarray(x, np.result_type(x.dtype, np.float32), order="C").reshape(-1)
     result = np.empty_like(flat)
     for start in range(0, flat.size, CHUNK):
         result[start : start + CHUNK] = _erf(flat[start : start + CHUNK])

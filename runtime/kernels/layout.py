@@ -26,7 +26,7 @@ def to_letters(array: np.ndarray, layout: str, letters: str) -> np.ndarray:
 
 def from_letters(array: np.ndarray, letters: str, layout: str) -> np.ndarray:
     """The inverse of :func:`to_letters`, contiguous."""
-    return np.ascontiguousarray(array.transpose([letters.index(letter) for letter in layout]))
+    return np.asarray(array.transpose([letters.index(letter) for letter in layout]), order="C")
 
 
 def per_axis(value: int | Sequence[int], n: int) -> tuple[int, ...]:

@@ -55,4 +55,4 @@ def sliding_window(
     first = axis % data.ndim
     view = sliding_window_view(data, window_shape, axis=tuple(range(first, data.ndim)))
     steps = (slice(None),) * first + tuple(slice(None, None, s) for s in strides)
-    return np.ascontiguousarray(view[steps])
+    return np.asarray(view[steps], order="C")

@@ -23,7 +23,7 @@ def sparse_dense(
     for row, block, column in zip(_row_of_each(indptr), blocks, indices, strict=True):
         out[row] += block @ columns[:, column].T
     product = out.reshape(-1, len(dense_mat))
-    return product if sparse_lhs else np.ascontiguousarray(product.T)
+    return product if sparse_lhs else np.asarray(product.T, order="C")
 
 
 @kernel("nn.sparse_add")

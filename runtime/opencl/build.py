@@ -14,7 +14,6 @@ import functools
 import hashlib
 import os
 import re
-import tempfile
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +22,9 @@ from typing import TYPE_CHECKING
 from byoc.runtime.errors import DeviceError
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
+from byoc.runtime.opencl.process import driver_use, in_driver
+from byoc.runtime.regular_file import read_file
+from byoc.runtime.whole_file import write_whole
 
 if TYPE_CHECKING:
     import pyopencl
@@ -64,10 +66,12 @@ def build_program(source: str, opened: OpenDevice) -> pyopencl.Program:
     """The program of *source* for a device. Raises DeviceError with the first error of the device's compiler."""
     if "cl_khr_fp64" in source and not opened.info.has_float64:
         raise DeviceError(f"the OpenCL device {opened.info.name!r} has no float64, which this function needs")
+    driver_use().keep(_built)
     return _built(source, build_options(opened), opened, str(cache_folder()))
 
 
 @functools.lru_cache(maxsize=32)
+@in_driver
 def _built(source: str, options: str, opened: OpenDevice, folder: str) -> pyopencl.Program:
     cl = import_pyopencl()
     if keeps_builds(opened):
@@ -103,7 +107,7 @@ def cache_key(source: str, options: str, opened: OpenDevice) -> str:
 def read_entry(path: Path) -> bytes | None:
     """The binary kept at *path*, or None where there is none that is whole."""
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except OSError:
         return None
     digest, binary = content[:_HASH_BYTES], content[_HASH_BYTES:]
@@ -112,17 +116,9 @@ def read_entry(path: Path) -> bytes | None:
 
 def write_entry(path: Path, binary: bytes) -> None:
     """Keep *binary* at *path*, whole or not at all; a folder that cannot be written is no error, only slower."""
-    temporary: str | None = None
-    try:
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".entry-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(binary).digest() + binary)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        write_whole(path, lambda file: file.write(hashlib.sha256(binary).digest() + binary))
 
 
 def _from_binary(cl: ModuleType, binary: bytes, options: str, opened: OpenDevice) -> pyopencl.Program | None:

@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from byoc.runtime.distribution import install_command
 from byoc.runtime.errors import DeviceError
 from byoc.runtime.opencl.linker import provide_linker
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
 from byoc.runtime.opencl.pocl import repair
+from byoc.runtime.opencl.process import driver_use, in_driver
 
 if TYPE_CHECKING:
     import pyopencl
 
 DEVICE_VARIABLE = "BYOC_OPENCL_DEVICE"
-INSTALL = "pip install byoc[opencl]"
 _KIND_ORDER = ("gpu", "accelerator", "cpu", "other")
 
 
@@ -65,7 +66,7 @@ def import_pyopencl() -> ModuleType:
     try:
         import pyopencl
     except ImportError as error:
-        raise DeviceError(f"OpenCL needs the package pyopencl, which is missing here ({error}): {INSTALL}") from error
+        raise DeviceError(f"OpenCL needs the package pyopencl, which is missing here ({error}): {install_command('opencl')}") from error
     return pyopencl
 
 
@@ -76,10 +77,12 @@ def list_devices() -> list[DeviceInfo]:
 
 def open_device() -> OpenDevice:
     """The device to use, with its context. Raises DeviceError when there is none or the variable names none."""
+    driver_use().require_own_process()
     return _open(os.environ.get(DEVICE_VARIABLE, ""))
 
 
 @functools.cache
+@in_driver
 def _open(selector: str) -> OpenDevice:
     cl = import_pyopencl()
     info, device = choose_device(_found_devices(), selector)
@@ -103,7 +106,7 @@ def choose_device(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Dev
     """The device that *selector* (empty, an index, part of a name) means. Raises DeviceError when there is none."""
     if not found:
         raise DeviceError(
-            f"no OpenCL device was found here: install the driver of a GPU, or PoCL for the CPU with {INSTALL}"
+            f"no OpenCL device was found here: install the driver of a GPU, or PoCL for the CPU with {install_command('opencl')}"
         )
     if not selector:
         return found[0]
@@ -116,7 +119,10 @@ def choose_device(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Dev
     raise DeviceError(f"{DEVICE_VARIABLE}={selector!r} names no OpenCL device; those here: {known}")
 
 
+@in_driver
 def _found_devices() -> Found:
+    for cached in (_open, _context_of):
+        driver_use().keep(cached)
     cl = import_pyopencl()
     devices = [(platform, device) for platform in _platforms(cl) for device in _devices_of(cl, platform)]
     devices.sort(key=lambda item: _KIND_ORDER.index(_kind(cl, item[1])))

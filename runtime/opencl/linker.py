@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from byoc.runtime.distribution import install_command
 from byoc.runtime.errors import DeviceError
 
 _SCRIPT = """#!/bin/sh
@@ -38,7 +39,8 @@ def provide_linker() -> None:
         return
     if importlib.util.find_spec("ziglang") is None:
         raise DeviceError(
-            "PoCL needs a linker, and there is no ld on the search path: install binutils, or run pip install byoc[zig]"
+            "PoCL needs a linker, and there is no ld on the search path: "
+            f"install binutils, or run {install_command('zig')}"
         )
     folder = _linker_folder()
     path = os.environ.get("PATH", "")

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import functools
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
 from byoc.runtime.errors import ArtifactError, InputError
+from byoc.runtime.fork import new_lock
 from byoc.runtime.module import Members, Module, PackedFunction
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.opencl.build import build_program, why_unavailable
 from byoc.runtime.opencl.devices import open_device
-from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan
+from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json
+from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.variants import ChosenVariants
-from byoc.runtime.signature import Signature
+from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.strict_json import read_json
 
 SOURCE_MEMBER = "kernels.cl"
 PLAN_MEMBER = "plan.json"
@@ -45,7 +48,7 @@ class OpenCLModule(Module):
         self._plans = {plan.signature.symbol: plan for plan in plans}
         self._given: dict[str, tuple[NDArray, ...]] = {}
         self._sessions: dict[str, Session] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -83,6 +86,9 @@ class OpenCLModule(Module):
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {symbol: tuple(c.name for c in plan.signature.constants) for symbol, plan in self._plans.items()}
 
+    def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
+        return self._plans[symbol].signature.constants
+
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         """Give *symbol* its constants, which go to the device with its first call. Raises InputError for others."""
         specs = self._plans[symbol].signature.constants
@@ -96,6 +102,7 @@ class OpenCLModule(Module):
 
     def session(self, symbol: str) -> Session:
         """What runs *symbol*, made when it is first used. Raises DeviceError, and InputError without its constants."""
+        driver_use().require_own_process()
         with self._lock:
             if symbol not in self._sessions:
                 constants = self._constants_of(symbol)
@@ -117,8 +124,13 @@ class OpenCLModule(Module):
         content = {"version": PLAN_VERSION, "functions": [plan.to_json() for plan in self._plans.values()]}
         return json.dumps(content, indent=1) + "\n"
 
+    def _contract(self) -> str:
+        """The hash of the launch plans, which the saved source carries (``dso/contract.py``)."""
+        return digest_of([plan.to_json() for plan in self._plans.values()])
+
     def save(self) -> dict[str, bytes]:
-        return {SOURCE_MEMBER: self._source.encode(), PLAN_MEMBER: self._plan_text().encode()}
+        source = f"// {contract_text(self._contract())}\n{self._source}"
+        return {SOURCE_MEMBER: source.encode(), PLAN_MEMBER: self._plan_text().encode()}
 
     @classmethod
     def load(cls, members: Members) -> OpenCLModule:
@@ -127,17 +139,19 @@ class OpenCLModule(Module):
             if member not in members:
                 raise ArtifactError(f"an OpenCL module needs the member {member!r}, which is missing")
         try:
-            content = json.loads(bytes(members[PLAN_MEMBER]))
-            source = bytes(members[SOURCE_MEMBER]).decode()
+            content = read_json(members[PLAN_MEMBER], PLAN_MEMBER)
+            head, _, source = bytes(members[SOURCE_MEMBER]).decode().partition("\n")
         except ValueError as error:
             raise ArtifactError(f"the members of an OpenCL module cannot be read: {error}") from error
-        if not isinstance(content, dict) or content.get("version") != PLAN_VERSION:
-            raise ArtifactError(f"{PLAN_MEMBER}: expected version {PLAN_VERSION}; made by another version of byoc")
-        return cls(source, [FunctionPlan.from_json(f) for f in content.get("functions", ())])
+        module = cls(source, plans_from_json(content, PLAN_MEMBER))
+        check_contract(head.encode(), module._contract(), "the source of a module of type 'opencl'")
+        return module
 
 
 class DeviceFunction:
     """A symbol, as executors call it: at once, or started and waited for (``region/call.py``)."""
+
+    keeps_time = True
 
     def __init__(self, session: Callable[[], Session]):
         self._session = session

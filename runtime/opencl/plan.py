@@ -5,18 +5,35 @@ stages one after the other. Kernels run in order, each with its buffers and then
 :data:`Number` is an int, the name of a size, or ``[operation, left, right]``. A launch has variants, kernels that
 compute the same, of which a call takes the first whose bounds hold for its sizes. A variant has *extent* work-items
 (rounded up to whole groups; the kernel itself ignores those beyond), or with *groups* that many groups. The local
-size is a power of two, and a device with a lower limit takes a smaller power of two.
+size is a power of two, and a device with a lower limit takes a smaller power of two. A launch that *checks* indices has
+one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an index outside
+its dimension (its number and 1), the place, and the size of the dimension.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import reprlib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from byoc.runtime.errors import ArtifactError
-from byoc.runtime.signature import Signature
+from byoc.runtime.signature import Signature, item_bytes, symbol_of
+from byoc.runtime.strict_json import (
+    MOST_NUMBER,
+    at,
+    list_of,
+    number_of,
+    numbered,
+    object_of,
+    switch_of,
+    text_of,
+    texts_of,
+)
 
 PLAN_VERSION = 2
+MOST_LOCAL = 1 << 16  # work-items of a group
+FOUND_WORDS = 3  # of 64 bits
 Number = int | str | list["Number"]
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
@@ -39,13 +56,26 @@ def evaluate(number: Number, sizes: Mapping[str, int]) -> int:
     return _OPERATIONS[operation](evaluate(left, sizes), evaluate(right, sizes))  # type: ignore[index]
 
 
-def check_number(number: object) -> Number:
-    """*number* if it has the form of one. Raises ArtifactError when it has not."""
-    if isinstance(number, str) or (isinstance(number, int) and not isinstance(number, bool)):
+def counted(number: Number, sizes: Mapping[str, int]) -> int:
+    """The value of *number*, which counts something. Raises ArtifactError for one that cannot be a count."""
+    try:
+        value = evaluate(number, sizes)
+    except ZeroDivisionError as error:
+        raise ArtifactError(f"plan.json: {reprlib.repr(number)} divides by zero; compile the model again") from error
+    if not 0 <= value <= MOST_NUMBER:
+        raise ArtifactError(f"plan.json: {reprlib.repr(number)} is {value}, which counts nothing; compile it again")
+    return value
+
+
+def check_number(number: object, names: frozenset[str]) -> Number:
+    """*number* if it has the form of one over the sizes *names*. Raises ArtifactError when it has not."""
+    if isinstance(number, str) and number in names:
         return number
-    if isinstance(number, list) and len(number) == 3 and number[0] in _OPERATIONS:
-        return [number[0], check_number(number[1]), check_number(number[2])]
-    raise ArtifactError(f"plan.json: expected a number, a size or an operation on two, got {number!r}")
+    if type(number) is int and abs(number) <= MOST_NUMBER:
+        return number
+    if isinstance(number, list) and len(number) == 3 and isinstance(number[0], str) and number[0] in _OPERATIONS:
+        return [number[0], check_number(number[1], names), check_number(number[2], names)]
+    raise ArtifactError(f"plan.json: expected a number, a size or an operation on two, got {reprlib.repr(number)}")
 
 
 @dataclass(frozen=True)
@@ -85,7 +115,7 @@ class Variant:
         local = self.local
         while local > max_local:
             local //= 2
-        extent = evaluate(self.extent, sizes)
+        extent = counted(self.extent, sizes)
         return (extent if self.groups else -(-extent // local)) * local, local
 
 
@@ -96,6 +126,12 @@ class Launch:
     buffers: tuple[int, ...]
     sizes: tuple[str, ...]
     variants: tuple[Variant, ...]
+    checks: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """As data; what checks nothing does not say so."""
+        data = asdict(self)
+        return data if self.checks else {k: v for k, v in data.items() if k != "checks"}
 
     def choose(self, sizes: Mapping[str, int]) -> Variant:
         """The first variant that is for these sizes; the last is for all."""
@@ -114,24 +150,27 @@ class FunctionPlan:
         return {
             "signature": self.signature.to_json(),
             "buffers": [b.bytes for b in self.buffers],
-            "launches": [asdict(launch) for launch in self.launches],
+            "launches": [launch.to_json() for launch in self.launches],
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, object]) -> FunctionPlan:
+    def from_json(data: object, where: str = "plan.json") -> FunctionPlan:
         """Raises ArtifactError when something is missing or of the wrong form."""
-        try:
-            plan = FunctionPlan(
-                Signature.from_json(data["signature"]),  # type: ignore[arg-type]
-                tuple(Buffer(check_number(b)) for b in data["buffers"]),  # type: ignore[attr-defined]
-                tuple(_launch(item) for item in data["launches"]),  # type: ignore[attr-defined]
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, ArtifactError):
-                raise
-            raise ArtifactError(f"plan.json does not describe a function: {error!r}") from error
+        fields = object_of(data, f"{where} does not describe a function", ("signature", "buffers", "launches"))
+        signature = Signature.from_json(fields["signature"], at(where, "signature"))
+        names = frozenset(d for spec in signature.inputs for d in spec.shape if isinstance(d, str))
+        plan = FunctionPlan(
+            signature,
+            tuple(Buffer(check_number(b, names)) for _, b in numbered(fields, "buffers", where)),
+            tuple(_launch(item, place, names) for place, item in numbered(fields, "launches", where)),
+        )
         plan.check()
         return plan
+
+    @property
+    def checks(self) -> bool:
+        """Whether a launch checks indices."""
+        return any(launch.checks for launch in self.launches)
 
     @property
     def first_constant(self) -> int:
@@ -144,32 +183,76 @@ class FunctionPlan:
     def check(self) -> None:
         """Raises ArtifactError when a launch names a buffer that there is not."""
         own = self.first_output + len(self.signature.outputs)
-        used: Sequence[int] = [b for launch in self.launches for b in launch.buffers]
+        used = [b for launch in self.launches for b in launch.buffers]
         if not all(launch.variants for launch in self.launches):
             raise ArtifactError(f"plan.json: a launch of {self.signature.symbol} has no kernel")
         if len(self.buffers) < own or any(not 0 <= b < len(self.buffers) for b in used):
             raise ArtifactError(f"plan.json: {self.signature.symbol} uses a buffer that it does not declare")
+        if not any(isinstance(d, str) for spec in self.signature.inputs for d in spec.shape):
+            self.buffer_bytes({})
+
+    def buffer_bytes(self, sizes: Mapping[str, int]) -> list[int]:
+        """The bytes of each buffer for a call with *sizes*.
+
+        Raises ArtifactError where one that is an argument or a constant is not as large as that.
+        """
+        found = [counted(buffer.bytes, sizes) for buffer in self.buffers]
+        signature = self.signature
+        specs = (*signature.inputs, *signature.constants, *signature.outputs)
+        for spec, size in zip(specs, found, strict=False):
+            if any(d is None or (isinstance(d, str) and d not in sizes) for d in spec.shape):
+                raise ArtifactError(f"plan.json: {spec.name}{spec} of {signature.symbol} has a size that no input tells")
+            wanted = math.prod(spec.concrete_shape(sizes)) * item_bytes(spec.dtype, spec.name)
+            if size < wanted:
+                raise ArtifactError(
+                    f"plan.json: the buffer of {spec.name} in {signature.symbol} has {size} bytes, and it takes {wanted}"
+                )
+        return found
 
 
-def _launch(data: Mapping[str, object]) -> Launch:
+def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
+    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks",))
+    sizes = texts_of(fields["sizes"], at(where, "sizes"))
+    if not names.issuperset(sizes):
+        raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all told by the inputs")
     return Launch(
-        tuple(int(b) for b in data["buffers"]),  # type: ignore[attr-defined]
-        tuple(str(s) for s in data["sizes"]),  # type: ignore[attr-defined]
-        tuple(_variant(item) for item in data["variants"]),  # type: ignore[attr-defined]
+        tuple(number_of(b, place) for place, b in numbered(fields, "buffers", where)),
+        sizes,
+        tuple(_variant(item, place, names) for place, item in numbered(fields, "variants", where)),
+        switch_of(fields.get("checks", False), at(where, "checks")),
     )
 
 
-def _variant(data: Mapping[str, object]) -> Variant:
+def _variant(data: object, where: str, names: frozenset[str]) -> Variant:
+    fields = object_of(data, where, ("schedule", "kernel", "extent", "local", "groups", "when"))
+    local = number_of(fields["local"], at(where, "local"), 1, MOST_LOCAL)
+    if local & (local - 1):
+        raise ArtifactError(f"{where}.local: expected a power of two, found {local}")
     return Variant(
-        str(data["schedule"]),
-        str(data["kernel"]),
-        check_number(data["extent"]),
-        int(data["local"]),  # type: ignore[call-overload]
-        bool(data["groups"]),
-        tuple(_bound(item) for item in data["when"]),  # type: ignore[attr-defined]
+        text_of(fields["schedule"], at(where, "schedule")),
+        symbol_of(fields["kernel"], at(where, "kernel"), of_c=True),
+        check_number(fields["extent"], names),
+        local,
+        switch_of(fields["groups"], at(where, "groups")),
+        tuple(_bound(item, place, names) for place, item in numbered(fields, "when", where)),
     )
 
 
-def _bound(data: Mapping[str, object]) -> Bound:
-    most = data["most"]
-    return Bound(check_number(data["number"]), int(data["least"]), None if most is None else int(most))  # type: ignore
+def _bound(data: object, where: str, names: frozenset[str]) -> Bound:
+    fields = object_of(data, where, ("number", "least", "most"))
+    most = fields["most"]
+    return Bound(
+        check_number(fields["number"], names), number_of(fields["least"], at(where, "least"), -MOST_NUMBER),
+        None if most is None else number_of(most, at(where, "most"), -MOST_NUMBER),
+    )
+
+
+def plans_from_json(data: object, where: str) -> list[FunctionPlan]:
+    """The plans in a ``plan.json``. Raises ArtifactError for one of another version, or damaged."""
+    if not isinstance(data, dict) or data.get("version") != PLAN_VERSION:
+        raise ArtifactError(f"{where}: expected version {PLAN_VERSION}; made by another version of byoc")
+    fields = object_of(data, where, ("version", "functions"))
+    plans = [FunctionPlan.from_json(f, at(where, k)) for k, f in enumerate(list_of(fields["functions"], where))]
+    if len({plan.signature.symbol for plan in plans}) != len(plans):
+        raise ArtifactError(f"{where}: a symbol stands in it twice")
+    return plans

@@ -11,7 +11,7 @@ under a lock, since a kernel's arguments are state of the kernel.
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,17 +19,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.errors import DeviceError, InputError
+from byoc.runtime.fork import new_lock
+from byoc.runtime.index_errors import index_outside
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
-from byoc.runtime.opencl.plan import FunctionPlan, evaluate
+from byoc.runtime.opencl.found_indices import FoundIndices
+from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.process import driver_use, in_driver
+from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
+from byoc.runtime.region.left_behind import leave_behind
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.shape_cache import ShapeCache
+from byoc.runtime.time_limit import check_time
 
 if TYPE_CHECKING:
     import pyopencl
 
 KEPT_SIZES = 4
+HANGING_SECONDS = 10.0  # that a call which was given up may still take before the next one
 MOST_RECORDS = 64  # sets of sizes whose kernels are told
 
 
@@ -44,17 +52,21 @@ class _Binding:
 class Session:
     """Runs one symbol. Made when the symbol is first used, with its constants."""
 
+    @in_driver
     def __init__(
         self, plan: FunctionPlan, program: pyopencl.Program, opened: OpenDevice, constants: Sequence[NDArray]
     ):
         cl = import_pyopencl()
+        driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self.bindings = ShapeCache(self._bind, KEPT_SIZES)
         self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
         try:
             self._queue = cl.CommandQueue(opened.context, opened.device)
+            self._late: StartedCall | None = None  # a call that was given up, and may still go on
             self._constants = [self._upload(c.numpy()) for c in constants]
+            self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
         except cl.Error as error:
             raise self.failed("cannot take the constants", error) from error
 
@@ -62,6 +74,7 @@ class Session:
         """Run on inputs, then outputs, which are filled. Raises InputError for arrays that do not fit."""
         self.start([from_any(a) for a in arrays]).wait()
 
+    @in_driver
     def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending] = ()) -> StartedCall:
         """Put a call on inputs, then outputs, into the queue, to begin when *after* are done.
 
@@ -81,11 +94,42 @@ class Session:
                 events.append(pending.event)
             else:
                 pending.wait()
+        self._wait_for_the_late()
         with self._lock:
             try:
                 return self._enqueue(values[:n], values[n:], sizes, events)
             except self._cl.Error as error:
                 raise self.failed("failed", error) from error
+
+    def wait_for(self, events: Sequence[pyopencl.Event]) -> None:
+        """Return when *events* are complete. Raises RunTimeoutError, pyopencl's error, what a signal's handler does."""
+        info = self._opened.info
+        where = f"the OpenCL device {info.name!r} computed {self._plan.signature.symbol}"
+        wait_for(events, where, spins=info.kind != "cpu")
+
+    def give_up(self, call: StartedCall) -> None:
+        """Leave *call* behind, which goes on with the memory that it was given."""
+        self._late = call
+        leave_behind(call.is_done, call)
+
+    def _wait_for_the_late(self) -> None:
+        """Have a call that was given up end, which stands before all others in the queue.
+
+        Raises DeviceError for a device that does not finish it in a long time: what stands in for it may then run.
+        """
+        late = self._late
+        if late is None:
+            return
+        end = time.monotonic() + HANGING_SECONDS
+        while not late.is_done():
+            check_time()
+            if time.monotonic() > end:
+                raise DeviceError(
+                    f"{self._plan.signature.symbol}: the OpenCL device {self._opened.info.name!r} has not finished "
+                    f"a call that was given up, after {HANGING_SECONDS:g} s more: it hangs; start a new process"
+                )
+            time.sleep(0.001)
+        self._late = None
 
     def failed(self, what: str, error: Exception) -> DeviceError:
         """The error for what the device refused."""
@@ -99,12 +143,14 @@ class Session:
         binding = self.bindings[tuple(sizes.items())]
         cl, queue = self._cl, self._queue
         if after and not all(a.flags.c_contiguous for a in inputs):
-            cl.wait_for_events(after)  # the host copies them, which has to see what they will be
-        held = [np.ascontiguousarray(a) for a in inputs]
+            self.wait_for(after)  # the host copies them, which has to see what they will be
+        held = [np.asarray(a, order="C") for a in inputs]
         events = []
         for buffer, array in zip(binding.buffers, held, strict=False):
             if array.nbytes:
                 events.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False, wait_for=after))
+        if self._found is not None:
+            self._found.begin()
         for kernel, global_size, local_size in binding.launches:
             cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
         first = self._plan.first_output
@@ -112,16 +158,30 @@ class Session:
         for k, result in enumerate(results):
             if result.nbytes:
                 events.append(cl.enqueue_copy(queue, result, binding.buffers[first + k], is_blocking=False))
+        words = None
+        if self._found is not None:
+            words, event = self._found.read()
+            events.append(event)
         done = cl.enqueue_marker(queue)
         queue.flush()
-        return StartedCall(self, done, events, self._opened.context, list(zip(outputs, results, strict=True)))
+        pairs = list(zip(outputs, results, strict=True))
+        return StartedCall(self, done, events, self._opened.context, pairs, words)
+
+    def check_indices(self, words: np.ndarray) -> None:
+        """Raises InputError where a call's *words* tell of an index outside its dimension."""
+        assert self._found is not None
+        self._found.done(words)
+        check, place, extent = (int(w) for w in words)
+        if check:
+            names = self._plan.signature.checks
+            raise index_outside(names[check - 1] if check <= len(names) else "", place % (1 << 64), extent)
 
     def _bind(self, key: tuple[tuple[str, int], ...]) -> _Binding:
         sizes = dict(key)
         plan, first = self._plan, self._plan.first_constant
         buffers = [
-            self._constants[k - first] if first <= k < plan.first_output else self._allocate(evaluate(b.bytes, sizes))
-            for k, b in enumerate(plan.buffers)
+            self._constants[k - first] if first <= k < plan.first_output else self._allocate(size)
+            for k, size in enumerate(plan.buffer_bytes(sizes))
         ]
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
@@ -130,7 +190,10 @@ class Session:
             if not global_size:
                 continue
             kernel = self._cl.Kernel(self._program, variant.kernel)
-            kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes))
+            found = [self._found.buffer] if launch.checks and self._found is not None else []
+            kernel.set_args(
+                *(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found
+            )
             launches.append((kernel, (global_size,), (local_size,)))
         self._record(key, tuple(v.schedule for v in variants))
         return _Binding(buffers, launches)
@@ -154,7 +217,9 @@ class Session:
     def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
         buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
         if array.nbytes:
-            self._cl.enqueue_copy(self._queue, buffer, np.ascontiguousarray(array), is_blocking=True)
+            self.wait_for([
+                self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=False)
+            ])
         return buffer
 
 
@@ -163,21 +228,34 @@ class StartedCall:
 
     def __init__(
         self, session: Session, event: pyopencl.Event, events: list[pyopencl.Event], context: pyopencl.Context,
-        results: Sequence[tuple[np.ndarray, np.ndarray]],
+        results: Sequence[tuple[np.ndarray, np.ndarray]], found: np.ndarray | None = None,
     ):
         self.event, self.context = event, context
-        self._session, self._events, self._results = session, events, results
+        driver_use().keep(self)
+        self._session, self._events, self._results, self._found = session, events, results, found
 
+    keeps_time = True
+
+    @in_driver
+    def is_done(self) -> bool:
+        """Whether the device has ended it, whatever became of it."""
+        return all(is_complete(event) for event in (self.event, *self._events))
+
+    @in_driver
     def wait(self) -> None:
-        """Return when the outputs are filled. Raises DeviceError."""
+        """Return when the outputs are filled. Raises DeviceError, RunTimeoutError, InputError for an index outside its dimension."""
         error = import_pyopencl().Error
         try:
-            for event in (*self._events, self.event):
-                event.wait()
+            self._session.wait_for([self.event, *self._events])
         except error as problem:
             raise self._session.failed("failed", problem) from problem
-        finally:
-            self._events.clear()
+        except BaseException:  # its time is over, or a signal's handler raised
+            self._session.give_up(self)
+            raise
+        self._events.clear()
+        found, self._found = self._found, None
+        if found is not None:
+            self._session.check_indices(found)
         for array, result in self._results:
             if array is not result:
                 np.copyto(array, result)

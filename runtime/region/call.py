@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from byoc.runtime.ndarray import NDArray
+from byoc.runtime.region.in_time import in_time
+from byoc.runtime.time_limit import time_limit
 
 if TYPE_CHECKING:
     from byoc.runtime.module import PackedFunction
@@ -27,7 +29,11 @@ class Pending(Protocol):
     """Work that was started."""
 
     def wait(self) -> None:
-        """Return when the outputs are filled. Raises what went wrong."""
+        """Return when the outputs are filled. Raises what went wrong.
+
+        One that has ``keeps_time = True`` raises RunTimeoutError by itself when ``time_limit.seconds_left()`` is 0;
+        others are waited for on a thread where a run has a time limit.
+        """
 
 
 Prepare = Callable[["PackedFunction", Sequence[np.ndarray]], Callable[[], object]]
@@ -60,7 +66,7 @@ class RegionCall:
             try:
                 if self._ready is None:
                     self._ready = self._prepare(self._guard.function(), self._arrays)
-                self._ready()
+                in_time(self._ready, self._guard.place)
                 return
             except Exception as error:  # whatever a vendor's code raises
                 self._failed(error)
@@ -103,23 +109,29 @@ class RegionCall:
         self.is_started = False
         is_stale = any(call.was_repaired for call in after)
         try:
-            pending.wait()  # type: ignore[union-attr]
+            in_time(pending.wait, self._guard.place)  # type: ignore[union-attr]
         except Exception as error:  # whatever a vendor's code raises
             if not is_stale:
                 self._failed(error)
                 self._run_host()
                 self.was_repaired = True
+        except BaseException:  # a signal's handler raised: the work goes on, and is to be abandoned
+            self._pending, self.is_started = pending, True
+            raise
         if is_stale:
             self()
             self.was_repaired = True
 
-    def abandon(self) -> None:
-        """Return when nothing is at work any more on the arrays, whatever became of it."""
+    def abandon(self, seconds: float | None = None) -> None:
+        """Return when nothing is at work any more on the arrays, whatever became of it.
+
+        After *seconds* it is left behind (``left_behind.py``), the arrays with it.
+        """
         pending, self._pending = self._pending, None
         self.is_started, self._after = False, ()
         if pending is not None:
-            with contextlib.suppress(Exception):
-                pending.wait()
+            with contextlib.suppress(Exception), time_limit(seconds):
+                in_time(pending.wait, self._guard.place)
 
     def _failed(self, error: Exception) -> None:
         self._ready = None

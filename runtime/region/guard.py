@@ -8,16 +8,18 @@ Paddle Lite's subgraph engines, which launch the origin program where they canno
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from byoc.runtime.errors import ArtifactError, DeviceError, InputError
+from byoc.runtime.errors import ArtifactError, DeviceError, IndexOutsideError, InputError, RunTimeoutError
+from byoc.runtime.fork import new_rlock
 from byoc.runtime.ndarray import from_any
 from byoc.runtime.region.call import RegionCall, called
+from byoc.runtime.region.in_time import in_time
 from byoc.runtime.region.lost import LostModule
 from byoc.runtime.region.record import (
     DEVICE,
@@ -51,7 +53,7 @@ class RegionGuard:
         self._load, self._stand_in = load, stand_in
         self._function: PackedFunction | None = None
         self._failures: OrderedDict[Shapes, None] = OrderedDict()
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     @property
     def has_stand_in(self) -> bool:
@@ -65,6 +67,11 @@ class RegionGuard:
                 self._function = self._load()
             return self._function
 
+    @property
+    def place(self) -> str:
+        """What a run waits for that waits for the region."""
+        return f"{self.region.target} computed {self.symbol} (nodes {', '.join(self.region.nodes)})"
+
     def host_function(self) -> PackedFunction:
         """The host's function for this region."""
         assert self._stand_in is not None
@@ -77,6 +84,8 @@ class RegionGuard:
     def failed(self, shapes: Shapes, error: Exception) -> None:
         """Record that the backend failed with *error*; where nothing stands in, raise it with its place."""
         stage, error = stage_of(error)
+        if isinstance(error, IndexOutsideError | RunTimeoutError):  # the caller's, whoever computes
+            raise error
         if not self.has_stand_in:
             if isinstance(error, (InputError, MemoryError)):
                 raise error
@@ -144,7 +153,9 @@ class RegionFunction:
             guard.signature.bind_sizes(inputs)
         if guard.may_try(shapes):
             try:
-                return _results(guard.function(), guard.signature, inputs)
+                return in_time(  # type: ignore[return-value]
+                functools.partial(_results, guard.function(), guard.signature, inputs), guard.place
+            )
             except Exception as error:  # whatever a vendor's code raises
                 guard.failed(shapes, error)
         return _results(guard.host_function(), guard.signature, inputs)

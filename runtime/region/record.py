@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from byoc.runtime.errors import ByocError, DeviceError
+from byoc.runtime.strict_json import at, object_of, text_of, texts_of
 
 # where a region's backend can fail: its module is read, its device asked for, its constants given, it runs
 LOAD, DEVICE, INITIALIZE, LAUNCH = "load", "device", "initialize", "launch"
@@ -25,8 +25,10 @@ class Region:
         return {"target": self.target, "nodes": list(self.nodes)}
 
     @staticmethod
-    def from_json(data: Mapping[str, object]) -> Region:
-        return Region(str(data["target"]), tuple(str(n) for n in data["nodes"]))  # type: ignore[attr-defined]
+    def from_json(data: object, where: str = "a region") -> Region:
+        """The region that :meth:`to_json` gave. Raises ArtifactError for another."""
+        fields = object_of(data, where, ("target", "nodes"))
+        return Region(text_of(fields["target"], at(where, "target")), texts_of(fields["nodes"], at(where, "nodes")))
 
 
 @dataclass(frozen=True)

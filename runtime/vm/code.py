@@ -11,11 +11,14 @@ from collections.abc import Sequence
 
 from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.ndarray import NDArray
+from byoc.runtime.strict_json import at, number_of, numbered, object_of, read_json
 from byoc.runtime.vm.program import PackedSymbol, VMFunction, check_program
 from byoc.runtime.weights import read_weights, write_weights
 
 MARK = b"byoc-vm\x00"
 VERSION = 1
+MOST_CONSTANTS = 1 << 22
+WHERE = "the bytecode is damaged"
 _LENGTH = struct.Struct("<Q")
 
 
@@ -47,16 +50,24 @@ def read_code(
     start = len(MARK) + _LENGTH.size
     try:
         (length,) = _LENGTH.unpack(data[len(MARK) : start])
-        head = json.loads(bytes(data[start : start + length]))
-        if head["version"] > VERSION:
-            raise ArtifactError(f"the bytecode has version {head['version']}, this byoc reads up to {VERSION}: upgrade")
-        functions = [VMFunction.from_json(f) for f in head["functions"]]
-        symbols = [PackedSymbol.from_json(s) for s in head["symbols"]]
-        count = int(head["constants"])
+        if length > len(data) - start:
+            raise ArtifactError("the bytecode is damaged (its head does not lie in it); compile the program again")
+        head = object_of(
+            read_json(data[start : start + length], WHERE), WHERE, ("version", "functions", "symbols", "constants")
+        )
+        version = number_of(head["version"], at(WHERE, "version"), 1)
+        if version > VERSION:
+            raise ArtifactError(f"the bytecode has version {version}, this byoc reads up to {VERSION}: upgrade")
+        functions = [VMFunction.from_json(f, place) for place, f in numbered(head, "functions", WHERE)]
+        symbols = [PackedSymbol.from_json(s, place) for place, s in numbered(head, "symbols", WHERE)]
+        count = number_of(head["constants"], at(WHERE, "constants"), 0, MOST_CONSTANTS)
     except (struct.error, ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, UserError):
             raise
         raise ArtifactError(f"the bytecode is damaged ({error!r}); compile the program again") from error
     arrays = read_weights(data[start + length :], "the bytecode")
+    extra = [name for name in arrays if not name.isdecimal() or int(name) >= count or str(int(name)) != name]
+    if extra:
+        raise ArtifactError(f"the bytecode has {count} constants, and an array called {extra[0]!r}; compile it again")
     check_program(functions, symbols, count)
     return functions, symbols, [arrays.get(str(k)) for k in range(count)]

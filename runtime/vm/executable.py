@@ -10,9 +10,10 @@ from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from byoc.runtime.artifact import replace_file
-from byoc.runtime.errors import UserError
+from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.module import Members, Module, PackedFunction
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.ndarray import NDArray, read_only
+from byoc.runtime.regular_file import read_file
 from byoc.runtime.vm.code import read_code, write_code
 from byoc.runtime.vm.program import PackedSymbol, VMFunction
 from byoc.runtime.weights import read_weights, write_weights
@@ -29,7 +30,7 @@ class Executable:
     ):
         self.functions = tuple(functions)
         self.symbols = tuple(symbols)
-        self._constants = list(constants)
+        self._constants = [None if c is None else read_only(c) for c in constants]
         self._library = library
         self._by_name = {function.name: function for function in self.functions}
 
@@ -151,7 +152,11 @@ class Executable:
 
     def load_late_bound_consts(self, path: str | os.PathLike[str]) -> None:
         """Take back the constants that were moved to a file. Raises ArtifactError for another file."""
-        self.load_late_bound_consts_from_map(read_weights(memoryview(Path(path).read_bytes()), str(path)))
+        try:
+            data = read_file(path)
+        except OSError as error:
+            raise ArtifactError(f"{os.fspath(path)}: the constants cannot be read ({error.strerror})") from error
+        self.load_late_bound_consts_from_map(read_weights(memoryview(data), str(path)))
 
     def load_late_bound_consts_from_map(self, consts: Mapping[str, NDArray]) -> None:
         """Take back the constants that were moved out, by name; others are passed over. Raises UserError for a lack."""
@@ -160,7 +165,7 @@ class Executable:
             if name not in consts:
                 raise UserError(f"the constants lack {name}, which was moved out of the executable")
         for name, index in missing.items():
-            self._constants[index] = consts[name]
+            self._constants[index] = read_only(consts[name])
 
     @property
     def live_constants(self) -> list[NDArray | None]:

@@ -7,6 +7,7 @@ opcodes are those of Relay's machine (``include/tvm/runtime/vm/bytecode.h``); th
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import ClassVar
@@ -328,12 +329,12 @@ INSTRUCTIONS: dict[int, type[Instruction]] = {
 
 def instruction_from_json(data: Sequence[object]) -> Instruction:
     """The instruction that :meth:`Instruction.to_json` wrote. Raises ArtifactError for anything else."""
-    kind = INSTRUCTIONS.get(data[0]) if data else None  # type: ignore[call-overload]
+    kind = INSTRUCTIONS.get(data[0]) if data and type(data[0]) is int else None
     if kind is None or len(data) != 1 + len(fields(kind)):
-        raise ArtifactError(f"the bytecode holds {data!r}, which is no instruction; compile the program again")
+        raise ArtifactError(f"the bytecode holds {reprlib.repr(data)}, which is no instruction; compile the program again")
     values = [_field(f.type, value) for f, value in zip(fields(kind), data[1:], strict=True)]
     if None in values:
-        raise ArtifactError(f"the bytecode holds {data!r}, whose fields are not those of {kind.name}; compile again")
+        raise ArtifactError(f"the bytecode holds {reprlib.repr(data)}, whose fields are not those of {kind.name}; compile again")
     return kind(*values)
 
 

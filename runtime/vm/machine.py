@@ -14,6 +14,7 @@ from byoc.runtime.container import ADT
 from byoc.runtime.errors import ArtifactError, InternalError, UserError
 from byoc.runtime.kernels.registry import get_kernel
 from byoc.runtime.ndarray import NDArray
+from byoc.runtime.time_limit import LIMIT, check_time
 from byoc.runtime.vm import instructions as i
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.program import VMFunction
@@ -58,6 +59,8 @@ class Machine:
         frames = [bottom]
         self._enter(frames, function, args, 0)
         while len(frames) > 1:
+            if LIMIT.deadline:
+                check_time()
             frame = frames[-1]
             place = frame.place
             instruction = frame.code[place]
@@ -111,8 +114,8 @@ class Machine:
         self._enter(frames, closure.function, [frame.registers[r] for r in op.args], op.dst, closure)
 
     def _invoke_packed(self, frames: list[Frame], frame: Frame, op: i.InvokePacked) -> None:
-        args = [frame.registers[r] for r in op.args]
-        for register, value in zip(op.outputs, self._calls.call(op.packed, args), strict=True):  # type: ignore[arg-type]
+        args = [_tensor(frame, r) for r in op.args]
+        for register, value in zip(op.outputs, self._calls.call(op.packed, args), strict=True):
             frame.registers[register] = value
 
     def _alloc_adt(self, frames: list[Frame], frame: Frame, op: i.AllocADT) -> None:
@@ -181,7 +184,11 @@ _STEPS: dict[type, Callable[..., None]] = {
 
 def _number(value: Value) -> int:
     """The number that a test compares: of the machine itself, or in a scalar tensor."""
-    return value if isinstance(value, int) else int(value.numpy())  # type: ignore[union-attr]
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, NDArray) or value.numpy().size != 1 or value.numpy().dtype.kind not in "iub":
+        raise UserError(f"a number is expected, got a {type(value).__name__}")
+    return int(value.numpy().item())
 
 
 def _data(frame: Frame, register: int) -> ADT:

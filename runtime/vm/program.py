@@ -6,11 +6,12 @@ instructions of the same function; a machine need not look again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.runtime.errors import ArtifactError
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.signature import TensorSpec, symbol_of
+from byoc.runtime.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
 from byoc.runtime.vm.instructions import (
     AllocClosure,
     Goto,
@@ -23,6 +24,7 @@ from byoc.runtime.vm.instructions import (
     instruction_from_json,
 )
 
+MOST_REGISTERS = 1 << 22
 # what a parameter takes: a tensor, a tuple of such, or anything (None)
 ParamType = TensorSpec | tuple["ParamType", ...] | None
 
@@ -47,12 +49,16 @@ class VMFunction:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, object]) -> VMFunction:
+    def from_json(data: object, where: str = "a function") -> VMFunction:
+        """The function that :meth:`to_json` gave. Raises ArtifactError for another."""
+        fields = object_of(data, where, ("name", "params", "registers", "types", "captured", "own", "code"))
         return VMFunction(
-            str(data["name"]), tuple(map(str, data["params"])),  # type: ignore[call-overload]
-            tuple(instruction_from_json(i) for i in data["code"]), int(data["registers"]),  # type: ignore
-            tuple(_type_from_json(t) for t in data["types"]),  # type: ignore[attr-defined]
-            tuple(int(r) for r in data["captured"]), int(data["own"]),  # type: ignore
+            text_of(fields["name"], at(where, "name")), texts_of(fields["params"], at(where, "params")),
+            tuple(instruction_from_json(list_of(i, place)) for place, i in numbered(fields, "code", where)),
+            number_of(fields["registers"], at(where, "registers"), 0, MOST_REGISTERS),
+            tuple(_type_from_json(t, place) for place, t in numbered(fields, "types", where)),
+            tuple(number_of(r, place) for place, r in numbered(fields, "captured", where)),
+            number_of(fields["own"], at(where, "own"), -1),
         )
 
     def text(self) -> str:
@@ -80,11 +86,14 @@ class PackedSymbol:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, object]) -> PackedSymbol:
+    def from_json(data: object, where: str = "a symbol") -> PackedSymbol:
+        """The symbol that :meth:`to_json` gave. Raises ArtifactError for another."""
+        fields = object_of(data, where, ("symbol", "inputs", "outputs"))
         inputs, outputs = (
-            tuple(TensorSpec.from_json(s) for s in data[key]) for key in ("inputs", "outputs")  # type: ignore
+            tuple(TensorSpec.from_json(s, place) for place, s in numbered(fields, key, where))
+            for key in ("inputs", "outputs")
         )
-        return PackedSymbol(str(data["symbol"]), inputs, outputs)
+        return PackedSymbol(symbol_of(fields["symbol"], at(where, "symbol")), inputs, outputs)
 
 
 def _type_json(ty: ParamType) -> object:
@@ -93,17 +102,18 @@ def _type_json(ty: ParamType) -> object:
     return None if ty is None else [_type_json(t) for t in ty]
 
 
-def _type_from_json(data: object) -> ParamType:
+def _type_from_json(data: object, where: str) -> ParamType:
     if isinstance(data, dict):
-        return TensorSpec.from_json(data)
-    return None if data is None else tuple(_type_from_json(t) for t in data)  # type: ignore[attr-defined]
+        return TensorSpec.from_json(data, where)
+    return None if data is None else tuple(_type_from_json(t, where) for t in list_of(data, where))
 
 
 def check_program(functions: Sequence[VMFunction], packed: Sequence[PackedSymbol], constants: int) -> None:
     """Raises ArtifactError naming the function and the instruction that does not fit."""
     for function in functions:
         known = {*range(len(function.params)), *function.captured, function.own}
-        if any(r >= function.register_file_size for r in known) or not function.instructions:
+        typed = len(function.param_types) in (0, len(function.params))
+        if any(r >= function.register_file_size for r in known) or not function.instructions or not typed:
             raise ArtifactError(f"function {function.name} of the bytecode is damaged; compile the program again")
         for place, instruction in enumerate(function.instructions):
             if not _fits(function, place, instruction, functions, packed, constants):

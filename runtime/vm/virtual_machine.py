@@ -12,6 +12,7 @@ from byoc.runtime.device import Device
 from byoc.runtime.errors import InputError, UserError
 from byoc.runtime.module import Module, PackedFunction
 from byoc.runtime.ndarray import NDArray
+from byoc.runtime.time_limit import time_limit
 from byoc.runtime.vm.executable import Executable, ExecutableModule
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.machine import Machine
@@ -90,13 +91,17 @@ class VirtualMachine:
     def invoke(self, func_name: str, *args: object, **kwargs: object) -> NDArray | ADT | object:
         """Run a function on inputs in order or by name, or on those that are set: an NDArray, or an ADT for data.
 
-        Raises InputError for an input that is missing or does not fit. Source: ``VirtualMachine.invoke``.
+        ``timeout=`` is the seconds that it may take, unless the function has an input of that name. Raises InputError
+        for an input that is missing or does not fit, RunTimeoutError. Source: ``VirtualMachine.invoke``.
         """
+        named = "timeout" in self._exe.get_function_params(func_name)
+        timeout = None if named else kwargs.pop("timeout", None)
         if args or kwargs:
             self.set_input(func_name, *args, **kwargs)
         function = self._exe.function(func_name)
         given = self._inputs.get(func_name, [_MISSING] * len(function.params))
-        result = self._machine.call(function, _arguments(function, given))
+        with time_limit(timeout):
+            result = self._machine.call(function, _arguments(function, given))
         self._outputs = list(result) if isinstance(result, ADT) else [result]  # type: ignore[arg-type]
         return result
 

@@ -1,8 +1,11 @@
-"""The wheel, the source distribution and the editable installation give the same modules."""
+"""The wheel, the source distribution and the editable installation give the same modules, under the name that we advise."""
 
 import configparser
 import importlib.metadata
+import os
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -10,6 +13,8 @@ import venv
 import zipfile
 
 import pytest
+
+from byoc.runtime.distribution import DISTRIBUTION, install_command
 
 ROOT = pathlib.Path(__file__).parents[2]
 # what only pytest itself imports: tvm.testing asks for it when a test first does
@@ -61,17 +66,116 @@ def test_the_source_distribution_holds_every_module(distributions):
     assert [n for n in names if "__pycache__" in n or n.endswith((".pyc", ".byoc"))] == []
 
 
-def test_the_wheel_installs_into_a_fresh_environment_and_imports_every_module(distributions, tmp_path):
-    venv.create(tmp_path / "env", with_pip=True)
-    python = tmp_path / "env" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", str(distributions[0])], check=True, cwd=tmp_path)
+@pytest.fixture(scope="module")
+def local_index(distributions, tmp_path_factory):
+    """A package index of one project, beside the one that pip is set up with."""
+    folder = tmp_path_factory.mktemp("index") / DISTRIBUTION
+    folder.mkdir()
+    wheel = distributions[0]
+    (folder / wheel.name).symlink_to(wheel)
+    (folder / "index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
+    return {"PIP_EXTRA_INDEX_URL": folder.parent.as_uri(), "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1"}
+
+
+class Environment:
+    """A fresh virtual environment whose commands come first on the search path, as after ``activate``."""
+
+    def __init__(self, folder, index):
+        venv.create(folder / "env", with_pip=True)
+        self.python = folder / "env" / "bin" / "python"
+        outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        path = f"{folder / 'env' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        self.variables = {**outside, **index, "PATH": path, "BYOC_CACHE_DIR": str(folder / "cache")}
+
+    def shell(self, command, folder):
+        """Run *command* as a user types it; it must succeed."""
+        result = subprocess.run(command, shell=True, cwd=folder, env=self.variables, capture_output=True, text=True)
+        assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
+        return result.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(local_index, tmp_path_factory):
+    """A fresh environment in which the command that error messages advise was run."""
+    folder = tmp_path_factory.mktemp("installed")
+    environment = Environment(folder, local_index)
+    environment.shell(install_command("opencl"), folder)
+    return environment
+
+
+def test_what_is_installed_by_name_imports_every_module(installed, tmp_path):
     names = [name for name in module_names() if not (name.endswith("__main__") or name in FOR_PYTEST)]
-    code = "\n".join(f"import {name}" for name in names)
-    result = subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    command = [tmp_path / "env" / "bin" / "byoc", "--version"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert result.stdout.startswith("byoc "), result.stderr
+    (tmp_path / "all.py").write_text("\n".join(f"import {name}" for name in names))
+    installed.shell("python all.py", tmp_path)
+    assert installed.shell("byoc --version", tmp_path).startswith("byoc ")
+
+
+def readme_commands():
+    """The shell commands of README that a user of an installation types: those that begin with ``byoc``, and ``make``."""
+    lines = re.findall(r"^    (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    commands = [shlex.join(shlex.split(line, comments=True)) for line in lines if line.startswith("byoc ")]
+    return [c for c in commands if c not in ("byoc", "")]
+
+
+SLOW = ("tune", "--policy cost", "plan.json")  # commands that measure this machine, and what reads their results
+
+
+@pytest.mark.needs_cc
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize("measuring", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_command_of_the_readme_works_as_printed(measuring, installed, tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "model.onnx").symlink_to(ROOT / "examples" / "digits" / "digits.onnx")
+    commands = [c for c in readme_commands() if any(word in c for word in SLOW) == measuring]
+    assert len(commands) >= (5 if measuring else 6)
+    for command in commands:
+        installed.shell(command.replace("Conv_12", "node_linear"), tmp_path)
+    if not measuring:
+        installed.shell("make -C out && out/model", tmp_path)
+
+
+ADVICE = re.compile(r"pip install [^\n]*?\b(byoc[\w-]*)(?:\[(\w+)\])?")
+
+
+def test_whatever_advises_to_install_byoc_names_our_distribution():
+    found = []
+    for path in tracked_files():
+        for name, extra in ADVICE.findall(path.read_text(errors="ignore")):
+            found.append((path.relative_to(ROOT), name, extra))
+    assert found
+    assert [f for f in found if f[1] != DISTRIBUTION] == []
+    assert {extra for _, _, extra in found if extra} <= set(extras_of_setup())
+
+
+def test_advice_in_messages_is_made_of_one_function():
+    written = []
+    for folder in PACKAGES.values():
+        for path in (ROOT / folder).rglob("*.py"):
+            if path != ROOT / "runtime" / "distribution.py" and f"{DISTRIBUTION}" in path.read_text():
+                written.append(str(path.relative_to(ROOT)))
+    assert written == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", ["", "opencl", "zig", "solve", "bench"])
+def test_each_installation_that_a_message_advises_works_in_a_fresh_environment(extra, local_index, tmp_path):
+    environment = Environment(tmp_path, local_index)
+    environment.shell(install_command(extra), tmp_path)
+    assert "byoc" in environment.shell("byoc doctor", tmp_path)
+
+
+def tracked_files():
+    """The text files of the repository."""
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    kinds = (".py", ".md", ".cfg", ".toml", ".ipynb", ".txt", "Makefile", "run")
+    return [ROOT / n for n in names if n.endswith(kinds) and n != "tests/architecture/test_packaging.py"]
+
+
+def extras_of_setup():
+    """The extras of setup.cfg: name to lines."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    return {name: text.split("\n") for name, text in config["options.extras_require"].items()}
 
 
 def test_the_editable_installation_imports_every_module_of_this_tree():
@@ -85,12 +189,10 @@ def test_the_editable_installation_imports_every_module_of_this_tree():
 
 
 def test_every_extra_names_packages_that_an_installation_can_find():
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    extras = {name: text.split("\n") for name, text in config["options.extras_require"].items()}
+    extras = extras_of_setup()
     assert set(extras) == {"opencl", "zig", "solve", "bench", "test", "docs", "all"}
-    own = {line.removeprefix("byoc[").removesuffix("]") for line in extras["all"] if line}
+    own = {line.removeprefix(f"{DISTRIBUTION}[").removesuffix("]") for line in extras["all"] if line}
     assert own == set(extras) - {"all"}
-    metadata = importlib.metadata.metadata("byoc")
+    metadata = importlib.metadata.metadata(DISTRIBUTION)
     assert set(metadata.get_all("Provides-Extra")) == set(extras)
     assert "Apache-2.0" in (metadata["License"], metadata["License-Expression"])

@@ -84,3 +84,8 @@ def test_no_exception_is_swallowed_bare():
 def test_no_unfinished_business_is_left_in_the_code():
     words = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
     assert [relative(p) for p in CODE if any(w in p.read_text() for w in words)] == []
+
+
+def test_arrays_are_made_contiguous_by_a_function_that_keeps_their_rank():
+    """``np.ascontiguousarray`` makes a vector of a scalar; ``np.asarray(a, order="C")`` does not."""
+    assert [relative(p) for p in CODE if "ascontiguousarray" in p.read_text() or "atleast_1d" in p.read_text()] == []

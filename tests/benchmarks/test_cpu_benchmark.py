@@ -160,7 +160,7 @@ def run(*arguments):
 
 @pytest.mark.needs_cc
 def test_the_benchmark_runs_a_tiny_zoo_and_writes_what_it_found(tmp_path):
-    pytest.importorskip("onnxruntime", reason="the benchmark's reference: pip install byoc[bench]")
+    pytest.importorskip("onnxruntime", reason="the benchmark's reference: byoc-compiler[bench]")
     write_model(tmp_path / "tiny.onnx")
     done = run(
         "--zoo", tmp_path, "--threads", 1, "--engines", "byoc,onnxruntime", "--rounds", 1, "--quick", "--memory",
@@ -177,7 +177,7 @@ def test_the_benchmark_runs_a_tiny_zoo_and_writes_what_it_found(tmp_path):
 
 @pytest.mark.needs_cc
 def test_a_model_that_we_cannot_compile_is_said_and_the_status_is_1(tmp_path):
-    pytest.importorskip("onnxruntime", reason="the benchmark's reference: pip install byoc[bench]")
+    pytest.importorskip("onnxruntime", reason="the benchmark's reference: byoc-compiler[bench]")
     graph = helper.make_graph(
         [helper.make_node("Shrink", ["x"], ["out"]), helper.make_node("Unheard", ["x"], ["y"], domain="acme")], "odd",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],

@@ -163,8 +163,8 @@ def test_a_large_graph_without_a_gap_misses_its_bar(bench):
 
 @pytest.mark.needs_cc
 def test_the_benchmark_plans_and_times_a_tiny_zoo(tmp_path):
-    pytest.importorskip("onnxruntime", reason="the benchmark's reference: pip install byoc[bench]")
-    pytest.importorskip("scipy", reason="plans by cost are proven by its solver: pip install byoc[solve]")
+    pytest.importorskip("onnxruntime", reason="the benchmark's reference: byoc-compiler[bench]")
+    pytest.importorskip("scipy", reason="plans by cost are proven by its solver: byoc-compiler[solve]")
     onnx.save(network(), tmp_path / "tiny.onnx")
     command = [
         sys.executable, FOLDER / "plan.py", "--zoo", tmp_path, "--over", "npu", "--costs", "typical", "--rounds", "2",

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
 SHARED = ROOT.parent / "shared" / "models" / "mnist.onnx"
 ONE_IMAGE = {"image": (1, 1, 8, 8)}
-WARNINGS = "-Wall -Wextra -Werror"
+WARNINGS = "-Wall -Wextra -Wcast-qual -Werror"
 KINDS, KIND_NAMES = [{}, {"portable": True}, {"threads": True}], ["vectors", "portable", "threads"]
 FLAGS = {False: f"CFLAGS=-O1 {WARNINGS}", True: f"CFLAGS=-O1 {WARNINGS} -pedantic"}
 

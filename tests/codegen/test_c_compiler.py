@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from byoc.codegen.c import compiler as compilers
+from byoc.codegen.c import object_cache
 from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.machine import Machine, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
@@ -56,7 +57,8 @@ def test_a_damaged_entry_is_built_anew(cache, tmp_path, damage):
 
 def test_a_cache_that_can_only_be_read_is_read(cache, monkeypatch):
     built = find_compiler().build(SOURCE)
-    monkeypatch.setattr(compilers, "_folder", lambda: pytest.fail("asked where to write"))
+    monkeypatch.setattr(object_cache, "write_whole", lambda *a: pytest.fail("written to"))
+    monkeypatch.setattr(object_cache, "FileLock", lambda *a, **k: pytest.fail("locked"))
     assert find_compiler().build(SOURCE) == built
 
 
@@ -105,7 +107,7 @@ def test_no_compiler_at_all_is_one_sentence_with_a_way_out(monkeypatch, tmp_path
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(compilers.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CompilerNotFoundError, match=r"install gcc, or run pip install byoc\[zig\]$"):
+    with pytest.raises(CompilerNotFoundError, match=r"install gcc, or run pip install 'byoc-compiler\[zig\]'$"):
         find_compiler()
 
 
@@ -129,11 +131,14 @@ def test_a_broken_compiler_on_the_path_is_passed_over(monkeypatch, tmp_path):
     assert find_compiler().command == (str(tmp_path / "gcc"),)
 
 
-@pytest.mark.parametrize("named", ["broken-cc", "compiler-that-does-not-exist --flag"])
-def test_a_compiler_that_the_user_names_and_that_does_not_work_is_not_replaced_by_another(monkeypatch, tmp_path, named):
+@pytest.mark.parametrize(("named", "reason"), [
+    ("broken-cc", "exit status 1"),
+    ("compiler-that-does-not-exist --flag", "cannot be started: No such file or directory"),
+])
+def test_a_compiler_that_the_user_names_and_does_not_work_is_not_replaced(monkeypatch, tmp_path, named, reason):
     _script(tmp_path, "broken-cc", "exit 1")
     monkeypatch.setenv("CC", str(tmp_path / named))
-    message = rf"\$CC is '.*{named}', which does not work as a C compiler here: mend it or unset it$"
+    message = rf"\$CC is '.*{named}', which does not work as a C compiler here \({reason}\): mend it or unset it$"
     with pytest.raises(CompilerNotFoundError, match=message):
         find_compiler()
 

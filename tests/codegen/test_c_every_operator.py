@@ -26,7 +26,7 @@ from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.kernels.registry import get_kernel
 
 pytestmark = pytest.mark.needs_cc
-WARNINGS = ("-Wall", "-Wextra", "-Werror", "-O1")
+WARNINGS = ("-Wall", "-Wextra", "-Wdiscarded-qualifiers", "-Wcast-qual", "-Werror", "-O1")
 LIBRARIES = 2
 
 

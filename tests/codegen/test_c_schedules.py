@@ -453,7 +453,9 @@ def test_a_schedule_computes_what_numpy_computes(name, module):
 
 
 class _Team(ctypes.Structure):
-    _fields_ = [("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p)]
+    _fields_ = [
+        ("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p), ("run", ctypes.c_void_p),
+    ]
 
 
 ALONE = [n for n, c in CASES.items() if c.symbols is None and len(c.program("f").groups[0].stages) == 1]
@@ -473,13 +475,13 @@ def team_library(tmp_path_factory):
 def test_a_team_computes_the_same_bits_as_one_thread(name, threads, team_library):
     case = CASES[name]
     arrays, out = case.arrays(), case.program("f").outputs[0]
-    meeting = np.zeros(64, np.int32)
+    meeting, state = np.zeros(64, np.int32), np.zeros(32, np.int64)
 
     def run(team: int) -> np.ndarray:
         result = np.full([int(d) for d in out.shape], 77, out.dtype)
         args = (ctypes.c_void_p * (len(arrays) + 1))(*(a.ctypes.data for a in (*arrays, result)))
         for thread in range(team):
-            member = _Team(thread, team, meeting.ctypes.data)
+            member = _Team(thread, team, meeting.ctypes.data, state.ctypes.data)
             getattr(team_library, f"case_{ALONE.index(name)}")(args, None, None, ctypes.byref(member))
         return result
 

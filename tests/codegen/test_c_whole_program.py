@@ -142,7 +142,8 @@ int main(void) {{
   void *args[] = {{image, {places}result}};
   for (int k = 0; k < 192; ++k) image[k] = (float)k / 192;
   for (int64_t threads = 1; threads < 5; ++threads) {{
-    Pool *pool = pool_new(threads);
+    Run state = {{0}};
+    Pool *pool = pool_new(threads, &state);
     for (int run = 0; run < 50; ++run)
       if (pool_run(pool, {symbol}, args, 0, workspace, 0)) return 1;
     pool_free(pool);

@@ -164,7 +164,9 @@ def library(tmp_path_factory) -> Library:
 
 
 class _Team(ctypes.Structure):
-    _fields_ = [("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p)]
+    _fields_ = [
+        ("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p), ("run", ctypes.c_void_p),
+    ]
 
 
 def _run(library: Library, case: tuple[str, str], inputs: list[np.ndarray], threads: int, rows: int = 1) -> np.ndarray:
@@ -177,11 +179,11 @@ def _run(library: Library, case: tuple[str, str], inputs: list[np.ndarray], thre
     out = program.outputs[0]
     result = np.full(_shape(out, rows), 77, out.dtype)
     arrays = [*inputs, *(a.numpy() for _, a in program.constants), result]
-    meeting = np.zeros(64, "int32")
+    meeting, state = np.zeros(64, "int32"), np.zeros(32, "int64")
 
     def run(thread: int) -> None:
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-        team, named = _Team(thread, threads, meeting.ctypes.data), ctypes.c_void_p(sizes.ctypes.data)
+        team, named = _Team(thread, threads, meeting.ctypes.data, state.ctypes.data), ctypes.c_void_p(sizes.ctypes.data)
         start = space.ctypes.data + -space.ctypes.data % 64
         getattr(library.handle, program.symbol)(pointers, named, ctypes.c_void_p(start), ctypes.byref(team))
 

@@ -39,7 +39,8 @@ MAIN = """
 int main(int argc, char **argv) {
   void *args[8];
   const size_t sizes[] = {@sizes@};
-  const Team team = {0, 1, 0};
+  Run run = {0};
+  const Team team = {0, 1, 0, &run};
   for (int k = 0; k < argc - 1; ++k) {
     args[k] = malloc(sizes[k]);
     FILE *file = fopen(argv[k + 1], "rb");

@@ -35,7 +35,7 @@ pytestmark = [
 
 
 def _flat(arrays):
-    return [np.ascontiguousarray(a) for item in arrays for a in (item if isinstance(item, list) else [item])]
+    return [np.asarray(a, order="C") for item in arrays for a in (item if isinstance(item, list) else [item])]
 
 
 def _function(op, sample):
@@ -66,9 +66,16 @@ def _source(programs):
     parts += [f"static {u.text}" for u in used.values()]
     for k, (program, made) in enumerate(zip(programs, calls, strict=True)):
         place = {t: f"args[{i}]" for i, t in enumerate(_tensors(program))}
-        lines = [f"{c.unit.name}({', '.join(place[t] for t in (*c.sources, *c.stages))});" for c in made]
+        lines = ["int outside[1];", "(void)outside;"]
+        lines += [
+            f"{c.unit.name}({', '.join([*(place[t] for t in (*c.sources, *c.stages)), *_checks(c)])});" for c in made
+        ]
         parts.append(f"void case_{k}(void **args);\nvoid case_{k}(void **args) {{\n" + "\n".join(lines) + "\n}\n")
     return "\n".join(parts)
+
+
+def _checks(call):
+    return PLAIN.check_arguments([0] * len(call.checks))
 
 
 def _tensors(program):

@@ -105,7 +105,7 @@ def test_hundreds_of_steps_are_computed():
     params = [relay.var(n, shape=a.shape) for n, a in (("x", x), ("r", r), ("h", h))]
     body = relay.nn.rnn_sequence(params, RNNSequenceAttrs())
     function = relay.Function(params, body.astuple())
-    module = compile_functions({"f": function}, {"flags": ["-Wall", "-Wextra", "-Werror"]})
+    module = compile_functions({"f": function}, {"flags": ["-Wall", "-Wextra", "-Wcast-qual", "-Werror"]})
     whole, last = np.empty((700, 2, 33), "float32"), np.empty((2, 33), "float32")
     module["f"](x, r, h, whole, last)
     expected, _ = rnn_sequence(x, r, h, activations=("Tanh",), alphas=(0.0,), betas=(0.0,))

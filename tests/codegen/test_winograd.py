@@ -56,7 +56,7 @@ class Case:
         self.image = rng.standard_normal((batch, height, width, channels)).astype("float32")
         self.weights = (rng.standard_normal((3, 3, channels, filters)) / np.sqrt(9 * channels)).astype("float32")
         self.bias = rng.standard_normal(filters).astype("float32")
-        weights = np.ascontiguousarray(self.weights.transpose(["HWIO".index(k) for k in kernel_layout]))
+        weights = np.asarray(self.weights.transpose(["HWIO".index(k) for k in kernel_layout]), order="C")
         x = relay.var("x", shape=self.image.shape)
         y = relay.nn.conv2d(
             x, relay.const(weights), channels=filters, kernel_size=(3, 3), padding=pads, data_layout="NHWC",
@@ -177,8 +177,8 @@ def test_it_agrees_with_onnxruntime():
     case = Case(2, 14, 15, 24, 40)
     helper = onnx.helper
     kind = onnx.TensorProto.FLOAT
-    nchw = np.ascontiguousarray(case.image.transpose(0, 3, 1, 2))
-    oihw = np.ascontiguousarray(case.weights.transpose(3, 2, 0, 1))
+    nchw = np.asarray(case.image.transpose(0, 3, 1, 2), order="C")
+    oihw = np.asarray(case.weights.transpose(3, 2, 0, 1), order="C")
     graph = helper.make_graph(
         [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=list(SAME)), helper.make_node("Relu", ["c"], ["y"])],
         "convolution",
@@ -200,14 +200,17 @@ def _run_in_team(library: ctypes.CDLL, case: Case, constants: Sequence[np.ndarra
     start = -space.ctypes.data % 64
     result = np.full(case.expected().shape, np.nan, "float32")
     arrays = [case.image, *constants, result]
-    meeting = np.zeros(64, "int32")
+    meeting, state = np.zeros(64, "int32"), np.zeros(32, "int64")
 
     class Team(ctypes.Structure):
-        _fields_ = [("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p)]
+        _fields_ = [
+            ("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p),
+            ("run", ctypes.c_void_p),
+        ]
 
     def run(thread: int) -> None:
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-        team = Team(thread, threads, meeting.ctypes.data)
+        team = Team(thread, threads, meeting.ctypes.data, state.ctypes.data)
         library.conv(pointers, None, ctypes.c_void_p(space.ctypes.data + start), ctypes.byref(team))
 
     workers = [threading.Thread(target=run, args=(k,)) for k in range(threads)]

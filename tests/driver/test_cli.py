@@ -402,12 +402,13 @@ def test_too_little_memory_is_something_that_the_machine_lacks(capsys, monkeypat
 
 
 def test_an_interrupt_leaves_nothing_half_written(capsys, monkeypatch, tmp_path):
-    from byoc.runtime import artifact as artifacts
+    from byoc.runtime import whole_file
 
-    def interrupt(source, target):
+    def interrupt(source, target, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(artifacts.os, "replace", interrupt)
+    for way_to_name_a_file in ("link", "replace"):
+        monkeypatch.setattr(whole_file.os, way_to_name_a_file, interrupt)
     code, _, err = run(capsys, "compile", DIGITS, "-t", "json,c", "-o", tmp_path / "m.byoc")
     assert code == 130 and "interrupted; nothing was written" in err
     assert list(tmp_path.iterdir()) == []

@@ -15,8 +15,9 @@ import pytest
 import byoc
 from byoc.driver.cli.main import main
 from byoc.errors import ArtifactError, DeviceError, UnavailableError, UserError
-from byoc.runtime import artifact as artifacts
+from byoc.runtime import whole_file
 from byoc.runtime.artifact import read_artifact, write_artifact
+from byoc.runtime.dso import library_file
 from byoc.runtime.dso.processor import Processor, this_processor
 from byoc.runtime.opencl import devices
 from byoc.runtime.opencl import module as opencl_module
@@ -205,7 +206,7 @@ def test_an_opencl_artifact_without_a_device_is_refused_before_anything_runs(for
         with pytest.raises(DeviceError, match=r"ocl\.byoc: module 0 \(opencl\) cannot run here: no OpenCL device was"):
             byoc.runtime.load(for_opencl)
         assert main(["run", str(for_opencl), "--random"]) == 3
-        assert "pip install byoc[opencl]" in capsys.readouterr().err
+        assert "pip install 'byoc-compiler[opencl]'" in capsys.readouterr().err
     finally:
         devices._open.cache_clear()
 
@@ -235,7 +236,9 @@ def test_a_folder_for_temporary_files_that_cannot_be_written_is_named(original, 
         raise OSError(errno.EROFS, "Read-only file system")
 
     library = byoc.runtime.load(original)
-    monkeypatch.setattr(artifacts.tempfile, "mkstemp", denied)
+    monkeypatch.setattr(library_file.os, "memfd_create", denied)
+    for name in ("TemporaryFile", "mkstemp"):
+        monkeypatch.setattr(library_file.tempfile, name, denied)
     with pytest.raises(UnavailableError, match=r"temporary files cannot be written \(Read-only file system\): name an"):
         library(IMAGE)
 
@@ -253,16 +256,17 @@ def test_a_folder_that_is_not_writable_is_refused(original, tmp_path, monkeypatc
     def denied(*args, **kwargs):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(artifacts.tempfile, "mkstemp", denied)
+    library = byoc.runtime.load(original)
+    monkeypatch.setattr(whole_file.os, "open", denied)
     with pytest.raises(UserError, match=r"the folder cannot be written \(Permission denied\); choose another"):
-        byoc.runtime.load(original).save(tmp_path / "m.byoc")
+        library.save(tmp_path / "m.byoc")
 
 
 def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(original, tmp_path, monkeypatch):
     library = byoc.runtime.load(original)
     target = tmp_path / "m.byoc"
     target.write_bytes(b"the old artefact")
-    real = artifacts.os.fdopen
+    real = whole_file.os.fdopen
 
     class FullDisk:
         def __init__(self, handle, mode):
@@ -278,7 +282,7 @@ def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(original, tmp_path,
             self._file.write(data[:100])
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(artifacts.os, "fdopen", FullDisk)
+    monkeypatch.setattr(whole_file.os, "fdopen", FullDisk)
     with pytest.raises(UserError, match=r"m\.byoc: the file cannot be written \(No space left on device\)"):
         library.save(target)
     assert [p.name for p in tmp_path.iterdir()] == ["m.byoc"]

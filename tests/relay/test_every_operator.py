@@ -8,7 +8,7 @@ from byoc import te
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import Any, TensorType, TupleType, tensor_types
 from byoc.relay.op.definition import define, is_definable, placeholders
-from byoc.runtime.json.attributes import decode_attributes, encode_attribute
+from byoc.runtime.json.attributes import attribute_key, decode_attributes, encode_attribute
 from byoc.runtime.kernels import KERNELS, get_kernel
 from byoc.runtime.ndarray import dtype_name
 
@@ -84,7 +84,7 @@ def test_the_tensor_expression_computes_what_the_kernel_computes(op: Op, sample:
 def test_the_kernel_reads_its_attributes_back_from_json_text(op: Op, sample: Sample) -> None:
     arrays, _, attrs, outputs = run_kernel(op, sample)
     kernel = get_kernel(op.kernel)
-    texts = {name: encode_attribute(value) for name, value in attrs.items()}
+    texts = {attribute_key(name): encode_attribute(value) for name, value in attrs.items()}
     again = kernel(*arrays, **decode_attributes(texts, kernel.attributes))
     for got, want in zip(list(again) if isinstance(again, (tuple, list)) else [again], outputs, strict=True):
         np.testing.assert_array_equal(got, want)

@@ -27,7 +27,7 @@ def test_nothing_changes_where_there_is_a_linker(monkeypatch, tmp_path):
 
 def test_without_a_linker_and_without_zig_one_sentence_says_what_to_install(no_ld, monkeypatch):
     monkeypatch.setattr(linker.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DeviceError, match=r"no ld on the search path: install binutils, or run pip install byoc"):
+    with pytest.raises(DeviceError, match=r"no ld on the search path: install binutils, or run pip install 'byoc-compiler\[zig\]'"):
         linker.provide_linker()
 
 

@@ -185,15 +185,15 @@ def test_no_device_is_one_sentence_that_says_what_to_install(monkeypatch):
     monkeypatch.setattr(devices, "_found_devices", lambda: [])
     monkeypatch.setattr(devices, "_open", devices._open.__wrapped__)
     monkeypatch.setattr(devices, "import_pyopencl", lambda: None)
-    with pytest.raises(DeviceError, match=r"no OpenCL device was found here: .*pip install byoc\[opencl\]"):
+    with pytest.raises(DeviceError, match=r"no OpenCL device was found here: .*pip install 'byoc-compiler\[opencl\]'"):
         call(module(), 1)
 
 
 def test_a_missing_pyopencl_is_one_sentence_that_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyopencl", None)
     monkeypatch.setattr(devices, "_open", devices._open.__wrapped__)
-    assert "pip install byoc[opencl]" in build.why_unavailable()
-    with pytest.raises(DeviceError, match=r"OpenCL needs the package pyopencl, .*pip install byoc\[opencl\]"):
+    assert "pip install 'byoc-compiler[opencl]'" in build.why_unavailable()
+    with pytest.raises(DeviceError, match=r"OpenCL needs the package pyopencl, .*pip install 'byoc-compiler\[opencl\]'"):
         call(module(), 1)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from byoc.driver.cli.array_files import read_array
 from byoc.errors import InputError, UserError
 from byoc.runtime.library import Library
 from byoc.runtime.ndarray import numpy_dtype
@@ -34,19 +35,8 @@ def read_inputs(library: Library, texts: Sequence[str]) -> dict[str, np.ndarray]
             raise InputError(f"--input {text!r}: the model has no input {name!r}; its inputs are {names}")
         if name in arrays:
             raise InputError(f"--input {text!r}: the input {name!r} is given twice")
-        arrays[name] = _read_array(name, Path(file))
+        arrays[name] = read_array(name, Path(file))
     return arrays
-
-
-def _read_array(name: str, file: Path) -> np.ndarray:
-    try:
-        array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"input {name!r}: {file} cannot be read as a .npy file ({error})") from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise InputError(f"input {name!r}: {file} holds several arrays; give one, as numpy.save writes it")
-    return array
 
 
 def parse_sizes(library: Library, texts: Sequence[str]) -> dict[str, int]:

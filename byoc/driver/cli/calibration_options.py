@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from byoc.driver.cli.array_files import read_arrays
 from byoc.driver.cli.words import CALIBRATIONS, PERCENTILE
 from byoc.errors import InputError, UserError
+from byoc.runtime.regular_file import read_file
 
 if TYPE_CHECKING:
     from byoc.driver.quantization import Calibration
@@ -92,16 +94,12 @@ class SampleFiles:
             yield from [arrays] if self.is_folder else self._rows(file, arrays)
 
     def _arrays(self, file: Path) -> Sample:
-        try:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                if len(self.ranks) != 1:
-                    raise InputError(f"{file}: the model has the inputs {', '.join(self.ranks)}; give a .npz with them")
-                return {next(iter(self.ranks)): found}
-            with found:
-                return {name: found[name] for name in found.files}
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{file}: cannot be read as numpy's .npz or .npy ({error})") from error
+        found = read_arrays(file)
+        if isinstance(found, np.ndarray):
+            if len(self.ranks) != 1:
+                raise InputError(f"{file}: the model has the inputs {', '.join(self.ranks)}; give a .npz with them")
+            return {next(iter(self.ranks)): found}
+        return dict(found)
 
     def _rows(self, file: Path, arrays: Sample) -> list[Sample]:
         """The samples in *arrays*: themselves, or their rows where all have one more axis than the inputs."""
@@ -119,7 +117,7 @@ class SampleFiles:
 def _input_ranks(model: Path) -> dict[str, int]:
     onnx = importlib.import_module("onnx")
     try:
-        graph = onnx.load(model, load_external_data=False).graph
+        graph = onnx.load_model_from_string(read_file(model)).graph
     except Exception as error:  # protobuf's own errors have no common class
         raise UserError(f"{model}: cannot be read as an ONNX model ({type(error).__name__}: {error})") from error
     weights = {w.name for w in graph.initializer}

@@ -14,6 +14,7 @@ from byoc.codegen.backend import backend_names
 from byoc.codegen.c.compiler import cache_dir, find_compiler
 from byoc.driver.cli.targets_command import describe
 from byoc.errors import UserError
+from byoc.runtime.distribution import install_command
 from byoc.runtime.opencl.devices import list_devices
 
 HELP = "check the compiler, the devices and the packages of this machine"
@@ -58,8 +59,8 @@ def _package(name: str) -> dict[str, object]:
     try:
         return _check(f"package {name}", importlib.metadata.version(name), required=required)
     except importlib.metadata.PackageNotFoundError:
-        wanted = "byoc" if required else "'byoc[opencl]'"
-        return _check(f"package {name}", f"not installed: pip install {wanted}", ok=False, required=required)
+        advice = install_command("" if required else "opencl")
+        return _check(f"package {name}", f"not installed: {advice}", ok=False, required=required)
 
 
 def _compiler() -> dict[str, object]:
@@ -86,7 +87,7 @@ def _devices() -> list[dict[str, object]]:
     except UserError as error:
         return [_check("OpenCL device", str(error), ok=False)]
     if not found:
-        return [_check("OpenCL device", "none found: install a driver, or pip install 'byoc[opencl]'", ok=False)]
+        return [_check("OpenCL device", f"none found: install a driver, or {install_command('opencl')}", ok=False)]
     return [_check("OpenCL device", str(d)) for d in found]
 
 

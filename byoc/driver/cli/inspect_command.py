@@ -20,6 +20,7 @@ from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.traverse import post_order
 from byoc.runtime.artifact import read_artifact
 from byoc.runtime.library import Library, read_library
+from byoc.runtime.regular_file import open_file
 
 HELP = "show what is in an artefact or in an ONNX model"
 
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     path = Path(arguments.file)
     if not path.is_file():
         raise UserError(f"{path}: this is a folder" if path.is_dir() else f"{path}: there is no such file")
-    with path.open("rb") as file:
+    with open_file(path) as file:
         is_artifact = file.read(2) == b"PK" or path.suffix == ".byoc"
     if arguments.text and is_artifact:
         raise UserError(f"--text is for ONNX models; {path} is an artefact: --source shows what it holds")

@@ -8,6 +8,7 @@ machine lacks (a compiler, a device, memory); 130 interrupted; 141 nobody reads 
 from __future__ import annotations
 
 import argparse
+import errno
 import functools
 import importlib
 import json
@@ -19,15 +20,22 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 from byoc import __version__
-from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, UserError
+from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, OutOfMemoryError, UserError
 
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal
 DEBUG_VARIABLE = "BYOC_DEBUG"
-COMMANDS = ("compile", "plan", "explain", "partition", "run", "export-c", "inspect", "targets", "doctor", "tune")
+SANITIZE_VARIABLE = "BYOC_SANITIZE"
+_OF_THE_MACHINE = (
+    errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS
+)
+COMMANDS = (
+    "compile", "plan", "explain", "partition", "run", "export-c", "inspect", "sign", "verify", "targets", "doctor", "tune",
+)
 EPILOG = (
     "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, 3 something that this "
-    f"machine lacks; {DEBUG_VARIABLE}=1 shows the traceback of an error"
+    f"machine lacks; {DEBUG_VARIABLE}=1 shows the traceback of an error; {SANITIZE_VARIABLE}=address (or undefined, "
+    "thread) has generated C check itself while it runs"
 )
 
 
@@ -54,12 +62,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code, and prints errors as one sentence to the standard error."""
     words = list(sys.argv[1:] if argv is None else argv)
     named = [w for w in words[:1] if w in COMMANDS]  # one command loads what it needs, not what all need
-    arguments = parser(named or COMMANDS).parse_args(words)
+    arguments = argparse.Namespace(command=(*named, "")[0], json="--json" in words)  # until they are read
     command: Callable[[argparse.Namespace], tuple[Mapping[str, object], str, int]]
-    command = command_module(arguments.command).run
     try:
+        arguments = parser(named or COMMANDS).parse_args(words)
+        command = command_module(arguments.command).run
         with warnings.catch_warnings():
             warnings.showwarning = functools.partial(_warn, arguments.command, warnings.showwarning)
+            if os.environ.get(SANITIZE_VARIABLE) and argv is None:
+                importlib.import_module("byoc.driver.cli.sanitized").start_again_where_needed()
             data, text, code = command(arguments)
         print(json.dumps(data, indent=1) if arguments.json else text, flush=True)
         return code
@@ -86,7 +97,7 @@ def _fail(arguments: argparse.Namespace, error: Exception) -> int:
     code, sentence = diagnose(error)
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
-    print(f"byoc {arguments.command}: {sentence}", file=sys.stderr)
+    print(f"{f'byoc {arguments.command}'.rstrip()}: {sentence}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"error": sentence, "kind": type(error).__name__, "exit_code": code}, indent=1))
     return code
@@ -96,10 +107,17 @@ def diagnose(error: Exception) -> tuple[int, str]:
     """The exit code of an error, and the sentence that is printed."""
     if isinstance(error, (CompilerNotFoundError, DeviceError)):
         return EXIT_MACHINE, str(error)
+    if isinstance(error, OutOfMemoryError):
+        return EXIT_MACHINE, str(error)
     if isinstance(error, MemoryError):
-        return EXIT_MACHINE, f"this machine has too little memory ({error or 'no size given'}); take smaller inputs"
+        return EXIT_MACHINE, (
+            f"this process has too little memory ({str(error) or 'how much is not known'}); take smaller inputs, or "
+            "allow it more"
+        )
     if isinstance(error, UserError):
         return EXIT_USER, str(error)
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        return EXIT_MACHINE, f"this machine refused what was needed ({error}); allow this process more, and try again"
     kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
     text = " ".join(str(error).split())
     return EXIT_INTERNAL, (

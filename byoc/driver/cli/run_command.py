@@ -19,6 +19,8 @@ from byoc.driver.compile import compile as compile_model
 from byoc.errors import InputError, UserError
 from byoc.runtime.artifact import replace_file
 from byoc.runtime.library import Library, load
+from byoc.runtime.regular_file import open_file
+from byoc.runtime.time_limit import check_timeout
 
 HELP = "run an artefact, or an ONNX model, which is compiled first"
 
@@ -34,7 +36,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs to a file")
     command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the median")
     command.add_argument(
+        "--trusted", action="append", metavar="KEY.pem", help="run an artefact only if one of these public keys signed it"
+    )
+    command.add_argument(
         "--threads", type=int, metavar="N", help="threads of a run (default: the processors that byoc may use)"
+    )
+    command.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="how long a run may take (default: as long as it takes)"
     )
     add_compile_options(command.add_argument_group("options for a model, as of byoc compile"))  # type: ignore[arg-type]
 
@@ -43,13 +51,14 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Load or compile, run, describe the outputs. Raises UserError with one sentence."""
     if arguments.repeat < 1:
         raise UserError(f"--repeat is at least 1, got {arguments.repeat}")
+    check_timeout(arguments.timeout)
     with StageProgress(quiet=arguments.json) as tell:
         library = open_library(arguments, tell)
         library.threads = arguments.threads
         inputs = _inputs(library, arguments)
         tell("running")
-        outputs, first = _timed(library, inputs)
-        seconds = [_timed(library, inputs)[1] for _ in range(arguments.repeat)]
+        outputs, first = _timed(library, inputs, arguments.timeout)
+        seconds = [_timed(library, inputs, arguments.timeout)[1] for _ in range(arguments.repeat)]
     named = {spec.name: value for spec, value in zip(library.outputs, outputs, strict=True)}
     if arguments.output:
         replace_file(Path(arguments.output), lambda file: file.write(npz_bytes(named)))
@@ -79,7 +88,9 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
         if given:
             raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
         tell("loading the artefact")
-        return load(path)
+        return load(path, trusted=arguments.trusted)
+    if arguments.trusted:
+        raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
     targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
     return compile_model(
         path, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
@@ -90,7 +101,7 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
 def _is_zip(path: Path) -> bool:
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(2) == b"PK"
 
 
@@ -106,9 +117,11 @@ def _inputs(library: Library, arguments: argparse.Namespace) -> dict[str, np.nda
     return inputs
 
 
-def _timed(library: Library, inputs: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], float]:
+def _timed(
+    library: Library, inputs: Mapping[str, np.ndarray], timeout: float | None
+) -> tuple[list[np.ndarray], float]:
     start = time.perf_counter()
-    outputs = library.run(inputs)
+    outputs = library.run(inputs, timeout)
     return outputs, time.perf_counter() - start
 
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,8 @@ from filelock import FileLock
 
 from byoc.errors import PartitionError
 from byoc.partition.costs.profile import Profile
+from byoc.runtime.regular_file import read_file, read_text
+from byoc.runtime.whole_file import write_whole
 
 FOLDER = "costs"
 CHECK_DIGITS = 16
@@ -60,7 +61,7 @@ class Store:
     def profile(self, facts: Facts) -> Profile | None:
         """What was found where *facts* hold; None where nothing whole is there."""
         try:
-            data = json.loads(self._file("profile", facts, ".json").read_text(encoding="utf-8"))
+            data = json.loads(read_text(self._file("profile", facts, ".json")))
             if data["check"] != _check({"facts": data["facts"], "profile": data["profile"]}):
                 return None
             return Profile.from_json(data["profile"]) if data["facts"] == dict(facts) else None
@@ -73,10 +74,7 @@ class Store:
         text = json.dumps({**data, "check": _check(data)}, indent=1, sort_keys=True)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.folder)
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write(text)
-            os.replace(name, self._file("profile", facts, ".json"))
+            write_whole(self._file("profile", facts, ".json"), lambda out: out.write(text.encode()))
         except OSError as error:
             return f"{self.folder} cannot be written: {error.strerror or error}"
         return None
@@ -84,7 +82,7 @@ class Store:
     def measurements(self, facts: Facts) -> dict[str, Measurement]:
         """What was measured where *facts* hold, by key; of several the last."""
         try:
-            lines = self._file("units", facts, ".jsonl").read_bytes().splitlines()
+            lines = read_file(self._file("units", facts, ".jsonl")).splitlines()
         except OSError:
             return {}
         return {m.key: m for m in map(_measurement, lines) if m is not None}

@@ -77,7 +77,7 @@ class ProgramBuilder:
         if array.dtype == "string":
             self.constants.append(array)
             return len(self.constants) - 1
-        key = (array.dtype, array.shape, np.ascontiguousarray(array.numpy()).tobytes())
+        key = (array.dtype, array.shape, np.asarray(array.numpy(), order="C").tobytes())
         if key not in self._constant_places:
             self._constant_places[key] = len(self.constants)
             self.constants.append(array)

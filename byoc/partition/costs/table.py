@@ -40,6 +40,7 @@ from byoc.partition.costs.place import UnitPlace, precision_name
 from byoc.partition.costs.work import size
 from byoc.partition.measure import call_operations
 from byoc.relay.expr import Call
+from byoc.runtime.regular_file import read_text
 
 FORMAT = "byoc.costs/1"
 CostFunction = Callable[[Call, UnitPlace], float]
@@ -88,7 +89,7 @@ class Table:
         """The table in *file*. Raises PartitionError where it cannot be read or is none."""
         path = Path(file)
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(read_text(path))
         except OSError as error:
             raise PartitionError(f"{path}: the cost table cannot be read ({error.strerror or error})") from error
         except (ValueError, RecursionError) as error:

@@ -121,5 +121,5 @@ def _laid(array: np.ndarray, layout: DataLayout) -> np.ndarray:
         n, c, h, w = array.shape
         if c % block:
             raise PartitionError(f"{c} channels are no multiple of the {block} of layout {layout}")
-        return np.ascontiguousarray(array.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2))
-    return np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if layout == DataLayout.NHWC else array
+        return np.asarray(array.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2), order="C")
+    return np.asarray(array.transpose(0, 2, 3, 1), order="C") if layout == DataLayout.NHWC else array

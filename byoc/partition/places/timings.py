@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError
 from byoc.partition.places.graph import Graph, Operator
 from byoc.partition.places.kernel import Kernel
+from byoc.runtime.regular_file import read_text
 
 Prepare = Callable[[Kernel, Operator, Graph], Callable[[], object]]
 
@@ -48,7 +49,7 @@ class Timings:
         if self.repeats < 3 or self.repeats % 2 == 0:
             raise PartitionError(f"a time is the median of an odd number of runs, at least 3, got {self.repeats}")
         if self.path is not None and self.path.exists():
-            self._read(self.path.read_text(encoding="utf-8"))
+            self._read(_text_of(self.path))
 
     def _read(self, text: str) -> None:
         for line in text.splitlines():
@@ -66,9 +67,15 @@ class Timings:
         if key not in self._seconds:
             self._seconds[key] = self._measure(self.prepare(kernel, operator, graph))
             if self.path is not None:
-                with self.path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"key": key, "seconds": self._seconds[key]}) + "\n")
+                self._keep(self.path, key)
         return self._seconds[key]
+
+    def _keep(self, path: pathlib.Path, key: str) -> None:
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": key, "seconds": self._seconds[key]}) + "\n")
+        except OSError as error:
+            raise PartitionError(f"{path}: times of kernels cannot be kept there ({error.strerror})") from error
 
     def _measure(self, run: Callable[[], object]) -> float:
         run()
@@ -79,3 +86,10 @@ class Timings:
             taken.append(self.clock() - begin)
         self.trials += self.repeats + 1
         return statistics.median(taken)
+
+
+def _text_of(path: pathlib.Path) -> str:
+    try:
+        return read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise PartitionError(f"{path}: the times of kernels cannot be read ({error})") from error

@@ -1,4 +1,4 @@
-"""Linear and integer programs by HiGHS, through scipy, which is optional: ``pip install byoc[solve]``."""
+"""Linear and integer programs by HiGHS, through scipy, which is optional: extra ``solve``."""
 
 from __future__ import annotations
 

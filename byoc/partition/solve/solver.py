@@ -19,6 +19,7 @@ from byoc.partition.solve.regions import form_regions
 from byoc.partition.solve.relaxation import lower_bound
 from byoc.partition.solve.settle import Settled, Settler, went_home
 from byoc.partition.solve.two_sites import cheapest_cut, is_a_cut
+from byoc.runtime.distribution import install_command
 
 LARGEST_PROGRAM = 4000  # operators; beyond, building the program alone takes longer than it has
 METHODS = ("auto", "minimum cut", "integer", "heuristic")
@@ -93,7 +94,7 @@ def _without_program(
     if settled is None:
         raise nothing_found(problem)
     if method != "heuristic" and not is_available():
-        note = "no proof without HiGHS: install byoc[solve] (scipy)"
+        note = f"no proof without HiGHS (scipy): {install_command('solve')}"
         return _solution(problem, settled, None, "heuristic", (note,))
     rounds = 2 if problem.operators > LARGE else 12
     return _solution(problem, settled, lower_bound(problem, usable, deadline, rounds), "heuristic", ())

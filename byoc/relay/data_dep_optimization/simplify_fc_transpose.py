@@ -23,7 +23,7 @@ def convert(func: Function, params: dict[str, NDArray]) -> tuple[Function, dict[
     new = SimplifyFCTranspose(names)(IRModule.from_expr(func))["main"]
     kept = {param.name_hint for param in new.params}  # type: ignore[attr-defined]
     for name in (n for n in names if f"{n}.T" in kept):
-        params[f"{name}.T"] = NDArray(np.ascontiguousarray(np.asarray(from_any(params[name])).T))
+        params[f"{name}.T"] = NDArray(np.asarray(np.asarray(from_any(params[name])).T, order="C"))
         if name not in kept:
             del params[name]
     return new, params  # type: ignore[return-value]

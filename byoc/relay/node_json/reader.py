@@ -215,5 +215,5 @@ def load_json(json_str: str) -> object:
         return Reader(data["nodes"], data.get("b64ndarrays", [])).read(int(data["root"]))
     except ByocError:
         raise
-    except (ValueError, KeyError, TypeError, IndexError, binascii.Error) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, binascii.Error) as error:
         raise ParseError(f"this is not what tvm.ir.save_json writes ({type(error).__name__}: {error})") from error

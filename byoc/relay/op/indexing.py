@@ -67,6 +67,16 @@ def clamp(index: PrimExpr, dim: Dimension) -> PrimExpr:
     return te.maximum(te.minimum(te.cast(INDEX, index), as_index(dim) - 1), 0)
 
 
+def load_below(tensor: te.Tensor, indices: Sequence[PrimExpr], dims: Sequence[int]) -> PrimExpr:
+    """The element of *tensor* at *indices*, of which those of the dimensions *dims* are clamped.
+
+    A dimension whose size is known only at run time may have no element at all, and then 0 stands for it.
+    """
+    free = [te.all_of(indices[k] < tensor.shape[k]) for k in dims if not isinstance(tensor.shape[k], int)]
+    element = tensor[tuple(indices)]
+    return te.if_then_else(te.all_of(*free), element, te.const(0, tensor.dtype)) if free else element
+
+
 def wrap_negative(index: PrimExpr, dim: Dimension) -> PrimExpr:
     """*index* counted from the end where it is negative, then moved into [0, dim)."""
     index = te.cast(INDEX, index)

@@ -17,8 +17,10 @@ from byoc.ir.types import Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.op.binary import add, subtract, truncated_divide
 from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.elementwise import exp, log, sqrt
+from byoc.relay.op.elementwise import exp, isfinite, log, sqrt
 from byoc.relay.op.indexing import ZERO, as_index, size_of, split_index
+from byoc.relay.op.transform_broadcast import where
+from byoc.relay.op.transform_create import zeros_like
 from byoc.relay.op.type_relations import is_float, is_integer, normalize_axes, tensor_arg
 from byoc.relay.tuple_wrapper import TupleWrapper
 
@@ -311,6 +313,10 @@ def mean_std(data: Operand, axis: Axes = None, keepdims: bool = False, exclude: 
 def logsumexp(data: Operand, axis: Axes = None, keepdims: bool = False) -> Call:
     """``log(sum(exp(data)))`` over *axis*, without overflow. Source: ``relay.logsumexp``."""
     expr = as_expr(data)
-    highest = max(expr, axis, True)
-    total = sum(exp(subtract(expr, highest)), axis, keepdims)
-    return add(max(expr, axis, keepdims), log(total))
+    total = sum(exp(subtract(expr, _finite(max(expr, axis, True)))), axis, keepdims)
+    return add(_finite(max(expr, axis, keepdims)), log(total))
+
+
+def _finite(highest: Call) -> Call:
+    """*highest* with 0 where it is infinite: what is subtracted from an infinity leaves it as it is."""
+    return where(isfinite(highest), highest, zeros_like(highest))

@@ -14,7 +14,7 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, constant_ints, make_call
-from byoc.relay.op.indexing import clamp, size_of, split_index, wrap_negative
+from byoc.relay.op.indexing import clamp, load_below, size_of, split_index, wrap_negative
 from byoc.relay.op.type_relations import is_integer, normalize_axes, normalize_axis, tensor_arg, unify_dim
 
 END = np.iinfo("int32").max  # an end from here on means: to the end of a dimension of any size
@@ -227,7 +227,8 @@ def _take_compute(attrs: TakeAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         position = indices[(*i[:batch], *i[axis:axis + inner])]
-        return data[(*i[:axis], _taken(position, data.shape[axis], attrs.mode), *i[axis + inner:])]
+        place = _taken(position, data.shape[axis], attrs.mode)
+        return load_below(data, (*i[:axis], place, *i[axis + inner:]), [axis])
 
     return [te.compute(shape, element, "take")]
 
@@ -266,7 +267,8 @@ def _gather_compute(attrs: GatherAttrs, inputs: Sequence[te.Tensor], out_type: T
     axis = attrs.axis % data.ndim
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
-        return data[(*i[:axis], wrap_negative(indices[i], data.shape[axis]), *i[axis + 1:])]
+        place = wrap_negative(indices[i], data.shape[axis])
+        return load_below(data, (*i[:axis], place, *i[axis + 1:]), [axis])
 
     return [te.compute(te.shape_of(out_type), element, "gather")]
 
@@ -306,7 +308,7 @@ def _gather_nd_compute(attrs: GatherNDAttrs, inputs: Sequence[te.Tensor], out_ty
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         at = [wrap_negative(indices[(k, *i[:places])], data.shape[batch + k]) for k in range(depth)]
-        return data[(*i[:batch], *at, *i[places:])]
+        return load_below(data, (*i[:batch], *at, *i[places:]), range(batch, batch + depth))
 
     return [te.compute(te.shape_of(out_type), element, "gather_nd")]
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from byoc.errors import UserError
+from byoc.errors import ParseError, UserError
 from byoc.ir.module import IRModule
 from byoc.ir.registry import register_func
 from byoc.relay.text import parse
+from byoc.runtime.regular_file import read_text
 
 FOLDER = Path(__file__).parent
 
@@ -44,9 +45,13 @@ def import_from_std(mod: IRModule, file_name: str) -> None:
 def import_file(mod: IRModule, path: str) -> None:
     """Add the types and functions of the text in a file to *mod*. Source: ``IRModule.import_``.
 
-    Raises ParseError for what is not Relay's text.
+    Raises ParseError for what is not Relay's text, and for a file that cannot be read.
     """
-    mod.update(parse(Path(path).read_text(encoding="utf-8"), str(path)))
+    try:
+        text = read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParseError(f"{path}: cannot be read as Relay's text ({error})") from error
+    mod.update(parse(text, str(path)))
 
 
 @register_func("tvm.relay.std_path")

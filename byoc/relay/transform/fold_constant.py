@@ -60,7 +60,7 @@ def constant_of(value: Value, span: AnySpan | None) -> RelayExpr:
     """A constant, or a tuple of constants, that holds *value*."""
     if isinstance(value, list):
         return Tuple([constant_of(v, span) for v in value], span)
-    return Constant(NDArray(np.ascontiguousarray(value).reshape(np.shape(value))), span)
+    return Constant(NDArray(np.asarray(value, order="C")), span)
 
 
 def can_fold(call: Call, fold_qnn: bool = False) -> bool:

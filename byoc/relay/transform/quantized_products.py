@@ -110,7 +110,7 @@ def _weights(expr: RelayExpr, axis: int) -> Weights | None:
     if not isinstance(expr.checked_type, TensorType) or not is_constant(expr):
         return None
     values = np.moveaxis(np.asarray(evaluate(expr)), axis, 0)
-    found = whole_multiples(np.ascontiguousarray(values).reshape(len(values), -1))
+    found = whole_multiples(np.asarray(values, order="C").reshape(len(values), -1))
     return None if found is None else (np.moveaxis(found[0].reshape(values.shape), 0, axis), found[1])
 
 

@@ -58,7 +58,7 @@ def _scaled(weight: np.ndarray, channels: np.ndarray, axis: int, other: int, gro
         return None
     per_outer = np.repeat(channels.reshape(groups, inner), outer // groups, axis=0)
     scaled = front * per_outer.reshape(outer, inner, *tail)
-    return np.ascontiguousarray(np.moveaxis(scaled, (0, 1), (other, axis))).astype(weight.dtype)
+    return np.asarray(np.moveaxis(scaled, (0, 1), (other, axis)), order="C").astype(weight.dtype)
 
 
 def _scale_conv(letter: str, transposed: bool) -> ScaleWeight:

@@ -185,7 +185,7 @@ class _Panel:
         steps = [self.operand.steps.get(a, 0) for a in axes]
         extents = [int(a.extent) for a in axes]  # type: ignore[call-overload]
         if all(s is not None for s in steps) and all(a in self.operand.steps for a in axes):
-            flat = np.ascontiguousarray(source).reshape(-1)[self._start(simplify):]
+            flat = np.asarray(source, order="C").reshape(-1)[self._start(simplify):]
             strides = [int(s) * flat.itemsize for s in steps]  # type: ignore[arg-type]
             whole = np.lib.stride_tricks.as_strided(flat, extents, strides, writeable=False)
         else:
@@ -196,7 +196,7 @@ class _Panel:
         missing = self.blocks * self.width - extents[lane]
         padded = np.pad(whole, [(0, missing if k == lane else 0) for k in range(len(axes))])
         split = padded.reshape(*extents[:lane], self.blocks, self.width, *extents[lane + 1 :])
-        return np.ascontiguousarray(np.moveaxis(split, lane + 1, -1))
+        return np.asarray(np.moveaxis(split, lane + 1, -1), order="C")
 
 
 _NUMBERS = {

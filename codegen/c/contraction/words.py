@@ -169,9 +169,9 @@ def words_of_array(array: np.ndarray, dimension: int, terms: int) -> np.ndarray:
     """*array* with the numbers along *dimension* in words of *terms*, the last one filled up with zeros."""
     last = np.moveaxis(array, dimension, -1)
     missing = -last.shape[-1] % terms
-    bits = np.ascontiguousarray(last).view(f"uint{8 * array.itemsize}")
+    bits = np.asarray(last, order="C").view(f"uint{8 * array.itemsize}")
     filled = np.pad(bits, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
-    return np.ascontiguousarray(np.moveaxis(np.ascontiguousarray(filled).view(WORD), -1, dimension))
+    return np.asarray(np.moveaxis(np.asarray(filled, order="C").view(WORD), -1, dimension), order="C")
 
 
 def _stage_of_words(source: Tensor, dimension: int, terms: int) -> Tensor:

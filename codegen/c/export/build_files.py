@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from byoc.codegen.c import gathers, overflow
 from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions
-from byoc.codegen.c.overflow import GCC_FLAGS, WRAPPING_FLAGS
+from byoc.codegen.c.unit import Unit
 from byoc.codegen.kernel.names import comment_text
 
 WARNINGS = "-Wall -Wextra"
@@ -12,14 +16,39 @@ PORTABLE_FLAGS = ("-std=c99",)
 VECTOR_FLAGS = ("-std=gnu11", "-fno-math-errno")
 
 
-def needed_flags(options: ExportOptions, wraps: bool) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Peculiarities:
+    """What the code of a model does that takes flags: integers that wrap, loads from places that are loaded."""
+
+    wraps: bool = False
+    gathers: bool = False
+
+    @staticmethod
+    def of(units: Iterable[Unit], options: ExportOptions) -> Peculiarities:
+        """Those of *units*; plain C has none."""
+        found = [] if options.dialect.plain else list(units)
+        return Peculiarities(any(unit.wraps for unit in found), any(unit.gathers for unit in found))
+
+    @property
+    def gcc_flags(self) -> dict[str, str]:
+        """Why GCC needs flags that others do not have, and which."""
+        reasons = {
+            "GCC's conversion of conditions is wrong about some loops where overflow wraps":
+                overflow.GCC_FLAGS if self.wraps else (),
+            "GCC's vectoriser is wrong about some loads from places that are loaded":
+                gathers.GCC_FLAGS if self.gathers else (),
+        }
+        return {why: " ".join(flags) for why, flags in reasons.items() if flags}
+
+
+def needed_flags(options: ExportOptions, peculiar: Peculiarities) -> tuple[str, ...]:
     """The flags that the code needs from every compiler."""
     if options.dialect.plain:
         return PORTABLE_FLAGS
-    return (*VECTOR_FLAGS, *options.flags, *(WRAPPING_FLAGS if wraps else ()))
+    return (*VECTOR_FLAGS, *options.flags, *(overflow.WRAPPING_FLAGS if peculiar.wraps else ()))
 
 
-def write_makefile(options: ExportOptions, form: str, has_weights: bool, wraps: bool) -> str:
+def write_makefile(options: ExportOptions, form: str, has_weights: bool, peculiar: Peculiarities) -> str:
     """``make`` builds the example, ``make clean`` removes what was built."""
     symbol, plain = options.symbol, options.dialect.plain
     source = has_weights and form != SEPARATE
@@ -28,13 +57,10 @@ def write_makefile(options: ExportOptions, form: str, has_weights: bool, wraps: 
     lines = [
         f"CFLAGS ?= {'-O3 -Werror -pedantic' if plain else '-O3'} {WARNINGS}",
         "# what the code needs, whatever CFLAGS are",
-        f"NEEDED := {' '.join(needed_flags(options, wraps))}",
+        f"NEEDED := {' '.join(needed_flags(options, peculiar))}",
     ]
-    if wraps:
-        lines += [
-            "# GCC's conversion of conditions is wrong about some loops where overflow wraps",
-            f"NEEDED += $(if $(findstring clang,$(shell $(CC) --version)),,{' '.join(GCC_FLAGS)})",
-        ]
+    for why, flags in peculiar.gcc_flags.items():
+        lines += [f"# {why}", f"NEEDED += $(if $(findstring clang,$(shell $(CC) --version)),,{flags})"]
     lines += [
         "", f"{symbol}: main.o {objects}", "\t$(CC) $(CFLAGS) $(NEEDED) $(LDFLAGS) -o $@ $^ -lm", "",
         f"%.o: %.c {headers}", "\t$(CC) $(CFLAGS) $(NEEDED) -c -o $@ $<", "",
@@ -52,7 +78,9 @@ _FORMS = {
 }
 
 
-def write_readme(interface: Interface, options: ExportOptions, form: str, has_weights: bool, wraps: bool) -> str:
+def write_readme(
+    interface: Interface, options: ExportOptions, form: str, has_weights: bool, peculiar: Peculiarities
+) -> str:
     """The text of README.txt."""
     symbol = options.symbol
     lines = [
@@ -67,12 +95,12 @@ def write_readme(interface: Interface, options: ExportOptions, form: str, has_we
         f"A run works in {interface.arena} bytes that its caller gives (the arena). It allocates nothing and has no",
         "variables of its own, so any number of threads may run at once, each with its own arena.",
         f"Its local arrays take {interface.stack} bytes of the stack at most.", "",
-        f"The code needs these flags: {' '.join(needed_flags(options, wraps))}",
+        f"The code needs these flags: {' '.join(needed_flags(options, peculiar))}",
     ]
     if options.dialect.plain:
         lines.append("It is C99 without extensions, for one thread; its mathematics are those of the C library.")
-    if wraps:
-        lines.append(f"It computes on integers that wrap: GCC also needs {' '.join(GCC_FLAGS)} (see the Makefile).")
+    if peculiar.gcc_flags:
+        lines.append(f"GCC also needs {' '.join(peculiar.gcc_flags.values())} (the Makefile says why).")
     if options.dialect.team:
         lines.append(f"Threads of yours may share one run: {symbol}_run_part, in {symbol}.h.")
     return "\n".join(lines) + "\n"

@@ -54,7 +54,8 @@ class Interface:
     """The functions' arguments; ``title`` is the model's name, ``arena`` the bytes between the inputs and the outputs.
 
     ``stack`` are the bytes of the largest function's local arrays, ``weights`` those that are given at run time, 0
-    where they are part of the code. ``matrices``: a run needs the system's leave to use matrix registers.
+    where they are part of the code. ``matrices``: a run needs the system's leave to use matrix registers. ``checks``:
+    it looks for indices outside their dimensions.
     """
 
     title: str
@@ -64,6 +65,7 @@ class Interface:
     stack: int
     weights: int = 0
     matrices: bool = False
+    checks: bool = False
 
     def parameters(self) -> list[str]:
         """The parameters of ``<symbol>_run`` without those of a thread."""
@@ -119,17 +121,26 @@ def write_header(interface: Interface, options: ExportOptions) -> str:
             f"#define {upper}_WEIGHTS_BYTES {interface.weights}",
             f"#define {upper}_WEIGHTS_ALIGNMENT {options.alignment}", "",
         ]
-    lines += [*_status_codes(upper, options.dialect.team, interface.matrices), "", *_prototypes(interface, options)]
+    lines += [*_status_codes(upper, options.dialect.team, interface), "", *_prototypes(interface, options)]
     return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
-def _status_codes(upper: str, team: bool, matrices: bool) -> list[str]:
+def _status_codes(upper: str, team: bool, interface: Interface) -> list[str]:
     return [
         "/* What the functions return. */",
         f"#define {upper}_OK 0", f"#define {upper}_NULL_POINTER 1 /* an argument is null */",
         f"#define {upper}_UNALIGNED 2 /* the arena or the weights do not have their alignment */",
         *([f"#define {upper}_BAD_THREAD 3 /* thread is none of 0 to threads - 1 */"] if team else []),
-        *([f"#define {upper}_NO_MATRICES 4 /* the system does not let this process use AMX */"] if matrices else []),
+        *([f"#define {upper}_NO_MATRICES 4 /* the system does not let this process use AMX */"] if interface.matrices else []),
+        *(_index_code(upper) if interface.checks else []),
+    ]
+
+
+def _index_code(upper: str) -> list[str]:
+    return [
+        "/* An index among the inputs is outside its dimension: the outputs are not to be used. Nothing outside of the",
+        " * arrays was read or written. */",
+        f"#define {upper}_INDEX_OUT_OF_RANGE 5",
     ]
 
 

@@ -77,7 +77,7 @@ class _Entry:
         self.plan, self.interface, self.places, self.weights = plan, interface, places, weights
         self.form, self.options, self.writer = form, options, Writer()
         units = {step.call.unit.name for step in plan.steps if isinstance(step, CallStep)}
-        words = {"arena", "weights", "memory", "status", "thread", "threads", "meeting", "parts", *interface.pointers()}
+        words = {"arena", "weights", "memory", "status", "thread", "threads", "meeting", "parts", "run", "one", "part", "outside", *interface.pointers()}
         self.names = Names(RESERVED | units | words | {w.name for w in weights.arrays})
 
     def text(self) -> str:
@@ -93,9 +93,17 @@ class _Entry:
             self.writer.line(checked)
             self.writer.line(f"if (status != {symbol.upper()}_OK) return status;")
             if team:
-                self.writer.line("const Team one = {0, 1, 0};")
-            self.writer.line(f"{symbol}_steps({', '.join([*arguments, *(['&one'] if team else [])])});")
-            self.writer.line("return status;")
+                self.writer.line("Run run = {0};")
+                self.writer.line("const Team one = {0, 1, 0, &run};")
+            checks, bad = self.interface.checks, f"{symbol.upper()}_INDEX_OUT_OF_RANGE"
+            if checks and not team:
+                self.writer.line("int outside = 0;")
+            state = ["&one"] if team else ["&outside"] if checks else []
+            self.writer.line(f"{symbol}_steps({', '.join([*arguments, *state])});")
+            if checks:
+                self.writer.line(f"return {'run.asked' if team else 'outside'} ? {bad} : status;")
+            else:
+                self.writer.line("return status;")
         if team:
             self._part(checked, arguments)
         return self.writer.text()
@@ -109,10 +117,23 @@ class _Entry:
             self.writer.line(f"if (status != {symbol.upper()}_OK) return status;")
             self.writer.line(f"if (!meeting) return {symbol.upper()}_NULL_POINTER;")
             self.writer.line(f"if (thread < 0 || thread >= threads) return {symbol.upper()}_BAD_THREAD;")
-            self.writer.line("const Team part = {thread, threads, meeting->counts};")
+            self.writer.line("Run run = {0};")
+            self.writer.line("const Team part = {thread, threads, meeting->counts, &run};")
             self.writer.line(f"{symbol}_steps({', '.join([*arguments, '&part'])});")
+            if self.interface.checks:
+                self.writer.line("if (run.asked) __atomic_store_n(meeting->counts + 8, 1, __ATOMIC_RELEASE);")
             self.writer.line("team_wait(&part);")
+            if self.interface.checks:
+                self._agree()
             self.writer.line("return status;")
+
+    def _agree(self) -> None:
+        """Where a thread found an index outside its dimension, all return that, and the meeting is as it was."""
+        with self.writer.block("if (__atomic_load_n(meeting->counts + 8, __ATOMIC_ACQUIRE)) {"):
+            self.writer.line("team_wait(&part);")
+            self.writer.line("if (thread == 0) __atomic_store_n(meeting->counts + 8, 0, __ATOMIC_RELEASE);")
+            self.writer.line("team_wait(&part);")
+            self.writer.line(f"return {self.options.symbol.upper()}_INDEX_OUT_OF_RANGE;")
 
     def _function(self, head: str, parameters: Sequence[str]) -> AbstractContextManager[None]:
         return self.writer.block(f"{head}({', '.join(parameters)}) {{")
@@ -139,7 +160,8 @@ class _Entry:
 
     def _steps(self, parameters: Sequence[str]) -> None:
         plan, writer, team = self.plan, self.writer, self.options.dialect.team
-        typed = [*parameters, *(["const Team *team"] if team else [])]
+        state = ["const Team *team"] if team else ["int *outside"] if self.interface.checks else []
+        typed = [*parameters, *state]
         with self._function(f"static void {self.options.symbol}_steps", typed):
             self._bases()
             for buffer in plan.buffers:
@@ -150,7 +172,9 @@ class _Entry:
                 if k and team:
                     writer.line("team_wait(team);")
                 if isinstance(step, CallStep):
-                    arguments = [*map(self._name, step.buffers), *(["team"] if team else [])]
+                    arguments = [*map(self._name, step.buffers)]
+                    arguments += self.options.dialect.check_arguments([0] * len(step.call.checks))
+                    arguments += ["team"] if team else []
                     writer.line(f"{step.call.unit.name}({', '.join(arguments)});")
                 elif isinstance(step, CopyStep):
                     source, target = step.buffers

@@ -83,7 +83,7 @@ def export_options(
         refused = [f for f in NO_MATRICES if f in compiler.flags and march == "native"]
         flags = (f"-march={march}", *refused)
         machine = compiler.machine_for(flags)
-        return ExportOptions(symbol, Dialect(team=threads), machine, flags, weights, winograd)
+        return ExportOptions(symbol, Dialect(team=threads, stops=False), machine, flags, weights, winograd)
     if threads:
         raise UserError("portable C has no threads, for C99 has no atomic operations: leave out one of the two")
     if weights == INCLUDED:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.c.backend import workbench
 from byoc.codegen.c.compiler import find_compiler
-from byoc.codegen.c.export.build_files import write_makefile, write_readme
+from byoc.codegen.c.export.build_files import Peculiarities, write_makefile, write_readme
 from byoc.codegen.c.export.example import write_example
 from byoc.codegen.c.export.interface import Interface, name_arguments, write_header
 from byoc.codegen.c.export.model_source import Places, write_model
@@ -68,15 +68,16 @@ def export_project(
     stack = max((unit.local_bytes for unit in called), default=0)
     given = weights.size if form == SEPARATE else 0
     matrices = any(HELPER in unit.helpers for unit in called)
-    interface = Interface(names.title, *name_arguments(inputs, outputs, taken), arena, stack, given, matrices)
-    wraps = not options.dialect.plain and any(unit.wraps for unit in called)
+    interface = Interface(names.title, *name_arguments(inputs, outputs, taken), arena, stack, given, matrices,
+                          any(unit.checks for unit in called))
+    peculiar = Peculiarities.of(called, options)
     places = Places(offsets, constants)
     texts = {
         f"{options.symbol}.h": write_header(interface, options),
         f"{options.symbol}.c": write_model(plan, interface, places, weights, form, options),
         "main.c": write_example(interface, options),
-        "Makefile": write_makefile(options, form, bool(weights.arrays), wraps),
-        "README.txt": write_readme(interface, options, form, bool(weights.arrays), wraps) + _notes(names.notes),
+        "Makefile": write_makefile(options, form, bool(weights.arrays), peculiar),
+        "README.txt": write_readme(interface, options, form, bool(weights.arrays), peculiar) + _notes(names.notes),
     }
     return {**{name: text.encode() for name, text in texts.items()}, **weights.files(options, form)}
 

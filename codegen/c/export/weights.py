@@ -46,7 +46,7 @@ class Weights:
 
     def add(self, hint: str, array: NDArray) -> Weight:
         """The weight that holds *array*; *hint* names it if it is new."""
-        values = np.ascontiguousarray(array.numpy()).reshape(-1)
+        values = np.asarray(array.numpy(), order="C").reshape(-1)
         key = (array.dtype, hashlib.sha256(values.tobytes()).hexdigest())
         if key not in self._by_content:
             shape = ", ".join(map(str, array.shape))

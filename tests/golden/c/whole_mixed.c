@@ -10,18 +10,19 @@ int32_t run(void **args, const int64_t *sizes, uint8_t *workspace, const Team *t
   float *features_1 = args[2];
   float *Tanh_2_1 = args[3];
   exp_HASH(features, Exp_0, batch, team);
-  team_wait(team);
+  if (team_wait(team)) return run_status(team);
   {
-    void *arrays[] = {(void *)Exp_0, (void *)tvmgen_default_fused_sort};
-    if (call_external(externals, 0, arrays, team) != 0) return externals->status;
+    const void *arrays[] = {Exp_0, tvmgen_default_fused_sort};
+    const int32_t stopped = call_external(externals, 0, arrays, team);
+    if (stopped) return stopped;
   }
-  team_wait(team);
+  if (team_wait(team)) return run_status(team);
   tanh_HASH(tvmgen_default_fused_sort, Tanh_2, batch, team);
-  team_wait(team);
+  if (team_wait(team)) return run_status(team);
   if (team->thread == 0) memcpy(features_1, features, batch * 24);
-  team_wait(team);
+  if (team_wait(team)) return run_status(team);
   if (team->thread == 0) memcpy(Tanh_2_1, Tanh_2, batch * 24);
-  return 0;
+  return run_status(team);
 }
 
 void run_buffers(const int64_t *sizes, int64_t *bytes);

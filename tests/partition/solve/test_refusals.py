@@ -82,7 +82,7 @@ def test_without_scipy_the_heuristic_answers_and_says_that_nothing_is_proven(mon
     problem = random_problem(3, 12)
     solution = solve(problem)
     assert (solution.method, solution.bound, solution.gap) == ("heuristic", None, None)
-    assert any("byoc[solve]" in note for note in solution.notes)
+    assert any("byoc-compiler[solve]" in note for note in solution.notes)
     assert highs.is_available() is not None
 
 

@@ -11,7 +11,7 @@ from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import check, cost_of
 from byoc.partition.solve.highs import is_available
 
-pytestmark = pytest.mark.skipif(not is_available(), reason="needs scipy: byoc[solve]")
+pytestmark = pytest.mark.skipif(not is_available(), reason="needs scipy: the extra solve")
 
 
 def agrees(problem):

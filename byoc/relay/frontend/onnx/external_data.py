@@ -7,7 +7,6 @@ anything is read, and a size is checked before memory is taken. Source: ONNX's *
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path, PureWindowsPath
 
 import numpy as np
@@ -16,6 +15,7 @@ from onnx import TensorProto
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.runtime.ndarray import numpy_dtype
+from byoc.runtime.regular_file import open_file
 
 
 def read_external(tensor: TensorProto, folder: Path | None, model_name: str) -> np.ndarray:
@@ -73,10 +73,8 @@ def _number(entries: dict[str, str], key: str, default: int, where: str) -> int:
 
 def _read(path: Path, offset: int, count: int, dtype: np.dtype, where: str) -> np.ndarray:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ImportModelError(f"{where} point to {path.name!r}, which is not a file")
             needed = offset + count * dtype.itemsize
             if status.st_size < needed:
                 raise ImportModelError(

@@ -1,8 +1,7 @@
 """Elements by position: gathers, scatters, sorting, and masks. Source: ONNX Gather-1/11/13 and its relatives.
 
-An index outside its dimension is an error in ONNX. One that is known when importing is refused; one that is known only
-when the model runs is not looked for, since compiled code has no word for it: gathers then read the nearest element
-that there is (Relay's ``take`` in mode "clip"), never memory outside the tensor.
+An index outside its dimension is an error in ONNX. One that is known when importing is refused then; the others are
+looked for when the model runs, by ``check_indices`` in front of whoever takes or writes elements.
 """
 
 from __future__ import annotations
@@ -13,27 +12,21 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.ir.types import Any, Dim
+from byoc.ir.types import Dim
+from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
 
-def _from_front(node: OnnxNode, indices: RelayExpr, size: int | Any, size_expr: RelayExpr | None) -> RelayExpr:
-    """*indices* with negative ones, which count from the end, made positive."""
+def _from_front(indices: RelayExpr, size: int) -> RelayExpr:
+    """*indices* with negative ones, which count from the end of *size* elements, made positive, whatever they are."""
     if isinstance(indices, Constant):
         array = indices.data.numpy()
-        if not (array < 0).any():
-            return indices
-        if isinstance(size, int):
-            return relay.const(np.where(array < 0, array + size, array).astype(array.dtype))
-    dtype = node.dtype(indices)
-    extent = relay.const(size, dtype) if isinstance(size, int) else relay.cast(size_expr, dtype)
+        return relay.const(np.where(array < 0, array + size, array).astype(array.dtype))
+    dtype = infer_expr(indices).dtype
+    extent = relay.const(size, dtype)
     return relay.where(relay.less(indices, relay.const(0, dtype)), relay.add(indices, extent), indices)
-
-
-def _size_along(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
-    return relay.take(relay.shape_of(data, "int64"), relay.const(axis, "int64"), axis=0)
 
 
 def _check_known(node: OnnxNode, sizes: Sequence[Dim]) -> None:
@@ -48,10 +41,25 @@ def _check_known(node: OnnxNode, sizes: Sequence[Dim]) -> None:
         raise node.error(f"index {index} is outside a dimension of {size}; use one in [{-size}, {size})")
 
 
-def _positive(node: OnnxNode, indices: RelayExpr, axis: int) -> RelayExpr:
-    size = node.shape(node[0])[axis]
-    _check_known(node, [size])
-    return _from_front(node, indices, size, None if isinstance(size, int) else _size_along(node, node[0], axis))
+def _positions(node: OnnxNode, axes: Sequence[int]) -> RelayExpr:
+    """The indices of *node*, its second input, as positions along *axes* of its first.
+
+    Those that are known are checked now, the others when the model runs.
+    """
+    data, indices = node[0], node[1]
+    shape = node.shape(data)
+    sizes = [shape[axis] for axis in axes]
+    _check_known(node, sizes)
+    name = f"node {node.name} ({node.op_type})"
+    if not all(isinstance(size, int) for size in sizes):
+        return relay.check_indices_like(indices, data, axes, name)
+    is_known = isinstance(indices, Constant)
+    if is_known and not (indices.data.numpy() < 0).any():
+        return indices
+    if 0 in sizes and 0 not in node.shape(indices):
+        raise node.error(f"the dimension {axes[sizes.index(0)]} of {node.type_of(data)} has no element to take")
+    positions = relay.check_indices(indices, sizes, axes, name)
+    return node.fold(positions) if is_known else positions
 
 
 def _axis(node: OnnxNode, default: int = 0) -> int:
@@ -61,13 +69,13 @@ def _axis(node: OnnxNode, default: int = 0) -> int:
 @converter("Gather")
 def _gather(node: OnnxNode) -> RelayExpr:
     axis = _axis(node)
-    return relay.take(node[0], _positive(node, node[1], axis), axis=axis)
+    return relay.take(node[0], _positions(node, [axis]), axis=axis)
 
 
 @converter("GatherElements")
 def _gather_elements(node: OnnxNode) -> RelayExpr:
     axis = _axis(node)
-    return relay.gather(node[0], axis, _positive(node, node[1], axis))
+    return relay.gather(node[0], axis, _positions(node, [axis]))
 
 
 def _coordinates(node: OnnxNode, batch_dims: int = 0) -> RelayExpr:
@@ -75,19 +83,7 @@ def _coordinates(node: OnnxNode, batch_dims: int = 0) -> RelayExpr:
     indices, shape = node[1], node.shape(node[1])
     if not shape or not isinstance(shape[-1], int):
         raise node.error(f"the last dimension of the indices must be known, got {node.type_of(indices)}")
-    sizes = node.shape(node[0])[batch_dims:batch_dims + shape[-1]]
-    _check_known(node, sizes)
-    dtype = node.dtype(indices)
-    if all(isinstance(s, int) for s in sizes):
-        extent: RelayExpr = relay.const(np.array(sizes, dtype))
-    else:
-        extent = relay.cast(
-            relay.strided_slice(
-                relay.shape_of(node[0], "int64"), begin=[batch_dims], end=[batch_dims + shape[-1]], strides=[1]
-            ), dtype,
-        )
-    negative = relay.less(indices, relay.const(0, dtype))
-    positive = node.fold(relay.where(negative, relay.add(indices, extent), indices))
+    positive = _positions(node, range(batch_dims, batch_dims + shape[-1]))
     rank = len(shape)
     return node.fold(relay.transpose(positive, axes=[rank - 1, *range(rank - 1)]))
 
@@ -112,7 +108,7 @@ def _mode(node: OnnxNode) -> str:
 @converter("Scatter", "ScatterElements")
 def _scatter_elements(node: OnnxNode) -> RelayExpr:
     axis = _axis(node)
-    return relay.scatter_elements(node[0], _positive(node, node[1], axis), node[2], axis, _mode(node))
+    return relay.scatter_elements(node[0], _positions(node, [axis]), node[2], axis, _mode(node))
 
 
 @converter("ScatterND")
@@ -171,7 +167,7 @@ def _one_hot(node: OnnxNode) -> RelayExpr:
     off, on = (
         relay.squeeze(relay.strided_slice(node[2], begin=[k], end=[k + 1], strides=[1]), axis=[0]) for k in (0, 1)
     )
-    return relay.one_hot(_from_front(node, indices, depth, None), node.fold(on), node.fold(off), depth, axis, dtype)
+    return relay.one_hot(_from_front(indices, depth), node.fold(on), node.fold(off), depth, axis, dtype)
 
 
 @converter("CumSum")

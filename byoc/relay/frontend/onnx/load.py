@@ -19,6 +19,7 @@ from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.external_data import read_external
 from byoc.relay.frontend.onnx.size_limits import check_dims
+from byoc.runtime.regular_file import read_file
 
 MAX_OPSET = 28  # the newest version of the default operator set that the converters were checked against
 ModelSource = str | Path | bytes | ModelProto
@@ -73,13 +74,13 @@ def load_model(source: ModelSource, opset: int | None = None) -> LoadedModel:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except FileNotFoundError as error:
         raise ImportModelError(f"{path}: there is no such file; give the path of an ONNX model") from error
     except IsADirectoryError as error:
         raise ImportModelError(f"{path}: is a folder; give the path of the ONNX model in it") from error
-    except (OSError, ValueError) as error:
-        raise ImportModelError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise ImportModelError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _parse(data: bytes, name: str) -> ModelProto:

@@ -48,18 +48,10 @@ def _square_sum(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool
 
 
 def _log_sum_exp(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool) -> RelayExpr:
-    """Shifted by the greatest element, so that it does not overflow; not by an infinite one, which would be a NaN."""
+    """Shifted by the greatest element, so that it does not overflow, and not by an infinite one, which would be a NaN."""
     if 0 in (node.shape(data)[a] for a in axes):
         return relay.log(relay.sum(relay.exp(data), axis=axes, keepdims=keep))
-    highest = _finite(node, relay.max(data, axis=axes, keepdims=True))
-    total = relay.log(relay.sum(relay.exp(relay.subtract(data, highest)), axis=axes, keepdims=keep))
-    return relay.add(total, highest if keep else _finite(node, relay.max(data, axis=axes, keepdims=False)))
-
-
-def _finite(node: OnnxNode, value: RelayExpr) -> RelayExpr:
-    """*value* where it is a finite number, else 0."""
-    zero = node.like(0.0, value)
-    return relay.where(relay.equal(relay.subtract(value, value), zero), value, zero)
+    return relay.logsumexp(data, axis=axes, keepdims=keep)
 
 
 def _of_floats(reduction: Reduction) -> Reduction:

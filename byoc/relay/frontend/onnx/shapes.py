@@ -117,12 +117,21 @@ def _flatten(node: OnnxNode) -> RelayExpr:
         return reshaped(node, node[0], [math.prod(rows), math.prod(columns)])
     if axis == 1:
         fixed = all(isinstance(d, int) for d in columns)
+        if fixed and math.prod(columns) == 0:
+            return _columns_joined(node[0], len(columns))
         return relay.reshape(node[0], [0, math.prod(columns) if fixed else -1])
     if all(isinstance(d, int) for d in columns):
         return relay.reshape(node[0], [-1, math.prod(columns)])
     if all(isinstance(d, int) for d in rows):
         return relay.reshape(node[0], [math.prod(rows), -1])
     raise node.error(f"flattening {node.type_of(node[0])} at axis {axis} needs known sizes; fix them with shapes=")
+
+
+def _columns_joined(data: RelayExpr, count: int) -> RelayExpr:
+    """The last *count* dimensions as one, pair by pair: the 0 of an empty one would be read as that of the data."""
+    for _ in range(count - 1):
+        data = relay.reshape(data, [0, -3, -2])
+    return data
 
 
 @converter("Squeeze")

@@ -91,7 +91,7 @@ def _sequence(
     """cast, bias, scale, zero point, round, clip, cast."""
     shape = (len(bias), *(1,) * behind)
     body: RelayExpr = add(product, const(bias.astype("int32").reshape(shape)))
-    body = multiply(cast(body, "float32"), const(np.ascontiguousarray(scale).reshape(shape)))
+    body = multiply(cast(body, "float32"), const(np.asarray(scale, order="C").reshape(shape)))
     body = round(add(body, const(float(zero))))
     return cast(clip(body, *_RANGES[dtype]), dtype)
 

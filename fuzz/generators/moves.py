@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from random_models import FLOATS, INTEGERS, Draft, NotApplicable
-from random_nodes import PROPOSALS, proposal
+
+from fuzz.generators.draft import FLOATS, INTEGERS, Draft, NotApplicable
+from fuzz.generators.nodes import PROPOSALS, proposal
 
 __all__ = ["PROPOSALS"]  # with those of this file: import it from here
 ALL = (*FLOATS, *INTEGERS, "bool")

@@ -11,9 +11,13 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
-import onnxruntime
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
+
+from fuzz.case import Feeds
+from fuzz.generators.schema import type_problem
+from fuzz.oracle import IR_VERSION, Noise, NotApplicable, is_float, run_node
 
 NOISE = 1e-6
 LARGEST = 1e4
@@ -25,12 +29,37 @@ EXACT = frozenset(  # what computes no new number; the scales and sizes of a res
     "Hardmax Resize".split()
 )
 FLOATS, INTEGERS = ("float32", "float64"), ("int32", "int64")
-Feeds = dict[str, np.ndarray]
 Proposal = Callable[["Draft"], None]
 
 
-class NotApplicable(Exception):
-    """The draft has no value that a proposal could use, or ONNX Runtime refuses the node."""
+def proposals(into: list[Proposal]) -> Callable[[int], Callable[[Proposal], Proposal]]:
+    """A decorator that adds a function which draws a node to *into*, so many times as it is given."""
+
+    def times(number: int) -> Callable[[Proposal], Proposal]:
+        def register(function: Proposal) -> Proposal:
+            into.extend([function] * number)
+            return function
+
+        return register
+
+    return times
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """What a draft may hold beside the ordinary: element types, ranks, empty dimensions, NaN and infinities."""
+
+    floats: Sequence[str] = FLOATS
+    integers: Sequence[str] = INTEGERS
+    most_rank: int = 6
+    empty: bool = False
+    special: float = 0.0  # how often an array has a NaN, an infinity, a denormal or a largest number
+    nodes: tuple[int, int] = (3, 26)
+    opsets: Sequence[int] = (13, 17, 18, 20)
+
+
+ORDINARY = Freedom()
+SPECIAL_FLOATS = (np.nan, np.inf, -np.inf, -0.0, 0.0, "tiny", "max")
 
 
 @dataclass(frozen=True)
@@ -55,10 +84,20 @@ class Draft:
     weights: Feeds = field(default_factory=dict)
     settings: list[Feeds] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
+    freedom: Freedom = ORDINARY
+    next_nodes: int | None = None
 
     def __post_init__(self) -> None:
         self.settings = [{} for _ in range(2 * len(self.sizes))]
         self.numbers = np.random.default_rng(self.rng.randrange(1 << 30))
+        self.noise = Noise(NOISE, EXACT)
+        self.noise.numbers = self.numbers  # the stream of numbers that known seeds stand for
+
+    @staticmethod
+    def limited(draft: Draft, nodes: int) -> Draft:
+        """*draft* itself, which is next given so many nodes, and afterwards as many as its freedom says."""
+        draft.next_nodes = nodes
+        return draft
 
     @property
     def is_static(self) -> bool:
@@ -69,9 +108,20 @@ class Draft:
         """Numbers around zero, or booleans."""
         if dtype == "bool":
             return np.asarray(self.numbers.random(shape) < 0.5)
-        if dtype in INTEGERS:
-            return np.asarray(self.numbers.integers(-9, 10, shape), dtype)
-        return np.asarray(self.numbers.uniform(-1.5, 1.5, shape), dtype)
+        if dtype.startswith("uint"):
+            return self.with_special(np.asarray(self.numbers.integers(0, 19, shape), dtype))
+        if dtype.startswith("int"):
+            return self.with_special(np.asarray(self.numbers.integers(-9, 10, shape), dtype))
+        return self.with_special(np.asarray(self.numbers.uniform(-1.5, 1.5, shape)).astype(dtype))
+
+    def with_special(self, value: np.ndarray) -> np.ndarray:
+        """*value* with a few NaN, infinities, denormals or extremes, where the draft has that freedom."""
+        if not self.freedom.special or not value.size or self.rng.random() >= self.freedom.special:
+            return value
+        flat = value.ravel()
+        for _ in range(self.rng.choice((1, 1, 2, 5))):
+            flat[self.rng.randrange(flat.size)] = special_number(value.dtype, self.rng)
+        return flat.reshape(value.shape)
 
     def add_input(self, shape: Sequence[int], dtype: str, free: bool) -> None:
         """An input of the model; when *free*, its first size is the batch."""
@@ -126,10 +176,17 @@ class Draft:
         where: Callable[[str], bool] = lambda name: True,
     ) -> str:
         """One of the values so far, later ones rather. Raises NotApplicable where none fits."""
+        dtypes = self.widened(dtypes)
         fit = [n for n in self.made if self.dtype(n) in dtypes and len(self.shape(n)) in rank and where(n)]
         if not fit:
             raise NotApplicable
         return self.rng.choice(fit[-self.rng.choice((1, 2, 4, 50)):])
+
+    def widened(self, dtypes: Sequence[str]) -> Sequence[str]:
+        """*dtypes* with all floats where both ordinary ones are among them, and all integers likewise."""
+        more = [t for ordinary, wide in ((FLOATS, self.freedom.floats), (INTEGERS, self.freedom.integers))
+                if set(ordinary) <= set(dtypes) for t in wide]
+        return (*dtypes, *more)
 
     def axis(self, name: str) -> int:
         """An axis, counted from either end. Raises NotApplicable for a scalar."""
@@ -145,35 +202,71 @@ class Draft:
             raise NotApplicable
         return self.rng.choice(fixed)
 
-    def noisy(self, node: NodeProto, setting: Feeds) -> Feeds:
-        """What *node* reads, with rounding errors where it does arithmetic."""
-        if node.op_type in EXACT:
-            return setting
-        changed = {n: setting[n] for n in node.input if n and setting[n].dtype.kind == "f"}
-        for name, value in changed.items():
-            noise = 1 + NOISE * self.numbers.uniform(-1, 1, value.shape)
-            changed[name] = np.asarray(value * noise, value.dtype)
-        return {**setting, **changed}
-
     def add(self, op: str, inputs: Sequence[str], outputs: int = 1, **attrs: object) -> list[str]:
         """Try the node in every setting and keep it. Raises NotApplicable when it cannot run, or not reliably."""
         names = [f"t{len(self.nodes)}_{k}" if outputs > 1 else f"t{len(self.nodes)}" for k in range(outputs)]
         attrs = {k: v for k, v in attrs.items() if v is not None and v != []}
         node = helper.make_node(op, inputs, names, f"{op}_{len(self.nodes)}", **attrs)
+        self.add_node(node)
+        return names
+
+    def add_node(self, node: NodeProto) -> None:
+        """Try *node* and keep it. Raises NotApplicable as :meth:`add`."""
+        names = [n for n in node.output if n]
+        self.check_types(node)
+        noise = Noise(NOISE, EXACT, self.rng.randrange(1 << 30)) if self.freedom is not ORDINARY else self.noise
         half = len(self.sizes)
         results = [run_node(node, self.opset, setting) for setting in self.settings[:half]]
-        results += [run_node(node, self.opset, self.noisy(node, setting)) for setting in self.settings[half:]]
+        results += [run_node(node, self.opset, noise(node, setting)) for setting in self.settings[half:]]
         for exact, noisy in zip(results[:half], results[half:], strict=True):
-            if not all(map(well_conditioned, exact, noisy)):
-                raise NotApplicable
-        if any(v.size > MOST_ELEMENTS or 0 in v.shape or v.ndim > 6 for found in results for v in found):
-            raise NotApplicable
+            if not all(self.well_conditioned(*pair) for pair in zip(exact, noisy, strict=True)):
+                raise NotApplicable(f"{node.op_type} is ill conditioned")
+        freedom = self.freedom
+        for value in (v for found in results for v in found):
+            if value.size > MOST_ELEMENTS or value.ndim > freedom.most_rank or 0 in value.shape and not freedom.empty:
+                raise NotApplicable(f"{node.op_type} gives shape {value.shape}")
         for k, found in enumerate(results):
             for name, value in zip(names, found, strict=True):
                 self.settings[k][name] = value
         self.nodes.append(node)
         self.made.extend(names)
-        return names
+
+    def check_types(self, node: NodeProto) -> None:
+        """Raises NotApplicable where ONNX does not allow the node the element types of what it reads."""
+        if self.freedom is ORDINARY:
+            return  # ONNX Runtime refuses such nodes
+        problem = type_problem(node, self.opset, {n: self.dtype(n) for n in node.input if n})
+        if problem:
+            raise NotApplicable(problem)
+
+    def well_conditioned(self, exact: np.ndarray, noisy: np.ndarray) -> bool:
+        """True when a result is hardly moved by rounding errors before it."""
+        return (well_conditioned if self.freedom is ORDINARY else hardly_moved)(exact, noisy)
+
+
+def hardly_moved(exact: np.ndarray, noisy: np.ndarray) -> bool:
+    """As :func:`well_conditioned`, but NaN and infinities may stand where they stand, and numbers be large."""
+    if exact.shape != noisy.shape:
+        return False
+    if not is_float(exact.dtype):
+        return bool((exact == noisy).all())
+    a, b = exact.astype("float64"), noisy.astype("float64")
+    finite = np.isfinite(a)
+    if not ((a == b) | (np.isnan(a) & np.isnan(b)) | finite & np.isfinite(b)).all():
+        return False
+    span = max(float(np.abs(a[finite]).max(initial=0)), 1e-30)
+    limit = {"float16": 2e-2, "bfloat16": 0.15}.get(str(exact.dtype), 2e-5)
+    return float(np.abs(a[finite] - b[finite]).max(initial=0)) < limit * span
+
+
+def special_number(dtype: np.dtype, rng: random.Random) -> object:
+    """A number that arithmetic treats in a way of its own, as *dtype* has it."""
+    if not is_float(dtype):
+        limits = np.iinfo(dtype)
+        return rng.choice((limits.min, limits.max, limits.max - 1, 0, 1))
+    kind = rng.choice(SPECIAL_FLOATS)
+    limits = ml_dtypes.finfo(dtype)
+    return {"tiny": limits.smallest_subnormal, "max": limits.max}.get(kind, kind)
 
 
 def well_conditioned(exact: np.ndarray, noisy: np.ndarray) -> bool:
@@ -188,30 +281,6 @@ def well_conditioned(exact: np.ndarray, noisy: np.ndarray) -> bool:
     return float(np.abs(exact - noisy).max(initial=0)) < 2e-5 * span
 
 
-def run_node(node: NodeProto, opset: int, setting: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """What ONNX Runtime makes of one node. Raises NotApplicable when it refuses."""
-    feeds = {n: setting[n] for n in node.input if n}
-    graph = helper.make_graph(
-        [node], "one",
-        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), None) for n, v in feeds.items()],
-        [helper.make_empty_tensor_value_info(n) for n in node.output],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
-    try:
-        return session(model).run(None, feeds)
-    except Exception as error:
-        raise NotApplicable(str(error)) from error
-
-
-def session(model: ModelProto) -> onnxruntime.InferenceSession:
-    """ONNX Runtime as it is, with no optimisation, one thread."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-
 def random_model(seed: int, proposals: Sequence[Proposal]) -> RandomModel:
     """The model of *seed*: 3 to 25 nodes, one to three inputs, some outputs that are used inside as well."""
     rng = random.Random(seed)
@@ -221,15 +290,21 @@ def random_model(seed: int, proposals: Sequence[Proposal]) -> RandomModel:
         rank = rng.choice((4, 4, 3, 2, 5, 1, 0) if k == 0 else (4, 3, 2, 1, 0))
         dtype = rng.choice(("float32",) * (9 if k == 0 else 5) + ("float64", "int64", "int32", "bool"))
         draft.add_input(random_shape(rng, rank), dtype, free and rank > 0 and (k == 0 or rng.random() < 0.7))
-    most = rng.randrange(3, 26)
+    return finish(grow(draft, proposals))
+
+
+def grow(draft: Draft, proposals: Sequence[Proposal]) -> Draft:
+    """Add as many nodes as the draft's freedom says, where so many can be found."""
+    most = draft.next_nodes or draft.rng.randrange(*draft.freedom.nodes)
+    draft.next_nodes = None
     for _ in range(200):
         try:
-            rng.choice(proposals)(draft)
-        except (NotApplicable, ValueError, IndexError):
+            draft.rng.choice(proposals)(draft)
+        except (NotApplicable, ValueError, IndexError, ArithmeticError):
             continue
         if len(draft.nodes) >= most:
             break
-    return finish(draft)
+    return draft
 
 
 def random_shape(rng: random.Random, rank: int) -> list[int]:
@@ -272,4 +347,6 @@ def to_proto(
         [info(n, None) for n in outputs],
         [numpy_helper.from_array(v, n) for n, v in weights.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    domains = {node.domain: 1 for node in nodes if node.domain}
+    imports = [helper.make_opsetid(name, version) for name, version in {"": opset, **domains}.items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from random_models import FLOATS, INTEGERS, Draft, NotApplicable, Proposal
+
+from fuzz.generators.draft import FLOATS, INTEGERS, Draft, NotApplicable, Proposal, proposals
 
 PROPOSALS: list[Proposal] = []
+proposal = proposals(PROPOSALS)
 ONNX_TYPE = {"float32": 1, "float64": 11, "int32": 6, "int64": 7, "bool": 9}
 UNARY = (
     "Relu Sigmoid Tanh Neg Abs Exp Sqrt Erf Identity LeakyRelu Elu HardSigmoid HardSwish Softplus Floor Ceil Round "
     "Sign Reciprocal Log Sin Cos Mish Softsign Selu Celu".split()
 )
-
-
-def proposal(times: int) -> Callable[[Proposal], Proposal]:
-    """Register a function that draws a node; it is tried *times* as often as the rarest."""
-
-    def register(function: Proposal) -> Proposal:
-        PROPOSALS.extend([function] * times)
-        return function
-
-    return register
 
 
 def broadcast_together(a: Sequence[int], b: Sequence[int]) -> bool:

@@ -1,0 +1,150 @@
+"""What a model should compute: each node by ONNX Runtime without optimisations, else by ONNX's reference.
+
+ONNX Runtime has no kernel for many element types (int16 sums, bfloat16 nearly everywhere); those nodes are computed by
+``onnx.reference``, which is numpy. Values that ONNX leaves undefined are told by ``undefined.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnxruntime
+from onnx import ModelProto, NodeProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi import onnxruntime_pybind11_state as ort
+
+from fuzz.case import Feeds
+from fuzz.undefined import undefined
+
+ORT_ERRORS = (
+    ort.Fail, ort.InvalidArgument, ort.InvalidGraph, ort.NotImplemented, ort.RuntimeException, ort.NoSuchFile,
+    ort.EPFail, ort.ModelLoaded, ort.NoModel, ort.InvalidProtobuf,
+)
+NO_RUNTIME = ("bfloat16",)  # Python has no way to hand these to ONNX Runtime
+IR_VERSION = 9
+
+
+class NotApplicable(Exception):
+    """A node that no oracle can compute, or whose value ONNX leaves undefined: the text says which."""
+
+
+def session(model: ModelProto, optimised: bool = False) -> onnxruntime.InferenceSession:
+    """ONNX Runtime on one thread, without optimisations unless *optimised*."""
+    options = onnxruntime.SessionOptions()
+    level = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimised else level.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def one_node_model(node: NodeProto, opset: int, feeds: Mapping[str, np.ndarray]) -> ModelProto:
+    """A model of *node* alone, whose inputs are *feeds*."""
+    graph = helper.make_graph(
+        [node], "one",
+        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), None) for n, v in feeds.items()],
+        [helper.make_empty_tensor_value_info(n) for n in node.output if n],
+    )
+    domains = {node.domain, ""}
+    opsets = [helper.make_opsetid(d, opset if d == "" else 1) for d in sorted(domains)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def run_node(node: NodeProto, opset: int, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """What *node* computes of *values*. Raises NotApplicable when it is undefined, or nobody can compute it."""
+    feeds = {n: values[n] for n in read_names(node) if n in values}
+    reason = undefined(node, feeds)
+    if reason:
+        raise NotApplicable(reason)
+    model = one_node_model(node, opset, feeds)
+    if not any(str(v.dtype) in NO_RUNTIME for v in feeds.values()):
+        try:
+            return session(model).run(None, feeds)
+        except ort.NotImplemented:
+            pass
+        except ORT_ERRORS as error:
+            raise NotApplicable(f"{node.op_type}: {error}") from error
+        except RuntimeError as error:  # a type that Python's binding does not know
+            if "numpy" not in str(error).lower() and "type" not in str(error).lower():
+                raise NotApplicable(f"{node.op_type}: {error}") from error
+    return run_reference(model, feeds)
+
+
+def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """ONNX's reference on a whole model. Raises NotApplicable for whatever it cannot do."""
+    try:
+        with np.errstate(all="ignore"):
+            found = ReferenceEvaluator(model).run(None, dict(feeds))
+    except Exception as error:  # it is numpy code of several hundred authors: any class is possible
+        raise NotApplicable(f"ONNX's reference: {type(error).__name__}: {error}") from error
+    if not all(isinstance(v, (np.ndarray, np.generic)) for v in found):
+        raise NotApplicable("ONNX's reference gives no array")
+    return [np.asarray(v) for v in found]
+
+
+def read_names(node: NodeProto) -> list[str]:
+    """Every value that *node* reads, those of its subgraphs from outside included, once each."""
+    names = dict.fromkeys(n for n in node.input if n)
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            graph = attribute.g
+            own = {i.name for i in graph.input} | {w.name for w in graph.initializer}
+            own |= {o for n in graph.node for o in n.output}
+            outer = [n for inner in graph.node for n in read_names(inner)] + [o.name for o in graph.output]
+            names |= dict.fromkeys(n for n in outer if n not in own)
+    return list(names)
+
+
+def evaluate(model: ModelProto, feeds: Feeds, noise: Noise | None = None) -> Feeds:
+    """Every value of *model* for *feeds*, node by node. Raises NotApplicable where a node cannot be computed."""
+    values = {w.name: numpy_helper.to_array(w) for w in model.graph.initializer} | dict(feeds)
+    opset = opset_of(model)
+    for node in model.graph.node:
+        found = run_node(node, opset, noise(node, values) if noise else values)
+        values.update(zip([n for n in node.output if n], found, strict=True))
+    return values
+
+
+def opset_of(model: ModelProto) -> int:
+    """The version of ONNX's own operators that *model* names."""
+    return next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+
+
+def wanted(model: ModelProto, feeds: Sequence[Feeds]) -> list[list[np.ndarray]]:
+    """The outputs for each of *feeds*. Raises NotApplicable."""
+    found = [evaluate(model, one) for one in feeds]
+    return [[values[o.name] for o in model.graph.output] for values in found]
+
+
+class Noise:
+    """Relative errors of size *size* in whatever floating-point values a node that computes is given.
+
+    Called with a node and the values so far, it gives those values disturbed; nodes that only move data are given
+    theirs as they are.
+    """
+
+    def __init__(self, size: float, exact: frozenset[str], seed: int = 0):
+        self.size, self.exact = size, exact
+        self.numbers = np.random.default_rng(seed)
+
+    def __call__(self, node: NodeProto, values: Feeds) -> Feeds:
+        if node.op_type in self.exact:
+            return values
+        changed = {n: values[n] for n in read_names(node) if n in values and is_float(values[n].dtype)}
+        for name, value in changed.items():
+            changed[name] = disturbed(value, self.size, self.numbers)
+        return {**values, **changed}
+
+
+def disturbed(value: np.ndarray, size: float, numbers: np.random.Generator) -> np.ndarray:
+    """*value* with a relative error of up to *size*, at least the rounding of its type, in each element."""
+    least = {"float16": 1e-3, "bfloat16": 8e-3}.get(str(value.dtype), 0.0)
+    noise = 1 + max(size, least) * numbers.uniform(-1, 1, value.shape)
+    with np.errstate(all="ignore"):
+        return np.asarray(value.astype("float64") * noise).astype(value.dtype)
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """True for the floating-point types, bfloat16 included."""
+    return dtype.kind == "f" or str(dtype) == "bfloat16"

@@ -1,0 +1,48 @@
+"""A model in float64: every floating-point input, constant and cast made float64, so that rounding is none to speak of."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, numpy_helper
+
+from fuzz.case import Feeds
+
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
+def in_float64(model: ModelProto, feeds: Feeds) -> tuple[ModelProto, Feeds]:
+    """*model* and *feeds* with float64 wherever they have a narrower floating-point type."""
+    wide = ModelProto()
+    wide.CopyFrom(model)
+    _widen_graph(wide.graph)
+    return wide, {name: widened(value) for name, value in feeds.items()}
+
+
+def widened(value: np.ndarray) -> np.ndarray:
+    """A floating-point array as float64, others as they are."""
+    return value.astype("float64") if value.dtype.kind == "f" or str(value.dtype) == "bfloat16" else value
+
+
+def _widen_graph(graph: GraphProto) -> None:
+    for weight in graph.initializer:
+        _widen_tensor(weight)
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        if info.type.tensor_type.elem_type in FLOATS:
+            info.type.tensor_type.elem_type = TensorProto.DOUBLE
+    for node in graph.node:
+        for attribute in node.attribute:
+            _widen_attribute(node.op_type, attribute)
+
+
+def _widen_attribute(operator: str, attribute: AttributeProto) -> None:
+    if attribute.type == AttributeProto.TENSOR:
+        _widen_tensor(attribute.t)
+    elif attribute.type == AttributeProto.GRAPH:
+        _widen_graph(attribute.g)
+    elif attribute.name in ("to", "dtype") and attribute.i in FLOATS:
+        attribute.i = TensorProto.DOUBLE
+
+
+def _widen_tensor(tensor: TensorProto) -> None:
+    if tensor.data_type in FLOATS:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float64"), tensor.name))

@@ -1,0 +1,114 @@
+"""What ONNX leaves undefined: a rule for an operator looks at a node and its values and says why there is no answer.
+
+Models in which a rule applies are not drawn, and the reducer does not go there. Each rule says what ONNX (or C, which
+every implementation ends in) does not define; nothing that is defined may stand here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import ml_dtypes  # noqa: F401
+import numpy as np
+from onnx import NodeProto, TensorProto, helper
+
+Rule = Callable[[NodeProto, "list[np.ndarray | None]"], str | None]
+RULES: dict[str, list[Rule]] = {}
+
+
+def rule(*operators: str) -> Callable[[Rule], Rule]:
+    """Register a function of a node and its inputs (None where one is left out) for *operators*."""
+
+    def register(function: Rule) -> Rule:
+        for operator in operators:
+            RULES.setdefault(operator, []).append(function)
+        return function
+
+    return register
+
+
+def undefined(node: NodeProto, values: Mapping[str, np.ndarray]) -> str | None:
+    """Why ONNX does not say what *node* gives for *values*, or None when it does."""
+    inputs = [values.get(name) for name in node.input]
+    for one in RULES.get(node.op_type, ()):
+        reason = one(node, inputs)
+        if reason:
+            return reason
+    return None
+
+
+def attribute(node: NodeProto, name: str, default: object) -> object:
+    """The value of an attribute of *node*, or *default*."""
+    found = [helper.get_attribute_value(a) for a in node.attribute if a.name == name]
+    return found[0] if found else default
+
+
+def has_nan(value: np.ndarray | None) -> bool:
+    """True when a floating-point array holds a NaN."""
+    return value is not None and value.dtype.kind not in "iub" and bool(np.isnan(value.astype("float64")).any())
+
+
+def integral(value: np.ndarray | None) -> bool:
+    """True for arrays of integers."""
+    return value is not None and value.dtype.kind in "iu"
+
+
+@rule("Div", "Mod")
+def division_by_zero(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    a, b = inputs
+    if not integral(b):
+        return None
+    if (b == 0).any():
+        return "an integer is divided by zero"
+    least = np.iinfo(a.dtype).min
+    return "the least integer is divided by -1" if least < 0 and (a == least).any() and (b == -1).any() else None
+
+
+@rule("Pow")
+def integer_power(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    a, b = inputs
+    if not integral(a) or a.size == 0 or b.size == 0:
+        return None
+    with np.errstate(all="ignore"):
+        exact = np.power(a.astype("float64"), b.astype("float64"))
+    if not np.isfinite(exact).all() or (np.abs(exact) >= 2.0**53).any():
+        return "an integer power is not exact in float64"
+    limits = np.iinfo(a.dtype)
+    inside = (exact >= limits.min) & (exact <= limits.max)
+    return None if inside.all() else "an integer power overflows its type"
+
+
+@rule("Cast", "CastLike")
+def cast_out_of_range(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    value = inputs[0]
+    to = inputs[1].dtype if node.op_type == "CastLike" else None
+    if to is None:
+        number = int(attribute(node, "to", TensorProto.FLOAT))  # type: ignore[call-overload]
+        to = helper.tensor_dtype_to_np_dtype(number)
+    if value is None or value.dtype.kind in "iub" or to.kind not in "iu":
+        return None
+    limits, wide = np.iinfo(to), np.trunc(value.astype("float64"))
+    fits = np.isfinite(wide) & (wide >= float(limits.min)) & (wide < float(limits.max) + 1)
+    return None if fits.all() else "a float that its integer type cannot hold is cast"
+
+
+@rule("BitShift")
+def shift_too_far(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    a, b = inputs
+    return "an integer is shifted by its width or more" if (b >= 8 * a.dtype.itemsize).any() else None
+
+
+@rule("TopK", "ArgMax", "ArgMin", "Hardmax", "MaxPool", "GlobalMaxPool", "QuantizeLinear", "DynamicQuantizeLinear")
+def order_of_nan(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    return "a NaN is compared, and ONNX does not say how" if any(map(has_nan, inputs)) else None
+
+
+@rule("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK", "Hardmax")
+def reduction_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    return "the largest of no element" if inputs[0] is not None and inputs[0].size == 0 else None
+
+
+@rule("MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "Conv", "ConvTranspose", "GlobalLpPool")
+def image_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    data = inputs[0]
+    return "an image without a pixel" if data is not None and 0 in data.shape[1:] else None

@@ -1,0 +1,31 @@
+"""Locks on open files and folders that the kernel gives back when their holder ends, however it ends (``flock``).
+
+A file system without locks, and a system without ``fcntl``, grants none: ``try_lock`` then says that somebody holds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+def lock(descriptor: int) -> None:
+    """Hold the open file until it is closed; wait for whoever holds it. Without locks, do nothing."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Hold the open file unless somebody does; whether it is held now by the caller."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

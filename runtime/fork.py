@@ -1,0 +1,53 @@
+"""What a forked process does first: locks that a thread of its parent held are free again, for that thread is not here.
+
+``new_lock`` and ``new_rlock`` stand for ``threading``'s in objects that live across a fork. Functions given to
+``in_child`` are called in the child too, in their order, before anything else of ours runs there.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable
+
+
+class _AtFork:
+    """What is done in a child: registered with Python once."""
+
+    def __init__(self) -> None:
+        self.locks: weakref.WeakSet[object] = weakref.WeakSet()
+        self.functions: list[Callable[[], None]] = []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self)
+
+    def __call__(self) -> None:
+        for lock in list(self.locks):
+            lock._at_fork_reinit()  # type: ignore[attr-defined]  # as Python does for its own
+        for function in self.functions:
+            function()
+
+
+@functools.cache
+def _at_fork() -> _AtFork:
+    return _AtFork()
+
+
+def new_lock() -> threading.Lock:
+    """A lock that is free in a forked child, whoever held it in the parent."""
+    lock = threading.Lock()
+    _at_fork().locks.add(lock)
+    return lock
+
+
+def new_rlock() -> threading.RLock:  # type: ignore[valid-type]  # a function in older typing
+    """As :func:`new_lock`, for a lock that its holder may take again."""
+    lock = threading.RLock()
+    _at_fork().locks.add(lock)
+    return lock
+
+
+def in_child(function: Callable[[], None]) -> None:
+    """Call *function* in each process that is forked from this one."""
+    _at_fork().functions.append(function)

@@ -1,0 +1,24 @@
+"""The error of an index outside its dimension, the same sentence from every backend.
+
+A *check* is the name of one test of indices: the ONNX node and the axis. Native code and devices know it by a number
+and tell the *place* that they found: the index, counted from the end where it is negative, as an unsigned number.
+"""
+
+from __future__ import annotations
+
+from byoc.runtime.errors import IndexOutsideError
+
+EMPTY_PLACE = 1 << 63  # stands for the index 0 into a dimension of 0 elements
+
+
+def index_outside(check: str, place: int, extent: int) -> IndexOutsideError:
+    """The error for *place* in a dimension of *extent* elements."""
+    signed = 0 if place == EMPTY_PLACE else place - (1 << 64) if place >= 1 << 63 else place
+    return wrong_index(check, signed - extent if signed < 0 else signed, extent)
+
+
+def wrong_index(check: str, index: int, extent: int) -> IndexOutsideError:
+    """The error for *index*, as the model was given it, into a dimension of *extent* elements."""
+    where = check or "an operator that takes elements by their positions"
+    use = f"give indices from {-extent} to {extent - 1}" if extent else "it has no element that could be taken"
+    return IndexOutsideError(f"{where}: index {index} is outside a dimension of {extent}; {use}")

@@ -1,0 +1,42 @@
+"""Numpy kernels that turn indices into positions, and refuse those that are outside their dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from byoc.runtime.index_errors import wrong_index
+from byoc.runtime.kernels.registry import kernel
+
+
+@kernel("check_indices")
+def check_indices(
+    indices: np.ndarray, *, sizes: tuple[int, ...], axes: tuple[int, ...], check: str = ""
+) -> np.ndarray:
+    """Positions in dimensions of *sizes*; several are for the coordinates along the last axis.
+
+    Raises InputError for an index that is outside.
+    """
+    return _positions(indices, sizes, axes, check)
+
+
+@kernel("check_indices_like")
+def check_indices_like(
+    indices: np.ndarray, data: np.ndarray, *, axes: tuple[int, ...], check: str = ""
+) -> np.ndarray:
+    """Positions in the dimensions *axes* of *data*. Raises InputError for an index that is outside."""
+    places = [axis % data.ndim for axis in axes]
+    return _positions(indices, [data.shape[k] for k in places], places, check)
+
+
+def _positions(indices: np.ndarray, sizes: Sequence[int], axes: Sequence[int], check: str) -> np.ndarray:
+    for k, (size, axis) in enumerate(zip(sizes, axes, strict=True)):
+        own = indices if len(sizes) == 1 else indices[..., k]
+        below, above = own[own < -size], own[own >= size]
+        if below.size or above.size:
+            index = int((below if below.size else above).max())  # which one native code tells, too
+            where = f"{check} along axis {axis}" if check else f"axis {axis}"
+            raise wrong_index(where, index, size)
+    extents = np.asarray(sizes[0] if len(sizes) == 1 else sizes, "int64")
+    return np.where(indices < 0, indices.astype("int64") + extents, indices).astype(indices.dtype)

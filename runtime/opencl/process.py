@@ -1,0 +1,107 @@
+"""What a process may do with OpenCL: not after a fork, and not while Python ends.
+
+A driver's threads are not in a forked child, so that whatever it waits for there never comes, and giving objects back
+may wait too. So a child of a process that has used OpenCL gets an error, and keeps what it inherited for ever.
+
+A thread inside the driver that comes back while Python is ending is ended by Python in the middle of the binding's C++,
+which aborts the process. So Python's end waits for calls that are in the driver, and lets no other in.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+from byoc.runtime.errors import DeviceError
+from byoc.runtime.fork import in_child
+
+_LONGEST_END = 30.0  # seconds that the end of Python waits for a device
+_FORKED = (
+    "this process was forked from one that had used OpenCL, whose driver does not work in a child: start processes with "
+    "multiprocessing's method 'spawn', or use OpenCL for the first time in the children"
+)
+Args, Result = ParamSpec("Args"), TypeVar("Result")
+
+
+class DriverUse:
+    """The use of OpenCL by the process that made this object: who is in the driver, and what a child must not free."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._inside: set[int] = set()  # threads, by their identifiers
+        self._is_ending = False
+        self._owners: weakref.WeakSet[object] = weakref.WeakSet()
+        atexit.register(self._end)
+        in_child(self._keep_in_child)
+
+    def require_own_process(self) -> None:
+        """Raises DeviceError in a child of the process that uses OpenCL."""
+        if os.getpid() != self.process:
+            raise DeviceError(_FORKED)
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """A call into the driver. Raises DeviceError in a child process, and while Python ends."""
+        self.require_own_process()
+        thread = threading.get_ident()
+        if thread in self._inside:  # a call within a call
+            yield
+            return
+        self._inside.add(thread)  # before it is asked whether Python ends: the other side does both the other way round
+        try:
+            if self._is_ending:
+                self._inside.discard(thread)
+                _stay_out()
+            yield
+        finally:
+            self._inside.discard(thread)
+
+    def keep(self, owner: object) -> None:
+        """Have a child keep *owner*, and so what it holds, for ever."""
+        self._owners.add(owner)
+
+    def _end(self) -> None:
+        if os.getpid() != self.process:
+            return
+        self._is_ending = True
+        deadline = time.monotonic() + _LONGEST_END
+        while self._inside and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def _keep_in_child(self) -> None:
+        for owner in list(self._owners):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+
+
+@functools.cache
+def driver_use() -> DriverUse:
+    """This process's use of OpenCL, or its parent's, where that began before the fork."""
+    return DriverUse()
+
+
+def in_driver(function: Callable[Args, Result]) -> Callable[Args, Result]:
+    """Make *function* a call into the driver (:meth:`DriverUse.call`)."""
+
+    @functools.wraps(function)
+    def inside(*args: Args.args, **named: Args.kwargs) -> Result:
+        with driver_use().call():
+            return function(*args, **named)
+
+    return inside
+
+
+def _stay_out() -> None:
+    """Raises DeviceError; a daemon thread, which Python's end leaves where it is, waits there instead."""
+    if threading.current_thread().daemon:
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
+    raise DeviceError("OpenCL cannot be used any more: this process is ending")

@@ -1,0 +1,50 @@
+"""Waiting for a device without giving the process out of hand: for signals, and no longer than the run may take.
+
+The driver's own wait returns when the device is done and not before. Where somebody may want to stop earlier (the main
+thread, to which signals go, or a run with a time limit), the events are asked instead: at once on a device of its own,
+for so short that it costs no time, then at intervals of a hundredth of what has passed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from byoc.runtime.time_limit import LIMIT, timed_out
+
+if TYPE_CHECKING:
+    import pyopencl
+
+SPIN_SECONDS = 0.005  # a thread that waits for a GPU turns so long
+SHORTEST, LONGEST = 50e-6, 0.01  # seconds between two questions
+_COMPLETE = 0  # CL_COMPLETE; below it stand errors
+_MAIN = threading.main_thread().ident
+
+
+def wait_for(events: Sequence[pyopencl.Event], where: str, spins: bool) -> None:
+    """Return when all *events* are complete.
+
+    Raises RunTimeoutError, saying *where*, when the time of this thread's run is over, pyopencl's error where the
+    device has failed, and whatever a signal's handler raises.
+    """
+    if LIMIT.deadline or threading.get_ident() == _MAIN:
+        for event in events:
+            _ask(event, where, spins)
+    for event in events:
+        event.wait()
+
+
+def is_complete(event: pyopencl.Event) -> bool:
+    """Whether *event* has come, or failed."""
+    return event.command_execution_status <= _COMPLETE
+
+
+def _ask(event: pyopencl.Event, where: str, spins: bool) -> None:
+    start = time.monotonic()
+    while not is_complete(event):
+        if LIMIT.deadline and time.monotonic_ns() >= LIMIT.deadline:
+            raise timed_out(f" while {where}")
+        passed = time.monotonic() - start
+        time.sleep(0 if spins and passed < SPIN_SECONDS else min(max(passed / 100, SHORTEST), LONGEST))
