@@ -158,7 +158,8 @@ def _one_hot(node: OnnxNode) -> RelayExpr:
     """Indices outside [-depth, depth) give a row of off values."""
     depth = int(node.known(1, "depth").reshape(()))
     dtype = node.dtype(node[2])
-    if depth < 0 or node.shape(node[2])[:1] not in ((2,), (Any(),)) and isinstance(node.shape(node[2])[0], int):
+    values = node.shape(node[2])
+    if depth < 0 or len(values) != 1 or (isinstance(values[0], int) and values[0] != 2):
         raise node.error(f"needs a depth from 0 on and two values, got {depth} and {node.type_of(node[2])}")
     axis = node.axis(node.attrs.int("axis", -1), node.rank(node[0]) + 1)
     indices = node[0]
