@@ -2,8 +2,8 @@
 
 By structure: a field anywhere in the ModelProto, found by its descriptor and not by name, gets a value of its kind that
 is odd; elements of repeated fields are left out, doubled and swapped; a message takes the place of another of its
-kind, of this model or of the *other*. So attributes of other kinds, sizes, element types, lengths of data, operator sets, sparse
-tensors and types of sequences are all reached. By bytes: flips, cuts and splices of what protobuf writes.
+kind, of this model or of the *other*. So attributes of other kinds, sizes, element types, lengths of data, operator
+sets, sparse tensors and types of sequences are all reached. By bytes: flips, cuts and splices of what protobuf writes.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _square_sum(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool
 
 
 def _log_sum_exp(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool) -> RelayExpr:
-    """Shifted by the greatest element, so that it does not overflow; not by an infinite one, which would be a NaN."""
+    """Shifted by the greatest element, so that it does not overflow; an infinite one is no shift."""
     if 0 in (node.shape(data)[a] for a in axes):
         return relay.log(relay.sum(relay.exp(data), axis=axes, keepdims=keep))
     return relay.logsumexp(data, axis=axes, keepdims=keep)
