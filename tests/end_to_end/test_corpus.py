@@ -9,6 +9,7 @@ import pathlib
 from dataclasses import replace
 
 import pytest
+
 from fuzz.case import Case
 from fuzz.compare import Judge
 from fuzz.configurations import BACKENDS, alone

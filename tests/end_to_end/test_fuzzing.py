@@ -8,6 +8,9 @@ import time
 import numpy as np
 import onnx.parser
 import pytest
+
+import byoc.relay.frontend.onnx  # noqa: F401  # fills the registry
+from byoc.relay.frontend.onnx.registry import CONVERTERS
 from fuzz.case import Case, array_from_json, array_to_json
 from fuzz.compare import AGREED, WRONG, Judge, difference
 from fuzz.configurations import BACKENDS, Configuration, alone, configuration_of, drawn
@@ -19,9 +22,6 @@ from fuzz.loader import Failure, LoaderProcess
 from fuzz.oracle import NotApplicable, wanted
 from fuzz.printer import as_test
 from fuzz.reducer import reduce
-
-import byoc.relay.frontend.onnx  # noqa: F401  # fills the registry
-from byoc.relay.frontend.onnx.registry import CONVERTERS
 
 OURS = [name for name in SOURCES if name != "nnsmith"]
 

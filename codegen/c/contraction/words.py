@@ -9,8 +9,7 @@ else a stage makes the words. An axis that does not fill its last word is filled
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
