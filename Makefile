@@ -8,7 +8,7 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo test test-slow fuzz bench bench-partition bench-plan clean
+.PHONY: demo test test-slow fuzz fuzz-files bench bench-partition bench-plan clean
 
 SECONDS ?= 600
 
@@ -23,6 +23,9 @@ test-slow: $(VENV)/.test  ## the long tests
 
 fuzz: $(VENV)/.test  ## random models through every backend for SECONDS; what goes wrong is kept in out/fuzz
 	$(BIN)/python -m fuzz models --seconds $(SECONDS) --json out/fuzz.json
+
+fuzz-files: $(VENV)/.test  ## edited and damaged files of every kind that byoc reads; findings are kept in out/fuzz-files
+	$(BIN)/python -m fuzz.files --inputs 100000
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -17,7 +17,6 @@ import pickle
 import random
 import resource
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -32,6 +31,7 @@ from pathlib import Path
 
 from fuzz.files_readers import WRONG, Subject, import_all, subjects
 
+ALLOWED = ("refused", "same", "another program")
 BATCH = 400  # files that one child reads
 SECONDS = 20.0  # that one file may take
 _HEAD = struct.Struct("<I")
@@ -49,30 +49,37 @@ def run(found: list[Subject], seed: int, numbers: list[int], deadline: float, ke
     """Read the edits *numbers* until *deadline*: how often what came of them, and the findings."""
     counts: Counter[str] = Counter()
     findings: list[str] = []
-    while numbers and time.monotonic() < deadline:
-        batch, numbers = numbers[:BATCH], numbers[BATCH:]
-        done = 0
-        for number, outcome in _child(found, seed, batch):
-            done += 1
-            subject, how, what, data = edit(found, seed, number)
-            counts["files"] += 1
-            counts[outcome.split("\n", 1)[0].split(":", 1)[0]] += 1
-            if not outcome.startswith(("refused", "same", "another program")):
-                name = f"{seed}_{number}_{subject.name}"
-                (keep / name).write_bytes(data)
-                findings.append(f"{name} ({how} {what}): {outcome}")
-                print(findings[-1], file=sys.stderr, flush=True)
-        numbers = [*batch[done:], *numbers]
+    with tempfile.TemporaryDirectory(prefix="fuzz-files-", dir=_memory_folder()) as scratch:
+        while numbers and time.monotonic() < deadline:
+            batch, numbers = numbers[:BATCH], numbers[BATCH:]
+            done = 0
+            for number, outcome in _child(found, seed, batch, Path(scratch)):
+                done += 1
+                counts["files"] += 1
+                counts[outcome.split("\n", 1)[0].split(":", 1)[0]] += 1
+                if not outcome.startswith(ALLOWED):
+                    findings.append(_kept(found, seed, number, outcome, keep))
+            numbers = [*batch[done:], *numbers]
     return counts, findings
 
 
-def _child(found: list[Subject], seed: int, numbers: list[int]) -> Iterator[tuple[int, str]]:
+def _kept(found: list[Subject], seed: int, number: int, outcome: str, keep: Path) -> str:
+    """A finding as text; its file is written to the folder *keep*."""
+    subject, how, what, data = edit(found, seed, number)
+    name = f"{seed}_{number}_{subject.name}"
+    (keep / name).write_bytes(data)
+    text = f"{name} ({how} {what}): {outcome}"
+    print(text, file=sys.stderr, flush=True)
+    return text
+
+
+def _child(found: list[Subject], seed: int, numbers: list[int], scratch: Path) -> Iterator[tuple[int, str]]:
     """What a forked process tells of each number; the last may have ended it."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reading)
-        _serve(found, seed, numbers, writing)
+        _serve(found, seed, numbers, writing, scratch)
     os.close(writing)
     try:
         for number in numbers:
@@ -110,7 +117,7 @@ def _message(reading: int) -> bytes | None:
     return data[_HEAD.size :]
 
 
-def _serve(found: list[Subject], seed: int, numbers: list[int], writing: int) -> None:
+def _serve(found: list[Subject], seed: int, numbers: list[int], writing: int, scratch: Path) -> None:
     """In the child: read each edit and tell what came of it; never returns."""
     status = 1
     try:
@@ -122,13 +129,9 @@ def _serve(found: list[Subject], seed: int, numbers: list[int], writing: int) ->
         os.dup2(null, 1)
         os.dup2(null, 2)
         warnings.simplefilter("ignore")
-        scratch = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_memory_folder()))
-        try:
-            for number in numbers:
-                text = _outcome(found, seed, number, scratch).encode("utf-8", "replace")[:60_000]
-                os.write(writing, _HEAD.pack(len(text)) + text)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        for number in numbers:
+            text = _outcome(found, seed, number, scratch).encode("utf-8", "replace")[:60_000]
+            os.write(writing, _HEAD.pack(len(text)) + text)
         status = 0
     finally:
         os._exit(status)
@@ -136,6 +139,8 @@ def _serve(found: list[Subject], seed: int, numbers: list[int], writing: int) ->
 
 def _outcome(found: list[Subject], seed: int, number: int, scratch: Path) -> str:
     subject, how, _, data = edit(found, seed, number)
+    if data != subject.data and any(data == other.data for other in found):
+        return "same: another of the files, spliced at its beginning"
     path = scratch / subject.name
     path.write_bytes(data)
     try:

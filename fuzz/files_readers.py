@@ -26,6 +26,7 @@ class Subject(Protocol):
     """A file that is edited."""
 
     name: str
+    data: bytes
 
     def edit(self, rng: random.Random, other: bytes) -> tuple[str, str, bytes]:
         """How it is edited, what in it, and the content."""

@@ -8,6 +8,7 @@ laid out as the code reads it. Functions that are not native code are called bac
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -26,7 +27,7 @@ from byoc.runtime.region.left_behind import at_work, hold
 from byoc.runtime.time_limit import LIMIT, patience, seconds_left, timed_out
 
 ALIGNMENT = 64
-LONG_RUN = 100_000_000  # operations of a run during which signals are looked for
+LONG_RUN = 0.01  # seconds of a run during which signals are looked for
 
 
 class AotExecutor(Executor):
@@ -58,8 +59,7 @@ class AotExecutor(Executor):
         self._bound: dict[str, int] = {}
         self._outputs: list[np.ndarray] | None = None
         self._state = RunState()
-        whole = native.whole
-        self._is_long = whole.arena_bytes is None or bool(whole.externals) or whole.operations >= LONG_RUN
+        self._is_long = True  # until a run with the present sizes was short
         self._team: Team | None = None
         self._team_process = 0
         self._run: Callable[..., int] | None = None
@@ -114,9 +114,13 @@ class AotExecutor(Executor):
             args[k] = address(array)
         for k, array in enumerate(outputs, self._first_output):
             args[k] = address(array)
-        if self._is_long or state.is_watched or LIMIT.deadline:
+        if self._is_long or LIMIT.deadline or state.is_watched:
             state.watch(self._is_long)
-        status = self._run(args, self._sizes, self._place, self._externals.table)  # type: ignore[misc]
+            start = time.monotonic()
+            status = self._run(args, self._sizes, self._place, self._externals.table)  # type: ignore[misc]
+            self._is_long = time.monotonic() - start >= LONG_RUN
+        else:
+            status = self._run(args, self._sizes, self._place, self._externals.table)  # type: ignore[misc]
         if status != 0:
             self._failed(status, (arrays, outputs))
         return outputs
@@ -158,6 +162,7 @@ class AotExecutor(Executor):
             self._run = None  # until all is in place: a failure below must not leave half of it in use
             self._allocate(sizes)
             self._start_team()
+            self._is_long = True
         self._shapes = [array.shape for array in arrays]
         return [np.require(array, dtype, ["C", "A"]) for array, dtype in zip(arrays, self._dtypes, strict=True)]
 

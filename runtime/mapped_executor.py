@@ -1,4 +1,4 @@
-"""A native executor whose weights lie in a mapped file: it looks before and after each run whether somebody wrote into it."""
+"""A native executor with weights in a mapped file: each run looks before and after whether somebody wrote into it."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def open_seal(
     listed: Mapping[str, Mapping[str, str]] = manifest["members"]  # type: ignore[assignment]
     content = dict(members)
     hashes = {name: entry["sha256"] for name, entry in listed.items()}
-    seals = {manifest.get(KEY)}
+    told = manifest.get(KEY)
+    seals = {told if isinstance(told, str) or told is None else BROKEN}
     for name in filter(is_code, members):
         data = members[name]
         found = _TRAILER.match(data[-TRAILER_BYTES:]) if len(data) >= TRAILER_BYTES else None

@@ -23,10 +23,12 @@ PREFIX = "byoc-work-"
 def work_folder(parent: Path) -> Iterator[Path]:
     """A new folder in *parent*, for as long as the context lasts. Raises OSError where none can be made."""
     folder, descriptor = _made(parent)
+    process = os.getpid()
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if os.getpid() == process:  # what a forked child leaves is still its parent's
+            shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
 
 

@@ -54,7 +54,7 @@ def _directory(view: memoryview) -> tuple[int, int, int]:
         raise ValueError("it does not end as one")
     if disk or first_disk or here != count:
         raise ValueError("it is a part of several")
-    if start == _IN_ZIP64 or size == _IN_ZIP64 or count == 0xFFFF:
+    if start + size != end:  # the records of a large file lie between, which zipfile writes from 2 GB on
         end, count, size, start = _directory64(view, end)
     if start + size != end:
         raise ValueError("its directory does not lie where it should")
@@ -92,20 +92,23 @@ def _entry(view: memoryview, at: int, stop: int, expected: int) -> tuple[str, Me
     size, packed, offset = _large(view[at + _CENTRAL.size + name_size : after], [size, packed, offset])
     if size != packed or offset != expected:
         raise ValueError(f"member {name} does not lie where it should")
-    begin = _content(view, offset, raw, name)
+    begin = _content(view, offset, raw, name, (checksum, size))
     if begin + size > at:
         raise ValueError(f"member {name} is cut off")
     return name, Member(view[begin : begin + size], checksum), begin + size, after
 
 
-def _content(view: memoryview, offset: int, raw: bytes, name: str) -> int:
-    """Where the content of the member begins whose header is at *offset*."""
+def _content(view: memoryview, offset: int, raw: bytes, name: str, told: tuple[int, int]) -> int:
+    """Where the content of the member begins whose header is at *offset*; *told* is its checksum and its size."""
     if offset + _LOCAL.size + len(raw) > len(view):
         raise ValueError(f"member {name} is cut off")
     header = _LOCAL.unpack(view[offset : offset + _LOCAL.size])
     behind = offset + _LOCAL.size + len(raw)
     if header[0] != b"PK\x03\x04" or header[9] != len(raw) or view[offset + _LOCAL.size : behind] != raw:
         raise ValueError(f"the header of member {name} is damaged")
+    sizes = {told[1]} if header[7] != _IN_ZIP64 else {_IN_ZIP64}
+    if header[3] or header[6] != told[0] or {header[7], header[8]} != sizes:
+        raise ValueError(f"the header of member {name} says another size or checksum than the directory")
     return behind + header[10]
 
 

@@ -19,6 +19,17 @@ IS_EXTERNAL_CODEGEN = "is_external_codegen"
 RELAY_TO_TIR = "RelayToTIR"
 
 
+def _fields(text: str) -> Mapping[str, object]:
+    """The fields of a target that is given as JSON. Raises UserError for another text."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"a target that begins with a brace is JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise UserError("a target that begins with a brace is an object of JSON")
+    return found
+
+
 @dataclass(frozen=True)
 class TargetKind:
     """A kind of target: its name, DLPack's number of its devices, and the keys by which schedules are chosen."""
@@ -78,11 +89,13 @@ class Target:
             self.kind, self.attrs = target.kind, dict(target.attrs)
             self.host = self.host or target.host
         elif isinstance(target, Mapping) or target.lstrip().startswith("{"):
-            self._read(target if isinstance(target, Mapping) else json.loads(target))
+            self._read(target if isinstance(target, Mapping) else _fields(target))
         else:
             self._parse(target)
 
     def _read(self, fields: Mapping[str, object]) -> None:
+        if "kind" not in fields:
+            raise UserError(f"a target given by its fields has a kind, got {', '.join(map(str, fields)) or 'none'}")
         self.kind = target_kind(str(fields["kind"]))
         self.attrs = {k: v for k, v in fields.items() if k not in ("kind", "host")}
         if fields.get("host") is not None and self.host is None:

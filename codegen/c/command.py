@@ -20,10 +20,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from byoc.errors import UserError
-
-LIMIT_VARIABLE = "BYOC_COMPILER_SECONDS"
-LIMIT_SECONDS = 300.0
 _MOST_OUTPUT = 1 << 24  # bytes that are read of what a command says
 _LAST_WAIT = 10.0  # seconds for the kernel to end what was killed
 
@@ -38,7 +34,6 @@ class Finished:
 
     status: int
     output: str
-    errors: str
 
     @property
     def ending(self) -> str:
@@ -48,18 +43,6 @@ class Finished:
         with contextlib.suppress(ValueError):
             return f"it was ended by {signal.Signals(-self.status).name}"
         return f"it was ended by signal {-self.status}"
-
-
-def command_seconds() -> float:
-    """The seconds that one call of a compiler may take. Raises UserError where the variable is no such number."""
-    text = os.environ.get(LIMIT_VARIABLE, "").strip()
-    try:
-        seconds = float(text) if text else LIMIT_SECONDS
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise UserError(f"${LIMIT_VARIABLE} is a number of seconds above 0, got {text!r}")
-    return seconds
 
 
 class Commands:
@@ -88,11 +71,14 @@ class Commands:
             _kill_group(process)
 
     def run(self, command: Sequence[str], limit: float, folder: Path | None = None) -> Finished:
-        """Run *command* for at most *limit* seconds; its temporary files go to *folder*. Raises CommandError."""
+        """Run *command* for at most *limit* seconds; its temporary files go to *folder*. Raises CommandError.
+
+        What it says, to whichever stream, is one text: a descriptor less where a process may have few.
+        """
         variables = {**os.environ, "LC_ALL": "C", **({"TMPDIR": str(folder)} if folder else {})}
         try:
-            with _memory() as output, _memory() as errors:
-                process = self._start(command, variables, output, errors)
+            with _memory() as said:
+                process = self._start(command, variables, said)
                 try:
                     _wait(process, limit)
                 finally:
@@ -100,19 +86,20 @@ class Commands:
                         self._running.discard(process)
                     if process.returncode is None:
                         _kill_group(process)
-                return Finished(process.returncode, _text(output), _text(errors))
+                return Finished(process.returncode, _text(said))
         except (OSError, ValueError) as error:  # ValueError: a null character in a word of $CC
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise CommandError(f"cannot be started: {reason}") from error
 
     def _start(
-        self, command: Sequence[str], variables: Mapping[str, str], output: BinaryIO, errors: BinaryIO
+        self, command: Sequence[str], variables: Mapping[str, str], said: BinaryIO
     ) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._ended:
                 raise CommandError("was not started, since another failed")
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=variables, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=variables,
+                start_new_session=True,
             )
             self._running.add(process)
         return process

@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from byoc.codegen.c.command import CommandError, Commands, Finished, command_seconds, run_command
+from byoc.codegen.c.command import CommandError, Commands, Finished, run_command
 from byoc.codegen.c.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.codegen.c.object_cache import cache_dir, compiler_folder, object_cache
 from byoc.codegen.c.sanitizers import requested, sanitizer_flags
 from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.runtime.build_limit import compiler_seconds
 from byoc.runtime.distribution import install_command
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.processor import Processor, usable_processors
@@ -43,6 +44,7 @@ NOT_FOUND = (
 )
 
 Result = TypeVar("Result")
+_DESCRIPTORS = 16  # that one compilation may have open at a time
 _MOST_TOLD = 400  # characters of what a compiler says that go into our sentence
 _PROBE_SECONDS = 60.0  # in which a compiler tells its version, and its macros
 _OF_THE_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -99,7 +101,7 @@ class CCompiler:
 
     def _patience(self) -> float:
         """The seconds that another process gets to make what this one wants too."""
-        return 2 * (self.limit or command_seconds())
+        return 2 * (self.limit or compiler_seconds())
 
     def processor(self, extra_flags: Sequence[str] = ()) -> Processor:
         """The processor that code built with *extra_flags* needs. Raises CompileError for flags that are refused."""
@@ -134,7 +136,7 @@ class CCompiler:
         """What the compiler writes when it is called with *arguments*. Raises CompileError with its first error."""
         command = [*self.command, *arguments[:-1], "-o", str(work.output), arguments[-1]]
         try:
-            done = work.commands.run(command, self.limit or command_seconds(), work.folder)
+            done = work.commands.run(command, self.limit or compiler_seconds(), work.folder)
         except CommandError as error:
             raise CompileError(f"{self.command[0]} {error}; {where}") from error
         if done.status != 0:
@@ -161,7 +163,7 @@ class _Work:
 
 def _first_error(done: Finished) -> str:
     """The first line that speaks of an error, else the first; where a signal ended it, that."""
-    lines = [line.strip() for line in done.errors.splitlines() if line.strip()]
+    lines = [line.strip() for line in done.output.splitlines() if line.strip()]
     told = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
     if done.status < 0 or not told:
         return done.ending
@@ -184,7 +186,7 @@ def _side_by_side(make: Callable[[int], Result], count: int, commands: Commands)
 
     Where the system gives no threads, by this one.
     """
-    pool = ThreadPoolExecutor(usable_processors())
+    pool = ThreadPoolExecutor(_workers())
     try:
         try:
             futures = [pool.submit(make, k) for k in range(count)]
@@ -201,6 +203,16 @@ def _side_by_side(make: Callable[[int], Result], count: int, commands: Commands)
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _workers() -> int:
+    """As many as there are processors, where this process may have the descriptors that each needs."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return usable_processors()
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(usable_processors(), (allowed - _DESCRIPTORS) // _DESCRIPTORS)) if allowed > 0 else usable_processors()
 
 
 def _key(*parts: str) -> str:
@@ -282,7 +294,7 @@ def _output(command: Sequence[str]) -> str:
     Raises CompilerNotFoundError where the system cannot start any command now, which says nothing about this one.
     """
     try:
-        done = run_command(command, min(_PROBE_SECONDS, command_seconds()))
+        done = run_command(command, min(_PROBE_SECONDS, compiler_seconds()))
     except CommandError as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in _OF_THE_SYSTEM:
             raise CompilerNotFoundError(f"the C compiler {command[0]} {error}") from error

@@ -8,9 +8,9 @@ buffer of an arena also has memory of its own, with memory around it that nobody
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 
+from byoc.codegen.c.command import CommandError, run_command
 from byoc.codegen.c.object_cache import cache_dir
 from byoc.errors import UserError
 from byoc.runtime.dso.library_file import KEEP_VARIABLE
@@ -25,6 +25,7 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
 CHECKED_FLAGS = ("-O1", "-g", "-fno-omit-frame-pointer")  # code whose reports name functions and lines
 # what a Python process is started with where the user says nothing else: Python itself never frees all
 DEFAULT_OPTIONS = {"address": ("ASAN_OPTIONS", "detect_leaks=0"), "thread": ("TSAN_OPTIONS", "halt_on_error=1")}
+_PROBE_SECONDS = 60.0  # in which the compiler tells where a library is
 CPP_LIBRARY = "libstdc++.so.6"  # for the exceptions of C++ libraries, which a sanitizer passes on
 
 
@@ -73,8 +74,10 @@ def preloading(names: Sequence[str], command: Sequence[str]) -> dict[str, str]:
 
 
 def _path_of(library: str, command: Sequence[str]) -> str:
-    done = subprocess.run([*command, f"-print-file-name={library}"], capture_output=True, text=True, check=False)
-    path = done.stdout.strip()
+    try:
+        path = run_command([*command, f"-print-file-name={library}"], _PROBE_SECONDS).output.strip()
+    except CommandError as error:
+        raise UserError(f"{VARIABLE}: {' '.join(command)} does not tell where {library} is: {error}") from error
     if not os.path.isabs(path):
         raise UserError(f"{VARIABLE}: {' '.join(command)} has no {library}; install it (in Debian, with gcc itself)")
     return path

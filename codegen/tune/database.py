@@ -21,6 +21,7 @@ from byoc.runtime.regular_file import read_file
 
 FOLDER = "tune"
 SUFFIX = ".jsonl"
+LOCK_SECONDS = 20.0  # that another process may take to add its lines
 
 
 class Database:
@@ -47,7 +48,7 @@ class Database:
             self.folder.mkdir(parents=True, exist_ok=True)
             for context, found in by_context.items():
                 file = self._file(context)
-                with FileLock(f"{file}.lock"):
+                with FileLock(f"{file}.lock", timeout=LOCK_SECONDS):
                     _append(file, found)
         except OSError as error:
             return f"{self.folder} cannot be written: {error.strerror or error}"
@@ -69,7 +70,7 @@ def read_records(file: Path) -> list[Record]:
 def _record(line: bytes) -> Record | None:
     try:
         record = Record.from_line(line.decode())
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     return record if record.level in LEVELS else None
 

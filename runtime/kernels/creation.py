@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.errors import KernelError
 from byoc.runtime.kernels.registry import kernel
 from byoc.runtime.ndarray import numpy_dtype
 
@@ -61,7 +62,10 @@ def full_like(data: np.ndarray, fill_value: np.ndarray) -> np.ndarray:
 def arange(start: np.ndarray, stop: np.ndarray, step: np.ndarray, *, dtype: str) -> np.ndarray:
     """Evenly spaced numbers in [start, stop)."""
     first, last, by = (x.reshape(()).item() for x in (start, stop, step))
-    count = max(0, int(np.ceil((last - first) / by)))
+    span = (last - first) / by if by else np.nan
+    if not np.isfinite(span):
+        raise KernelError(f"arange: from {first} to {last} by {by} are not finitely many numbers")
+    count = max(0, int(np.ceil(span)))
     target = numpy_dtype(dtype)
     return target.type(first) + np.arange(count).astype(target) * target.type(by)
 

@@ -22,7 +22,9 @@ def working_dtype(data: np.ndarray, weight: np.ndarray, out: np.dtype) -> np.dty
     """The dtype in which products of *data* and *weight* are summed before they become *out*."""
     if data.dtype.kind in "iub" and weight.dtype.kind in "iub":
         small = max(data.dtype.itemsize, weight.dtype.itemsize) <= 2
-        return np.dtype(np.float64) if small else out if out.kind == "u" else np.promote_types(out, np.int32)
+        if small:
+            return np.dtype(np.float64)
+        return out if out.kind == "u" else np.promote_types(out, np.int32)  # with int32 a uint64 would be a float
     return np.promote_types(np.promote_types(data.dtype, weight.dtype), np.promote_types(out, np.float32))
 
 

@@ -13,7 +13,7 @@ from byoc.runtime.ndarray import numpy_dtype
 
 
 def _rounding(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda x: function(x) if x.dtype.kind == "f" else x.copy()
+    return lambda x: x.copy() if x.dtype.kind in "biu" else function(x)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -47,7 +47,7 @@ def pad_pairs(padding: int | Sequence[int], n: int) -> tuple[tuple[int, int], ..
 
 def lowest(dtype: np.dtype) -> float | int:
     """The least value of *dtype*."""
-    return -np.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+    return int(np.iinfo(dtype).min) if dtype.kind in "iu" else -np.inf
 
 
 def wide(array: np.ndarray) -> np.ndarray:

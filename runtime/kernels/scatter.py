@@ -19,7 +19,7 @@ def _write(data: np.ndarray, index: Index, updates: np.ndarray, reduction: str) 
         count = np.ones(data.shape, data.dtype)
         np.add.at(result, index, updates)
         np.add.at(count, index, np.ones(updates.shape, data.dtype))
-        result = (result / count if data.dtype.kind == "f" else result // count).astype(data.dtype)
+        result = (result // count if data.dtype.kind in "iu" else result / count).astype(data.dtype)
     else:
         _UFUNCS[reduction].at(result, index, updates)
     return result

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from byoc.runtime.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.errors import DeviceError
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
@@ -137,7 +138,12 @@ def _from_source(cl: ModuleType, source: str, options: str, opened: OpenDevice) 
             warnings.simplefilter("ignore")  # pyopencl warns that its own cache is not used, and of compiler chatter
             program = cl.Program(opened.context, source)
             program.get_info(cl.program_info.REFERENCE_COUNT)  # makes the program outside pyopencl's own cache
-            return program.build(options)
+            return bounded(lambda: program.build(options), compiler_seconds())
+    except TimeLimitError as error:
+        raise DeviceError(
+            f"the OpenCL compiler of {opened.info.name!r} {error}: give it more by ${LIMIT_VARIABLE}, or use another "
+            "device"
+        ) from error
     except cl.Error as error:
         raise DeviceError(
             f"the OpenCL compiler of {opened.info.name!r} refused the generated kernels: {first_error(str(error))}"

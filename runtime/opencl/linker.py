@@ -9,6 +9,7 @@ does not have; what a kernel needs of them is in the process already.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib.util
 import os
@@ -20,7 +21,10 @@ from pathlib import Path
 
 from byoc.runtime.distribution import install_command
 from byoc.runtime.errors import DeviceError
+from byoc.runtime.work_folder import work_folder
 
+_FOLDERS = contextlib.ExitStack()
+atexit.register(_FOLDERS.close)
 _SCRIPT = """#!/bin/sh
 for argument do
   shift
@@ -50,10 +54,15 @@ def provide_linker() -> None:
 
 @functools.cache
 def _linker_folder() -> str:
-    """A folder of this process with the script, removed when the process ends."""
-    folder = tempfile.mkdtemp(prefix="byoc_linker_")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    script = Path(folder) / "ld"
-    script.write_text(_SCRIPT.format(python=shlex.quote(sys.executable)), encoding="utf-8")
-    script.chmod(0o755)
-    return folder
+    """A folder of this process with the script, removed when the process ends, or by the next where it was killed."""
+    try:
+        folder = _FOLDERS.enter_context(work_folder(Path(tempfile.gettempdir())))
+        script = folder / "ld"
+        script.write_text(_SCRIPT.format(python=shlex.quote(sys.executable)), encoding="utf-8")
+        script.chmod(0o755)
+    except OSError as error:
+        raise DeviceError(
+            f"PoCL needs a linker, and the folder for temporary files cannot be written ({error.strerror}): install "
+            "binutils, or name another folder with TMPDIR"
+        ) from error
+    return str(folder)

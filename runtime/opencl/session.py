@@ -31,13 +31,13 @@ from byoc.runtime.region.call import Pending
 from byoc.runtime.region.left_behind import leave_behind
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.shape_cache import ShapeCache
-from byoc.runtime.time_limit import check_time
+from byoc.runtime.time_limit import seconds_left, timed_out
 
 if TYPE_CHECKING:
     import pyopencl
 
 KEPT_SIZES = 4
-HANGING_SECONDS = 10.0  # that a call which was given up may still take before the next one
+HANGING_SECONDS = 30.0  # that a call which was given up may still take before the next one
 MOST_RECORDS = 64  # sets of sizes whose kernels are told
 
 
@@ -122,7 +122,8 @@ class Session:
             return
         end = time.monotonic() + HANGING_SECONDS
         while not late.is_done():
-            check_time()
+            if seconds_left() == 0:
+                raise timed_out(f" while the OpenCL device {self._opened.info.name!r} finished an earlier call")
             if time.monotonic() > end:
                 raise DeviceError(
                     f"{self._plan.signature.symbol}: the OpenCL device {self._opened.info.name!r} has not finished "

@@ -50,18 +50,18 @@ def test_the_threads_of_a_team_do_not_race(file, tmp_path):
 @pytest.mark.needs_cc
 def test_some_models_overstep_no_buffer(tmp_path):
     script = tmp_path / "some.py"
-    script.write_text(SOME.format(folder=str(TESTS / "end_to_end")))
+    script.write_text(SOME.format(folders=[str(TESTS.parent), str(TESTS / "end_to_end")]))
     done = run_under("address,undefined", tmp_path, [str(script)])
     assert (done.returncode, done.reports) == (0, ""), done.everything
 
 
 SOME = """
 import sys
-sys.path.insert(0, {folder!r})
+sys.path[:0] = {folders!r}
 import numpy as np
 import byoc
-from random_models import random_model
-from random_moves import PROPOSALS
+from fuzz.generators.draft import random_model
+from fuzz.generators.moves import PROPOSALS
 from recurrent_layers import Layer
 
 for seed in (3, 11, 2026):

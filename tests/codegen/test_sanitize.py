@@ -122,10 +122,11 @@ def test_a_module_says_which_sanitizers_it_needs_and_what_was_edited_is_refused(
         DsoModule.load({name: data for name, data in members.items() if name != "sanitizers.json"})
 
 
-@pytest.mark.parametrize("offset", [1, -1])
+PLACES = [(w, h, k) for w, h in (("host", "whole"), ("host", "nodes"), ("region", "whole")) for k in (1, -1)]
+
+
 @pytest.mark.parametrize(
-    "where, how",
-    [("host", "whole"), *(pytest.param(*k, marks=pytest.mark.slow) for k in (("host", "nodes"), ("region", "whole")))],
+    "where, how, offset", [PLACES[0], *(pytest.param(*place, marks=pytest.mark.slow) for place in PLACES[1:])]
 )
 def test_a_kernel_that_oversteps_its_buffer_into_a_neighbours_is_found(where, how, offset, tmp_path):
     done = run_under("address", tmp_path, [script(tmp_path, BROKEN.format(offset=offset)), where, how])
@@ -154,6 +155,7 @@ ctypes.CDLL({path!r}).quotient(1, 0)
     assert done.returncode != 0 and "division by zero" in done.reports + done.stderr, done.everything
 
 
+@pytest.mark.slow
 def test_an_artefact_with_a_sanitizer_is_refused_where_it_cannot_run(tmp_path):
     path = tmp_path / "m.byoc"
     done = run_under("address", tmp_path, [script(tmp_path, SAVED), str(path)])

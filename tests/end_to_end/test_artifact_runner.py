@@ -6,9 +6,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import byoc
+from byoc.codegen.c.compiler import find_compiler
+from byoc.runtime.dso.contract import contract_of, contract_text
 
 STORE = """
 #include <stdint.h>
+__attribute__((used)) const char contract[] = "{contract}";
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team, void *externals);
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team, void *externals) {{
   (void)sizes, (void)workspace, (void)team, (void)externals;
@@ -40,12 +43,11 @@ def test_what_an_artefact_computes_comes_back_from_the_process(artifact_runner, 
 
 @pytest.mark.needs_cc
 def test_a_store_to_a_constant_kills_the_process_and_fails_the_test_by_name(artifact_runner, tmp_path):
-    from byoc.codegen.c.compiler import find_compiler
-
     library, _ = adding(tmp_path)
     (native,) = library.module.imports
-    (symbol,) = [native.whole.symbol]
-    native._library = find_compiler().build(STORE.format(symbol=symbol, argument=1))
+    contract = contract_text(contract_of(list(native.signatures.values()), native.whole))
+    source = STORE.format(symbol=native.whole.symbol, argument=1, contract=contract)
+    native._library = find_compiler().build(source)
     path = library.save(tmp_path / "storing.byoc")
     with pytest.raises(pytest.fail.Exception, match=r"storing\.byoc ended: SIGSEGV"):
         artifact_runner.run(path, [{"x": np.ones(64, "float32")}])

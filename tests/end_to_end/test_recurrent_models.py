@@ -39,13 +39,15 @@ def check(layer: Layer, targets: list[str], runner: ArtifactRunner, folder: path
                 np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("targets", [["c"], ["c", "opencl", "c"]], ids="-".join)
-@pytest.mark.parametrize("layer", CRASHED, ids=str)
+@pytest.mark.parametrize(
+    "layer, targets", [*((layer, ["c"]) for layer in CRASHED[:4]), *((layer, TARGETS[3]) for layer in CRASHED[4:])],
+    ids=str,
+)
 def test_a_layer_whose_constants_have_one_element_runs_from_its_artefact(layer, targets, artifact_runner, tmp_path):
     check(layer, targets, artifact_runner, tmp_path)
 
 
-@pytest.mark.parametrize("k", range(7, len(SIZES), 61))
+@pytest.mark.parametrize("k", range(7, len(SIZES), 97))
 def test_layers_of_some_sizes_give_what_onnxruntime_gives(k, artifact_runner, tmp_path):
     check(SIZES[k], TARGETS[k % len(TARGETS)], artifact_runner, tmp_path)
 

@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import DIGITS, SECONDS, one_sentence
+from injection import DIGITS, SECONDS, one_sentence
 
 import byoc
 import byoc.runtime
@@ -21,7 +21,7 @@ from byoc.driver.cli.main import main
 from byoc.driver.costs.store import Store
 from byoc.driver.onnx_placement import proto_of
 from byoc.driver.planning import read_plan
-from byoc.errors import ArtifactError, ParseError, PartitionError, UserError
+from byoc.errors import ArtifactError, UserError
 from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.costs.table import Table
 from byoc.partition.places.timings import Timings
@@ -335,11 +335,6 @@ def test_a_name_as_long_as_the_file_system_allows_can_be_written_and_replaced(tm
         whole_file.write_whole(path, lambda file, content=content: file.write(content))
         assert path.read_bytes() == content
     assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.parametrize("error", [PartitionError, ParseError])
-def test_the_errors_of_files_are_the_users(error):
-    assert issubclass(error, UserError)
 
 
 def test_a_store_of_costs_that_cannot_be_written_says_why(tmp_path):

@@ -7,7 +7,7 @@ import textwrap
 import time
 
 import pytest
-from conftest import DIGITS, SECONDS
+from injection import DIGITS, SECONDS
 
 import byoc
 import byoc.runtime

@@ -33,6 +33,20 @@ def test_members_come_back_aligned_and_uncompressed(path):
     assert all(i.compress_type == zipfile.ZIP_STORED for i in zipfile.ZipFile(path).infolist())
 
 
+def test_the_records_of_a_large_file_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 400)  # of 2 GB, from which on zipfile writes them
+    path = write_artifact(tmp_path / "large.byoc", {"modules": []}, MEMBERS)
+    assert b"PK\x06\x06" in path.read_bytes()
+    assert {k: bytes(v) for k, v in read_artifact(path).members.items() if k != "manifest.json"} == MEMBERS
+    for mark in (b"PK\x06\x06", b"PK\x06\x07"):
+        data = path.read_bytes()
+        at = data.index(mark) + 9
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(ArtifactError, match="not a byoc artefact, or a damaged one"):
+            read_artifact(path)
+        path.write_bytes(data)
+
+
 def test_the_same_content_gives_the_same_bytes(path, tmp_path):
     again = write_artifact(tmp_path / "n.byoc", {"modules": []}, MEMBERS)
     assert again.read_bytes() == path.read_bytes()

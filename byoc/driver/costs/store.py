@@ -24,6 +24,7 @@ from byoc.runtime.whole_file import write_whole
 
 FOLDER = "costs"
 CHECK_DIGITS = 16
+LOCK_SECONDS = 20.0  # that another process may take to add its lines
 Facts = Mapping[str, str]
 
 
@@ -65,7 +66,7 @@ class Store:
             if data["check"] != _check({"facts": data["facts"], "profile": data["profile"]}):
                 return None
             return Profile.from_json(data["profile"]) if data["facts"] == dict(facts) else None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, PartitionError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, PartitionError):
             return None
 
     def keep_profile(self, facts: Facts, profile: Profile) -> str | None:
@@ -93,7 +94,7 @@ class Store:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             file = self._file("units", facts, ".jsonl")
-            with FileLock(f"{file}.lock"), file.open("ab+") as out:
+            with FileLock(f"{file}.lock", timeout=LOCK_SECONDS), file.open("ab+") as out:
                 if out.tell() > 0:
                     out.seek(-1, os.SEEK_END)
                     text = text if out.read(1) == b"\n" else f"\n{text}"
@@ -110,7 +111,7 @@ class Store:
 def _measurement(line: bytes) -> Measurement | None:
     try:
         return Measurement.from_line(line.decode())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -8,6 +8,7 @@ version are passed over.
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 import statistics
 import time
@@ -56,9 +57,9 @@ class Timings:
             try:
                 record = json.loads(line)
                 key, seconds = record["key"], float(record["seconds"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
                 continue
-            if key.endswith(f" version {self.version}"):
+            if isinstance(key, str) and math.isfinite(seconds) and seconds >= 0 and key.endswith(f" version {self.version}"):
                 self._seconds[key] = seconds
 
     def __call__(self, kernel: Kernel, operator: Operator, graph: Graph) -> float:

@@ -122,6 +122,8 @@ def decode_section(text: str, line: int) -> dict[str, list[object]]:
     except json.JSONDecodeError as error:
         at = line + error.lineno - 1
         raise ParseError(f"line {at}: the metadata section is not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:  # a number of too many digits, lists nested too deeply
+        raise ParseError(f"line {line}: the metadata section cannot be read: {error}") from error
     if not isinstance(tables, dict) or not all(isinstance(rows, list) for rows in tables.values()):
         raise ParseError(f"line {line}: the metadata section must map names to lists of tensors")
     return {key: [_decode_row(key, i, row, line) for i, row in enumerate(rows)] for key, rows in tables.items()}

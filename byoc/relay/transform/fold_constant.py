@@ -11,7 +11,7 @@ is the value of one node and carries the span of that node. Source: ``relay.tran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """How much may be folded: asked from types, before anything is computed.
 
 *Growth*: a result over a megabyte is no larger than the constants of the model that it comes from, each counted once
-whatever was folded in between, so that sums and concatenations of a constant with itself end there, and a mask made from
-three numbers stays a call. *Total*: what one import or one pass folds together is at most :data:`TIMES` times those
+whatever was folded in between, so that sums and concatenations of a constant with itself end there, and a mask made
+from three numbers stays a call. *Total*: what one import or one pass folds together is at most :data:`TIMES` times those
 constants and :data:`TOTAL_BYTES`. *Work*: at most :data:`OPERATIONS` arithmetic operations. All are counts, so that
 the same model folds the same everywhere; what is not folded stays an operator. The option
 ``relay.FoldConstant.max_bytes`` of a PassContext replaces the total; 0 folds nothing over a kilobyte.
@@ -87,7 +87,7 @@ class FoldingBudget:
         self._operations = float(OPERATIONS)
 
     def allows(self, calls: Sequence[Call], sources: Origins) -> bool:
-        """Whether the typed *calls*, made from constants with these origins, may be computed; takes it from the budget."""
+        """Whether the typed *calls* on constants with these origins may be computed; takes it from the budget."""
         sizes = [type_bytes(call.checked_type) for call in calls]
         if max(sizes, default=0) > max(MAX_GROWTH_BYTES, bytes_of(sources)):
             return False

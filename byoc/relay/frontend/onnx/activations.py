@@ -6,9 +6,9 @@ import math
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.rounding import working_dtype
 
 
 def clipped(node: OnnxNode, data: RelayExpr, low: float | None, high: float | None) -> RelayExpr:
@@ -160,13 +160,12 @@ def _thresholded_relu(node: OnnxNode) -> RelayExpr:
 
 @converter("Shrink")
 def _shrink(node: OnnxNode) -> RelayExpr:
-    """Integers are shrunk as float64 and cut off towards zero: bias and lambda may be fractions."""
+    """Of integers in floating point, where bias and lambd keep their fractions; the result is cut off towards zero."""
     dtype, bias, lambd = node.dtype(node[0]), node.attrs.float("bias", 0.0), node.attrs.float("lambd", 0.5)
-    work = dtype if dtype in FLOATS else "float64"
-    x, shift = relay.cast(node[0], work) if work != dtype else node[0], relay.const(bias, work)
-    low = relay.where(relay.less(x, relay.const(-lambd, work)), relay.add(x, shift), relay.zeros_like(x))
-    shrunk = relay.where(relay.greater(x, relay.const(lambd, work)), relay.subtract(x, shift), low)
-    return relay.cast(shrunk, dtype) if work != dtype else shrunk
+    x = relay.cast(node[0], working_dtype(dtype)) if "int" in dtype else node[0]
+    low = relay.where(relay.less(x, node.like(-lambd, x)), relay.add(x, node.like(bias, x)), relay.zeros_like(x))
+    shrunk = relay.where(relay.greater(x, node.like(lambd, x)), relay.subtract(x, node.like(bias, x)), low)
+    return relay.cast(shrunk, dtype) if "int" in dtype else shrunk
 
 
 def _along_axis(node: OnnxNode, builder: str, default_axis: int) -> RelayExpr:

@@ -90,6 +90,8 @@ class FunctionTable:
 
 
 def _schema(node: NodeProto, opset: int) -> onnx.defs.OpSchema | None:
+    if not 1 <= opset < 1 << 31:  # of another domain than the default one, whose version is checked when it is read
+        return None
     try:
         return onnx.defs.get_schema(node.op_type, opset, domain_name(node.domain))
     except onnx.defs.SchemaError:

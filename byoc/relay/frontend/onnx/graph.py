@@ -26,6 +26,8 @@ from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import Converter, find_converter
+from byoc.relay.frontend.onnx.size_limits import check_type
+from byoc.relay.frontend.onnx.structure import check_structure
 from byoc.relay.transform.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
 
@@ -86,6 +88,7 @@ class GraphImporter:
         """The function ``main`` of the model, typed. Raises ImportModelError, which names the node."""
         graph = self._model.proto.graph
         self._refuse_unsupported(graph)
+        check_structure(self._model.proto, self._model.name)
         scope = Scope()
         self._initialisers(graph, scope)
         real = [v for v in graph.input if scope.find(v.name) is None]
@@ -206,6 +209,8 @@ class GraphImporter:
         for expr in _nodes_below(outputs, lambda e: e in known or e.span is not None):
             if not isinstance(expr, Var):
                 expr.span = span
+        for value in outputs:
+            check_type(infer_expr(value), f"node {node.name} ({node.op_type}): its output")
         folded = fold_constants(outputs, node.inputs, span, self._budget)
         for value in folded:
             infer_expr(value)

@@ -6,6 +6,7 @@ looked for when the model runs, by ``check_indices`` in front of whoever takes o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -158,6 +159,9 @@ def _one_hot(node: OnnxNode) -> RelayExpr:
     """Indices outside [-depth, depth) give a row of off values."""
     depth = int(node.known(1, "depth").reshape(()))
     dtype = node.dtype(node[2])
+    values = node.shape(node[2])
+    if depth < 0 or len(values) != 1 or (isinstance(values[0], int) and values[0] != 2):
+        raise node.error(f"needs a depth from 0 on and two values, got {depth} and {node.type_of(node[2])}")
     axis = node.axis(node.attrs.int("axis", -1), node.rank(node[0]) + 1)
     indices = node[0]
     if not node.dtype(indices).startswith("int"):
@@ -189,10 +193,15 @@ def _non_zero(node: OnnxNode) -> RelayExpr:
 @converter("Compress")
 def _compress(node: OnnxNode) -> RelayExpr:
     """The elements where the condition holds; their number is known at run time only."""
-    chosen = relay.squeeze(relay.argwhere(node[1]), axis=[1])
-    if "axis" not in node.attrs:
+    shape, axis = node.shape(node[0]), _axis(node) if "axis" in node.attrs else None
+    count = shape[axis] if axis is not None else math.prod(shape) if all(isinstance(d, int) for d in shape) else None
+    condition, length = node[1], node.shape(node[1])[0]
+    if isinstance(count, int) and (not isinstance(length, int) or length > count):  # what is beyond chooses nothing
+        condition = relay.strided_slice(condition, begin=[0], end=[count], strides=[1])
+    chosen = relay.squeeze(relay.argwhere(condition), axis=[1])
+    if axis is None:
         return relay.take(relay.reshape(node[0], [-1]), chosen, axis=0)
-    return relay.take(node[0], chosen, axis=_axis(node))
+    return relay.take(node[0], chosen, axis=axis)
 
 
 @converter("ReverseSequence")

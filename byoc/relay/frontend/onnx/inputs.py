@@ -11,6 +11,7 @@ from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.expr import Var
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.names import SizeNames
+from byoc.relay.frontend.onnx.size_limits import check_dims
 
 Shapes = Mapping[str, Sequence[int | str]]
 
@@ -59,6 +60,7 @@ class InputTypes:
             raise ImportModelError(f"{where} is a {kind or 'value without a type'}; only tensors can be inputs")
         tensor = value.type.tensor_type
         dtype = dtype_of(tensor.elem_type, where)
+        check_dims([d.dim_value for d in tensor.shape.dim if d.dim_value > 0], where)
         given = self._shapes.get(value.name)
         if given is not None:
             if tensor.HasField("shape") and len(given) != len(tensor.shape.dim):

@@ -18,6 +18,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.external_data import read_external
+from byoc.relay.frontend.onnx.size_limits import check_dims
 from byoc.runtime.regular_file import read_file
 
 MAX_OPSET = 28  # the newest version of the default operator set that the converters were checked against
@@ -38,6 +39,7 @@ class LoadedModel:
         where = f"{self.name}: tensor {tensor.name!r}"
         if any(size < 0 for size in tensor.dims):
             raise ImportModelError(f"{where}: a shape has no negative dimension, got {list(tensor.dims)}")
+        check_dims(tensor.dims, where)
         if tensor.data_location == TensorProto.EXTERNAL:
             return read_external(tensor, self.folder, self.name)
         dtype_of(tensor.data_type, where)

@@ -72,6 +72,8 @@ def _layer_norm(node: OnnxNode) -> list[RelayExpr]:
     statistics = any(node.has_output(i) for i in (1, 2))
     epsilon = node.attrs.float("epsilon", 1e-5)
     rows = layer_norm(node, node[0], node[1], node.optional(2), axis, epsilon, statistics)
+    if node.attrs.int("stash_type", 1) == 1:  # the statistics are float32 whatever the data are
+        rows[1:] = [relay.cast(r, "float32") if node.dtype(r) != "float32" else r for r in rows[1:]]
     return rows[: max(len(node.outputs), 1)]
 
 

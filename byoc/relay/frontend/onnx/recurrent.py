@@ -54,12 +54,27 @@ class _Layer:
         self.data = relay.transpose(node[0], [1, 0, 2]) if self.batch_first else node[0]
         self.hidden = node.static_dims_of(node[2], (2,), "the hidden size")[0]
         self.lengths = node.optional(4)
+        self._check_sizes()
         self.clip = node.attrs.float("clip", 0.0)
         name = node.attrs.string("direction", "forward")
         if name not in DIRECTIONS:
             raise node.error(f"direction is one of {', '.join(DIRECTIONS)}, got {name!r}")
+        for weights in (node[1], node[2]):
+            if node.shape(weights)[0] != len(DIRECTIONS[name]):
+                raise node.error(f"{name} needs weights for {len(DIRECTIONS[name])}, got {node.type_of(weights)}")
         found = _activations(node, defaults, len(DIRECTIONS[name]))
         self.directions = [_Direction(k, r, a) for k, (r, a) in enumerate(zip(DIRECTIONS[name], found, strict=True))]
+
+    def _check_sizes(self) -> None:
+        """W and R are of one size, the attribute's where there is one. Raises ImportModelError."""
+        node, rows = self.node, self.gates * self.hidden
+        stated = node.attrs.int("hidden_size", self.hidden)
+        if stated != self.hidden or self.hidden < 1:
+            raise node.error(f"hidden_size is {stated}, the weights R are for {self.hidden}: {node.type_of(node[2])}")
+        for index, name in ((1, "W"), (2, "R")):
+            shape = node.shape(node[index])
+            if len(shape) != 3 or (isinstance(shape[1], int) and shape[1] != rows):
+                raise node.error(f"{name} must be [directions, {rows}, ...], got {node.type_of(node[index])}")
 
     def part(self, index: int, direction: _Direction) -> RelayExpr | None:
         """Input *index* for one direction, without the axis of directions, or None where it is left out."""

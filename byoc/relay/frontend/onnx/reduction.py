@@ -48,7 +48,7 @@ def _square_sum(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool
 
 
 def _log_sum_exp(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool) -> RelayExpr:
-    """Shifted by the greatest element, so that it does not overflow."""
+    """Shifted by the greatest element, so that it does not overflow; not by an infinite one, which would be a NaN."""
     if 0 in (node.shape(data)[a] for a in axes):
         return relay.log(relay.sum(relay.exp(data), axis=axes, keepdims=keep))
     return relay.logsumexp(data, axis=axes, keepdims=keep)
@@ -69,7 +69,7 @@ def _of_floats(reduction: Reduction) -> Reduction:
 _REDUCTIONS: dict[str, Reduction] = {
     "ReduceSum": _plain("sum"),
     "ReduceProd": _plain("prod"),
-    "ReduceMean": _plain("mean"),
+    "ReduceMean": _of_floats(_plain("mean")),  # a sum of integers would wrap around before it is divided
     "ReduceMax": _extreme("max", "any"),
     "ReduceMin": _extreme("min", "all"),
     "ReduceL1": lambda node, data, axes, keep: relay.sum(relay.abs(data), axis=axes, keepdims=keep),

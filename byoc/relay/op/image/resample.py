@@ -1,7 +1,7 @@
 """``image.resample``: one axis of a tensor made anew, each element a weighted sum of a few of the old ones.
 
-``y[..., i, ...] = sum over k of weights[i, k] * data[..., positions[i, k], ...]``. Only what is named is read, so that a
-NaN reaches no further than the taps on it, which a product with a matrix of mostly zeros would spread over the axis.
+``y[..., i, ...] = sum over k of weights[i, k] * data[..., positions[i, k], ...]``. Only what is named is read, so that
+a NaN reaches no further than the taps on it, which a product with a matrix of mostly zeros would spread over the axis.
 ONNX's linear and cubic Resize, with antialiasing too, is one call an axis. Relay has no such operator.
 """
 
@@ -37,7 +37,9 @@ def _relation(types: Sequence[Type], attrs: ResampleAttrs) -> Type:
     data, places, weights = (tensor_arg(types, k, what) for k, what in enumerate(("data", "positions", "weights")))
     axis = normalize_axis(attrs.axis, data.ndim)
     if not is_float(data.dtype) or weights.dtype != data.dtype or not is_integer(places.dtype):
-        raise TypeInferenceError(f"takes floats, integers and weights of the floats' type, got {data}, {places}, {weights}")
+        raise TypeInferenceError(
+            f"takes floats, integers and weights of the floats' type, got {data}, {places}, {weights}"
+        )
     if places.ndim != 2 or weights.ndim != 2 or any(map(differ, places.shape, weights.shape)):
         raise TypeInferenceError(f"positions and weights must both be [new, taps], got {places} and {weights}")
     return TensorType((*data.shape[:axis], places.shape[0], *data.shape[axis + 1 :]), data.dtype)

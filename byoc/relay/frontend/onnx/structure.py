@@ -1,0 +1,93 @@
+"""What is refused of a model's structure before anything is converted: names made twice, nesting and calls without end.
+
+Functions of a model are expanded where they are called, and sub-graphs are converted inside of each other; so how many
+nodes there will be, and how deep, is counted first, each function once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+
+from byoc.errors import ImportModelError
+from byoc.relay.frontend.onnx.load import domain_name
+
+MAX_DEPTH = 64  # of sub-graphs inside of sub-graphs, and of functions that call functions
+MAX_EXPANDED_NODES = 1 << 18  # of all calls of functions together
+
+Key = tuple[str, str, str]
+
+
+def check_structure(proto: ModelProto, name: str) -> None:
+    """Raises ImportModelError for names made twice, and for nesting or calls of functions beyond the limits."""
+    _check_names(proto.graph, name)
+    table = {(domain_name(f.domain), f.name, f.overload): f for f in proto.functions}
+    if len(table) < len(proto.functions):
+        raise ImportModelError(f"{name}: two functions have the same name, domain and overload; the model is damaged")
+    expanded = _expanded(proto.graph.node, table, name)
+    if expanded > MAX_EXPANDED_NODES + len(proto.graph.node):
+        raise ImportModelError(
+            f"{name}: its functions call each other so often that {expanded:,} nodes would be made, "
+            f"supported are {MAX_EXPANDED_NODES:,}"
+        )
+
+
+def _check_names(graph: GraphProto, name: str) -> None:
+    """A value is made once; an input may have an initialiser as its default."""
+    seen: set[str] = set()
+    kinds = [("inputs", [v.name for v in graph.input]), ("initialisers", [t.name for t in graph.initializer])]
+    for what, names in kinds:
+        if len(set(names)) < len(names):
+            twice = next(n for k, n in enumerate(names) if n in names[:k])
+            raise ImportModelError(f"{name}: two {what} are called {twice!r}; the model is damaged")
+        seen.update(names)
+    for position, node in enumerate(graph.node):
+        for output in node.output:
+            if output and output in seen:
+                raise ImportModelError(
+                    f"{name}: node {node.name or f'{node.op_type}_{position}'} makes {output!r}, which something "
+                    "before it makes too; the model is damaged"
+                )
+            seen.add(output)
+
+
+def _expanded(nodes: Iterable[NodeProto], table: Mapping[Key, FunctionProto], name: str) -> int:
+    """How many nodes *nodes* are once every call of a function is replaced by its body; each function counted once."""
+    counts: dict[Key, tuple[int, int]] = {}  # nodes and depth of a body
+
+    def measure(nodes: Iterable[NodeProto]) -> tuple[int, int] | Key:
+        """The nodes and the depth; or the first function that has not been counted."""
+        total, deepest = 0, 0
+        stack = [(node, 0) for node in nodes]
+        while stack:
+            node, depth = stack.pop()
+            if depth > MAX_DEPTH:
+                raise ImportModelError(f"{name}: sub-graphs are nested deeper than {MAX_DEPTH}; flatten the model")
+            key = (domain_name(node.domain), node.op_type, node.overload)
+            inner = (1, 0)
+            if key in table:
+                if key not in counts:
+                    return key
+                inner = counts[key]
+            total, deepest = total + inner[0], max(deepest, inner[1])
+            for attribute in node.attribute:
+                graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
+                stack.extend((n, depth + 1) for g in graphs for n in g.node)
+        return total, deepest
+
+    pending: list[Key | None] = [None]  # None: the graph itself
+    while True:
+        key = pending[-1]
+        found = measure(nodes if key is None else table[key].node)
+        if len(found) == 3:
+            if found in pending:
+                raise ImportModelError(f"{name}: the function {found[1]} calls itself, which ONNX does not allow")
+            pending.append(found)
+        elif key is None:
+            return found[0]
+        else:
+            if found[1] >= MAX_DEPTH:
+                raise ImportModelError(f"{name}: functions call each other deeper than {MAX_DEPTH}; flatten the model")
+            counts[key] = (found[0], found[1] + 1)
+            pending.pop()

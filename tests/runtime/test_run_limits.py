@@ -1,0 +1,164 @@
+"""A run ends when its time is over and on Ctrl-C, between two groups, and the library runs on with right numbers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import byoc
+from byoc import relay
+from byoc.driver.cli.main import main
+from byoc.errors import RunTimeoutError, UserError
+from byoc.runtime.region.in_time import in_time
+from byoc.runtime.region.left_behind import at_work, hold
+from byoc.runtime.time_limit import seconds_left, time_limit
+
+SIDE, LAYERS, SHORT = 512, 100, 0.005  # 27 billion operations, and seconds in which no machine makes them
+
+
+def long_model():
+    nodes, last = [], "x"
+    for k in range(LAYERS):
+        nodes += [helper.make_node("MatMul", [last, "w"], [f"m{k}"]), helper.make_node("Tanh", [f"m{k}"], [f"t{k}"])]
+        last = f"t{k}"
+    weight = np.random.default_rng(0).random((SIDE, SIDE), dtype="float32") / SIDE
+    shape = [SIDE, SIDE]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, shape)], [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+X = np.random.default_rng(1).random((SIDE, SIDE), dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def library():
+    return byoc.compile(long_model())
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_run_whose_time_is_over_ends_and_the_next_is_right(library, threads):
+    library.threads = threads
+    library._idle.clear()
+    wanted = library.run({"x": X})[0]
+    with pytest.raises(RunTimeoutError, match="^the run took longer than its timeout of 0.005 s and was ended: give"):
+        library.run({"x": X}, timeout=SHORT)
+    np.testing.assert_array_equal(library.run({"x": X}, timeout=600)[0], wanted)
+    np.testing.assert_array_equal(library.run({"x": X})[0], wanted)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("kind", ["executor", "graph_executor"])
+def test_each_executor_keeps_to_the_time(library, kind):
+    executor = getattr(library, kind)()
+    with pytest.raises(RunTimeoutError):
+        executor.run(timeout=SHORT, x=X)
+    with pytest.raises(UserError, match="there is no output yet"):
+        executor.get_output()
+    executor.run(x=X)
+    np.testing.assert_array_equal(executor.get_output().numpy(), library.run({"x": X})[0])
+
+
+def test_the_virtual_machine_keeps_to_the_time():
+    from byoc.relay.backend.vm import compile as compile_vm
+    from byoc.runtime.vm import VirtualMachine
+
+    x, i = relay.var("x", shape=(), dtype="int32"), relay.GlobalVar("count")
+    mod = byoc.ir.IRModule()
+    body = relay.If(relay.less(x, relay.const(0, "int32")), x, relay.Call(i, [relay.subtract(x, relay.const(1, "int32"))]))
+    mod[i] = relay.Function([x], body, relay.scalar_type("int32"))
+    y = relay.var("y", shape=(), dtype="int32")
+    mod["main"] = relay.Function([y], relay.Call(i, [y]))
+    machine = VirtualMachine(compile_vm(mod, "llvm"), byoc.runtime.cpu())
+    with pytest.raises(RunTimeoutError):
+        machine.invoke("main", np.array(10**8, "int32"), timeout=0.05)
+    assert int(machine.invoke("main", np.array(3, "int32")).numpy()) == -1
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("name", ["json", pytest.param("opencl", marks=pytest.mark.needs_opencl)])
+def test_a_region_on_another_backend_keeps_to_the_time(name):
+    library = byoc.compile(long_model(), targets=[name, "c"])
+    wanted = library.run({"x": X})[0]
+    with pytest.raises(RunTimeoutError):
+        library.run({"x": X}, timeout=SHORT)
+    np.testing.assert_array_equal(library.run({"x": X})[0], wanted)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np, byoc.runtime as runtime
+library = runtime.load(sys.argv[1], threads=int(sys.argv[2]))
+x = np.load(sys.argv[3])
+start = time.monotonic()
+wanted = library.run({"x": x})[0]
+whole = time.monotonic() - start
+threading.Timer(whole / 10, os.kill, (os.getpid(), signal.SIGINT)).start()
+start = time.monotonic()
+try:
+    for _ in range(20):
+        start = time.monotonic()
+        library.run({"x": x})
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - start < max(0.8 * whole, 0.1))
+print((library.run({"x": x})[0] == wanted).all())
+"""
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_ctrl_c_ends_a_run_of_a_saved_model_and_the_next_is_right(library, threads, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    path = library.save(tmp_path / "m.byoc")
+    command = [sys.executable, "-c", INTERRUPTED, str(path), threads, str(tmp_path / "x.npy")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.stderr, done.returncode) == ("interrupted True\nTrue\n", "", 0)
+
+
+@pytest.mark.needs_cc
+def test_the_command_line_ends_a_run_with_one_sentence(library, tmp_path, capsys):
+    path = str(library.save(tmp_path / "m.byoc"))
+    assert main(["run", path, "--random", "--timeout", str(SHORT)]) == 2
+    assert "the run took longer than its timeout of 0.005 s" in capsys.readouterr().err
+    assert main(["run", path, "--random", "--timeout", "0"]) == 2
+    assert "timeout is a number of seconds above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "2", True])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused(library, timeout):
+    with pytest.raises(UserError, match="timeout is a number of seconds above 0"):
+        library.run({"x": X}, timeout=timeout)
+
+
+def test_a_vendors_call_that_hangs_is_left_behind_with_its_memory():
+    release, memory = threading.Event(), np.zeros(3)
+    with time_limit(0.05), pytest.raises(RunTimeoutError, match="while acme computed f"):
+        in_time(release.wait, "acme computed f")
+    assert at_work()
+    hold(memory)
+    release.set()
+    end = time.monotonic() + 20
+    while at_work() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not at_work()
+
+
+def test_a_limit_within_another_is_the_shorter_of_both():
+    assert seconds_left() is None
+    with time_limit(5):
+        with time_limit(50):
+            assert seconds_left() <= 5
+        with time_limit(1):
+            assert seconds_left() <= 1
+        assert 1 < seconds_left() <= 5
+    assert seconds_left() is None
