@@ -66,7 +66,8 @@ class Report:
         self.taken[chosen.backend] += outcome.taken
         self.seconds[chosen.backend] += outcome.seconds
         choices = {"policy": chosen.policy, "precision": chosen.precision, "executor": chosen.executor,
-                   "threads": str(chosen.threads), "saved": str(chosen.saved)}
+                   "threads": str(chosen.threads),
+                   "saved": str(chosen.saved)}
         for choice, value in choices.items():
             self.choices[choice][value] += 1
         if outcome.verdict == "refused":

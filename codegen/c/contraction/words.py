@@ -9,7 +9,7 @@ else a stage makes the words. An axis that does not fill its last word is filled
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -184,7 +184,7 @@ def _stage_of_words(source: Tensor, dimension: int, terms: int) -> Tensor:
         word: PrimExpr | None = None
         for k in range(terms):
             place = index[dimension] * terms + k
-            number: PrimExpr = Load(source, [place if d == dimension else i for d, i in enumerate(index)], bits)
+            number = _bits(source, [place if d == dimension else i for d, i in enumerate(index)], bits)
             if extent % terms and k:
                 number = if_then_else(place < extent, number, const(0, bits))
             part = binary("mul", cast(WORD, number), const(1 << (k * 8 * dtype_bytes(source.dtype)), WORD))
@@ -193,6 +193,13 @@ def _stage_of_words(source: Tensor, dimension: int, terms: int) -> Tensor:
         return word
 
     return compute(shape, element, f"{source.name}_words")
+
+
+def _bits(source: Tensor, indices: Sequence[PrimExpr], dtype: str) -> PrimExpr:
+    """An element of *source* as the unsigned *dtype* of its width: a negative one would fill the word's upper bits."""
+    if source.dtype.startswith("int"):
+        return cast(dtype, Load(source, indices, source.dtype))
+    return Load(source, indices, dtype)  # stored as these bits
 
 
 def as_words(expr: PrimExpr, along: PrimExpr, dtype: str) -> PrimExpr | None:
