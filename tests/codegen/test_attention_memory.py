@@ -24,7 +24,7 @@ from byoc.relay.transform import InferType
 from byoc.runtime.dso.module import DsoModule
 
 pytestmark = pytest.mark.needs_cc
-FLAGS = ("-Wall", "-Wextra", "-Werror", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
+FLAGS = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
 AVX512, AVX = Machine(64, 24, 32), Machine(32, 12, 16)
 STRICT = WinogradOptions.of({"strict": True})
 

@@ -25,7 +25,7 @@ from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.signature import Signature, TensorSpec
 
 pytestmark = pytest.mark.needs_cc
-FLAGS = ("-Wall", "-Wextra", "-Werror", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
+FLAGS = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
 MACHINES = {"avx512": Machine(64, 24), "avx": Machine(32, 12), "sse": Machine()}
 
 

@@ -26,7 +26,7 @@ from byoc.relay.transform import FoldConstant, InferType
 from byoc.runtime.dso.module import DsoModule
 
 pytestmark = pytest.mark.needs_cc
-FLAGS = ("-Wall", "-Wextra", "-Werror", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
+FLAGS = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
 MACHINES = {
     "avx512": Machine(64, 24, 32), "avx": Machine(32, 12, 16), "sse": Machine(16, 8, 16), "plain": Machine(4, 8, 16)
 }

@@ -398,7 +398,7 @@ def test_an_unexpected_error_is_one_sentence_that_says_how_to_see_more(capsys, m
 def test_too_little_memory_is_something_that_the_machine_lacks(capsys, monkeypatch):
     monkeypatch.setattr(entry.command_module("targets"), "run", explode(MemoryError("Unable to allocate 9 TiB")))
     code, _, err = run(capsys, "targets")
-    assert code == 3 and "this machine has too little memory (Unable to allocate 9 TiB)" in err
+    assert code == 3 and "this process has too little memory (Unable to allocate 9 TiB)" in err
 
 
 def test_an_interrupt_leaves_nothing_half_written(capsys, monkeypatch, tmp_path):

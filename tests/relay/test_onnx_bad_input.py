@@ -176,7 +176,7 @@ def test_a_function_that_calls_itself_is_refused() -> None:
     )
     endless = model([helper.make_node("loop", ["x"], ["y"], name="l", domain="acme")], functions=[body])
     endless.opset_import.append(helper.make_opsetid("acme", 1))
-    with pytest.raises(ImportModelError, match=r"node l \(loop\): the function calls itself"):
+    with pytest.raises(ImportModelError, match="the function loop calls itself"):
         import_onnx(endless)
 
 

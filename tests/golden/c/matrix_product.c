@@ -14,29 +14,90 @@
 #define PAUSE() ((void)0)
 #endif
 
+/* One run as all its threads see it: what it was asked and agreed to, and an index that was outside. */
+typedef struct {
+  int32_t is_watched; /* whether there is a deadline or a poll */
+  int32_t asked; /* why the threads shall leave, or 0 */
+  int32_t agreed; /* why all leave the present barrier, or 0 */
+  int32_t writing, found; /* an index that was outside its dimension */
+  int64_t check, extent;
+  uint64_t place; /* the index, counted from the end where it is negative */
+  int64_t deadline, next_poll; /* nanoseconds of the monotonic clock */
+  int32_t (*poll)(void); /* whether to stop */
+} Run;
+
 /* One thread of the threads that run a function together, and where they meet. */
 typedef struct {
   int64_t thread, threads;
   int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+  Run *run;
 } Team;
 
-static inline void team_pause(int64_t rounds) {
+/* Ask for an end of the run; the first reason stays. */
+static inline void run_stop(Run *run, int32_t why) {
+  int32_t none = 0;
+  __atomic_compare_exchange_n(&run->asked, &none, why, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* 0, or why the run was asked to end. */
+static inline int32_t run_status(const Team *team) {
+  return __atomic_load_n(&team->run->asked, __ATOMIC_RELAXED);
+}
+
+/* Look at the time, and as the first thread now and then ask the caller whether to go on. */
+static __attribute__((noinline, unused)) void run_look(const Team *team) {
+  Run *run = team->run;
+  struct timespec time;
+#ifdef CLOCK_MONOTONIC_COARSE
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+#else
+  clock_gettime(CLOCK_MONOTONIC, &time);
+#endif
+  const int64_t now = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+  if (run->deadline != 0 && now >= run->deadline) run_stop(run, 3);
+  if (team->thread != 0 || run->poll == 0 || now < run->next_poll) return;
+  run->next_poll = now + 40000000;
+  if (run->poll() != 0) run_stop(run, 4);
+}
+
+/* Keep what is known of an index outside its dimension: that of the first check, the largest of its places. */
+static __attribute__((noinline, unused)) void run_outside(Run *run, int64_t check, uint64_t place, int64_t extent) {
+  while (__atomic_exchange_n(&run->writing, 1, __ATOMIC_ACQUIRE) != 0) PAUSE();
+  if (run->found == 0 || check < run->check || (check == run->check && place > run->place)) {
+    run->found = 1;
+    run->check = check;
+    run->place = place;
+    run->extent = extent;
+  }
+  __atomic_store_n(&run->writing, 0, __ATOMIC_RELEASE);
+  run_stop(run, 2);
+}
+
+static inline void team_pause(const Team *team, int64_t rounds) {
   const struct timespec moment = {0, 50000};
   if (rounds < 4096) PAUSE();
   else if (rounds < 65536) sched_yield();
-  else nanosleep(&moment, 0);
+  else {
+    if (team->run->is_watched) run_look(team);
+    nanosleep(&moment, 0);
+  }
 }
 
-static inline void team_wait(const Team *team) {
-  if (team->threads == 1) return;
+/* Wait for the others. What all threads get: 0, or why they leave. */
+static inline int32_t team_wait(const Team *team) {
+  Run *run = team->run;
+  if (run->is_watched) run_look(team);
+  if (team->threads == 1) return run_status(team);
   int32_t *arrived = team->meeting, *turn = team->meeting + 16;
   const int32_t now = __atomic_load_n(turn, __ATOMIC_ACQUIRE);
   if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
     __atomic_store_n(arrived, 0, __ATOMIC_RELAXED);
+    run->agreed = run_status(team);
     __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
-    return;
+    return run->agreed;
   }
-  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(rounds);
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(team, rounds);
+  return run->agreed;
 }
 
 typedef float f32x16 __attribute__((vector_size(64)));
@@ -255,5 +316,5 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const uint32_t *const_0_words_panel = args[2];
   float *maximum = args[3];
   fused_nn_conv2d_add_maximum_0c0cea9cfd3f(x, const_0_words_panel, const_1, maximum, team);
-  return 0;
+  return run_status(team);
 }

@@ -1,5 +1,5 @@
 /* p0: f32[1, 3, 5, 8], const_0: f32[2, 16, 8, 8], const_1: f32[12] -> relu: f32[1, 3, 5, 12] */
-void fused_nn_conv2d_add_nn_relu_377311654df4(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad_tiles, float *restrict relu, const Team *team) {
+void fused_nn_conv2d_add_nn_relu_1a7c4e00039b(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad_tiles, float *restrict relu, const Team *team) {
   const int64_t begin = 6 * team->thread / team->threads;
   const int64_t end = 6 * (team->thread + 1) / team->threads;
   for (int64_t tile = begin; tile < end; ++tile) {
@@ -99,7 +99,7 @@ void fused_nn_conv2d_add_nn_relu_377311654df4(const float *restrict p0, const fl
     store_f32x8(pad_tiles + (tile * 8 + 896), (row_3_2 - row_3_1));
     store_f32x8(pad_tiles + (tile * 8 + 960), (row_3_3 - row_3_1));
   }
-  team_wait(team);
+  if (team_wait(team)) return;
   float products[512];
   const int64_t begin_1 = 4 * team->thread / team->threads;
   const int64_t end_1 = 4 * (team->thread + 1) / team->threads;
