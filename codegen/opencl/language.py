@@ -47,7 +47,7 @@ def _float_literal(number: float, dtype: str) -> str:
 
 _ONE = {"f32": "1.0f", "f64": "1.0"}
 _UNARY_FLOAT = (
-    "exp exp2 log log2 log10 log1p expm1 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf floor "
+    "exp exp2 log log2 log10 log1p expm1 sqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh erf floor "
     "ceil trunc"
 ).split()
 FUNCTIONS: dict[tuple[str, str], str] = {
@@ -60,6 +60,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{(n, k): f"{n}({{0}}, {{1}})" for n in ("pow", "fmod", "atan2") for k in _ONE},
     **{("pow", k): "pow_{T}({0}, {1})" for k in ("int", "uint")},
     **{("fmod", k): "rem_{T}({0}, {1})" for k in ("int", "uint")},
+    **{("tanh", k): "tanh_{T}({0})" for k in _ONE},
     **{("sign", k): "sign_{T}({0})" for k in ("f32", "f64", "int", "uint")},
     **{(n, k): f"{n}({{0}})" for n in ("isnan", "isinf", "isfinite") for k in _ONE},
     **{(n, k): t for k in ("int", "uint", "bool") for n, t in (
@@ -157,6 +158,12 @@ def _abs(dtype: str) -> str:
     return _define(dtype, "abs", "a", f"return a < 0 ? ({t})(({u})0 - ({u})a) : a;")
 
 
+def _tanh(dtype: str) -> str:
+    """1 from where it rounds to 1, and of infinity: PoCL's own stops one rounding below, and (1 + tanh(-inf)) is no 0."""
+    one, end = ("1.0f", "9.1f") if dtype == "float32" else ("1.0", "19.1")
+    return _define(dtype, "tanh", "a", f"return fabs(a) > {end} ? copysign({one}, a) : tanh(a);")
+
+
 def _check_index(dtype: str) -> str:
     """As in C; ``report_outside`` keeps what the first work-item found that found something."""
     return "\n".join([
@@ -179,7 +186,7 @@ def _check_index(dtype: str) -> str:
 SUPPORT = {
     "check_index": _check_index,
     "min": lambda d: _extremum("min", "<", d), "max": lambda d: _extremum("max", ">", d),
-    "abs": _abs, "sign": _sign, "floordiv": _floordiv, "floormod": _floormod, "rem": _rem, "pow": _pow,
+    "abs": _abs, "sign": _sign, "floordiv": _floordiv, "floormod": _floormod, "rem": _rem, "pow": _pow, "tanh": _tanh,
     "shift_left": _shift_left, "shift_right": _shift_right,
     **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED},
 }
@@ -195,7 +202,7 @@ RESERVED = frozenset(
     "M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 CHAR_BIT CHAR_MAX CHAR_MIN INT_MAX INT_MIN LONG_MAX LONG_MIN "
     "SCHAR_MAX SCHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX UINT_MAX ULONG_MAX USHRT_MAX FLT_MAX FLT_MIN FLT_EPSILON "
     "DBL_MAX DBL_MIN DBL_EPSILON CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_global_id get_local_id "
-    "get_local_size get_group_id barrier copysign found report_outside atomic_cmpxchg linux unix i386".split()
+    "get_local_size get_group_id barrier copysign tanh found report_outside atomic_cmpxchg linux unix i386".split()
 ) | frozenset(_SCALARS) | frozenset(f"{s}{n}" for s in _SCALARS for n in (2, 3, 4, 8, 16)) | frozenset(
     word for text in FUNCTIONS.values() for word in re.findall(r"[A-Za-z_]\w*", text)
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.runtime.kernels.layout import along, wide
+from byoc.runtime.kernels.reduce import extremum
 from byoc.runtime.kernels.registry import kernel
 
 
@@ -30,7 +31,7 @@ def prelu(data: np.ndarray, alpha: np.ndarray, *, axis: int = 1) -> np.ndarray:
 def softmax(data: np.ndarray, *, axis: int = -1) -> np.ndarray:
     """exp(x) over its sum along *axis*, after the greatest is taken off."""
     x = wide(data)
-    e = np.exp(x - x.max(axis, keepdims=True))
+    e = np.exp(x - extremum(x, axis, keepdims=True))
     return (e / e.sum(axis, keepdims=True)).astype(data.dtype, copy=False)
 
 
@@ -38,7 +39,7 @@ def softmax(data: np.ndarray, *, axis: int = -1) -> np.ndarray:
 def log_softmax(data: np.ndarray, *, axis: int = -1) -> np.ndarray:
     """x less the logarithm of the sum of exp(x) along *axis*."""
     x = wide(data)
-    shifted = x - x.max(axis, keepdims=True)
+    shifted = x - extremum(x, axis, keepdims=True)
     return (shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))).astype(data.dtype, copy=False)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from byoc.runtime.kernels.error_function import erf
 from byoc.runtime.kernels.layout import wide
+from byoc.runtime.kernels.reduce import extremum
 from byoc.runtime.kernels.registry import kernel
 
 EXP_LOW, EXP_HIGH = -88.3762626647949, 88.3762626647950
@@ -95,5 +96,5 @@ def fast_erf(data: np.ndarray) -> np.ndarray:
 def fast_softmax(data: np.ndarray, *, axis: int = -1) -> np.ndarray:
     """softmax along *axis* with :func:`fast_exp` for exp."""
     x = wide(data)
-    e = _fast_exp(np.asarray(x - x.max(axis, keepdims=True)))
+    e = _fast_exp(np.asarray(x - extremum(x, axis, keepdims=True)))
     return (e / e.sum(axis, keepdims=True)).astype(data.dtype, copy=False)

@@ -26,11 +26,30 @@ def _mean(data: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray
     return truncated_divide(np.asarray(total), np.asarray(count, data.dtype))
 
 
+def _neutral(dtype: np.dtype, of_minimum: bool) -> float | int:
+    """What a minimum (else a maximum) gives over nothing, as generated code does: the far end of the type."""
+    if dtype.kind not in "iub":
+        return np.inf if of_minimum else -np.inf
+    if dtype.kind == "b":
+        return of_minimum
+    return np.iinfo(dtype).max if of_minimum else np.iinfo(dtype).min
+
+
+def extremum(
+    data: np.ndarray, axis: int | tuple[int, ...], keepdims: bool, of_minimum: bool = False
+) -> np.ndarray:
+    """The greatest (or least) elements along *axis*, also where there is none; a NaN wins."""
+    fold = np.min if of_minimum else np.max
+    if data.size:
+        return fold(data, axis=axis, keepdims=keepdims)
+    return fold(data, axis=axis, keepdims=keepdims, initial=_neutral(data.dtype, of_minimum))
+
+
 REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "sum": lambda x, a, k: np.sum(x, axis=a, keepdims=k, dtype=x.dtype),
     "prod": lambda x, a, k: np.prod(x, axis=a, keepdims=k, dtype=x.dtype),
-    "max": lambda x, a, k: np.max(x, axis=a, keepdims=k),
-    "min": lambda x, a, k: np.min(x, axis=a, keepdims=k),
+    "max": extremum,
+    "min": lambda x, a, k: extremum(x, a, k, of_minimum=True),
     "all": lambda x, a, k: np.all(x, axis=a, keepdims=k),
     "any": lambda x, a, k: np.any(x, axis=a, keepdims=k),
     "mean": _mean,
@@ -71,7 +90,11 @@ def _arg_kernel(find: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     ) -> np.ndarray:
         axes = reduced_axes(data.ndim, axis, exclude)
         kept = [k for k in range(data.ndim) if k not in axes]
-        rows = np.transpose(data, [*kept, *axes]).reshape([data.shape[k] for k in kept] + [-1])
+        rows = np.transpose(data, [*kept, *axes])
+        count = int(np.prod([data.shape[k] for k in axes], dtype=np.int64))
+        rows = rows.reshape([data.shape[k] for k in kept] + [count])
+        if not count:  # the position that generated code gives where there is none
+            return np.zeros([1 if k in axes else data.shape[k] for k in (range(data.ndim) if keepdims else kept)], "int32")
         found = find(rows[..., ::-1], axis=-1) if select_last_index else find(rows, axis=-1)
         found = rows.shape[-1] - 1 - found if select_last_index else found
         shape = [1 if k in axes else data.shape[k] for k in range(data.ndim)] if keepdims else np.shape(found)

@@ -83,7 +83,7 @@ class _Folder:
         if channels is None or not all(self._takes_scale(c, axis, channels) for c in way):  # type: ignore[arg-type]
             return None
         weight = rule.scale_output(data, data.args[1].data.numpy(), channels)
-        if weight is None:
+        if weight is None or not np.isfinite(weight).all():
             return None
         new: RelayExpr = self._with_weight(data, data.args[0], weight, scale, scaled)
         for call in reversed(way):
@@ -101,9 +101,12 @@ class _Folder:
 
     @staticmethod
     def _takes_scale(call: Call, axis: int, channels: np.ndarray) -> bool:
-        """True where the scale may pass: relu needs positive numbers, a bias the same channel axis."""
+        """True where the scale may pass: relu needs positive numbers, a bias the same channel axis and no overflow."""
         if calls(call, "nn.relu"):
             return bool(np.all(channels > 0))
+        bias = call.args[1].data.numpy()  # type: ignore[attr-defined]
+        if not np.isfinite(np.abs(bias).max(initial=0) * np.abs(channels).max(initial=0)):
+            return False
         return not calls(call, "nn.bias_add") or call.attrs.get_int("axis") % call.checked_type.ndim == axis  # type: ignore
 
     @staticmethod
@@ -132,7 +135,9 @@ class _Folder:
         if channels is None:
             return None
         weight = rule.scale_input(node, node.args[1].data.numpy(), channels)  # type: ignore
-        return None if weight is None else self._with_weight(node, found[0], weight, found[1], product)  # type: ignore
+        if weight is None or not np.isfinite(weight).all():
+            return None
+        return self._with_weight(node, found[0], weight, found[1], product)  # type: ignore
 
     def _with_weight(
         self, call: Call, data: RelayExpr, weight: np.ndarray, scale: Constant, scaled: RelayExpr

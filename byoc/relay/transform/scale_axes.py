@@ -38,8 +38,11 @@ def tensor(expr: RelayExpr) -> TensorType:
 def as_scale(whole: TensorType, part: RelayExpr, axes: Axes) -> RelayExpr | None:
     """*part* without its dimensions of 1, where beside *whole* it has one number for each place of *axes*; else None.
 
+    A constant with an infinity or a NaN is none: weights that took it would add up what is infinite.
     Source: ``MatchBroadcastToLeftAxes``.
     """
+    if isinstance(part, Constant) and not np.isfinite(part.data.numpy()).all():
+        return None
     ty = tensor(part)
     base = whole.ndim - ty.ndim
     if base < 0 or any(a < base for a in axes):

@@ -6,6 +6,7 @@ import math
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.frontend.onnx.attributes import in_float32
 from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
@@ -69,7 +70,8 @@ def _hard_sigmoid(node: OnnxNode) -> RelayExpr:
 
 @converter("HardSwish")
 def _hard_swish(node: OnnxNode) -> RelayExpr:
-    return relay.multiply(node[0], _hard(node, 1 / 6, 0.5))
+    """By its definition as a function, ``x * HardSigmoid(x)`` with an alpha that is an attribute."""
+    return relay.multiply(node[0], _hard(node, in_float32(1 / 6), 0.5))
 
 
 def _hard(node: OnnxNode, alpha: float, beta: float) -> RelayExpr:

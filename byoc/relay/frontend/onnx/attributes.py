@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from onnx import AttributeProto, GraphProto, TensorProto
 
 from byoc.errors import ImportModelError
 
 _TYPE_NAMES = dict(zip(AttributeProto.AttributeType.values(), AttributeProto.AttributeType.keys(), strict=True))
+
+
+def in_float32(number: float) -> float:
+    """*number* as an attribute of ONNX holds it: float32, the only type that its floats have.
+
+    >>> in_float32(0.01)
+    0.009999999776482582
+    """
+    return float(np.float32(number))
 
 
 class NodeAttributes:
@@ -55,9 +65,9 @@ class NodeAttributes:
         return bool(self.int(name, 1 if default else 0))
 
     def float(self, name: str, default: float | None = None) -> float:
-        """A float."""
+        """A float; its default, too, is the float32 that an attribute holds, whatever it is computed in."""
         found = self._find(name, AttributeProto.FLOAT, default is None)
-        return found.f if found is not None else default  # type: ignore[return-value]
+        return found.f if found is not None else in_float32(default)  # type: ignore[arg-type]
 
     def string(self, name: str, default: str | None = None) -> str:
         """A string."""
@@ -72,7 +82,7 @@ class NodeAttributes:
     def floats(self, name: str, default: Sequence[float] | None = None) -> list[float]:
         """A list of floats."""
         found = self._find(name, AttributeProto.FLOATS, default is None)
-        return list(found.floats) if found is not None else list(default)  # type: ignore[arg-type]
+        return list(found.floats) if found is not None else [in_float32(x) for x in default]  # type: ignore[union-attr]
 
     def strings(self, name: str, default: Sequence[str] | None = None) -> list[str]:
         """A list of strings."""

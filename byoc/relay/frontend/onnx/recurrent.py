@@ -13,6 +13,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.frontend.onnx.attributes import in_float32
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
@@ -167,7 +168,7 @@ def _parameters(names: Sequence[str], which: int, given: Sequence[float]) -> lis
     result = []
     for name in names:
         default = PARAMETERS[name][which]
-        result.append(0.0 if default is None else float(left.pop(0)) if left else default)
+        result.append(0.0 if default is None else float(left.pop(0)) if left else in_float32(default))
     return result
 
 
