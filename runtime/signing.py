@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from byoc.runtime.distribution import install_command
 from byoc.runtime.errors import ArtifactError, UnavailableError, UserError
 from byoc.runtime.regular_file import open_file
 from byoc.runtime.strict_json import at, numbered, object_of, read_json, text_of
@@ -164,7 +165,7 @@ def _cryptography() -> tuple[ModuleType, ModuleType]:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise UnavailableError(
-            "signatures need the package cryptography, which is missing here: pip install 'byoc-compiler[sign]'"
+            f"signatures need the package cryptography, which is missing here: {install_command('sign')}"
         ) from error
     return serialization, ed25519
 
