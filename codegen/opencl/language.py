@@ -159,7 +159,7 @@ def _abs(dtype: str) -> str:
 
 
 def _tanh(dtype: str) -> str:
-    """1 from where it rounds to 1, and of infinity: PoCL's own stops one rounding below, and (1 + tanh(-inf)) is no 0."""
+    """1 from where it rounds to 1: PoCL stops one rounding below, also at infinity, and (1 + tanh(-inf)) is no 0."""
     one, end = ("1.0f", "9.1f") if dtype == "float32" else ("1.0", "19.1")
     return _define(dtype, "tanh", "a", f"return fabs(a) > {end} ? copysign({one}, a) : tanh(a);")
 
