@@ -16,7 +16,7 @@ from onnx import ModelProto
 
 from fuzz.case import Feeds
 from fuzz.generators.draft import EXACT
-from fuzz.oracle import ORT_ERRORS, Noise, NotApplicable, evaluate, is_float, run_reference, session
+from fuzz.oracle import ORT_ERRORS, Noise, NotApplicable, evaluate, is_float, read_names, run_reference, session
 from fuzz.promote import in_float64
 
 # of the largest magnitude of an output: what sums in another order may differ by without a question
@@ -65,6 +65,22 @@ def difference(got: np.ndarray, want: np.ndarray, scale: float) -> str | None:
     return f"off by {error.max():.3g} of {span:.3g} at {at}: {a[at]:.9g}, expected {b[at]:.9g}"
 
 
+def only_output(model: ModelProto, index: int) -> ModelProto:
+    """*model* with one of its outputs alone, and the nodes that this one reads; inputs and weights stay."""
+    alone = ModelProto()
+    alone.CopyFrom(model)
+    output = model.graph.output[index]
+    needed, nodes = {output.name}, []
+    for node in reversed(model.graph.node):
+        if needed.intersection(node.output):
+            nodes.append(node)
+            needed.update(read_names(node))
+    for part, values in ((alone.graph.node, reversed(nodes)), (alone.graph.output, [output])):
+        del part[:]
+        part.extend(values)
+    return alone
+
+
 @dataclass
 class Judge:
     """Answers for the outputs of one model on one set of inputs; what is expensive is computed once, when needed.
@@ -77,6 +93,7 @@ class Judge:
     feeds: Feeds
     wanted: list[np.ndarray]
     known: dict[float, list[list[np.ndarray]]] = field(default_factory=dict)
+    exact: dict[int, np.ndarray | None] = field(default_factory=dict)
 
     def judge(self, index: int, got: np.ndarray, rounding: float | None = None) -> Judgement:
         """Whether *got* is right for output *index*."""
@@ -110,7 +127,8 @@ class Judge:
                 unsure |= ~same & ~(np.isfinite(other) & np.isfinite(want))
                 spread = np.maximum(spread, np.where(np.isfinite(other - want), np.abs(other - want), 0))
             allowed = FACTOR * float(spread.max(initial=0))
-            truth = self.float64[index].astype("float64") if self.float64 is not None else want
+            exact = self.in_float64(index)
+            truth = want if exact is None else exact.astype("float64")
             if truth.shape == want.shape:
                 far = np.where(np.isfinite(want - truth), np.abs(want - truth), 0)
                 allowed = max(allowed, 2 * float(far.max(initial=0)))
@@ -156,11 +174,15 @@ class Judge:
         except NotApplicable:
             return None
 
-    @cached_property
-    def float64(self) -> list[np.ndarray] | None:
-        """ONNX's reference with every floating-point type made float64, or None where it cannot."""
-        try:
-            model, feeds = in_float64(self.model, self.feeds)
-            return run_reference(model, feeds)
-        except NotApplicable:
-            return None
+    def in_float64(self, index: int) -> np.ndarray | None:
+        """Output *index* by ONNX's reference with every floating-point type made float64, or None where it cannot.
+
+        The nodes that the output does not read are left out: what the reference cannot do there is of no weight here.
+        """
+        if index not in self.exact:
+            try:
+                model, feeds = in_float64(only_output(self.model, index), self.feeds)
+                self.exact[index] = run_reference(model, feeds)[0]
+            except NotApplicable:
+                self.exact[index] = None
+        return self.exact[index]

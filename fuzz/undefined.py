@@ -103,7 +103,7 @@ def order_of_nan(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None
     return "a NaN is compared, and ONNX does not say how" if any(map(has_nan, inputs)) else None
 
 
-@rule("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK", "Hardmax")
+@rule("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK", "Hardmax", "DynamicQuantizeLinear")
 def reduction_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     return "the largest of no element" if inputs[0] is not None and inputs[0].size == 0 else None
 

@@ -18,6 +18,8 @@ from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Checked, Const, Intri
 
 Text = tuple[str, int]  # with the precedence of its outermost operator
 _NARROW = frozenset(["int8", "int16", "uint8", "uint16"])  # C computes these in int: wrap after each operation
+# the unsigned type of each in which a product cannot overflow: uint16 itself becomes an int, which 65535 ** 2 overflows
+_WRAPPING = {"int32": "uint32", "int64": "uint64", "uint16": "uint32"}
 _BIT_LOGIC = {"bit_and": "and", "bit_or": "or", "bit_xor": "ne"}
 
 
@@ -34,6 +36,7 @@ class ExprWriter:
         self.locals: set[Tensor] = set()
         self.registers: set[Tensor] = set()  # those locals that are one vector, not an array
         self.bound: dict[int, str] = {}
+        self._reading: dict[PrimExpr, bool] = {}
         self.checks: tuple[str, ...] = ()
         self.extents: dict[int, str] = {}
 
@@ -87,10 +90,32 @@ class ExprWriter:
         right = inner + 1 if precedence >= 12 else inner
         if isinstance(expr.left, Binary) and expr.left.op == op and op in ("and", "or"):
             inner = precedence
+        unsigned = self._unsigned(expr)
+        if unsigned is not None:
+            cast = f"({self.language.types[unsigned]})"
+            left, other = self.text(expr.left, UNARY), self.text(expr.right, UNARY)
+            return f"({self.language.types[dtype]})({cast}{left} {symbol} {cast}{other})", UNARY
         text = f"{self.text(expr.left, inner)} {symbol} {self.text(expr.right, right)}"
         if dtype in _NARROW and expr.dtype in _NARROW:
             return f"({self.language.types[dtype]})({text})", UNARY
         return text, precedence
+
+    def _unsigned(self, expr: Binary) -> str | None:
+        """The type whose arithmetic wraps, for what may overflow where signed numbers must not; else None.
+
+        Positions never overflow, so that what is made of indices and sizes alone stays as it is.
+        """
+        wide = _WRAPPING.get(expr.dtype)
+        if self.language.wraps or wide is None or expr.op not in ("add", "sub", "mul"):
+            return None
+        return wide if expr.dtype != INDEX or self._reads(expr) else None
+
+    def _reads(self, expr: PrimExpr) -> bool:
+        """True when an element of a tensor goes into *expr*."""
+        found = self._reading.get(expr)
+        if found is None:
+            found = self._reading[expr] = isinstance(expr, Load) or any(self._reads(e) for e in operands(expr))
+        return found
 
     def _plain_division(self, expr: Binary) -> bool:
         if expr.left.dtype.startswith("float"):

@@ -28,13 +28,15 @@ class Language:
     """The spellings of one output language.
 
     ``functions`` maps ``(function, kind of dtype)`` to a format string; kinds are ``f32 f64 bf16 int uint bool``.
-    ``{T}`` in an entry is the short name of the dtype (``i32``), by which helpers are called.
+    ``{T}`` in an entry is the short name of the dtype (``i32``), by which helpers are called. ``wraps`` says whether
+    signed integers may overflow as they do in numpy (C is compiled so); else values are computed in unsigned types.
     """
 
     types: Mapping[str, str]
     functions: Mapping[tuple[str, str], str]
     support: Mapping[str, Callable[[str], str]]
     literal: Callable[[float | int | bool, str], str]
+    wraps: bool = True
 
 
 WIDE_UNSIGNED = ("uint32", "uint64")  # what C leaves undefined for a negative float, and no smaller type stands for

@@ -130,8 +130,8 @@ def _rem(dtype: str) -> str:
 
 
 def _pow(dtype: str) -> str:
-    """By squaring, in unsigned numbers, where overflow wraps."""
-    t, u = TYPES[dtype], TYPES[dtype if dtype.startswith("u") else f"u{dtype}"]
+    """By squaring, in unsigned numbers of 32 bits or more, where overflow wraps: smaller ones become ints."""
+    t, u = TYPES[dtype], TYPES[f"uint{max(_bits(dtype), 32)}"]
     negative = () if dtype.startswith("u") else ("if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;",)
     return _define(
         dtype, "pow", "ab", *negative, f"{u} r = 1, x = ({u})a;",
@@ -159,7 +159,7 @@ def _abs(dtype: str) -> str:
 
 
 def _tanh(dtype: str) -> str:
-    """1 from where it rounds to 1, and of infinity: PoCL's own stops one rounding below, and (1 + tanh(-inf)) is no 0."""
+    """1 from where it rounds to 1: PoCL stops one rounding below, also at infinity, and (1 + tanh(-inf)) is no 0."""
     one, end = ("1.0f", "9.1f") if dtype == "float32" else ("1.0", "19.1")
     return _define(dtype, "tanh", "a", f"return fabs(a) > {end} ? copysign({one}, a) : tanh(a);")
 
@@ -190,7 +190,7 @@ SUPPORT = {
     "shift_left": _shift_left, "shift_right": _shift_right,
     **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED},
 }
-OPENCL_C = Language(TYPES, FUNCTIONS, SUPPORT, literal)
+OPENCL_C = Language(TYPES, FUNCTIONS, SUPPORT, literal, wraps=False)
 
 _SCALARS = "char uchar short ushort int uint long ulong float double half".split()
 RESERVED = frozenset(

@@ -1,0 +1,41 @@
+"""What the judge of random models knows beyond ONNX Runtime's answer, and that the reducer stays on the given path."""
+
+import numpy as np
+import onnx
+import onnx.parser
+
+from fuzz.case import Case
+from fuzz.compare import Judge
+from fuzz.oracle import wanted
+from fuzz.shrink import bypass
+from fuzz.undefined import undefined
+
+MEAN = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18, "nowhere" : 1]>
+mean (float[1,1,20000] x, int64[1] axes) => (float[] other, float[] mean) {
+   other = nowhere.Unknown (x)
+   mean = ReduceMean <keepdims: int = 0> (x, axes)
+}""")
+
+
+def test_an_output_has_its_float64_beside_a_node_that_the_reference_cannot_compute():
+    feeds = {"x": np.full((1, 1, 20000), 0.2167724072933197, "float32"), "axes": np.array([2], "int64")}
+    judge = Judge(MEAN, feeds, [])
+    assert judge.in_float64(0) is None
+    np.testing.assert_allclose(judge.in_float64(1), feeds["x"].astype("float64").mean(2), rtol=1e-12)
+
+
+def test_the_range_of_no_element_is_undefined():
+    node = onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])
+    assert undefined(node, {"x": np.zeros((0, 1), "float32")}) is not None
+    assert undefined(node, {"x": np.zeros((2, 1), "float32")}) is None
+
+
+def test_a_node_is_not_bypassed_whose_second_output_is_the_models():
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+quantized (float[4] x) => (float[] scale, uint8[] z) {
+   y, scale, zero = DynamicQuantizeLinear (x)
+   z = Max (y, zero)
+}""")
+    feeds = [{"x": np.arange(4, dtype="float32")}]
+    case = Case("quantized", model, feeds, wanted(model, feeds))
+    assert all("scale" in {o for n in small.model.graph.node for o in n.output} for small in bypass(case))
