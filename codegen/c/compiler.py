@@ -27,6 +27,7 @@ from byoc.codegen.c.command import CommandError, Commands, Finished, run_command
 from byoc.codegen.c.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.codegen.c.object_cache import cache_dir, compiler_folder, object_cache
 from byoc.codegen.c.sanitizers import requested, sanitizer_flags
+from byoc.codegen.c.shared_stores import shared_store_flags
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.build_limit import compiler_seconds
 from byoc.runtime.distribution import install_command
@@ -270,7 +271,7 @@ def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...]) ->
             if macros is not None and matrix_refusal(processor_of(macros)):
                 flags, macros = (*flags, *NO_MATRICES), _macros(command, (*flags, *NO_MATRICES))
             if macros is not None:
-                flags = (*flags, *sanitizer_flags(sanitizers))
+                flags = (*flags, *shared_store_flags(_is_gcc(macros)), *sanitizer_flags(sanitizers))
                 return CCompiler(
                     command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros), sanitizers=sanitizers
                 )

@@ -11,6 +11,7 @@ from onnx import helper
 import byoc
 from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.export.options import export_options
+from byoc.codegen.c.shared_stores import GCC_FLAGS as SHARED_STORES
 from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Trial
@@ -142,6 +143,12 @@ class Contrary:
 
     def __exit__(self, *error):
         return None
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_what_threads_share_is_built_without_stores_that_gcc_adds(threads, tmp_path):
+    byoc.export_c(DIGITS, tmp_path, shapes=ONE_IMAGE, threads=threads)
+    assert (SHARED_STORES[0] in (tmp_path / "Makefile").read_text()) == threads
 
 
 @pytest.mark.parametrize("threads", [False, True])

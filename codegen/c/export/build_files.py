@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from byoc.codegen.c import gathers, overflow
+from byoc.codegen.c import gathers, overflow, shared_stores
 from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions
 from byoc.codegen.c.unit import Unit
@@ -18,16 +18,17 @@ VECTOR_FLAGS = ("-std=gnu11", "-fno-math-errno")
 
 @dataclass(frozen=True)
 class Peculiarities:
-    """What the code of a model does that takes flags: integers that wrap, loads from places that are loaded."""
+    """What the code of a model does that takes flags: integers that wrap, loads from places that are loaded, stores of a team."""
 
     wraps: bool = False
     gathers: bool = False
+    team: bool = False
 
     @staticmethod
     def of(units: Iterable[Unit], options: ExportOptions) -> Peculiarities:
-        """Those of *units*; plain C has none."""
+        """Those of *units* and their team; plain C has none but the team's."""
         found = [] if options.dialect.plain else list(units)
-        return Peculiarities(any(unit.wraps for unit in found), any(unit.gathers for unit in found))
+        return Peculiarities(any(unit.wraps for unit in found), any(unit.gathers for unit in found), options.dialect.team)
 
     @property
     def gcc_flags(self) -> dict[str, str]:
@@ -37,6 +38,8 @@ class Peculiarities:
                 overflow.GCC_FLAGS if self.wraps else (),
             "GCC's vectoriser is wrong about some loads from places that are loaded":
                 gathers.GCC_FLAGS if self.gathers else (),
+            "GCC's predictive commoning stores again what another thread has stored":
+                shared_stores.GCC_FLAGS if self.team else (),
         }
         return {why: " ".join(flags) for why, flags in reasons.items() if flags}
 
