@@ -151,7 +151,7 @@ def library(tmp_path_factory):
         helpers.update(statements.exprs.helpers)
     support = [*vector_support(tuple(vectors)), *(SUPPORT[n](d) for n, d in helpers)]
     path = tmp_path_factory.mktemp("lanes") / "lanes.so"
-    flags = ("-Wall", "-Wextra", "-Werror", "-Wpedantic", "-fwrapv", "-fno-tree-loop-if-convert")
+    flags = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wpedantic", "-fwrapv", "-fno-tree-loop-if-convert")
     path.write_bytes(find_compiler().build("\n".join([PREAMBLE, *support, *bodies]), flags))
     return ctypes.CDLL(str(path))
 

@@ -69,7 +69,7 @@ def _loops(lanes: int) -> str:
 def _library(lanes: int, flags, tmp_path):
     source = _loops(lanes)
     path = tmp_path / f"{lanes}.so"
-    path.write_bytes(find_compiler().build(source, ("-Wall", "-Wextra", "-Werror", "-Wpedantic", *flags)))
+    path.write_bytes(find_compiler().build(source, ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wpedantic", *flags)))
     return ctypes.CDLL(str(path))
 
 

@@ -42,7 +42,7 @@ pytestmark = [
 ]
 EMULATION = Path(__file__).with_name("amx_emulation.h")
 MACROS = ("__AMX_TILE__", "__AMX_BF16__", "__AMX_INT8__")
-EMULATED = ("-O1", "-Wall", "-Wextra", "-Werror", *(f"-D{m}=1" for m in MACROS), "-include", str(EMULATION))
+EMULATED = ("-O1", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *(f"-D{m}=1" for m in MACROS), "-include", str(EMULATION))
 DOTS = frozenset(["dot_bf16", "dot_u8s8"])
 MACHINE = Machine(64, 24, 32, DOTS, DOTS)
 BF16 = numpy_dtype("bfloat16")

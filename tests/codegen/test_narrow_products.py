@@ -31,7 +31,7 @@ from byoc.runtime.signature import Signature
 from byoc.te.evaluate import evaluate
 
 pytestmark = pytest.mark.needs_cc
-STRICT = ("-Wall", "-Wextra", "-Werror")
+STRICT = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi")
 PLAIN = tuple(f"-U{macro}" for macro in ("__AVX512BF16__", "__AVX512VNNI__", "__AVXVNNI__"))
 WAYS = ("as the target", "plain of 512 bits", "plain of 256 bits", "plain of 128 bits", "without vectors")
 PLAIN_MACHINES = {
