@@ -18,6 +18,7 @@ from byoc.runtime.artifact import replace_file
 from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.regular_file import read_file
+from byoc.runtime.signature import shape_of
 
 LIST_MAGIC = 0xF7E58D4F05049CB7
 ARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -111,6 +112,7 @@ def _read_array(reader: _Reader, name: str) -> NDArray:
     data = reader.take(size)
     if min(shape, default=0) < 0 or size != dtype.itemsize * int(np.prod(shape, dtype=object)):
         raise ArtifactError(f"parameter {name!r} has {size} bytes for shape {tuple(shape)}: the parameters are damaged")
+    shape_of(shape, _DTYPES[code, bits], f"parameter {name!r}")  # of no bytes it may still be too large
     return NDArray(np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape))
 
 

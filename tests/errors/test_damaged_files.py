@@ -137,3 +137,11 @@ def test_texts_that_look_like_json_are_refused_in_a_sentence():
     for text in (NESTED, '{"a": [%s]}' % ("9" * 5000)):
         with pytest.raises(ParseError, match="line 7: the metadata section"):
             decode_section(text, 7)
+
+
+def test_a_parameter_of_no_bytes_whose_shape_no_process_can_address_is_refused():
+    empty = save_param_dict({"w": np.zeros((0, 3), "float32")})
+    huge = empty.replace(struct.pack("<qq", 0, 3), struct.pack("<qq", 0, 1 << 62))
+    assert huge != empty
+    with pytest.raises(ArtifactError, match="parameter 'w'"):
+        load_param_dict(huge)
