@@ -18,7 +18,7 @@ VECTOR_FLAGS = ("-std=gnu11", "-fno-math-errno")
 
 @dataclass(frozen=True)
 class Peculiarities:
-    """What the code of a model does that takes flags: integers that wrap, loads from places that are loaded, stores of a team."""
+    """What the code of a model does that takes flags: integers that wrap, loads from loaded places, a team's stores."""
 
     wraps: bool = False
     gathers: bool = False
@@ -28,7 +28,8 @@ class Peculiarities:
     def of(units: Iterable[Unit], options: ExportOptions) -> Peculiarities:
         """Those of *units* and their team; plain C has none but the team's."""
         found = [] if options.dialect.plain else list(units)
-        return Peculiarities(any(unit.wraps for unit in found), any(unit.gathers for unit in found), options.dialect.team)
+        wraps, loads = any(unit.wraps for unit in found), any(unit.gathers for unit in found)
+        return Peculiarities(wraps, loads, options.dialect.team)
 
     @property
     def gcc_flags(self) -> dict[str, str]:
