@@ -31,7 +31,7 @@ from quantized import is_quantized, quantize_static
 from results import Cell, header, line, means, memory_line
 from rounds import Schedule, interleave
 
-from byoc.runtime.distribution import install_command
+from byoc.runtime.distribution import DISTRIBUTION, install_command
 
 HERE = Path(__file__).resolve().parent
 REFERENCE = "onnxruntime"
@@ -212,7 +212,7 @@ def machine() -> dict[str, object]:
     installed = [name for name in ENGINES if not missing([name])]
     return {
         "processor": names[0] if names else platform.processor(), "python": platform.python_version(),
-        "cores": len(os.sched_getaffinity(0)), "versions": {name: metadata.version(name) for name in installed},
+        "cores": len(os.sched_getaffinity(0)), "versions": {name: metadata.version(DISTRIBUTION if name == OURS else name) for name in installed},
     }
 
 
