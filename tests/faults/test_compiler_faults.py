@@ -192,7 +192,7 @@ def test_an_interrupted_build_ends_its_compilers_and_leaves_nothing(folders, com
     compiler(f"echo $$ > {tmp_path}/started; sleep 1000")
 
     def interrupt():
-        while not (tmp_path / "started").exists():
+        while not (tmp_path / "started").exists() or not (tmp_path / "started").read_text():
             time.sleep(0.02)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
