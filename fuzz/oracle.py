@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import onnxruntime
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi import onnxruntime_pybind11_state as ort
 
 from fuzz.case import Feeds
+from fuzz.onnx_runtime import session, unsigned_products
 from fuzz.undefined import undefined
 
 ORT_ERRORS = (
@@ -28,16 +28,6 @@ IR_VERSION = 9
 
 class NotApplicable(Exception):
     """A node that no oracle can compute, or whose value ONNX leaves undefined: the text says which."""
-
-
-def session(model: ModelProto, optimised: bool = False) -> onnxruntime.InferenceSession:
-    """ONNX Runtime on one thread, without optimisations unless *optimised*."""
-    options = onnxruntime.SessionOptions()
-    level = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimised else level.ORT_DISABLE_ALL
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def one_node_model(node: NodeProto, opset: int, feeds: Mapping[str, np.ndarray]) -> ModelProto:
@@ -58,10 +48,11 @@ def run_node(node: NodeProto, opset: int, values: Mapping[str, np.ndarray]) -> l
     reason = undefined(node, feeds)
     if reason:
         raise NotApplicable(reason)
-    model = one_node_model(node, opset, feeds)
+    exact, exact_feeds = unsigned_products(node, feeds)
+    model = one_node_model(exact, opset, exact_feeds)
     if not any(str(v.dtype) in NO_RUNTIME for v in feeds.values()):
         try:
-            return session(model).run(None, feeds)
+            return session(model, optimised=False).run(None, exact_feeds)
         except ort.NotImplemented:
             pass
         except ORT_ERRORS as error:
@@ -71,7 +62,7 @@ def run_node(node: NodeProto, opset: int, values: Mapping[str, np.ndarray]) -> l
                 raise NotApplicable(f"{node.op_type}: {error}") from error
     if node.op_type in REFERENCE_IN_FLOAT32 and any(str(v.dtype) == "float64" for v in feeds.values()):
         raise NotApplicable(f"ONNX's reference computes {node.op_type} of float64 in float32")
-    return run_reference(model, feeds)
+    return run_reference(model, exact_feeds)
 
 
 def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:

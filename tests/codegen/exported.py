@@ -5,7 +5,7 @@ import subprocess
 
 import numpy as np
 import onnx
-import onnxruntime
+from fuzz.onnx_runtime import session
 from onnx import helper, numpy_helper
 
 import byoc
@@ -50,11 +50,8 @@ def run(folder, inputs, outputs, program="model"):
 
 def oracle(model, inputs):
     """What ONNX Runtime gives for *inputs*, in the order of the model's."""
-    data = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
-    quiet = onnxruntime.SessionOptions()
-    quiet.log_severity_level = 3
-    session = onnxruntime.InferenceSession(data, quiet, providers=["CPUExecutionProvider"])
-    return session.run(None, {i.name: a for i, a in zip(session.get_inputs(), inputs, strict=True)})
+    peer = session(model)
+    return peer.run(None, {i.name: a for i, a in zip(peer.get_inputs(), inputs, strict=True)})
 
 
 def agree(found, expected):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fuzz.onnx_runtime import session
 
 import byoc
 
 onnx = pytest.importorskip("onnx")
 quantization = pytest.importorskip("onnxruntime.quantization")
-onnxruntime = pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.needs_cc
 
 
@@ -65,9 +65,7 @@ def test_we_lose_no_more_than_onnxruntime_does_with_the_same_samples(tmp_path):
         activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8,
     )
     library = byoc.compile(path, precision="int8", calibration=_samples(range(8)))
-    full, quantized = (
-        onnxruntime.InferenceSession(str(p), providers=["CPUExecutionProvider"]) for p in (path, theirs)
-    )
+    full, quantized = session(path), session(theirs)
     wanted, ours, peers = [], [], []
     for sample in _samples(range(100, 116)):
         wanted.append(full.run(None, sample)[0])
