@@ -46,7 +46,7 @@ def _schedule_apart(
     """The statements of *stages*, those of rows together."""
     for rows in rows_of(stages) if machine.lanes(4) > 1 else [Rows((s,), 0) for s in stages]:
         if rows.depth:
-            yield shared(_schedule_rows(rows, local, simplify, machine))
+            yield shared(_schedule_rows(rows, local, simplify, machine), rows.depth)
         else:
             yield shared(schedule_stage(rows.stages[0], simplify, machine))
 

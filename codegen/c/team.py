@@ -17,25 +17,27 @@ ENOUGH = 32  # iterations, so that the parts of eight threads differ little
 SOME = 4  # with fewer, the loops inside are shared
 
 
-def shared(statements: Sequence[Stmt]) -> list[Stmt]:
+def shared(statements: Sequence[Stmt], depth: int | None = None) -> list[Stmt]:
     """*statements* with their outermost loops over the team's threads; what is no loop nest is done by one thread.
 
-    Requires that no nest loads what another stores.
+    Requires that no nest loads what another stores; with *depth*, that no position of a nest's first *depth* loops
+    loads what another position stores: then it is one of these loops that is shared, and none inside them.
     """
     if any(isinstance(s, Share) for s in statements):
         return list(statements)  # its schedule has done it
     if not all(isinstance(s, For) for s in statements):
         return _by_one(statements)
-    return [new for s in statements for new in _shared_loop(s)]  # type: ignore[arg-type]
+    return [new for s in statements for new in _shared_loop(s, depth)]  # type: ignore[arg-type]
 
 
-def _shared_loop(loop: For) -> list[Stmt]:
+def _shared_loop(loop: For, depth: int | None) -> list[Stmt]:
     """*loop*'s nest shared: by its first loop, by several as one, or by a loop inside where the first are short."""
     if _is(loop, 0):
         return [loop]
     short = isinstance(loop.extent, int) and loop.extent < ENOUGH
-    if short and all(isinstance(s, For) for s in loop.body):
-        return _joined(loop) or [For(loop.index, loop.extent, shared(loop.body), loop.kind, loop.start)]
+    if short and depth != 1 and all(isinstance(s, For) for s in loop.body):
+        inside = None if depth is None else depth - 1
+        return _joined(loop) or [For(loop.index, loop.extent, shared(loop.body, inside), loop.kind, loop.start)]
     begin, end = bounds_of_share(loop.extent)
     return [Share(begin, end, loop.extent), For(loop.index, end, loop.body, loop.kind, begin)]
 

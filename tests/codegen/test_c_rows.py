@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,10 @@ from byoc.codegen.c.emit import emit_programs
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.rows import common_depth, local_stages, rows_of
+from byoc.codegen.c.schedule import schedule_group
+from byoc.codegen.kernel.loops import For, If, Share, Stmt
 from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.simplify import Simplifier
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.signature import Signature, TensorSpec
 
@@ -65,6 +70,23 @@ def test_rows_that_are_read_at_another_place_are_not_common():
     doubled = te.compute((30, 40), lambda i, j: te.exp(x[i, j]), name="doubled")
     flipped = te.compute((30, 40), lambda i, j: doubled[29 - i, j] + doubled[i, j], name="flipped")
     assert common_depth([doubled, flipped]) == 0
+
+
+@pytest.mark.parametrize("shape", [(9, 9_008), (2, 5, 9_008), (1, 3, 9_008)])
+def test_the_stages_of_a_row_are_done_by_one_thread_where_the_row_has_a_buffer_in_memory(shape):
+    x = te.placeholder(shape, name="x")
+    doubled = te.compute(shape, lambda *i: x[i] * 2.0, name="doubled")
+    flipped = te.compute(shape, lambda *i: doubled[(*i[:-1], shape[-1] - 1 - i[-1])] + doubled[i], name="flipped")
+    stages = [doubled, flipped]
+    assert [r.depth for r in rows_of(stages)] == [len(shape) - 1]
+    assert local_stages(stages, [flipped], AVX512) == ()
+    (block,) = schedule_group(stages, (), Simplifier(), AVX512)
+    assert _shares(block) == 1
+
+
+def _shares(statements: Sequence[Stmt]) -> int:
+    """How many loops of *statements* the threads of a team share."""
+    return sum(isinstance(s, Share) + (_shares(s.body) if isinstance(s, (For, If)) else 0) for s in statements)
 
 
 @pytest.mark.needs_cc
