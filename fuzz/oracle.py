@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi import onnxruntime_pybind11_state as ort
 
 from fuzz.case import Feeds
-from fuzz.onnx_runtime import session, unsigned_products
+from fuzz.onnx_runtime import session, unsigned_product
 from fuzz.undefined import undefined
 
 ORT_ERRORS = (
@@ -48,11 +48,11 @@ def run_node(node: NodeProto, opset: int, values: Mapping[str, np.ndarray]) -> l
     reason = undefined(node, feeds)
     if reason:
         raise NotApplicable(reason)
-    exact, exact_feeds = unsigned_products(node, feeds)
-    model = one_node_model(exact, opset, exact_feeds)
+    exact = unsigned_product(node, feeds)
+    model = one_node_model(exact.node, opset, exact.feeds)
     if not any(str(v.dtype) in NO_RUNTIME for v in feeds.values()):
         try:
-            return session(model, optimised=False).run(None, exact_feeds)
+            return exact.outputs(session(model, optimised=False).run(None, exact.feeds))
         except ort.NotImplemented:
             pass
         except ORT_ERRORS as error:
@@ -62,7 +62,7 @@ def run_node(node: NodeProto, opset: int, values: Mapping[str, np.ndarray]) -> l
                 raise NotApplicable(f"{node.op_type}: {error}") from error
     if node.op_type in REFERENCE_IN_FLOAT32 and any(str(v.dtype) == "float64" for v in feeds.values()):
         raise NotApplicable(f"ONNX's reference computes {node.op_type} of float64 in float32")
-    return run_reference(model, exact_feeds)
+    return exact.outputs(run_reference(model, exact.feeds))
 
 
 def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:

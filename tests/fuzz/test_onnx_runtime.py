@@ -46,3 +46,19 @@ def test_a_requantized_convolution_of_bytes_is_exact():
                      {n: np.asarray(v) for n, v in feeds.items()})[0]
     exact = np.einsum("ncij,oc->noij", x.astype(int) - 120, w[:, :, 0, 0].astype(int))
     np.testing.assert_array_equal(found, np.clip(np.rint(exact / 1024) + 128, 0, 255))
+
+
+@pytest.mark.parametrize("zero", [5, 6])
+@pytest.mark.parametrize(("data", "other"), [("int8", "uint8"), ("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8")])
+@pytest.mark.parametrize("operator", ["QLinearMatMul", "QLinearConv"])
+def test_a_tie_is_rounded_to_even_before_the_zero_point_is_added(operator, data, other, zero):
+    shape = (1, 1) if operator == "QLinearMatMul" else (1, 1, 1, 1)
+    for value in range(1, 8):
+        feeds = {
+            "x": np.full(shape, value, data), "s": np.float32(1), "z": np.array(0, data), "w": np.full(shape, 1, other),
+            "t": np.float32(1), "o": np.array(0, other), "u": np.float32(2), "v": np.array(zero, data),
+        }
+        found = run_node(helper.make_node(operator, list(feeds), ["y"]), 13,
+                         {n: np.asarray(v) for n, v in feeds.items()})[0]
+        assert found.dtype == data
+        assert found.item() == np.rint(value / 2) + zero

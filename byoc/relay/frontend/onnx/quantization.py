@@ -78,15 +78,15 @@ def _dynamic_quantize(node: OnnxNode) -> list[RelayExpr]:
 
 @converter("QLinearMatMul")
 def _qlinear_matmul(node: OnnxNode) -> RelayExpr:
-    """The product in int32 after the zero points are taken off, scaled to the output."""
+    """The product in int32 after the zero points are taken off, times one scale: ONNX Runtime's order of roundings."""
     left = _offset(node, node[0], node[2], column=True)
     right = _offset(node, node[3], node[5], column=False)
     product = relay.cast(matrix_product(node, left, right), "float32")
     scales = relay.multiply(
         relay.cast(_as_column(node, node[1]), "float32"), relay.cast(node[4], "float32")
     )
-    scaled = relay.divide(relay.multiply(product, scales), relay.cast(node[6], "float32"))
-    return _quantised(node, scaled, node[7], node.dtype(node[7]))
+    scale = relay.divide(scales, relay.cast(node[6], "float32"))
+    return _quantised(node, relay.multiply(product, scale), node[7], node.dtype(node[7]))
 
 
 @converter("ConvInteger")
