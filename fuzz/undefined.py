@@ -112,3 +112,17 @@ def reduction_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> st
 def image_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     data = inputs[0]
     return "an image without a pixel" if data is not None and 0 in data.shape[1:] else None
+
+
+@rule("DynamicQuantizeLinear")
+def range_without_a_scale(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """``x / y_scale`` is NaN, which no integer is: infinity over infinity, or 0 over a scale that became 0."""
+    data = inputs[0]
+    if data is None or data.size == 0:
+        return None
+    with np.errstate(all="ignore"):
+        low, high = min(data.min(), np.float32(0)), max(data.max(), np.float32(0))
+        scale = (high - low) / np.float32(255)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return "an infinity is divided by a scale that is infinite"
+    return "a scale so small that it is 0" if scale == 0 and high != low else None

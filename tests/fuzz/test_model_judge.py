@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import onnx.parser
+import pytest
 
 from fuzz.case import Case
 from fuzz.compare import Judge
@@ -28,6 +29,18 @@ def test_the_range_of_no_element_is_undefined():
     node = onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])
     assert undefined(node, {"x": np.zeros((0, 1), "float32")}) is not None
     assert undefined(node, {"x": np.zeros((2, 1), "float32")}) is None
+
+
+@pytest.mark.parametrize("values", [[0, 0], [-0.0, 0], [3e38, -3e38], [1e-39, -1e-39], [5]])
+def test_the_scale_of_finite_numbers_is_defined(values):
+    node = onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])
+    assert undefined(node, {"x": np.array(values, "float32")}) is None
+
+
+@pytest.mark.parametrize("values", [[np.inf, 1], [1, -np.inf], [np.nan, 1], [1e-45, 0], [-1e-45]])
+def test_a_quotient_of_infinities_or_by_nothing_is_undefined(values):
+    node = onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])
+    assert undefined(node, {"x": np.array(values, "float32")}) is not None
 
 
 def test_a_node_is_not_bypassed_whose_second_output_is_the_models():

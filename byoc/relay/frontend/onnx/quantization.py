@@ -66,12 +66,16 @@ def _dequantize(node: OnnxNode) -> RelayExpr:
 
 @converter("DynamicQuantizeLinear")
 def _dynamic_quantize(node: OnnxNode) -> list[RelayExpr]:
-    """Scale and zero point from the range of the data, which always holds 0."""
+    """Scale and zero point from the range of the data, which always holds 0; the scale of zeros alone is 1.
+
+    ONNX's formula has 0 for that scale, and 0 / 0 for what is quantised by it; 1 is ONNX Runtime's.
+    """
     data, zero = node[0], node.like(0, node[0])
     axes = list(range(node.rank(data)))
     low = relay.minimum(relay.min(data, axis=axes), zero)
     high = relay.maximum(relay.max(data, axis=axes), zero)
-    scale = relay.divide(relay.subtract(high, low), node.like(255, data))
+    span = relay.divide(relay.subtract(high, low), node.like(255, data))
+    scale = relay.where(relay.equal(high, low), node.like(1, data), span)
     point = relay.cast(relay.round(relay.clip(relay.divide(relay.negative(low), scale), 0.0, 255.0)), "uint8")
     return [_quantised(node, relay.divide(data, scale), point, "uint8"), scale, point]
 
