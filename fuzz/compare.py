@@ -2,8 +2,9 @@
 
 An output that rounds as expected is right. One that does not is *ours* to mend unless one of these holds, which each
 is asked for only then: ONNX Runtime with its optimisations on gives it; ONNX's reference gives it; it is no further
-from the reference in float64 than ONNX Runtime is; or disturbing every operator's inputs by its type's rounding moves
-the output as far (the model is ill conditioned). Integers and booleans are compared exactly.
+from the reference in float64 than ONNX Runtime is; or rounding errors of the types' and the precision's size, put into
+the values of the model, move it as far (``disturbance.py``): a number by their noise, an integer or a boolean only at
+the elements where a value within its noise of the true one rounds, compares or sorts otherwise.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ import numpy as np
 from onnx import ModelProto
 
 from fuzz.case import Feeds
-from fuzz.generators.draft import EXACT
-from fuzz.oracle import ORT_ERRORS, Noise, NotApplicable, evaluate, is_float, read_names, run_reference, session
+from fuzz.configurations import Narrowing
+from fuzz.disturbance import Disturbance
+from fuzz.oracle import ORT_ERRORS, NotApplicable, is_float, read_names, run_reference, session
 from fuzz.promote import in_float64
 
 # of the largest magnitude of an output: what sums in another order may differ by without a question
 QUICK = {"float64": 1e-12, "float32": 5e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 NOISE = {"float64": 2e-16, "float32": 1.2e-7, "float16": 1e-3, "bfloat16": 8e-3}  # a rounding
-REPEATS = 4  # disturbed runs
-FACTOR = 16.0  # by which a difference may exceed the largest of the disturbed runs'
 AGREED, BY_REFERENCE, ILL_CONDITIONED, WRONG = "agreed", "agreed with the reference", "ill conditioned", "wrong"
 
 
@@ -85,17 +85,17 @@ def only_output(model: ModelProto, index: int) -> ModelProto:
 class Judge:
     """Answers for the outputs of one model on one set of inputs; what is expensive is computed once, when needed.
 
-    *rounding* is the relative error that the configuration allows itself in operands (2**-8 for bfloat16 products), or
-    None where it computes in the model's own types.
+    *narrowing* is what the configuration allows itself in what products read, or None where it computes in the model's
+    own types.
     """
 
     model: ModelProto
     feeds: Feeds
     wanted: list[np.ndarray]
-    known: dict[float, list[list[np.ndarray]]] = field(default_factory=dict)
+    disturbances: dict[tuple[float, Narrowing | None], Disturbance] = field(default_factory=dict)
     exact: dict[int, np.ndarray | None] = field(default_factory=dict)
 
-    def judge(self, index: int, got: np.ndarray, rounding: float | None = None) -> Judgement:
+    def judge(self, index: int, got: np.ndarray, narrowing: Narrowing | None = None) -> Judgement:
         """Whether *got* is right for output *index*."""
         want = self.wanted[index]
         scale = QUICK.get(str(want.dtype), 0.0)
@@ -106,50 +106,47 @@ class Judge:
             for name, others in (("optimised", self.optimised), ("reference", self.reference)):
                 if others is not None and difference(got, others[index], scale) is None:
                     return Judgement(BY_REFERENCE, f"{name}: {found}")
-            if is_float(got.dtype) and self._within_conditioning(index, got, rounding):
+            if self._within_noise(index, got, narrowing):
                 return Judgement(ILL_CONDITIONED, found)
         return Judgement(WRONG, found)
 
-    def _within_conditioning(self, index: int, got: np.ndarray, rounding: float | None) -> bool:
-        want = self.wanted[index].astype("float64")
-        size = rounding or NOISE.get(str(got.dtype), 1.2e-7)
-        disturbed = self._disturbed(max(size, 1.2e-7 if rounding is None and self.has_float32 else size))
-        if not disturbed:
+    def _within_noise(self, index: int, got: np.ndarray, narrowing: Narrowing | None) -> bool:
+        """Whether rounding may have made *got* of the wanted output."""
+        name, size = self.model.graph.output[index].name, NOISE.get(str(got.dtype), 1.2e-7)
+        how = self._disturbance(max(size, 1.2e-7) if self.has_float32 else size, narrowing)
+        if not how.jumping:
             return False
-        spread = np.zeros(want.shape)
-        unsure = np.zeros(want.shape, bool)
+        hull = how.hull(name)
+        if hull is None:
+            return False
+        low, high = hull
+        return self._near(index, got, how) if is_float(got.dtype) else bool(((low <= got) & (got <= high)).all())
+
+    def _near(self, index: int, got: np.ndarray, how: Disturbance) -> bool:
+        """Whether each float of *got* is within the noise of what it may be; what overflows in some run may be anything."""
+        name, want = self.model.graph.output[index].name, self.wanted[index].astype("float64")
+        allowed, truth = how.noise(name), want
+        exact = None if how.follows_a_jump(name) else self.in_float64(index)
         with np.errstate(invalid="ignore", over="ignore"):
-            for one in disturbed:
-                other = one[index].astype("float64")
-                if other.shape != want.shape:
-                    return False
-                same = (other == want) | (np.isnan(other) & np.isnan(want))
-                unsure |= ~same & ~(np.isfinite(other) & np.isfinite(want))
-                spread = np.maximum(spread, np.where(np.isfinite(other - want), np.abs(other - want), 0))
-            allowed = FACTOR * float(spread.max(initial=0))
-            exact = self.in_float64(index)
-            truth = want if exact is None else exact.astype("float64")
-            if truth.shape == want.shape:
+            if exact is not None and exact.shape == want.shape:
+                truth = exact.astype("float64")
                 far = np.where(np.isfinite(want - truth), np.abs(want - truth), 0)
                 allowed = max(allowed, 2 * float(far.max(initial=0)))
-            else:
-                truth = want
+            runs = [truth, want, *(run[name].astype("float64") for run in how.jumping)]
+            unsure = np.zeros(want.shape, bool)
+            for other in runs[2:]:
+                same = (other == want) | (np.isnan(other) & np.isnan(want))
+                unsure |= ~same & ~(np.isfinite(other) & np.isfinite(want))
+            finite = [np.where(np.isfinite(v), v, truth) for v in runs]
             a = got.astype("float64")
             same = (a == truth) | (np.isnan(a) & np.isnan(truth)) | (a == want) | (np.isnan(a) & np.isnan(want))
-            near = np.isfinite(a - truth) & (np.abs(a - truth) <= allowed)
-        return bool((same | near | unsure).all())
+            near = (np.min(finite, axis=0) - allowed <= a) & (a <= np.max(finite, axis=0) + allowed)
+        return bool((same | near & np.isfinite(a) | unsure).all())
 
-    def _disturbed(self, size: float) -> list[list[np.ndarray]]:
-        if size not in self.known:
-            runs: list[list[np.ndarray]] = []
-            for seed in range(REPEATS):
-                try:
-                    values = evaluate(self.model, self.feeds, Noise(size, EXACT, seed))
-                except NotApplicable:
-                    continue
-                runs.append([values[o.name] for o in self.model.graph.output])
-            self.known[size] = runs
-        return self.known[size]
+    def _disturbance(self, size: float, narrowing: Narrowing | None) -> Disturbance:
+        if (size, narrowing) not in self.disturbances:
+            self.disturbances[size, narrowing] = Disturbance(self.model, self.feeds, size, narrowing)
+        return self.disturbances[size, narrowing]
 
     @property
     def has_float32(self) -> bool:

@@ -17,8 +17,23 @@ MIXTURES = (
 )
 EXECUTORS = ("aot", "aot", "aot", "graph", "vm")
 KERNEL_PACKAGES = {"blas": "byoc.contrib.blas"}
-# relative rounding of operands that a precision allows itself
-ROUNDING = {"f32": None, "bf16": 2.0**-8, "int8": 2.0**-6}
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """What a lower precision may do to each value that a product reads: round it where it is made, for all its readers.
+
+    An element may change by *relative* of itself and by *absolute* of the value's largest magnitude.
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+
+
+# bfloat16 has 8 bits, the leading one counted: to nearest, half a unit in the last place is at most 2**-8 of a number.
+# A step of int8 is at most the largest magnitude over 127 (weights: -127 to 127; others: 255 steps from the least to the
+# greatest number), and half a step is lost. Sums of products are those of the model's own types.
+NARROWINGS = {"f32": None, "bf16": Narrowing(relative=2.0**-8), "int8": Narrowing(absolute=1 / 254)}
 
 
 @dataclass(frozen=True)
@@ -47,9 +62,9 @@ class Configuration:
         return tuple(KERNEL_PACKAGES[t] for t in self.targets if t in KERNEL_PACKAGES)
 
     @property
-    def rounding(self) -> float | None:
-        """The relative error that the precision allows in operands, or None."""
-        return ROUNDING[self.precision]
+    def narrowing(self) -> Narrowing | None:
+        """The errors that the precision allows in what products read, or None."""
+        return NARROWINGS[self.precision]
 
 
 def configuration_of(name: str) -> Configuration:

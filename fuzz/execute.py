@@ -87,7 +87,7 @@ def _judged(
         if len(outputs) != len(judge.wanted):
             return WRONG, f"{len(outputs)} outputs, expected {len(judge.wanted)}"
         for index, got in enumerate(outputs):
-            one = judge.judge(index, got, configuration.rounding)
+            one = judge.judge(index, got, configuration.narrowing)
             if one.verdict == WRONG:
                 return WRONG, f"feeds {k}, output {index}: {one.text}"
             if one.verdict != AGREED:
