@@ -3,7 +3,8 @@
 Which operators these are says the rule of mixed precision (``always``); of them, those are taken whose summed axis code
 can be generated for (``codegen/c/contraction/words.py``) on a processor that gains by it. Each call of such an operator
 has an :class:`Outcome`. A value that such products read is rounded where it is made, so that it is stored in half the
-bytes, and widened again for elementwise readers; what others read too is stored as it is, and rounded for the products.
+bytes, and widened again for elementwise readers that make floats; what others read too (a comparison, a cast to
+integers) is stored as it is, and rounded for the products.
 """
 
 from __future__ import annotations
@@ -255,20 +256,26 @@ class _Rewriter:
         return self.wide[node]
 
     def _is_stored_narrow(self, node: RelayExpr) -> bool:
-        """Whether products read *node*, which a call makes, and beside them only elementwise operators."""
+        """Whether products read *node*, which a call makes, and beside them only elementwise operators on floats.
+
+        A comparison or a cast to integers would make another number of a rounded one, not a rounded number.
+        """
         ty = node.checked_type
         if not isinstance(node, Call) or not isinstance(ty, TensorType) or ty.dtype != WIDE:
             return False
         users = self.users.get(node, [])
-        return any(u in self.chosen for u in users) and all(u in self.chosen or _is_elementwise(u) for u in users)
+        return any(u in self.chosen for u in users) and all(u in self.chosen or _takes_rounded(u) for u in users)
 
 
 def _is_move(node: RelayExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in MOVES
 
 
-def _is_elementwise(node: RelayExpr) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.pattern <= OpPattern.BROADCAST
+def _takes_rounded(node: RelayExpr) -> bool:
+    """Whether *node* is elementwise and makes floats: what a rounded argument gives is the result, rounded."""
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.pattern <= OpPattern.BROADCAST):
+        return False
+    return all(t.dtype.startswith(("float", "bfloat")) for t in tensor_types(node.checked_type))
 
 
 def with_precision(plan: Plan, outcomes: Sequence[Outcome]) -> Plan:

@@ -10,8 +10,9 @@ import pytest
 import byoc
 from byoc import relay
 from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.machine import Machine
 from byoc.driver.cli.main import main
-from byoc.driver.precision import Outcome, Precision, with_precision
+from byoc.driver.precision import NarrowProducts, Outcome, Precision, with_precision
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.partition.plan import Plan
@@ -19,6 +20,7 @@ from byoc.partition.planner import make_plan
 from byoc.relay import testing
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
+from byoc.relay.transform import InferType
 from byoc.runtime import load
 
 pytestmark = pytest.mark.needs_cc
@@ -117,6 +119,24 @@ def test_a_value_that_products_and_elementwise_operators_read_is_stored_once(bf1
     shapes, dtypes = (library.graph_json["attrs"][key][1] for key in ("shape", "dltype"))
     stored = [d for s, d in zip(shapes, dtypes, strict=True) if s == [1, 12, 12, 32]]
     assert stored.count("bfloat16") == 1
+
+
+@pytest.mark.parametrize(("reader", "stored"), [
+    (lambda x: relay.greater(x, relay.const(300.0)), "float32"), (lambda x: relay.cast(x, "int32"), "float32"),
+    (lambda x: relay.multiply(x, relay.const(3.0)), "bfloat16"),
+], ids=["compared", "cast to integers", "multiplied"])
+def test_a_value_is_stored_in_bfloat16_only_where_its_readers_make_floats(reader, stored):
+    x = relay.var("x", shape=(4, 32))
+    value = relay.floor(x)
+    body = relay.Tuple([relay.nn.dense(value, _const(16, 32)), reader(value)])
+    mod = InferType()(IRModule.from_expr(Function([x], body)))
+    narrow = NarrowProducts(Precision.of("bf16", ()), machine=Machine(64, 24, 32, frozenset(["dot_bf16"])))
+    (rewrite,) = narrow.passes()
+    product, read = InferType()(rewrite(mod))["main"].body.fields
+    assert [o.precision for o in narrow.outcomes] == ["bf16"]
+    assert product.args[0].checked_type.dtype == "bfloat16"
+    source = read.args[0]
+    assert (source.op.name, source.checked_type.dtype) == (("cast" if stored == "bfloat16" else "floor"), "float32")
 
 
 def test_a_plan_with_precisions_survives_json():
