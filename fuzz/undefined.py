@@ -108,6 +108,15 @@ def reduction_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> st
     return "the largest of no element" if inputs[0] is not None and inputs[0].size == 0 else None
 
 
+@rule("Resize")
+def weight_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """ONNX Runtime multiplies one neighbour of a place on the grid by 0, its reference another, and 0 * NaN is NaN."""
+    data, mode = inputs[0], attribute(node, "mode", b"nearest")
+    if data is None or data.dtype.kind in "iub" or mode == b"nearest" or np.isfinite(data.astype("float64")).all():
+        return None
+    return "a NaN or an infinity is interpolated, and ONNX does not say whether one with the weight 0 counts"
+
+
 @rule("MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "Conv", "ConvTranspose", "GlobalLpPool")
 def image_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     data = inputs[0]

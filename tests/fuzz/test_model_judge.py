@@ -43,6 +43,14 @@ def test_a_quotient_of_infinities_or_by_nothing_is_undefined(values):
     assert undefined(node, {"x": np.array(values, "float32")}) is not None
 
 
+def test_a_neighbour_that_is_nan_and_has_the_weight_0_is_undefined():
+    linear, nearest = (onnx.helper.make_node("Resize", ["x", "", "s"], ["y"], mode=m) for m in ("linear", "nearest"))
+    values = {"x": np.array([1, np.nan], "float32"), "s": np.array([2], "float32")}
+    assert undefined(linear, values) is not None
+    assert undefined(nearest, values) is None
+    assert undefined(linear, {**values, "x": np.array([1, 2], "float32")}) is None
+
+
 def test_a_node_is_not_bypassed_whose_second_output_is_the_models():
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
 quantized (float[4] x) => (float[] scale, uint8[] z) {
