@@ -112,3 +112,13 @@ def reduction_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> st
 def image_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     data = inputs[0]
     return "an image without a pixel" if data is not None and 0 in data.shape[1:] else None
+
+
+@rule("Conv")
+def padding_times_infinity(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """ONNX Runtime itself multiplies by the padding's zeros with one layout of the data, and skips them with another."""
+    weights = inputs[1]
+    padded = any(attribute(node, "pads", ())) or attribute(node, "auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")  # type: ignore[call-overload]
+    if not padded or weights is None or weights.dtype.kind in "iub" or np.isfinite(weights.astype("float64")).all():
+        return None
+    return "a weight that is no number meets padding, which may count as zeros or as nothing"
