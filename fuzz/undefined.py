@@ -114,6 +114,20 @@ def image_of_nothing(node: NodeProto, inputs: list[np.ndarray | None]) -> str | 
     return "an image without a pixel" if data is not None and 0 in data.shape[1:] else None
 
 
+@rule("MaxPool", "AveragePool", "LpPool")
+def window_beyond_the_image(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """By ONNX's formula there are none; ONNX Runtime gives none, one or an error, by the stride."""
+    data = inputs[0]
+    if data is None or attribute(node, "ceil_mode", 0) or attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
+        return None
+    kernel = list(attribute(node, "kernel_shape", ()))  # type: ignore[call-overload]
+    dilations = attribute(node, "dilations", [1] * len(kernel))
+    pads = list(attribute(node, "pads", [0] * 2 * len(kernel)))  # type: ignore[call-overload]
+    room = [size + before + after - d * (k - 1) - 1 for size, before, after, d, k in zip(
+        data.shape[2:], pads[: len(kernel)], pads[len(kernel) :], dilations, kernel, strict=True)]  # type: ignore[call-overload]
+    return "a window is larger than the padded image" if min(room, default=0) < 0 else None
+
+
 @rule("Conv")
 def padding_times_infinity(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     """ONNX Runtime itself multiplies by the padding's zeros with one layout of the data, and skips them with another."""
