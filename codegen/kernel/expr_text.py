@@ -18,6 +18,7 @@ from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Checked, Const, Intri
 
 Text = tuple[str, int]  # with the precedence of its outermost operator
 _NARROW = frozenset(["int8", "int16", "uint8", "uint16"])  # C computes these in int: wrap after each operation
+_FLOATS = frozenset(["float32", "float64"])
 # the unsigned type of each in which a product cannot overflow: uint16 itself becomes an int, which 65535 ** 2 overflows
 _WRAPPING = {"int32": "uint32", "int64": "uint64", "uint16": "uint32"}
 _BIT_LOGIC = {"bit_and": "and", "bit_or": "or", "bit_xor": "ne"}
@@ -37,6 +38,7 @@ class ExprWriter:
         self.registers: set[Tensor] = set()  # those locals that are one vector, not an array
         self.bound: dict[int, str] = {}
         self._reading: dict[PrimExpr, bool] = {}
+        self.steps: set[int] = set()  # the additions that add a term to a sum
         self.checks: tuple[str, ...] = ()
         self.extents: dict[int, str] = {}
 
@@ -68,6 +70,23 @@ class ExprWriter:
             self.helpers.setdefault((spelling.split("_{T}")[0], dtype))
         return spelling.format(*args, T=short_name(dtype))
 
+    def mark_steps(self, value: PrimExpr, target: Tensor) -> None:
+        """Note the additions in *value*, simplified and to be stored in *target*, that add terms to what it has."""
+        while isinstance(value, Binary) and value.op == "add" and value.dtype in _FLOATS:
+            self.steps.add(id(value))
+            value = value.right if isinstance(value.right, Load) and value.right.tensor is target else value.left
+        if not (isinstance(value, Load) and value.tensor is target):
+            self.steps.clear()
+
+    def _fused(self, expr: Binary) -> str | None:
+        """One step of a sum of products, where the language has a function for it."""
+        if not self.language.steps or id(expr) not in self.steps:
+            return None
+        for product, other in ((expr.right, expr.left), (expr.left, expr.right)):
+            if isinstance(product, Binary) and product.op == "mul" and id(product) not in self.bound:
+                return self.call("step", expr.dtype, *map(self.text, (other, product.left, product.right)))
+        return None
+
     def const(self, expr: Const) -> Text:
         text = self.language.literal(expr.value, expr.dtype)
         return text, UNARY if text.startswith("-") else ATOM
@@ -90,6 +109,9 @@ class ExprWriter:
         right = inner + 1 if precedence >= 12 else inner
         if isinstance(expr.left, Binary) and expr.left.op == op and op in ("and", "or"):
             inner = precedence
+        fused = self._fused(expr)
+        if fused is not None:
+            return fused, ATOM
         unsigned = self._unsigned(expr)
         if unsigned is not None:
             cast = f"({self.language.types[unsigned]})"
