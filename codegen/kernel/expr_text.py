@@ -39,6 +39,7 @@ class ExprWriter:
         self.bound: dict[int, str] = {}
         self._reading: dict[PrimExpr, bool] = {}
         self.steps: set[int] = set()  # the additions that add a term to a sum
+        self.apart = language.contracts  # whether other products are kept from being contracted
         self.checks: tuple[str, ...] = ()
         self.extents: dict[int, str] = {}
 
@@ -77,6 +78,17 @@ class ExprWriter:
             value = value.right if isinstance(value.right, Load) and value.right.tensor is target else value.left
         if not (isinstance(value, Load) and value.tensor is target):
             self.steps.clear()
+
+    def rounds(self, expr: Binary, operand: PrimExpr) -> bool:
+        """Whether *operand* is a product that is rounded before *expr* adds it or takes it away."""
+        if not self.apart or not isinstance(operand, Binary) or operand.op != "mul":
+            return False
+        return expr.op in ("add", "sub") and expr.dtype in _FLOATS and id(expr) not in self.steps
+
+    def _term(self, expr: Binary, operand: PrimExpr, least: int) -> str:
+        if self.rounds(expr, operand):
+            return self.call("rounded", expr.dtype, self.text(operand))
+        return self.text(operand, least)
 
     def _fused(self, expr: Binary) -> str | None:
         """One step of a sum of products, where the language has a function for it."""
@@ -117,7 +129,7 @@ class ExprWriter:
             cast = f"({self.language.types[unsigned]})"
             left, other = self.text(expr.left, UNARY), self.text(expr.right, UNARY)
             return f"({self.language.types[dtype]})({cast}{left} {symbol} {cast}{other})", UNARY
-        text = f"{self.text(expr.left, inner)} {symbol} {self.text(expr.right, right)}"
+        text = f"{self._term(expr, expr.left, inner)} {symbol} {self._term(expr, expr.right, right)}"
         if dtype in _NARROW and expr.dtype in _NARROW:
             return f"({self.language.types[dtype]})({text})", UNARY
         return text, precedence
