@@ -5,7 +5,8 @@ because no order of rounding is promised there. Everything else rounds as ONNX's
 is 0 where b is the product, and what is compared, rounded down or divided by such a difference depends on it.
 
 GCC contracts across statements. ``rounded`` stands between a product and the sum; but GCC's vectoriser looks through it,
-so that a unit without any sum of products is built with contraction off.
+so that a unit without any sum of products is built with contraction off, and one that has both without the vectoriser
+(what is worth a vector is one in our text).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from byoc.te.expr import Binary, Reduce
 from byoc.te.walk import unique_nodes
 
 NO_CONTRACTION = ("-ffp-contract=off",)
+NO_VECTORISER = ("-fno-tree-loop-vectorize", "-fno-tree-slp-vectorize")
 _ROUNDED = """static inline @T rounded_@N(@T x) {
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
   return __builtin_assoc_barrier(x);
@@ -27,6 +29,13 @@ _ROUNDED = """static inline @T rounded_@N(@T x) {
   return x;
 #endif
 }"""
+
+
+def rounding_flags(contracts: bool, separates: bool, is_gcc: bool) -> tuple[str, ...]:
+    """The flags of a unit that *contracts* some products, and *separates* scalar ones from their sums."""
+    if not contracts:
+        return NO_CONTRACTION
+    return NO_VECTORISER if separates and is_gcc else ()
 
 
 def rounded(ctype: str, name: str) -> str:

@@ -64,6 +64,11 @@ class Unit:
     gathers: bool = False
     contracts: bool = True
 
+    @property
+    def separates(self) -> bool:
+        """Whether scalar products are kept from being contracted."""
+        return any(name == "rounded" for name, _ in self.helpers)
+
     def source(self) -> str:
         """The unit as a source of its own."""
         parts = [PREAMBLE, *definitions([self]), f"{self.comment(())}{self.text}"]
