@@ -18,6 +18,8 @@ from byoc.te.expr import Binary, Reduce
 from byoc.te.walk import unique_nodes
 
 NO_CONTRACTION = ("-ffp-contract=off",)
+# GCC leaves steps apart that wait for each other, for some processors: a sum alone in its loop would round otherwise
+EVERY_STEP = ("--param=avoid-fma-max-bits=0",)
 NO_VECTORISER = ("-fno-tree-loop-vectorize", "-fno-tree-slp-vectorize")
 _ROUNDED = """static inline @T rounded_@N(@T x) {
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
@@ -35,7 +37,9 @@ def rounding_flags(contracts: bool, separates: bool, is_gcc: bool) -> tuple[str,
     """The flags of a unit that *contracts* some products, and *separates* scalar ones from their sums."""
     if not contracts:
         return NO_CONTRACTION
-    return NO_VECTORISER if separates and is_gcc else ()
+    if not is_gcc:
+        return ()
+    return (*EVERY_STEP, *NO_VECTORISER) if separates else EVERY_STEP
 
 
 def rounded(ctype: str, name: str) -> str:

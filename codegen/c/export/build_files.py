@@ -26,7 +26,7 @@ class Peculiarities:
     wraps: bool = False
     gathers: bool = False
     team: bool = False
-    contracts: bool = True
+    contracts: bool = False
     separates: bool = False
 
     @staticmethod
@@ -35,7 +35,7 @@ class Peculiarities:
         found = [] if options.dialect.plain else list(units)
         wraps, loads = any(unit.wraps for unit in found), any(unit.gathers for unit in found)
         contracts, separates = any(unit.contracts for unit in found), any(unit.separates for unit in found)
-        return Peculiarities(wraps, loads, options.dialect.team, contracts or not found, separates)
+        return Peculiarities(wraps, loads, options.dialect.team, contracts, separates)
 
     @property
     def gcc_flags(self) -> dict[str, str]:
@@ -49,6 +49,8 @@ class Peculiarities:
                 shared_stores.GCC_FLAGS if self.team else (),
             "GCC's vectoriser contracts products that are to be rounded before they are added":
                 rounding.NO_VECTORISER if self.contracts and self.separates else (),
+            "GCC leaves steps of a sum that is alone in its loop unfused, for some processors":
+                rounding.EVERY_STEP if self.contracts else (),
         }
         return {why: " ".join(flags) for why, flags in reasons.items() if flags}
 
