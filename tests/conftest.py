@@ -41,6 +41,11 @@ def pytest_runtest_setup(item):
             pytest.skip(f"{marker}: {missing()}")
 
 
+def pytest_collection_modifyitems(items):
+    """Notebooks and the README first: a test of a minute that starts last keeps the other workers waiting."""
+    items.sort(key=lambda item: item.path.parent.name != "tutorials")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory, worker_id="master"):
     """Compiled code of a test run goes to one folder of the run, not to the user's cache."""

@@ -1,4 +1,4 @@
-"""Numpy kernels that turn indices into positions, and refuse those that are outside their dimension."""
+"""Numpy kernels that turn indices into positions, and refuse indices and lengths that are outside their dimension."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.index_errors import wrong_index
+from byoc.runtime.index_errors import OF_LENGTHS, wrong_index, wrong_length
 from byoc.runtime.kernels.registry import kernel
 
 
@@ -16,7 +16,7 @@ def check_indices(
 ) -> np.ndarray:
     """Positions in dimensions of *sizes*; several are for the coordinates along the last axis.
 
-    Raises InputError for an index that is outside.
+    Raises IndexOutsideError for an index that is outside.
     """
     return _positions(indices, sizes, axes, check)
 
@@ -25,9 +25,19 @@ def check_indices(
 def check_indices_like(
     indices: np.ndarray, data: np.ndarray, *, axes: tuple[int, ...], check: str = ""
 ) -> np.ndarray:
-    """Positions in the dimensions *axes* of *data*. Raises InputError for an index that is outside."""
+    """Positions in the dimensions *axes* of *data*. Raises IndexOutsideError for an index that is outside."""
     places = [axis % data.ndim for axis in axes]
     return _positions(indices, [data.shape[k] for k in places], places, check)
+
+
+@kernel("check_lengths")
+def check_lengths(lengths: np.ndarray, data: np.ndarray, *, axis: int, check: str = "") -> np.ndarray:
+    """*lengths* as they are. Raises IndexOutsideError for one that is not from 0 to the size of *axis* of *data*."""
+    axis %= data.ndim
+    wrong = lengths[(lengths < 0) | (lengths > data.shape[axis])]
+    if wrong.size:
+        raise wrong_length(f"{check}{OF_LENGTHS}{axis}", int(wrong.max()), data.shape[axis])
+    return lengths
 
 
 def _positions(indices: np.ndarray, sizes: Sequence[int], axes: Sequence[int], check: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.errors import ArtifactError, InputError, UserError
+from byoc.runtime.errors import ArtifactError, IndexOutsideError, InputError, UserError
 from byoc.runtime.module import Module, PackedFunction
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 from byoc.runtime.vm.program import PackedSymbol
@@ -35,6 +35,8 @@ class LibraryCalls:
             return self._filled(self._symbols[index], function, args)
         try:
             return [NDArray(result) for result in returning([arg.numpy() for arg in args])]
+        except IndexOutsideError:  # it names the node of the model
+            raise
         except InputError as error:
             raise InputError(f"{self._symbols[index].symbol}: {error}") from error
 

@@ -67,10 +67,15 @@ def assert_close(outputs, expected):
         assert np.abs(got - want).max() < TOLERANCE * max(want.max() - want.min(), 1e-30)
 
 
+CASES = [
+    pytest.param(name, targets, marks=[pytest.mark.slow] if name == "style_candy" and "opencl" in TARGETS[targets] else [])
+    for name in INPUTS for targets in TARGETS
+]  # on PoCL the largest model takes most of a minute
+
+
 @pytest.mark.needs_cc
 @pytest.mark.needs_opencl
-@pytest.mark.parametrize("targets", TARGETS)
-@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("name, targets", CASES)
 def test_a_shared_model_gives_the_outputs_of_onnx_runtime(name, targets, oracle, tmp_path):
     path = MODELS / f"{name}.onnx"
     if not path.is_file():

@@ -22,6 +22,7 @@ from byoc.partition.places.place import in_host_memory
 from byoc.runtime.dso.processor import usable_processors
 from byoc.runtime.opencl.devices import open_device
 
+BUSY_SECONDS = 30 * 60  # so long the profile of a busy machine is used, before it is calibrated again
 EDITION = "2"  # of what is measured and how: another one is measured anew
 Tell = Callable[[str], object]
 
@@ -47,14 +48,15 @@ class Machine:
         return cost_model(spec, backends, self.words())
 
     def profile(self, backend: str) -> Profile | None:
-        """What the device of *backend* can do: as kept, else by a calibration that takes seconds.
+        """What the device of *backend* can do: as kept, else by a calibration that takes seconds to a minute.
 
+        What a busy machine gave is kept for ``BUSY_SECONDS``, and told among the problems each time that it is used.
         None where nothing of it can be built here, or its vendor has registered one.
         """
         if backend in PROFILES and backend not in CALIBRATED:
             return None
         facts = self.facts(backend)
-        known = self._store.profile(facts)
+        known = self._kept(facts)
         if known is not None:
             return known
         self._tell(f"calibrating {backend}, once")
@@ -66,13 +68,26 @@ class Machine:
         except ByocError as error:
             self.problems.append(f"{backend} is not calibrated: {error}")
             return None
-        if found.source.endswith(BUSY):
-            self.problems.append(f"{backend}: {found.source}; calibrate again when it is idle")
-            return found
         problem = self._store.keep_profile(facts, found)
         if problem is not None:
             self.problems.append(problem)
+        self._tell_of_busy(backend, found)
         return found
+
+    def _kept(self, facts: Facts) -> Profile | None:
+        """What was found before; of a busy machine only for a while."""
+        known = self._store.profile(facts)
+        if known is None or not known.source.endswith(BUSY):
+            return known
+        if self._store.age(facts) > BUSY_SECONDS:
+            return None
+        self._tell_of_busy(facts["backend"], known)
+        return known
+
+    def _tell_of_busy(self, backend: str, found: Profile) -> None:
+        if found.source.endswith(BUSY):
+            again = f"it is calibrated again after {BUSY_SECONDS // 60} minutes"
+            self.problems.append(f"{backend}: {found.source}; {again}")
 
     def facts(self, backend: str) -> Facts:
         """Where a profile of *backend* holds."""

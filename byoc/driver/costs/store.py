@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,13 @@ class Store:
             return Profile.from_json(data["profile"]) if data["facts"] == dict(facts) else None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, PartitionError):
             return None
+
+    def age(self, facts: Facts) -> float:
+        """The seconds since the profile of *facts* was kept; infinite where there is none."""
+        try:
+            return time.time() - self._file("profile", facts, ".json").stat().st_mtime
+        except OSError:
+            return math.inf
 
     def keep_profile(self, facts: Facts, profile: Profile) -> str | None:
         """Keep *profile*, whole or not at all. Returns why that was not possible, or None."""

@@ -38,6 +38,7 @@ from byoc.relay.op.binary import (
     trunc_mod,
 )
 from byoc.relay.op.check_indices import check_indices, check_indices_like
+from byoc.relay.op.check_lengths import check_lengths
 from byoc.relay.op.compare import (
     equal,
     greater,
@@ -214,8 +215,8 @@ __all__ = [
     "Op", "OpPattern", "abs", "acos", "acosh", "add", "adv_index", "all", "annotation", "any", "arange", "argmax",
     "argmin", "argsort", "argwhere", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
     "bitwise_xor", "blocked", "broadcast_to", "broadcast_to_like", "cast", "cast_like", "ceil",
-    "check_indices", "check_indices_like", "clip", "collapse_sum_like", "collapse_sum_to", "concatenate", "copy",
-    "cos", "cosh", "cumprod", "cumsum", "debug",
+    "check_indices", "check_indices_like", "check_lengths", "clip", "collapse_sum_like", "collapse_sum_to",
+    "concatenate", "copy", "cos", "cosh", "cumprod", "cumsum", "debug",
     "device_copy", "dft", "divide", "dynamic", "dynamic_images", "einsum", "equal", "erf", "exp", "exp2",
     "expand_dims", "expm1", "fast_erf", "fast_exp", "fast_tanh", "fixed_point_multiply",
     "fixed_point_multiply_per_axis", "floor", "floor_divide", "floor_mod", "full", "full_like", "gather",

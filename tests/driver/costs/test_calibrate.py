@@ -1,6 +1,7 @@
 """Calibration: from the seconds of probes to a profile, on a device whose numbers are known, without a clock."""
 
 import math
+import os
 from dataclasses import replace
 
 import pytest
@@ -173,9 +174,16 @@ def test_a_busy_machine_is_asked_again_and_what_stays_senseless_is_left_out(monk
     assert found.multiply_adds == HOST_DEFAULTS.multiply_adds  # what was not told apart is as it was
 
 
-def test_what_a_busy_machine_gave_is_told_and_not_kept(monkeypatch, tmp_path):
-    busy = replace(TRUE, source=f"calibrated, without product: {BUSY}")
-    monkeypatch.setattr(machine, "calibrate", lambda *arguments: busy)
+def test_what_a_busy_machine_gave_is_told_and_used_for_a_while(monkeypatch, tmp_path):
+    calls, busy = [], replace(TRUE, source=f"calibrated, without product: {BUSY}")
+    monkeypatch.setattr(machine, "calibrate", lambda *arguments: calls.append(arguments) or busy)
+    for count in (1, 1):  # the second is another Machine, as in another process
+        asked = machine.Machine(1, Store(tmp_path))
+        assert asked.profile("c") == busy and len(calls) == count
+        assert asked.problems == [f"c: calibrated, without product: {BUSY}; it is calibrated again after 30 minutes"]
+    kept, = tmp_path.glob("profile_*")
+    long_ago = kept.stat().st_mtime - machine.BUSY_SECONDS - 1
+    os.utime(kept, (long_ago, long_ago))
+    monkeypatch.setattr(machine, "calibrate", lambda *arguments: TRUE)
     asked = machine.Machine(1, Store(tmp_path))
-    assert asked.profile("c") == busy and asked.problems[0].startswith("c: calibrated, without product")
-    assert list(tmp_path.iterdir()) == []
+    assert asked.profile("c") == TRUE == machine.Machine(1, Store(tmp_path)).profile("c") and asked.problems == []

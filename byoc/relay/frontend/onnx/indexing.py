@@ -16,6 +16,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Dim
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant
+from byoc.relay.frontend.onnx.lengths import lengths_along
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -206,6 +207,7 @@ def _compress(node: OnnxNode) -> RelayExpr:
 
 @converter("ReverseSequence")
 def _reverse_sequence(node: OnnxNode) -> RelayExpr:
-    return relay.reverse_sequence(
-        node[0], node[1], seq_axis=node.attrs.int("time_axis", 0), batch_axis=node.attrs.int("batch_axis", 1)
-    )
+    time, batch = node.attrs.int("time_axis", 0), node.attrs.int("batch_axis", 1)
+    node[1]
+    lengths = lengths_along(node, 1, node[0], node.axis(time, node.rank(node[0])))
+    return relay.reverse_sequence(node[0], lengths, seq_axis=time, batch_axis=batch)

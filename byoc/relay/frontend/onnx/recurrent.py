@@ -14,6 +14,7 @@ import numpy as np
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.attributes import in_float32
+from byoc.relay.frontend.onnx.lengths import lengths_along
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
@@ -54,7 +55,7 @@ class _Layer:
         self.batch_first = node.attrs.flag("layout")
         self.data = relay.transpose(node[0], [1, 0, 2]) if self.batch_first else node[0]
         self.hidden = node.static_dims_of(node[2], (2,), "the hidden size")[0]
-        self.lengths = node.optional(4)
+        self.lengths = lengths_along(node, 4, self.data, 0)
         self._check_sizes()
         self.clip = node.attrs.float("clip", 0.0)
         name = node.attrs.string("direction", "forward")
