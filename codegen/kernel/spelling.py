@@ -31,7 +31,8 @@ class Language:
     ``{T}`` in an entry is the short name of the dtype (``i32``), by which helpers are called. ``wraps`` says whether
     signed integers may overflow as they do in numpy (C is compiled so); else values are computed in unsigned types.
     ``steps`` says that sums of products are written by the function ``step``, which adds a product in one rounding;
-    ``contracts`` that the compiler contracts whatever product is added, unless it goes through the function ``rounded``.
+    ``contracts`` that the compiler contracts whatever product is added, unless it goes through the function
+    ``rounded``.
     """
 
     types: Mapping[str, str]

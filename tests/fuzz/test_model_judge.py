@@ -56,7 +56,8 @@ def test_the_reference_is_no_oracle_where_it_is_known_to_be_wrong():
 def test_padding_that_meets_an_infinite_weight_is_undefined_and_no_other_padding_is():
     padded = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1])
     plain = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
-    x, finite, infinite = np.ones((1, 1, 4), "float32"), np.ones((1, 1, 3), "float32"), np.full((1, 1, 3), np.inf, "float32")
+    x, finite = np.ones((1, 1, 4), "float32"), np.ones((1, 1, 3), "float32")
+    infinite = np.full((1, 1, 3), np.inf, "float32")
     assert undefined(padded, {"x": x, "w": infinite}) is not None
     assert undefined(padded, {"x": x, "w": finite}) is None and undefined(plain, {"x": x, "w": infinite}) is None
 

@@ -26,7 +26,8 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_an_element_type_that_the_schema_does_not_list_is_refused_by_one_sentence(name):
     body, inputs = REFUSED[name]
-    with pytest.raises(ImportModelError, match=r"input \d \(\w+\) is \w+, and \w+ of opset 13 takes .*: cast it before"):
+    sentence = r"input \d \(\w+\) is \w+, and \w+ of opset 13 takes .*: cast it before"
+    with pytest.raises(ImportModelError, match=sentence):
         import_onnx(_model(body, inputs))
 
 

@@ -1,7 +1,7 @@
 """Windows that do not fit into data whose size is known only at run time are refused by one sentence."""
 
-import onnx.parser
 import numpy as np
+import onnx.parser
 import pytest
 
 import byoc

@@ -1,9 +1,10 @@
 """What ONNX's schemas allow as element types of a node's inputs, asked once for every operator.
 
-A converter would take more types than its operator has (an average of integers, rounded in some way), and ONNX Runtime
-refuses such models when it loads them. Operators without a schema (``com.microsoft``, custom domains) have no such rule,
-nor have values that are no tensors. Schemas of ONNX's own operators before opset 7, the oldest that ONNX Runtime takes, are
-not held to: some list other types than every model of their time has (Tile-1 has its repeats in floats).
+A converter would take more types than its operator has (an average of integers, rounded in some way), and ONNX
+Runtime refuses such models when it loads them. Operators without a schema (``com.microsoft``, custom domains) have no
+such rule, nor have values that are no tensors. Schemas of ONNX's own operators before opset 7, the oldest that ONNX
+Runtime takes, are not held to: some list other types than every model of their time has (Tile-1 has its repeats in
+floats).
 """
 
 from __future__ import annotations
