@@ -130,7 +130,7 @@ def window_beyond_the_image(node: NodeProto, inputs: list[np.ndarray | None]) ->
 
 @rule("Conv")
 def padding_times_infinity(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
-    """ONNX Runtime itself multiplies by the padding's zeros with one layout of the data, and skips them with another."""
+    """ONNX Runtime itself multiplies by padded zeros with one layout of the data, and skips them with another."""
     weights = inputs[1]
     padded = any(attribute(node, "pads", ())) or attribute(node, "auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")  # type: ignore[call-overload]
     if not padded or weights is None or weights.dtype.kind in "iub" or np.isfinite(weights.astype("float64")).all():
