@@ -15,6 +15,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort
 
 from fuzz.case import Feeds
 from fuzz.onnx_runtime import session, unsigned_product
+from fuzz.reference_errors import reference_error
 from fuzz.undefined import undefined
 
 ORT_ERRORS = (
@@ -22,7 +23,6 @@ ORT_ERRORS = (
     ort.EPFail, ort.ModelLoaded, ort.NoModel, ort.InvalidProtobuf,
 )
 NO_RUNTIME = ("bfloat16",)  # Python has no way to hand these to ONNX Runtime
-REFERENCE_IN_FLOAT32 = frozenset(["Erf"])  # whatever it is given
 IR_VERSION = 9
 
 
@@ -60,8 +60,9 @@ def run_node(node: NodeProto, opset: int, values: Mapping[str, np.ndarray]) -> l
         except RuntimeError as error:  # a type that Python's binding does not know
             if "numpy" not in str(error).lower() and "type" not in str(error).lower():
                 raise NotApplicable(f"{node.op_type}: {error}") from error
-    if node.op_type in REFERENCE_IN_FLOAT32 and any(str(v.dtype) == "float64" for v in feeds.values()):
-        raise NotApplicable(f"ONNX's reference computes {node.op_type} of float64 in float32")
+    reason = reference_error(node, feeds)
+    if reason:
+        raise NotApplicable(f"ONNX's reference {reason}")
     return exact.outputs(run_reference(model, exact.feeds))
 
 

@@ -135,3 +135,27 @@ def range_without_a_scale(node: NodeProto, inputs: list[np.ndarray | None]) -> s
     if not (np.isfinite(low) and np.isfinite(high)):
         return "an infinity is divided by a scale that is infinite"
     return "a scale so small that it is 0" if scale == 0 and high != low else None
+
+
+@rule("MaxPool", "AveragePool", "LpPool")
+def window_beyond_the_image(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """By ONNX's formula there are none; ONNX Runtime gives none, one or an error, by the stride."""
+    data = inputs[0]
+    if data is None or attribute(node, "ceil_mode", 0) or attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
+        return None
+    kernel = list(attribute(node, "kernel_shape", ()))  # type: ignore[call-overload]
+    dilations = attribute(node, "dilations", [1] * len(kernel))
+    pads = list(attribute(node, "pads", [0] * 2 * len(kernel)))  # type: ignore[call-overload]
+    room = [size + before + after - d * (k - 1) - 1 for size, before, after, d, k in zip(
+        data.shape[2:], pads[: len(kernel)], pads[len(kernel) :], dilations, kernel, strict=True)]  # type: ignore[call-overload]
+    return "a window is larger than the padded image" if min(room, default=0) < 0 else None
+
+
+@rule("Conv")
+def padding_times_infinity(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """ONNX Runtime itself multiplies by padded zeros with one layout of the data, and skips them with another."""
+    weights = inputs[1]
+    padded = any(attribute(node, "pads", ())) or attribute(node, "auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")  # type: ignore[call-overload]
+    if not padded or weights is None or weights.dtype.kind in "iub" or np.isfinite(weights.astype("float64")).all():
+        return None
+    return "a weight that is no number meets padding, which may count as zeros or as nothing"

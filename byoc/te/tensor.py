@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from byoc.errors import InternalError
 from byoc.ir.types import Any, TensorType
 from byoc.te.expr import (
@@ -32,10 +34,11 @@ class Tensor:
     """A tensor: ``shape`` (ints or sizes), ``dtype``, and for a computed one its ``axes`` and ``body``.
 
     ``tag`` names the kind of computation (``conv2d``, ``matmul``, ``pad``, …) for schedules that know it, and
-    ``meta`` gives that schedule's parameters.
+    ``meta`` gives that schedule's parameters. ``known`` is a placeholder's array where it is a constant: what is in it
+    may decide how others are computed.
     """
 
-    __slots__ = ("axes", "body", "dtype", "meta", "name", "shape", "tag")
+    __slots__ = ("axes", "body", "dtype", "known", "meta", "name", "shape", "tag")
 
     def __init__(
         self,
@@ -46,13 +49,22 @@ class Tensor:
         body: PrimExpr | None = None,
         tag: str = "",
         meta: dict[str, object] | None = None,
+        known: np.ndarray | None = None,
     ):
+        self.known = known
         self.name, self.shape, self.dtype = name, tuple(shape), dtype
         self.axes, self.body, self.tag, self.meta = tuple(axes), body, tag, dict(meta or {})
 
     @property
     def is_placeholder(self) -> bool:
         return self.body is None
+
+    @property
+    def is_finite(self) -> bool:
+        """True where no element can be an infinity or a NaN: integers, and constants that hold none."""
+        if self.known is None:
+            return not self.dtype.startswith(("float", "bfloat"))
+        return bool(np.isfinite(self.known).all())
 
     @property
     def ndim(self) -> int:
@@ -87,9 +99,11 @@ def shape_of(ty: TensorType) -> tuple[Dimension, ...]:
     return tuple(dimension(d) for d in ty.shape)
 
 
-def placeholder(shape: Sequence[Dimension], dtype: str = "float32", name: str = "placeholder") -> Tensor:
-    """An input. Source: ``tvm.te.placeholder``."""
-    return Tensor(name, shape, dtype)
+def placeholder(
+    shape: Sequence[Dimension], dtype: str = "float32", name: str = "placeholder", known: np.ndarray | None = None
+) -> Tensor:
+    """An input, or a constant whose array is *known*. Source: ``tvm.te.placeholder``."""
+    return Tensor(name, shape, dtype, known=known)
 
 
 def compute(

@@ -16,6 +16,7 @@ from byoc.codegen.c.gathers import gather_flags
 from byoc.codegen.c.kernel_team import kernel_team_source
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.rounding import rounding_flags
 from byoc.codegen.c.sanitizers import check_process
 from byoc.codegen.c.whole_program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
@@ -138,6 +139,7 @@ def translation_units(source: LibrarySource, compiler: CCompiler, contract: str)
     units = [
         TranslationUnit(unit.source(), (
             *HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc), *gather_flags(unit.gathers, compiler.is_gcc),
+            *rounding_flags(unit.contracts, unit.separates, compiler.is_gcc),
         ))
         for unit in source.units
     ]

@@ -11,6 +11,7 @@ import math
 import re
 
 from byoc.codegen.c import narrow
+from byoc.codegen.c.rounding import rounded
 from byoc.codegen.kernel.spelling import WIDE_UNSIGNED, Language, float_text, float_to_unsigned, short_name, wrapped
 
 TYPES = {
@@ -73,6 +74,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in ("f32", "f64")},
     **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in ("f32", "f64")},
     ("check_index", "int"): "check_index_{T}({0}, {1}, &{2})",
+    **{("rounded", k): "rounded_{T}({0})" for k in ("f32", "f64")},
     **narrow.FUNCTIONS,
 }
 
@@ -168,7 +170,12 @@ def _check_index(dtype: str) -> str:
     )
 
 
+def _rounded(dtype: str) -> str:
+    return rounded(TYPES[dtype], short_name(dtype))
+
+
 SUPPORT = {
+    "rounded": _rounded,
     "check_index": _check_index,
     "min": lambda d: _extremum("min", "<", d),
     "max": lambda d: _extremum("max", ">", d),
@@ -177,7 +184,7 @@ SUPPORT = {
     "shift_left": _shift_left, "shift_right": _shift_right,
     **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED}, **narrow.SUPPORT,
 }
-C = Language(TYPES, FUNCTIONS, SUPPORT, literal)
+C = Language(TYPES, FUNCTIONS, SUPPORT, literal, contracts=True)
 RESERVED = frozenset(
     "auto bool break case char const continue default do double else enum extern false float for goto if inline int "
     "long register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile "

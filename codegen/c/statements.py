@@ -48,9 +48,16 @@ class StatementWriter:
         self.exprs.names.release(stmt.index)
 
     def store(self, stmt: Store) -> None:
-        value = self._bind_shared(self.exprs.simplify(stmt.value))
+        value = self._bind_shared(self._marked(stmt))
         place = self.exprs.element(stmt.target, tuple(stmt.indices))
         self.writer.line(f"{place} = {value};")
+
+    def _marked(self, stmt: Store | VectorStore) -> PrimExpr:
+        """What *stmt* stores, simplified, after noting where it adds to what is there."""
+        value = self.exprs.simplify(stmt.value)
+        self.exprs.steps.clear()
+        self.exprs.mark_steps(value, stmt.target)
+        return value
 
     def _bind_shared(self, value: PrimExpr) -> str:
         """The text of *value* after declaring what it uses more than once."""
@@ -119,8 +126,7 @@ class StatementWriter:
 
     def vector_store(self, stmt: VectorStore) -> None:
         vectors, target, indices = self._vectors(stmt.lane, stmt.count), stmt.target, tuple(stmt.indices)
-        value = self.exprs.simplify(stmt.value)
-        text = vectors.root(value)
+        text = vectors.root(self._marked(stmt))
         if is_vector_variable(self.exprs, target, indices, stmt.lane):
             self.writer.line(f"{self.exprs.names(target, target.name)} = {text};")
             return

@@ -19,10 +19,13 @@ from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.overflow import computes_on_integers
 from byoc.codegen.c.plain_expr import IndexTooWideError
+from byoc.codegen.c.rounding import NO_CONTRACTION, sums_products
 from byoc.codegen.c.statements import StatementWriter
 from byoc.codegen.c.steps import stage_blocks
 from byoc.codegen.c.support import PREAMBLE
+from byoc.codegen.c.vector_math import POLYNOMIALS
 from byoc.codegen.c.vectors import vector_support
+from byoc.codegen.c.winograd.plan import META
 from byoc.codegen.kernel.expr_text import check_name, outside_name
 from byoc.codegen.kernel.loops import Barrier
 from byoc.codegen.kernel.names import Names, comment_text
@@ -45,7 +48,8 @@ class Unit:
     notation. ``vectors`` and ``helpers`` are the definitions that it uses, by their keys. ``wraps`` says that it
     computes on integers, whose overflow must wrap. ``local_bytes`` are those of its local arrays, which the stack has.
     ``checks`` is how many checks of indices it makes, whose numbers in the program are its parameters behind the sizes.
-    ``gathers`` says that it loads from places that are loaded.
+    ``gathers`` says that it loads from places that are loaded, ``contracts`` that it has sums of products or functions
+    whose products and sums are contracted (``rounding.py``).
     """
 
     name: str
@@ -58,6 +62,12 @@ class Unit:
     local_bytes: int = 0
     checks: int = 0
     gathers: bool = False
+    contracts: bool = True
+
+    @property
+    def separates(self) -> bool:
+        """Whether scalar products are kept from being contracted."""
+        return any(name == "rounded" for name, _ in self.helpers)
 
     def source(self) -> str:
         """The unit as a source of its own."""
@@ -134,6 +144,7 @@ def _write_unit(
     names, simplify = Names(RESERVED), Simplifier()
     exprs = dialect.expressions(names, simplify)
     exprs.checks = group.checks
+    exprs.apart = exprs.apart and not any(META in s.meta for s in group.stages)
     for k in range(len(group.checks)):
         names.reserve(outside_name(k))
         names.reserve(check_name(k))
@@ -159,12 +170,14 @@ def _write_unit(
         body.lines(writer.text())
     wraps = any(computes_on_integers(s.body) for s in group.stages if s.body is not None)
     text = body.text()
-    digest = hashlib.sha256(f"{wraps}\0{text}".encode()).hexdigest()[:HASH_DIGITS]
+    contracts = sums_products(group.stages) or any(n in POLYNOMIALS for n, _, _ in statements.vectors)
+    digest = hashlib.sha256(f"{wraps}\0{'' if contracts else NO_CONTRACTION}{text}".encode()).hexdigest()[:HASH_DIGITS]
     name = f"{group.title or group.name}_{digest}"
     return Unit(
         name, signature.replace(_NAME, name, 1), text.replace(_NAME, name, 1), _notation(group, sources, names),
         tuple(statements.vectors), tuple(exprs.helpers), wraps, statements.local_bytes, len(group.checks),
         any(gathers(s.body) for s in group.stages if s.body is not None),
+        contracts,
     )
 
 

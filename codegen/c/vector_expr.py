@@ -172,7 +172,16 @@ class VectorExprWriter:
         symbol, precedence = OPERATORS[expr.op]
         inner = precedence if precedence >= 12 else ATOM - 1
         right = inner + 1 if precedence >= 12 else inner
-        return f"{self._operand(expr.left, inner)} {symbol} {self._operand(expr.right, right)}", precedence
+        return f"{self._term(expr, expr.left, inner)} {symbol} {self._term(expr, expr.right, right)}", precedence
+
+    def _term(self, expr: Binary, operand: PrimExpr, least: int) -> str:
+        """An operand of *expr*; a product that it adds is rounded first, unless that is a step of a sum."""
+        if not self.exprs.rounds(expr, operand):
+            return self._operand(operand, least)
+        if self.analysis.varies(operand):
+            return f"{self.function('rounded', expr.dtype)}({self.value(operand)[0]})"
+        scalar = self.exprs.call("rounded", expr.dtype, self.exprs.text(operand))
+        return scalar if expr.dtype in _PLAIN else f"{self.function('splat', expr.dtype)}({scalar})"
 
     def _extreme(self, expr: Binary) -> str:
         """With a number that is no NaN one comparison is enough."""

@@ -200,6 +200,10 @@ def _circular(name: str, quarter: int) -> str:
     )
 
 
+# those whose products and sums the compiler contracts; their bounds are proved so
+POLYNOMIALS = frozenset(
+    ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "scaled", "tanh", "erf", "sin", "cos"]
+)
 MATH: Mapping[tuple[str, str], str] = {
     **{(name, kind): text for kind in ("f32", "f64") for name, text in (
         ("sqrt", _SQRT), ("rsqrt", _RSQRT), ("abs", _ABS), ("round", _ROUND), ("sign_of", _SIGN_OF),

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from byoc.codegen.c import narrow
 from byoc.codegen.c.language import FUNCTIONS, TYPES
+from byoc.codegen.c.rounding import rounded
 from byoc.codegen.c.vector_math import MATH
 from byoc.codegen.kernel.spelling import kind_of, short_name
 from byoc.errors import InternalError
@@ -120,6 +121,7 @@ _TEMPLATES: Mapping[tuple[str, str], str] = {
         ("sum", _fold("sum", "a + b")), ("prod", _fold("prod", "a * b")))},
     **{(n, k): _extreme(n, k in _FLOATS) for k in _ANY for n in _CHOICE},
     **{(n, k): _CHOSEN.format(name=n, sign=s) for k in _ANY for n, s in _SIGNS.items()},
+    **{("rounded", k): rounded("@V", "@V") for k in _FLOATS},
     **{(f"{n}_number", k): _BOUND.format(name=n, chosen=c) for k in _ANY for n, c in _CHOICE.items()},
     **{(f"fold_{n}", k): _fold(f"fold_{n}", f"a {s} b{' || a != a' if k in _FLOATS else ''} ? a : b")
        for k in _ANY for n, s in (("min", "<"), ("max", ">"))},

@@ -18,6 +18,7 @@ from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Checked, Const, Intri
 
 Text = tuple[str, int]  # with the precedence of its outermost operator
 _NARROW = frozenset(["int8", "int16", "uint8", "uint16"])  # C computes these in int: wrap after each operation
+_FLOATS = frozenset(["float32", "float64"])
 # the unsigned type of each in which a product cannot overflow: uint16 itself becomes an int, which 65535 ** 2 overflows
 _WRAPPING = {"int32": "uint32", "int64": "uint64", "uint16": "uint32"}
 _BIT_LOGIC = {"bit_and": "and", "bit_or": "or", "bit_xor": "ne"}
@@ -37,6 +38,8 @@ class ExprWriter:
         self.registers: set[Tensor] = set()  # those locals that are one vector, not an array
         self.bound: dict[int, str] = {}
         self._reading: dict[PrimExpr, bool] = {}
+        self.steps: set[int] = set()  # the additions that add a term to a sum
+        self.apart = language.contracts  # whether other products are kept from being contracted
         self.checks: tuple[str, ...] = ()
         self.extents: dict[int, str] = {}
 
@@ -68,6 +71,34 @@ class ExprWriter:
             self.helpers.setdefault((spelling.split("_{T}")[0], dtype))
         return spelling.format(*args, T=short_name(dtype))
 
+    def mark_steps(self, value: PrimExpr, target: Tensor) -> None:
+        """Note the additions in *value*, simplified and to be stored in *target*, that add terms to what it has."""
+        while isinstance(value, Binary) and value.op == "add" and value.dtype in _FLOATS:
+            self.steps.add(id(value))
+            value = value.right if isinstance(value.right, Load) and value.right.tensor is target else value.left
+        if not (isinstance(value, Load) and value.tensor is target):
+            self.steps.clear()
+
+    def rounds(self, expr: Binary, operand: PrimExpr) -> bool:
+        """Whether *operand* is a product that is rounded before *expr* adds it or takes it away."""
+        if not self.apart or not isinstance(operand, Binary) or operand.op != "mul":
+            return False
+        return expr.op in ("add", "sub") and expr.dtype in _FLOATS and id(expr) not in self.steps
+
+    def _term(self, expr: Binary, operand: PrimExpr, least: int) -> str:
+        if self.rounds(expr, operand):
+            return self.call("rounded", expr.dtype, self.text(operand))
+        return self.text(operand, least)
+
+    def _fused(self, expr: Binary) -> str | None:
+        """One step of a sum of products, where the language has a function for it."""
+        if not self.language.steps or id(expr) not in self.steps:
+            return None
+        for product, other in ((expr.right, expr.left), (expr.left, expr.right)):
+            if isinstance(product, Binary) and product.op == "mul" and id(product) not in self.bound:
+                return self.call("step", expr.dtype, *map(self.text, (other, product.left, product.right)))
+        return None
+
     def const(self, expr: Const) -> Text:
         text = self.language.literal(expr.value, expr.dtype)
         return text, UNARY if text.startswith("-") else ATOM
@@ -90,12 +121,15 @@ class ExprWriter:
         right = inner + 1 if precedence >= 12 else inner
         if isinstance(expr.left, Binary) and expr.left.op == op and op in ("and", "or"):
             inner = precedence
+        fused = self._fused(expr)
+        if fused is not None:
+            return fused, ATOM
         unsigned = self._unsigned(expr)
         if unsigned is not None:
             cast = f"({self.language.types[unsigned]})"
             left, other = self.text(expr.left, UNARY), self.text(expr.right, UNARY)
             return f"({self.language.types[dtype]})({cast}{left} {symbol} {cast}{other})", UNARY
-        text = f"{self.text(expr.left, inner)} {symbol} {self.text(expr.right, right)}"
+        text = f"{self._term(expr, expr.left, inner)} {symbol} {self._term(expr, expr.right, right)}"
         if dtype in _NARROW and expr.dtype in _NARROW:
             return f"({self.language.types[dtype]})({text})", UNARY
         return text, precedence

@@ -149,7 +149,7 @@ class _Lowering:
                 number = const(data.numpy().reshape(()).item(), data.dtype)
                 self.constants[node] = compute(shape, lambda *_: number, name="number")
             else:
-                self.constants[node] = placeholder(shape, data.dtype, f"const_{len(self.constants)}")
+                self.constants[node] = placeholder(shape, data.dtype, f"const_{len(self.constants)}", data.numpy())
                 self.ready.add(self.constants[node])
         return (self.constants[node],)
 

@@ -30,6 +30,9 @@ class Language:
     ``functions`` maps ``(function, kind of dtype)`` to a format string; kinds are ``f32 f64 bf16 int uint bool``.
     ``{T}`` in an entry is the short name of the dtype (``i32``), by which helpers are called. ``wraps`` says whether
     signed integers may overflow as they do in numpy (C is compiled so); else values are computed in unsigned types.
+    ``steps`` says that sums of products are written by the function ``step``, which adds a product in one rounding;
+    ``contracts`` that the compiler contracts whatever product is added, unless it goes through the function
+    ``rounded``.
     """
 
     types: Mapping[str, str]
@@ -37,6 +40,8 @@ class Language:
     support: Mapping[str, Callable[[str], str]]
     literal: Callable[[float | int | bool, str], str]
     wraps: bool = True
+    steps: bool = False
+    contracts: bool = False
 
 
 WIDE_UNSIGNED = ("uint32", "uint64")  # what C leaves undefined for a negative float, and no smaller type stands for

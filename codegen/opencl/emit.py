@@ -29,6 +29,7 @@ from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 LONGEST_ORIGIN = 400
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"  # products and sums of different operators round each
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan,
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
     stages = [[emitter.stage(p, g, s) for g in p.groups for s in g.stages] for p in programs]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
-    text = "\n".join([*helpers, *(s.text for of_program in stages for s in of_program)])
+    text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in stages for s in of_program)])
     if "double" in text:
         text = f"{FP64}\n{text}"
     return text, tuple(_function_plan(p, own) for p, own in zip(programs, stages, strict=True))

@@ -4,6 +4,10 @@ OpenCL C 1.2 without extensions (``cl_khr_fp64`` where a float64 occurs). A bool
 Functions are overloaded by type, so that one entry serves float and double. The helpers mean what C's mean: a NaN
 wins a minimum, integer division rounds down and gives 0 for a divisor of 0, shifts of the whole width or more give
 what an endless shift would.
+
+Contraction is off: ``x * w - b`` rounds its product as ONNX's two operators do, so that what is equal stays equal. Only
+a
+step of a sum of products is contracted (``fma`` would be a call of many instructions where PoCL is the device).
 """
 
 from __future__ import annotations
@@ -73,6 +77,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
        for k in ("int", "uint")},
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in _ONE},
     **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in _ONE},
+    **{("step", k): "step_{T}({0}, {1}, {2})" for k in _ONE},
     ("check_index", "int"): "check_index_{T}({0}, {1}, &{2})",
 }
 
@@ -164,6 +169,15 @@ def _tanh(dtype: str) -> str:
     return _define(dtype, "tanh", "a", f"return fabs(a) > {end} ? copysign({one}, a) : tanh(a);")
 
 
+def _step(dtype: str) -> str:
+    """The next value of a sum of products, which is rounded once."""
+    t = TYPES[dtype]
+    return "\n".join([
+        f"static inline {t} step_{short_name(dtype)}({t} sum, {t} a, {t} b) {{",
+        "#pragma OPENCL FP_CONTRACT ON", "  return sum + a * b;", "}",
+    ])
+
+
 def _check_index(dtype: str) -> str:
     """As in C; ``report_outside`` keeps what the first work-item found that found something."""
     return "\n".join([
@@ -184,13 +198,13 @@ def _check_index(dtype: str) -> str:
 
 
 SUPPORT = {
-    "check_index": _check_index,
+    "check_index": _check_index, "step": _step,
     "min": lambda d: _extremum("min", "<", d), "max": lambda d: _extremum("max", ">", d),
     "abs": _abs, "sign": _sign, "floordiv": _floordiv, "floormod": _floormod, "rem": _rem, "pow": _pow, "tanh": _tanh,
     "shift_left": _shift_left, "shift_right": _shift_right,
     **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED},
 }
-OPENCL_C = Language(TYPES, FUNCTIONS, SUPPORT, literal, wraps=False)
+OPENCL_C = Language(TYPES, FUNCTIONS, SUPPORT, literal, wraps=False, steps=True)
 
 _SCALARS = "char uchar short ushort int uint long ulong float double half".split()
 RESERVED = frozenset(

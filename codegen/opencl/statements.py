@@ -114,12 +114,14 @@ class KernelWriter:
             self.block(stmt.body)
 
     def store(self, stmt: Store) -> None:
-        value = self._bind_shared(stmt.value)
+        value = self._bind_shared(stmt.value, stmt.target)
         self.writer.line(f"{self.exprs.element(stmt.target, tuple(stmt.indices))} = {value};")
 
-    def _bind_shared(self, value: PrimExpr) -> str:
-        """The text of *value* after declaring what it uses more than once."""
+    def _bind_shared(self, value: PrimExpr, target: Tensor | None = None) -> str:
+        """The text of *value*, for *target*, after declaring what it uses more than once."""
         value = self.exprs.simplify(value)
+        if target is not None:
+            self.exprs.mark_steps(value, target)
         shared = shared_nodes(value)
         for node in shared:
             text = self.exprs.text(node)
@@ -129,6 +131,7 @@ class KernelWriter:
         text = self.exprs.text(value)
         for node in shared:  # the variables end with their block
             del self.exprs.bound[id(node)]
+        self.exprs.steps.clear()
         return text
 
     def let(self, stmt: Let) -> None:

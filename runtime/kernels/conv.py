@@ -17,6 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from byoc.runtime.kernels.dense import finish, result_dtype, working_dtype
 from byoc.runtime.kernels.layout import from_letters, pad_pairs, per_axis, spatial_letters, to_letters
 from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.window import transposed_size, window_count
 
 BLOCK_BYTES = 32 * 2**20
 
@@ -91,7 +92,12 @@ def convolve(
     data: np.ndarray, weight: np.ndarray, strides: Sequence[int], pads: Sequence[tuple[int, int]],
     dilation: Sequence[int], groups: int,
 ) -> np.ndarray:
-    """data: T[N, C, *in], weight: T[K, C / groups, *kernel] -> T[N, K, *out]."""
+    """data: T[N, C, *in], weight: T[K, C / groups, *kernel] -> T[N, K, *out].
+
+    Raises KernelError for a kernel that is larger than the padded data.
+    """
+    for axis in zip(data.shape[2:], weight.shape[2:], strides, dilation, pads, strict=True):
+        window_count(*axis)
     source = padded(data, pads)
     if all(s == 1 for s in strides) and 4 * weight.shape[0] <= data.shape[1]:
         return _by_taps(source, weight, dilation, groups)
@@ -123,7 +129,12 @@ def convolve_transposed(
     data: np.ndarray, weight: np.ndarray, strides: Sequence[int], pads: Sequence[tuple[int, int]],
     dilation: Sequence[int], output_padding: Sequence[int], groups: int,
 ) -> np.ndarray:
-    """data: T[N, C, *in], weight: T[C, K / groups, *kernel] -> T[N, K, *out]."""
+    """data: T[N, C, *in], weight: T[C, K / groups, *kernel] -> T[N, K, *out].
+
+    Raises KernelError where the padding leaves nothing.
+    """
+    for axis in zip(data.shape[2:], weight.shape[2:], strides, dilation, pads, output_padding, strict=True):
+        transposed_size(*axis)
     batch = data.shape[0]
     sizes, kernel_shape, per_group = data.shape[2:], weight.shape[2:], weight.shape[1]
     full = [

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.window import window_count
 
 
 @kernel("dft")
@@ -21,7 +22,11 @@ def stft(
     data: np.ndarray, window: np.ndarray, *, n_fft: int, hop_length: int, win_length: int, normalized: bool = False,
     onesided: bool = True,
 ) -> np.ndarray:
-    """Frames of *win_length* samples, weighted and multiplied with the waves of each frequency."""
+    """Frames of *win_length* samples, weighted and multiplied with the waves of each frequency.
+
+    Raises KernelError for a signal that is shorter than a frame.
+    """
+    window_count(data.shape[-1], n_fft, hop_length, 1, (0, 0))
     last = data.shape[-1] - n_fft + win_length
     frames = sliding_window_view(data[..., :last], win_length, axis=-1)[..., ::hop_length, :]
     rows = n_fft // 2 + 1 if onesided else n_fft

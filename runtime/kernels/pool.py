@@ -14,14 +14,7 @@ import numpy as np
 from byoc.runtime.kernels.conv import padded, positions
 from byoc.runtime.kernels.layout import from_letters, lowest, pad_pairs, per_axis, spatial_letters, to_letters, wide
 from byoc.runtime.kernels.registry import kernel
-
-
-def _out_size(size: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int], ceil_mode: bool) -> int:
-    room = size + sum(pads) - dilation * (kernel - 1) - 1
-    if not ceil_mode:
-        return room // stride + 1
-    count = -(-room // stride) + 1
-    return count - 1 if (count - 1) * stride >= size + pads[0] else count
+from byoc.runtime.kernels.window import window_count
 
 
 def _fold(
@@ -32,7 +25,7 @@ def _fold(
     n = len(kernel_shape)
     sizes = data.shape[2:]
     axes = list(zip(sizes, kernel_shape, strides, dilation, pads, strict=True))
-    outs = [_out_size(*axis, ceil_mode) for axis in axes]
+    outs = [window_count(*axis, ceil_mode) for axis in axes]
     # a window wider than all there is sees nothing beyond it
     kernel_shape = [min(k, max(1, (size + sum(p) - 1) // d + 1)) for size, k, _, d, p in axes]
     reach = [

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.window import window_count
 
 
 @kernel("unravel_index")
@@ -51,8 +52,10 @@ def invert_permutation(data: np.ndarray) -> np.ndarray:
 def sliding_window(
     data: np.ndarray, *, axis: int = 0, window_shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
-    """Every window over the axes from *axis* on."""
+    """Every window over the axes from *axis* on. Raises KernelError for one that does not fit."""
     first = axis % data.ndim
+    for size, window, stride in zip(data.shape[first:], window_shape, strides, strict=True):
+        window_count(size, window, stride, 1, (0, 0))
     view = sliding_window_view(data, window_shape, axis=tuple(range(first, data.ndim)))
     steps = (slice(None),) * first + tuple(slice(None, None, s) for s in strides)
     return np.asarray(view[steps], order="C")

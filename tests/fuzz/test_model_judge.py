@@ -8,6 +8,7 @@ import pytest
 from fuzz.case import Case
 from fuzz.compare import Judge
 from fuzz.oracle import wanted
+from fuzz.reference_errors import reference_error
 from fuzz.shrink import bypass
 from fuzz.undefined import undefined
 
@@ -60,3 +61,29 @@ quantized (float[4] x) => (float[] scale, uint8[] z) {
     feeds = [{"x": np.arange(4, dtype="float32")}]
     case = Case("quantized", model, feeds, wanted(model, feeds))
     assert all("scale" in {o for n in small.model.graph.node for o in n.output} for small in bypass(case))
+
+
+def test_the_reference_is_no_oracle_where_it_is_known_to_be_wrong():
+    pool = onnx.helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2])
+    assert reference_error(pool, {"x": np.array([[[1.0, np.nan]]])}) is not None
+    assert reference_error(pool, {"x": np.array([[[1.0, 2.0]]])}) is None
+    dilated = onnx.helper.make_node("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", dilations=[2])
+    assert reference_error(dilated, {"x": np.zeros((1, 1, 4)), "w": np.zeros((1, 1, 2))}) is not None
+    gelu = onnx.helper.make_node("Gelu", ["x"], ["y"])
+    assert reference_error(gelu, {"x": np.ones(1)}) is not None
+    assert reference_error(gelu, {"x": np.ones(1, "float32")}) is None
+
+
+def test_padding_that_meets_an_infinite_weight_is_undefined_and_no_other_padding_is():
+    padded = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1])
+    plain = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
+    x, finite = np.ones((1, 1, 4), "float32"), np.ones((1, 1, 3), "float32")
+    infinite = np.full((1, 1, 3), np.inf, "float32")
+    assert undefined(padded, {"x": x, "w": infinite}) is not None
+    assert undefined(padded, {"x": x, "w": finite}) is None and undefined(plain, {"x": x, "w": infinite}) is None
+
+
+def test_a_window_beyond_the_image_is_undefined():
+    pool = onnx.helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3], strides=[2])
+    assert undefined(pool, {"x": np.ones((1, 1, 2), "float32")}) is not None
+    assert undefined(pool, {"x": np.ones((1, 1, 3), "float32")}) is None

@@ -1,3 +1,10 @@
+#pragma OPENCL FP_CONTRACT OFF
+
+static inline float step_f32(float sum, float a, float b) {
+#pragma OPENCL FP_CONTRACT ON
+  return sum + a * b;
+}
+
 static inline float max_f32(float a, float b) {
   return a > b || a != a ? a : b;
 }
@@ -28,14 +35,14 @@ __kernel void kernel_relu_of_fused_nn_conv2d_nn_relu(__global const float *restr
   for (int ic = 0; ic < 16; ++ic) {
     for (int kh = 0; kh < 3; ++kh) {
       for (int kw = 0; kw < 3; ++kw) {
-        acc0 = acc0 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw];
-        acc1 = acc1 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 144];
-        acc2 = acc2 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 288];
-        acc3 = acc3 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 432];
-        acc4 = acc4 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 576];
-        acc5 = acc5 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 720];
-        acc6 = acc6 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 864];
-        acc7 = acc7 + pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw] * const_0[block * 1152 + ic * 9 + kh * 3 + kw + 1008];
+        acc0 = step_f32(acc0, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw]);
+        acc1 = step_f32(acc1, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 144]);
+        acc2 = step_f32(acc2, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 288]);
+        acc3 = step_f32(acc3, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 432]);
+        acc4 = step_f32(acc4, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 576]);
+        acc5 = step_f32(acc5, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 720]);
+        acc6 = step_f32(acc6, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 864]);
+        acc7 = step_f32(acc7, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 1008]);
       }
     }
   }

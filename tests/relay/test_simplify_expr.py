@@ -209,11 +209,26 @@ def test_a_clip_to_the_range_of_its_dtype_is_none():
     becomes(relay.clip(relay.cast(x, "int8"), -128.0, 126.0), relay.clip(relay.cast(x, "int8"), -128.0, 126.0))
 
 
-@pytest.mark.parametrize("value", [1.0, 2.0, 2.5])
-def test_a_quotient_by_a_root_is_a_product_with_rsqrt(value):
+@pytest.mark.parametrize("value", [1.0, 2.0, 0.125])
+def test_a_power_of_two_by_a_root_is_a_product_with_rsqrt(value):
     x = var("x", 32)
     expected = relay.rsqrt(x) if value == 1 else relay.const(value) * relay.rsqrt(x)
     becomes(relay.const(value) / relay.sqrt(x), expected)
+
+
+def test_a_quotient_by_the_root_of_a_norm_is_a_product_with_rsqrt():
+    x, y = var("x", 32), var("y", 32)
+    spread = relay.add(y, relay.const(1e-5))
+    becomes(relay.divide(x, relay.sqrt(spread)), relay.multiply(x, relay.rsqrt(spread)))
+
+
+def test_another_quotient_by_a_root_stays_one():
+    x, y = var("x", 32), var("y", 32)
+    for numerator, root in ((x, relay.sqrt(y)), (x, relay.sqrt(relay.add(y, relay.const(3.0)))),
+                            (relay.const(2.5), relay.sqrt(y))):
+        becomes(relay.divide(numerator, root), relay.divide(numerator, root))
+    length = relay.sqrt(relay.add(y, relay.const(1e-5)))
+    becomes(relay.divide(length, length), relay.divide(length, length))
 
 
 def test_a_sum_with_itself_is_a_product():

@@ -7,6 +7,8 @@ of ``src/relay/transforms/simplify_expr.cc``; powers, repetitions and biases are
 
 from __future__ import annotations
 
+import numpy as np
+
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
@@ -77,10 +79,30 @@ def doubled(call: Call) -> RelayExpr | None:
     return merged("multiply", [left, const(2, ty.dtype)], {}, call)
 
 
+def _is_power_of_two(expr: RelayExpr) -> bool:
+    """Whether *expr* is a constant by which a product is exact."""
+    return is_constant(expr) and bool((np.frexp(np.abs(folded(expr).data.numpy().astype("float64")))[0] == 0.5).all())
+
+
+def _adds_epsilon(expr: RelayExpr) -> bool:
+    """Whether *expr* is a sum with a constant between 0 and MOST_EPSILON."""
+    parts = with_constant(expr) if calls(expr, "add") else None  # type: ignore[arg-type]
+    if parts is None:
+        return False
+    value = folded(parts[1]).data.numpy().astype("float64")
+    return bool(((value > 0) & (value <= MOST_EPSILON)).all())
+
+
 def reciprocal_root(call: Call) -> RelayExpr | None:
-    """``x / sqrt(y)`` is ``x * rsqrt(y)``."""
+    """``x / sqrt(y)`` is ``x * rsqrt(y)`` where x is a power of two, or y adds the small constant of a norm.
+
+    Another product with a reciprocal may be the quotient's neighbour. That is nothing to a norm, whose constant is
+    arbitrary; but other quotients may be compared or rounded down, and a length divided by itself is 1.
+    """
     numerator, root = call.args
-    if not calls(root, "sqrt"):
+    if not calls(root, "sqrt") or numerator is root:
+        return None
+    if not _is_power_of_two(numerator) and not _adds_epsilon(root.args[0]):  # type: ignore[attr-defined]
         return None
     inverse = call_op("rsqrt", [root.args[0]], spans_of(root, call))  # type: ignore[attr-defined]
     return merged("multiply", [numerator, inverse], {}, call)
@@ -148,6 +170,7 @@ def add_to_bias(call: Call) -> RelayExpr | None:
     return Call(outer[0].op, [data, both], attrs, span=spans_of(outer[0], call))  # type: ignore[attr-defined]
 
 
+MOST_EPSILON = 0.1
 BINARY = ("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "mod", "floor_divide", "floor_mod")
 
 ARITHMETIC: dict[str, tuple[Rule, ...]] = {

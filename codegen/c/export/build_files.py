@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from byoc.codegen.c import gathers, overflow, shared_stores
+from byoc.codegen.c import gathers, overflow, rounding, shared_stores
 from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions
 from byoc.codegen.c.unit import Unit
@@ -18,18 +18,24 @@ VECTOR_FLAGS = ("-std=gnu11", "-fno-math-errno")
 
 @dataclass(frozen=True)
 class Peculiarities:
-    """What the code of a model does that takes flags: integers that wrap, loads from loaded places, a team's stores."""
+    """What the code of a model does that takes flags.
+
+    Integers that wrap, loads from loaded places, a team's stores, products that are contracted and others that are not.
+    """
 
     wraps: bool = False
     gathers: bool = False
     team: bool = False
+    contracts: bool = False
+    separates: bool = False
 
     @staticmethod
     def of(units: Iterable[Unit], options: ExportOptions) -> Peculiarities:
         """Those of *units* and their team; plain C has none but the team's."""
         found = [] if options.dialect.plain else list(units)
         wraps, loads = any(unit.wraps for unit in found), any(unit.gathers for unit in found)
-        return Peculiarities(wraps, loads, options.dialect.team)
+        contracts, separates = any(unit.contracts for unit in found), any(unit.separates for unit in found)
+        return Peculiarities(wraps, loads, options.dialect.team, contracts, separates)
 
     @property
     def gcc_flags(self) -> dict[str, str]:
@@ -41,6 +47,10 @@ class Peculiarities:
                 gathers.GCC_FLAGS if self.gathers else (),
             "GCC's predictive commoning stores again what another thread has stored":
                 shared_stores.GCC_FLAGS if self.team else (),
+            "GCC's vectoriser contracts products that are to be rounded before they are added":
+                rounding.NO_VECTORISER if self.contracts and self.separates else (),
+            "GCC leaves steps of a sum that is alone in its loop unfused, for some processors":
+                rounding.EVERY_STEP if self.contracts else (),
         }
         return {why: " ".join(flags) for why, flags in reasons.items() if flags}
 
@@ -49,7 +59,8 @@ def needed_flags(options: ExportOptions, peculiar: Peculiarities) -> tuple[str, 
     """The flags that the code needs from every compiler."""
     if options.dialect.plain:
         return PORTABLE_FLAGS
-    return (*VECTOR_FLAGS, *options.flags, *(overflow.WRAPPING_FLAGS if peculiar.wraps else ()))
+    return (*VECTOR_FLAGS, *options.flags, *(overflow.WRAPPING_FLAGS if peculiar.wraps else ()),
+            *(() if peculiar.contracts else rounding.NO_CONTRACTION))
 
 
 def write_makefile(options: ExportOptions, form: str, has_weights: bool, peculiar: Peculiarities) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
+
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.winograd.convolution import Convolution, convolution, is_padded
 from byoc.codegen.c.winograd.options import WinogradOptions
@@ -20,6 +22,7 @@ from byoc.runtime.signature import TensorSpec
 from byoc.te import Tensor
 from byoc.te.walk import loaded_tensors
 
+LARGEST = 1e30  # of weights whose transform is taken to be finite in float32
 Choose = Callable[[Convolution], "Plan | None"]
 
 
@@ -52,7 +55,7 @@ class _Rewriting:
         self.chosen: dict[Tensor, tuple[Convolution, Plan]] = {}
         for stage in stages:
             conv = convolution(stage, self.arrays, simplify)
-            plan = choose(conv) if conv is not None else None
+            plan = choose(conv) if conv is not None and self._transforms(conv) else None
             if conv is not None and plan is not None:
                 self.chosen[stage] = conv, plan
         self.absorbed = {
@@ -84,6 +87,10 @@ class _Rewriting:
         specs = tuple(TensorSpec(self.names[t], a.shape, a.dtype) for t, a in constants)
         signature = dataclasses.replace(program.signature, constants=specs)
         return dataclasses.replace(program, constants=constants, signature=signature)
+
+    def _transforms(self, conv: Convolution) -> bool:
+        """Whether sums of the weights are numbers: an infinity would reach all of a tile, and NaN where they meet."""
+        return bool((np.abs(self.arrays[conv.weights].numpy()) <= LARGEST).all())
 
     def _weights(self, conv: Convolution, plan: Plan) -> Tensor:
         key = (conv.weights, conv.order, plan.outputs, plan.panel)

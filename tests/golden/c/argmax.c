@@ -101,7 +101,7 @@ static inline int32_t team_wait(const Team *team) {
 }
 
 /* p0: f32[3, 40] -> argmax_int32: i32[3] */
-void argmax_5cd358f5f309(const float *restrict p0, int32_t *restrict argmax_int32, const Team *team) {
+void argmax_b73e617b9c58(const float *restrict p0, int32_t *restrict argmax_int32, const Team *team) {
   const int64_t begin = 3 * team->thread / team->threads;
   const int64_t end = 3 * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -130,6 +130,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   (void)workspace;
   const float *rows = args[0];
   int32_t *argmax_int32 = args[1];
-  argmax_5cd358f5f309(rows, argmax_int32, team);
+  argmax_b73e617b9c58(rows, argmax_int32, team);
   return run_status(team);
 }

@@ -121,7 +121,7 @@ static inline int64_t max_i64(int64_t a, int64_t b) {
 }
 
 /* p0: f32[3, 40], p1: i64[3] -> take: f32[3, 40] */
-void take_b46ae86144a4(const float *restrict p0, const int64_t *restrict p1, float *restrict take, const Team *team) {
+void take_0e08b5f6677d(const float *restrict p0, const int64_t *restrict p1, float *restrict take, const Team *team) {
   for (int64_t i0 = 0; i0 < 3; ++i0) {
     const int64_t begin = 5 * team->thread / team->threads;
     const int64_t end = 5 * (team->thread + 1) / team->threads;
@@ -144,6 +144,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *rows = args[0];
   const int64_t *places = args[1];
   float *take = args[2];
-  take_b46ae86144a4(rows, places, take, team);
+  take_0e08b5f6677d(rows, places, take, team);
   return run_status(team);
 }

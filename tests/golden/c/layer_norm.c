@@ -126,12 +126,23 @@ static inline float sum_f32x8(f32x8 v) {
 #endif
 }
 
+static inline f32x8 rounded_f32x8(f32x8 x) {
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+  return __builtin_assoc_barrier(x);
+#elif defined(__GNUC__) && !defined(__clang__)
+  __asm__("" : "+m"(x));
+  return x;
+#else
+  return x;
+#endif
+}
+
 static inline void store_f32x8(float *place, f32x8 v) {
   memcpy(place, &v, sizeof v);
 }
 
 /* p0: f32[3, 40], const_0: f32[40], const_1: f32[40] -> layer_norm: f32[3, 40] */
-void nn_layer_norm_aeeee4fadbfc(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict layer_norm, const Team *team) {
+void nn_layer_norm_7d43f52b7b0c(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict layer_norm, const Team *team) {
   const int64_t begin = 3 * team->thread / team->threads;
   const int64_t end = 3 * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -177,7 +188,7 @@ void nn_layer_norm_aeeee4fadbfc(const float *restrict p0, const float *restrict 
     sum_1 = sum_1 + part_1;
     variance = sum_1 / 40.0f;
     for (int64_t i1_block = 0; i1_block < 5; ++i1_block) {
-      store_f32x8(layer_norm + (i0 * 40 + i1_block * 8), ((load_f32x8(p0 + (i0 * 40 + i1_block * 8)) - mean) / sqrtf(variance + 1e-05f) * load_f32x8(const_0 + i1_block * 8) + load_f32x8(const_1 + i1_block * 8)));
+      store_f32x8(layer_norm + (i0 * 40 + i1_block * 8), (rounded_f32x8((load_f32x8(p0 + (i0 * 40 + i1_block * 8)) - mean) / sqrtf(variance + 1e-05f) * load_f32x8(const_0 + i1_block * 8)) + load_f32x8(const_1 + i1_block * 8)));
     }
   }
 }
@@ -196,6 +207,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *const_0 = args[1];
   const float *const_1 = args[2];
   float *layer_norm = args[3];
-  nn_layer_norm_aeeee4fadbfc(rows, const_0, const_1, layer_norm, team);
+  nn_layer_norm_7d43f52b7b0c(rows, const_0, const_1, layer_norm, team);
   return run_status(team);
 }

@@ -113,7 +113,7 @@ static inline void store_f32x8(float *place, f32x8 v) {
 }
 
 /* p0: f32[1, 4, 5, 8] -> mean: f32[1, 8] */
-void mean_aaa7b2684235(const float *restrict p0, float *restrict mean, const Team *team) {
+void mean_729d2a309bd5(const float *restrict p0, float *restrict mean, const Team *team) {
   const int64_t begin = 1 * team->thread / team->threads;
   const int64_t end = 1 * (team->thread + 1) / team->threads;
   for (int64_t i0_block = begin; i0_block < end; ++i0_block) {
@@ -137,6 +137,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   (void)workspace;
   const float *image = args[0];
   float *mean = args[1];
-  mean_aaa7b2684235(image, mean, team);
+  mean_729d2a309bd5(image, mean, team);
   return run_status(team);
 }

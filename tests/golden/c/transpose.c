@@ -111,7 +111,7 @@ static inline int64_t min_i64(int64_t a, int64_t b) {
 }
 
 /* p0: f32[1, 4, 5, 8] -> transpose: f32[1, 8, 4, 5] */
-void transpose_ddf4f0bd377f(const float *restrict p0, float *restrict transpose, const Team *team) {
+void transpose_1ff4fe10958a(const float *restrict p0, float *restrict transpose, const Team *team) {
   const int64_t begin = 3 * team->thread / team->threads;
   const int64_t end = 3 * (team->thread + 1) / team->threads;
   for (int64_t i2_block = begin; i2_block < end; ++i2_block) {
@@ -134,6 +134,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   (void)workspace;
   const float *image = args[0];
   float *transpose = args[1];
-  transpose_ddf4f0bd377f(image, transpose, team);
+  transpose_1ff4fe10958a(image, transpose, team);
   return run_status(team);
 }

@@ -18,6 +18,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Tuple, Var, const
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
+from byoc.relay.frontend.onnx.element_types import check_element_types
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants
 from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
@@ -180,6 +181,8 @@ class GraphImporter:
         )
         convert = None if body.table.own(proto) is not None else find_converter(domain, proto.op_type, opset)
         try:
+            if body.table.own(proto) is None:
+                check_element_types(node, domain)
             made = _outputs(convert, node) if convert is not None else None
             return self._expand(proto, node, attributes, body) if made is None else self._finish(node, made)
         except ImportModelError as error:

@@ -16,8 +16,8 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.conv import attr_or_none
-from byoc.relay.op.nn.conv_compute import transposed_stages
 from byoc.relay.op.nn.conv_geometry import transposed_geometry, transposed_operations, types_of
+from byoc.relay.op.nn.conv_transpose_compute import transposed_stages
 from byoc.relay.op.untyped_inputs import conv_weight
 from byoc.relay.op.window import pad_tuple, per_axis
 from byoc.te import Tensor
