@@ -42,8 +42,8 @@ def pytest_runtest_setup(item):
 
 
 def pytest_collection_modifyitems(items):
-    """Notebooks and the README first: a test of a minute that starts last keeps the other workers waiting."""
-    items.sort(key=lambda item: item.path.parent.name != "tutorials")
+    """Notebooks first: a test of minutes that starts last keeps the other workers waiting."""
+    items.sort(key=lambda item: item.path.name != "test_notebooks.py")
 
 
 @pytest.fixture(scope="session", autouse=True)

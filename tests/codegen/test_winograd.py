@@ -135,11 +135,16 @@ SIZES = [  # batch, height, width, channels, filters, pads
     (2, 13, 9, 16, 130, (2, 0, 1, 3)), (1, 31, 6, 130, 24, (1, 2, 0, 0)), (1, 4, 31, 64, 64, (0, 1, 2, 0)),
     (1, 17, 18, 5, 64, SAME), (1, 1, 6, 24, 16, SAME), (3, 12, 12, 33, 50, SAME), (1, 6, 5, 2, 17, (3, 3, 3, 3)),
 ]
+LONG_TO_COMPILE = {(size, 4) for size in (SIZES[4], SIZES[5], SIZES[6], SIZES[9])}
+PLANNED = [
+    pytest.param(size, outputs, id="x".join(map(str, size[:5])) + f" pads {size[5]}-{outputs}",
+                 marks=[pytest.mark.slow] if (size, outputs) in LONG_TO_COMPILE else [])
+    for size in SIZES for outputs in OUTPUTS
+]
 
 
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("outputs", OUTPUTS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: "x".join(map(str, s[:5])) + f" pads {s[5]}")
+@pytest.mark.parametrize("size, outputs", PLANNED)
 def test_every_kind_of_plan_computes_the_convolution(size, outputs):
     case = Case(*size)
     choices = (_smallest, _largest) if (SIZES.index(size) + outputs // 2) % 2 else (_largest, _smallest)

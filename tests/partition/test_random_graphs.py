@@ -117,6 +117,7 @@ def test_the_same_cut_comes_out_under_two_hash_seeds() -> None:
     assert outputs[0] == outputs[1]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_calls_in_alternate_runs_are_cut() -> None:
     expr = x = relay.var("x", shape=(2,))
     for run in range(1000):

@@ -125,6 +125,7 @@ def test_the_layout_is_that_of_tvm():
     assert name == {"type_key": "runtime.String", "repr_str": "g"}
 
 
+@pytest.mark.slow
 def test_a_chain_of_100_000_calls_comes_back():
     body = x
     for _ in range(100_000):

@@ -74,6 +74,7 @@ def test_a_recursive_function_that_is_called_once_keeps_its_name():
     )
 
 
+@pytest.mark.slow
 def test_100000_bindings_are_inlined():
     x = relay.var("x", shape=(2,))
     variables = [Var(f"v{k}") for k in range(100_000)]

@@ -320,6 +320,7 @@ def test_global_functions_get_gradients_of_their_own():
     np.testing.assert_array_equal(grad, [4, 4])
 
 
+@pytest.mark.slow
 def test_a_long_chain_has_a_gradient():
     x = v("x", 2)
     body = x

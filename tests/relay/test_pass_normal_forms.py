@@ -108,6 +108,7 @@ def test_a_normal_form_and_back_is_the_same_graph(mod):
     assert_structural_equal(transform.ToGraphNormalForm()(anf), mod)
 
 
+@pytest.mark.slow
 def test_100000_calls_are_bound():
     x = relay.var("x", shape=(2,))
     body = x

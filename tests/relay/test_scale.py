@@ -11,7 +11,7 @@ from byoc.relay import structural, traverse
 from byoc.relay.text import lexer, printer
 from byoc.relay.transform.infer_type import InferType
 
-SIZE = 100_000
+SIZE = 30_000  # far beyond any limit of recursion; the slow tests of single passes take 100,000
 _SHAPE = (4,)
 
 

@@ -81,6 +81,7 @@ def test_a_call_of_a_global_function_stays_only_if_it_may_act(writes):
     assert isinstance(body, relay.Let) == writes
 
 
+@pytest.mark.slow
 def test_100000_unused_bindings_are_dropped():
     body = X
     for k in range(100_000):
@@ -156,6 +157,7 @@ def test_common_subexpressions_of_random_networks_change_no_result(mod):
     assert calls_of(check_same(after, transform.EliminateCommonSubexpr())["main"]) == calls_of(after["main"])
 
 
+@pytest.mark.slow
 def test_100000_calls_are_halved():
     node = X
     for _ in range(33_334):

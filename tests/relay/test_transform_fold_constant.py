@@ -149,6 +149,7 @@ def test_random_networks_compute_the_same_and_leave_nothing_foldable(mod):
             assert not all(isinstance(a, relay.Constant) for a in node.args)
 
 
+@pytest.mark.slow
 def test_100000_calls_are_folded():
     node, x = relay.const(0.0), relay.var("x", shape=())
     one = relay.const(1.0)

@@ -36,6 +36,7 @@ def test_a_recursive_function_keeps_its_binding():
     assert evaluate(after, [np.int32(2)]) == 5
 
 
+@pytest.mark.slow
 def test_100000_bindings_are_replaced():
     x = relay.var("x", shape=(2,))
     variables = [Var(f"v{k}") for k in range(100_000)]
