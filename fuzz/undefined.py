@@ -7,6 +7,7 @@ every implementation ends in) does not define; nothing that is defined may stand
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import ml_dtypes  # noqa: F401
 import numpy as np
@@ -37,7 +38,7 @@ def undefined(node: NodeProto, values: Mapping[str, np.ndarray]) -> str | None:
     return None
 
 
-def attribute(node: NodeProto, name: str, default: object) -> object:
+def attribute(node: NodeProto, name: str, default: object) -> Any:
     """The value of an attribute of *node*, or *default*."""
     found = [helper.get_attribute_value(a) for a in node.attribute if a.name == name]
     return found[0] if found else default
@@ -83,7 +84,7 @@ def cast_out_of_range(node: NodeProto, inputs: list[np.ndarray | None]) -> str |
     value = inputs[0]
     to = inputs[1].dtype if node.op_type == "CastLike" else None
     if to is None:
-        number = int(attribute(node, "to", TensorProto.FLOAT))  # type: ignore[call-overload]
+        number = int(attribute(node, "to", TensorProto.FLOAT))
         to = helper.tensor_dtype_to_np_dtype(number)
     if value is None or value.dtype.kind in "iub" or to.kind not in "iu":
         return None
@@ -143,11 +144,11 @@ def window_beyond_the_image(node: NodeProto, inputs: list[np.ndarray | None]) ->
     data = inputs[0]
     if data is None or attribute(node, "ceil_mode", 0) or attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
         return None
-    kernel = list(attribute(node, "kernel_shape", ()))  # type: ignore[call-overload]
+    kernel = list(attribute(node, "kernel_shape", ()))
     dilations = attribute(node, "dilations", [1] * len(kernel))
-    pads = list(attribute(node, "pads", [0] * 2 * len(kernel)))  # type: ignore[call-overload]
+    pads = list(attribute(node, "pads", [0] * 2 * len(kernel)))
     room = [size + before + after - d * (k - 1) - 1 for size, before, after, d, k in zip(
-        data.shape[2:], pads[: len(kernel)], pads[len(kernel) :], dilations, kernel, strict=True)]  # type: ignore[call-overload]
+        data.shape[2:], pads[: len(kernel)], pads[len(kernel) :], dilations, kernel, strict=True)]
     return "a window is larger than the padded image" if min(room, default=0) < 0 else None
 
 
@@ -155,7 +156,7 @@ def window_beyond_the_image(node: NodeProto, inputs: list[np.ndarray | None]) ->
 def padding_times_infinity(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     """ONNX Runtime itself multiplies by padded zeros with one layout of the data, and skips them with another."""
     weights = inputs[1]
-    padded = any(attribute(node, "pads", ())) or attribute(node, "auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")  # type: ignore[call-overload]
+    padded = any(attribute(node, "pads", ())) or attribute(node, "auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")
     if not padded or weights is None or weights.dtype.kind in "iub" or np.isfinite(weights.astype("float64")).all():
         return None
     return "a weight that is no number meets padding, which may count as zeros or as nothing"

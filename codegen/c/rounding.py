@@ -5,9 +5,8 @@ because no order of rounding is promised there. Everything else rounds as ONNX's
 is 0 where b is the product, and what is compared, rounded down or divided by such a difference depends on it.
 
 GCC contracts across statements. ``rounded`` stands between a product and the sum; but GCC's vectoriser looks through
-it,
-so that a unit without any sum of products is built with contraction off, and one that has both without the vectoriser
-(what is worth a vector is one in our text).
+it, so that a unit without any sum of products is built with contraction off, and one that has both without the
+vectoriser (what is worth a vector is one in our text).
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ Functions are overloaded by type, so that one entry serves float and double. The
 wins a minimum, integer division rounds down and gives 0 for a divisor of 0, shifts of the whole width or more give
 what an endless shift would.
 
-Contraction is off: ``x * w - b`` rounds its product as ONNX's two operators do, so that what is equal stays equal. Only
-a
-step of a sum of products is contracted (``fma`` would be a call of many instructions where PoCL is the device).
+Contraction is off: ``x * w - b`` rounds its product as ONNX's two operators do, so that what is equal stays equal.
+Only a step of a sum of products is contracted (``fma`` would be a call of many instructions where PoCL is the device).
 """
 
 from __future__ import annotations

@@ -208,6 +208,5 @@ def _compress(node: OnnxNode) -> RelayExpr:
 @converter("ReverseSequence")
 def _reverse_sequence(node: OnnxNode) -> RelayExpr:
     time, batch = node.attrs.int("time_axis", 0), node.attrs.int("batch_axis", 1)
-    node[1]
     lengths = lengths_along(node, 1, node[0], node.axis(time, node.rank(node[0])))
     return relay.reverse_sequence(node[0], lengths, seq_axis=time, batch_axis=batch)

@@ -10,19 +10,15 @@ from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.node import OnnxNode
 
 
-def lengths_along(node: OnnxNode, index: int, data: RelayExpr, axis: int) -> RelayExpr | None:
-    """Input *index* of *node*, lengths along *axis* of *data*; None where it is left out.
+def lengths_along(node: OnnxNode, index: int, data: RelayExpr, axis: int) -> RelayExpr:
+    """Input *index* of *node*, lengths along *axis* of *data*.
 
-    Raises ImportModelError for a known length that is outside.
+    Raises ImportModelError where it is left out, and for a known length that is outside.
     """
-    lengths, known, size = node.optional(index), node.value(index), node.shape(data)[axis]
-    if lengths is None:
-        return None
-    if known is not None:
-        wrong = known[(known < 0) | (known > (size if isinstance(size, int) else known))]
-        if wrong.size:
-            room = f"an axis of {size}; give lengths from 0 to {size}" if isinstance(size, int) else "its axis"
-            raise node.error(f"a length of {wrong[0]} is outside {room}")
-        if isinstance(size, int):
-            return lengths
-    return relay.check_lengths(lengths, data, axis, f"node {node.name} ({node.op_type})")
+    lengths, known, size = node[index], node.value(index), node.shape(data)[axis]
+    if known is None or not isinstance(size, int):
+        return relay.check_lengths(lengths, data, axis, f"node {node.name} ({node.op_type})")
+    wrong = known[(known < 0) | (known > size)]
+    if wrong.size:
+        raise node.error(f"a length of {wrong[0]} is outside an axis of {size}; give lengths from 0 to {size}")
+    return lengths

@@ -55,7 +55,7 @@ class _Layer:
         self.batch_first = node.attrs.flag("layout")
         self.data = relay.transpose(node[0], [1, 0, 2]) if self.batch_first else node[0]
         self.hidden = node.static_dims_of(node[2], (2,), "the hidden size")[0]
-        self.lengths = lengths_along(node, 4, self.data, 0)
+        self.lengths = None if node.optional(4) is None else lengths_along(node, 4, self.data, 0)
         self._check_sizes()
         self.clip = node.attrs.float("clip", 0.0)
         name = node.attrs.string("direction", "forward")
