@@ -122,14 +122,12 @@ class Disturbance:
         """Every value, node by node. Raises NotApplicable where a node cannot be computed."""
         opset = opset_of(self.model)
         values: Feeds = {}
-        rounding = None if numbers is None else Noise(self.size, EXACT | STATED)
-        if rounding is not None and numbers is not None:
-            rounding.numbers = numbers
+        rounding = None if numbers is None else Noise(self.size, EXACT | STATED, numbers)
         constants = {w.name: numpy_helper.to_array(w) for w in self.model.graph.initializer}
         self._keep({**constants, **self.feeds}, values, numbers)
         for node in self.model.graph.node:
             is_jump = numbers is not None and self.jumps(node)
-            given = self._moved(node, values, numbers) if is_jump and jumping else values  # type: ignore[arg-type]
+            given = self._moved(node, values, numbers) if numbers is not None and is_jump and jumping else values
             found = run_node(node, opset, rounding(node, given) if rounding else given)
             made = dict(zip([n for n in node.output if n], found, strict=True))
             if is_jump and not jumping:
@@ -143,8 +141,9 @@ class Disturbance:
     def _keep(self, made: Feeds, values: Feeds, numbers: np.random.Generator | None) -> None:
         """Put what was *made* among the *values*, rounded where the lower precision rounds it."""
         for name, value in made.items():
-            is_narrow = name in self.narrowed and is_float(value.dtype)
-            values[name] = value if numbers is None or not is_narrow else narrow(value, self.narrowing, numbers)  # type: ignore[arg-type]
+            if numbers is not None and self.narrowing is not None and name in self.narrowed and is_float(value.dtype):
+                value = narrow(value, self.narrowing, numbers)
+            values[name] = value
 
     def _moved(self, node: NodeProto, values: Feeds, numbers: np.random.Generator) -> Feeds:
         """*values* with the floats that *node* reads moved by their noise, each element up or down."""

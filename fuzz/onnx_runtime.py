@@ -64,9 +64,10 @@ def unsigned_product(node: NodeProto, feeds: Mapping[str, np.ndarray]) -> Unsign
             _replace(names, found, data, _moved(feeds[names[data]], np.uint8, 128))
             _replace(names, found, zero, _moved(point, np.uint8, 128))
     at = OUTPUT_ZERO.get(node.op_type)
-    is_shifted = at is not None and feeds[names[at]].dtype == np.int8
-    if is_shifted:
-        _replace(names, found, at, _moved(feeds[names[at]], np.uint8, 128))  # type: ignore[arg-type]
+    is_shifted = False
+    if at is not None and feeds[names[at]].dtype == np.int8:
+        _replace(names, found, at, _moved(feeds[names[at]], np.uint8, 128))
+        is_shifted = True
     while names and not names[-1]:
         names.pop()
     changed = NodeProto()

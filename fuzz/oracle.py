@@ -119,7 +119,7 @@ class Noise:
     theirs as they are.
     """
 
-    def __init__(self, size: float, exact: frozenset[str], seed: int = 0):
+    def __init__(self, size: float, exact: frozenset[str], seed: int | np.random.Generator = 0):
         self.size, self.exact = size, exact
         self.numbers = np.random.default_rng(seed)
 
