@@ -29,7 +29,8 @@ SMOOTH, JUMPING = 4, 16  # runs; an element goes both up and down in 16 but once
 FACTOR = 16.0  # by which a difference may exceed the largest of the smooth runs'
 # their float operations are stated one by one, each rounded once: every IEEE 754 implementation has the same numbers
 STATED = frozenset([
-    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "Mod", "IsNaN", "IsInf",
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "Mod", "IsNaN",
+    "IsInf",
 ])
 READS_NO_ELEMENT = frozenset(["Shape", "Size"])
 STEPS = frozenset(["Floor", "Ceil", "Round", "Sign", "Mod", "Hardmax"])  # floats that are discrete all the same
@@ -107,7 +108,8 @@ class Disturbance:
         """The values that a product reads, or what carries their elements to a product."""
         found: set[str] = set()
         for node in reversed(self.model.graph.node):
-            if self.narrowing and (node.op_type in PRODUCTS or node.op_type in CARRIES and found.intersection(node.output)):
+            carries = node.op_type in CARRIES and found.intersection(node.output)
+            if self.narrowing and (carries or node.op_type in PRODUCTS):
                 found.update(node.input)
         return frozenset(found)
 

@@ -1,7 +1,7 @@
 """ONNX Runtime as an oracle: quiet, on one thread, and with exact sums of bytes of every sign on every processor.
 
-On x86 processors without VNNI instructions ONNX Runtime adds products of unsigned by signed bytes two by two in 16 bits,
-which saturate: 255 * 127 + 255 * 127 becomes 32767. Its products of unsigned by unsigned bytes are exact everywhere. It
+On x86 processors without VNNI instructions ONNX Runtime adds products of unsigned by signed bytes two by two in 16
+bits, which saturate: 255 * 127 + 255 * 127 becomes 32767. Its products of unsigned by unsigned bytes are exact everywhere. It
 has no kernel for signed data with unsigned weights, and ONNX's reference, which has, is no oracle for these: it rounds
 in float64 after the zero point was added, where ONNX says that ``x / y_scale`` is rounded half to even, so that of ties
 the odd zero points go the other way. So a product of bytes is asked for in unsigned bytes whatever its types are.
@@ -18,7 +18,9 @@ import onnxruntime
 from onnx import ModelProto, NodeProto
 
 # operator -> where its bytes are, each value with its zero point; ConvInteger is exact as it is
-PRODUCTS_OF_BYTES = {"MatMulInteger": ((0, 2), (1, 3)), "QLinearMatMul": ((0, 2), (3, 5)), "QLinearConv": ((0, 2), (3, 5))}
+PRODUCTS_OF_BYTES = {
+    "MatMulInteger": ((0, 2), (1, 3)), "QLinearMatMul": ((0, 2), (3, 5)), "QLinearConv": ((0, 2), (3, 5)),
+}
 OUTPUT_ZERO = {"QLinearMatMul": 7, "QLinearConv": 7}  # the zero point of an output that is bytes too
 EXACT_PRODUCTS = "session.x64quantprecision"  # constant signed weights become unsigned ones when a graph is optimised
 
@@ -37,7 +39,7 @@ def session(model: ModelProto | str | os.PathLike[str], optimised: bool = True) 
 
 @dataclass(frozen=True)
 class UnsignedProduct:
-    """A node over unsigned bytes, and its *feeds*. *is_shifted*: its output is 128 more than that of the signed node."""
+    """A node over unsigned bytes, and its *feeds*. *is_shifted*: its output is 128 more than the signed node's."""
 
     node: NodeProto
     feeds: dict[str, np.ndarray]
