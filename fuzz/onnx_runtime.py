@@ -1,10 +1,11 @@
 """ONNX Runtime as an oracle: quiet, on one thread, and with exact sums of bytes of every sign on every processor.
 
 On x86 processors without VNNI instructions ONNX Runtime adds products of unsigned by signed bytes two by two in 16
-bits, which saturate: 255 * 127 + 255 * 127 becomes 32767. Its products of unsigned by unsigned bytes are exact everywhere. It
-has no kernel for signed data with unsigned weights, and ONNX's reference, which has, is no oracle for these: it rounds
-in float64 after the zero point was added, where ONNX says that ``x / y_scale`` is rounded half to even, so that of ties
-the odd zero points go the other way. So a product of bytes is asked for in unsigned bytes whatever its types are.
+bits, which saturate: 255 * 127 + 255 * 127 becomes 32767. Its products of unsigned by unsigned bytes are exact
+everywhere. It has no kernel for signed data with unsigned weights, and ONNX's reference, which has, is no oracle for
+these: it rounds in float64 after the zero point was added, where ONNX says that ``x / y_scale`` is rounded half to
+even, so that of ties the odd zero points go the other way. So a product of bytes is asked for in unsigned bytes
+whatever its types are.
 """
 
 from __future__ import annotations
