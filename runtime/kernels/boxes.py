@@ -166,7 +166,7 @@ def all_class_non_max_suppression(
     boxes: np.ndarray, scores: np.ndarray, max_output_boxes_per_class: np.ndarray, iou_threshold: np.ndarray,
     score_threshold: np.ndarray, *, output_format: str = "onnx",
 ) -> tuple[np.ndarray, ...]:
-    """(batch, class, box) of all that is left; or (class, box) of each image by falling score, and these scores."""
+    """(batch, class, box) of all that is left; or (class, box) of each image, class after class, and their scores."""
     limit = int(max_output_boxes_per_class.reshape(()))
     limits = (limit, float(iou_threshold.reshape(())), float(score_threshold.reshape(())))
     rows = [_kept_by_class(b.astype(np.float64), s, *limits) for b, s in zip(boxes, scores, strict=True)]
@@ -178,9 +178,8 @@ def all_class_non_max_suppression(
         return out, np.array([len(flat)], np.int64)
     indices, values = np.zeros((batch, classes * count, 2), np.int64), np.zeros((batch, classes * count), np.float32)
     for n, row in enumerate(rows):
-        best = sorted(row, key=lambda found: -scores[n, found[0], found[1]])
-        indices[n, : len(best)] = np.array(best, np.int64).reshape(-1, 2)
-        values[n, : len(best)] = [scores[n, label, index] for label, index in best]
+        indices[n, : len(row)] = np.array(row, np.int64).reshape(-1, 2)
+        values[n, : len(row)] = [scores[n, label, index] for label, index in row]
     return indices, values, np.array([len(row) for row in rows], np.int64)
 
 

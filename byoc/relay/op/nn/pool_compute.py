@@ -1,6 +1,6 @@
 """Tensor expressions of pools in any layout: a fold over each window (tag ``pool`` or ``reduce``), then a division.
 
-Loads outside the data are guarded by conditions, which stand only on the sides where a window can reach out.
+Means of integers are rounded toward zero. Loads outside the data are guarded by conditions, which stand only on the sides where a window can reach out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from byoc import te
 from byoc.ir.attrs import Attrs
 from byoc.ir.types import TensorType
+from byoc.relay.op.binary import truncated_divide
 from byoc.relay.op.indexing import ZERO, as_index
 from byoc.relay.op.layout import spatial_letters
 from byoc.relay.op.window import pad_pairs, per_axis
@@ -109,7 +110,7 @@ def avg_stages(data: Tensor, attrs: Attrs, include_pad: bool, out_type: TensorTy
         count: PrimExpr = te.const(1, INDEX)
         for k in range(len(windows.kernel)):
             count = count * windows.count(index, k, include_pad)
-        return te.cast(data.dtype, total(*index) / te.cast(dtype, count))
+        return te.cast(data.dtype, truncated_divide(total(*index), te.cast(dtype, count)))
 
     return te.compute(total.shape, element, name="avg_pool")
 
@@ -154,7 +155,7 @@ def adaptive_stages(data: Tensor, layout: str, out_layout: str, mean: bool, out_
         for letter, size, out in zip(letters, sizes, outs, strict=True):
             first, end = bounds(at[letter], size, out)
             count = count * (end - first)
-        return te.cast(data.dtype, total(*index) / te.cast(dtype, count))
+        return te.cast(data.dtype, truncated_divide(total(*index), te.cast(dtype, count)))
 
     return te.compute(shape, divided, name="pool_mean")
 
