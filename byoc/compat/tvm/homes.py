@@ -99,6 +99,7 @@ BELOW = (
 # global function of TVM's -> where it is; loaded when it is first called
 ADDED_FUNCTIONS = {
     "relay.ext.ccompiler": f"{THIN}.ccompiler:compile_region",
+    "relay.ext.dnnl": f"{THIN}.onednn:compile_region",
     "tvm.relay.collage.estimate_seconds": "byoc.driver.estimate:estimate_seconds",
 }
 

@@ -32,7 +32,8 @@ class Executor:
         """A Python function for main, a global name or a function *expr*; the value of any other closed expression.
 
         *binds* gives values, expressions or arrays, to variables of *expr*. Arguments are given in order or by name.
-        Raises UserError for an expression with free variables, InputError for wrong arguments.
+        Raises UserError for an expression with free variables, InputError for wrong arguments; keywords that name no
+        parameter are passed over.
         """
         for variable, value in reversed(list((binds or {}).items())):
             if expr is None:
@@ -69,12 +70,13 @@ class Executor:
 
 
 def arguments(main: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
-    """The inputs of *main* in order. Raises InputError for too many, too few, unknown or repeated ones."""
+    """The inputs of *main* in order. Raises InputError for too many, too few, or repeated ones.
+
+    Keywords that name no parameter are passed over, as in Relay: callers give all weights by name to an executor whose
+    module has some of them bound.
+    """
     names = [param.name_hint for param in main.params]
     known = ", ".join(names) or "nothing"
-    unknown = [name for name in kwargs if name not in names]
-    if unknown:
-        raise InputError(f"main takes {known}; there is no {unknown[0]!r}")
     twice = [name for name in names[: len(args)] if name in kwargs]
     if twice:
         raise InputError(
