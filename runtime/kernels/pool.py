@@ -53,11 +53,18 @@ def max_pool(
     """The greatest element of each window."""
     n = data.ndim - 2
     letters = "NC" + spatial_letters(n)
+    size, steps, pads = per_axis(pool_size, n), per_axis(dilation, n), pad_pairs(padding, n)
     value = _fold(
-        to_letters(data, layout, letters), per_axis(pool_size, n), per_axis(strides, n), per_axis(dilation, n),
-        pad_pairs(padding, n), ceil_mode, lowest(data.dtype), np.maximum,
+        to_letters(data, layout, letters), size, per_axis(strides, n), steps, pads, ceil_mode,
+        _outside_value(data.dtype, size, steps, pads), np.maximum,
     )
     return from_letters(value, letters, out_layout or layout)
+
+
+def _outside_value(dtype: np.dtype, kernel: Sequence[int], dilation: Sequence[int], pads: Sequence[Sequence[int]]) -> float:
+    """What padding holds for a maximum: the least finite value where some window sees nothing else, as in Relay."""
+    blind = any(max(p) > (k - 1) * d for k, d, p in zip(kernel, dilation, pads, strict=True))
+    return float(np.finfo(dtype).min) if blind and dtype.kind == "f" else lowest(dtype)
 
 
 @kernel("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")

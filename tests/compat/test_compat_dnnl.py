@@ -31,7 +31,7 @@ def partitioned(relay, dnnl, body):
     import tvm
 
     seq = tvm.transform.Sequential(
-        [relay.transform.InferType(), relay.transform.MergeComposite(dnnl.pattern_table()),
+        [relay.transform.CanonicalizeOps(), relay.transform.InferType(), relay.transform.MergeComposite(dnnl.pattern_table()),
          relay.transform.AnnotateTarget("dnnl"), relay.transform.MergeCompilerRegions(),
          relay.transform.PartitionGraph()]
     )
@@ -78,12 +78,28 @@ def test_endings_without_a_bias(relay, dnnl, ending, name):
     assert [f.attrs["Compiler"] for v, f in mod.functions.items() if v.name_hint != "main"] == ["dnnl"]
 
 
-def test_integers_and_light_operators_stay_at_home(relay, dnnl):
+def test_light_regions_beside_others_go_back_and_a_single_one_stays(relay, dnnl):
     x = relay.var("x", shape=(1, 8))
-    assert len(partitioned(relay, dnnl, relay.nn.relu(relay.add(x, x))).functions) == 1
-    narrow = relay.var("n", shape=(1, 8), dtype="int8")
-    weights = relay.const(RNG.integers(-9, 9, (4, 8)).astype("int8"))
-    assert len(partitioned(relay, dnnl, relay.nn.dense(narrow, weights, out_dtype="int32")).functions) == 1
+    light = relay.nn.relu(relay.add(x, x))
+    assert len(partitioned(relay, dnnl, light).functions) == 2
+    heavy = relay.nn.dense(relay.erf(light), relay.const(normal(4, 8)))
+    mod = partitioned(relay, dnnl, heavy)
+    assert len(mod.functions) == 2 and "nn.relu" in relay.testing.count_ops(mod["main"])
+
+
+@pytest.mark.parametrize(("dtype", "taken"), [("int8", True), ("int32", True), ("bfloat16", True), ("int64", False)])
+def test_every_dtype_but_int64_is_taken(relay, dnnl, dtype, taken):
+    narrow = relay.var("n", shape=(1, 8), dtype=dtype)
+    weights = relay.var("w", shape=(4, 8), dtype=dtype)
+    out = {"int8": "int32"}.get(dtype, dtype)
+    assert (len(partitioned(relay, dnnl, relay.nn.dense(narrow, weights, out_dtype=out)).functions) == 2) == taken
+
+
+def test_a_pool_whose_last_window_hangs_over_is_not_taken(relay, dnnl):
+    x = relay.var("x", shape=(1, 3, 8, 8))
+    for ceil_mode, count in ((False, 2), (True, 1)):
+        pooled = relay.nn.max_pool2d(x, (3, 3), (2, 2), ceil_mode=ceil_mode)
+        assert len(partitioned(relay, dnnl, pooled).functions) == count
 
 
 def same_numbers(before, after, **inputs):

@@ -84,7 +84,7 @@ ALIASES = {
 }
 
 # TVM's own integrations, whose names are here and whose files are mounted by who uses them
-VENDORS = ("arm_compute_lib", "bnns", "clml", "coreml", "cutlass", "ethosn", "tensorrt")
+VENDORS = ("arm_compute_lib", "bnns", "clml", "coreml", "cutlass", "ethosn", "libtorch", "mrvl", "tensorrt")
 ALIASES.update({f"tvm.relay.op.contrib.{vendor}": f"{THIN}.relay.vendors" for vendor in VENDORS})
 # modules of ours that a mounted folder does not replace
 OURS_FIRST = ("tvm.relay.op.contrib.register",)
@@ -207,14 +207,6 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
     },
     "byoc.relay.op.contrib": {
         "register": "byoc.relay.op.contrib.register:",
-        **{
-            name: f"{THIN}.relay.vendors:{name}"
-            for name in (
-                "ethosn_available", "is_arm_compute_runtime_enabled", "is_clml_runtime_enabled",
-                "is_tensorrt_compiler_enabled", "is_tensorrt_runtime_enabled", "partition_for_arm_compute_lib",
-                "partition_for_bnns", "partition_for_clml", "partition_for_cutlass", "partition_for_ethosn",
-                "partition_for_tensorrt",
-            )
-        },
+        "__getattr__": f"{THIN}.relay.contrib_names:__getattr__",
     },
 }

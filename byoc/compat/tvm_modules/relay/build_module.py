@@ -13,6 +13,7 @@ from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
 from byoc.compat.tvm_modules.relay.backend.executor_factory import FACTORY_CLASSES, ExecutorFactoryModule
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor as Evaluator
 from byoc.compat.tvm_modules.relay.backend.interpreter import Interpreter
+from byoc.compat.tvm_modules.relay.backend.storage import with_storage
 from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, host_target
 from byoc.compat.tvm_modules.relay.vm import VMExecutor
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
@@ -107,7 +108,7 @@ class BuildModule:
 
     def get_graph_json(self) -> str:
         """The graph in the executor's JSON. Raises UserError before a build."""
-        return json.dumps(self._done().library.graph_json)
+        return json.dumps(with_storage(self._done().library.graph_json))
 
     def get_module(self) -> LoadedLibrary:
         """The library. Raises UserError before a build."""

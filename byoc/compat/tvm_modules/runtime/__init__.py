@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from byoc.compat.tvm_modules.ir.container import Array, Map
+from byoc.compat.tvm_modules.relay.backend.storage import with_storage
 from byoc.compat.tvm_modules.runtime.graph_inputs import GraphInputs
 from byoc.compat.tvm_modules.tir import const
 from byoc.ir.attrs import Attrs, DictAttrs
@@ -70,7 +71,7 @@ class LoadedLibrary(Module):
 
 
 _FACTORY_FUNCTIONS: dict[str, Callable[[LoadedLibrary], object]] = {
-    "get_graph_json": lambda loaded: json.dumps(loaded.library.graph_json),
+    "get_graph_json": lambda loaded: json.dumps(with_storage(loaded.library.graph_json)),
     "debug_create": lambda loaded: GraphFunctions(loaded.library.graph_executor()),
     "list_module_names": lambda loaded: Array([loaded.mod_name]),
 }

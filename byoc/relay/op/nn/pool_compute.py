@@ -21,10 +21,18 @@ from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import INDEX, Dimension
 
 
+_FLOATS = ("float16", "float32", "float64")
+
+
 def lowest(dtype: str) -> PrimExpr:
     """The least value of *dtype*."""
     value = -math.inf if "float" in dtype else 0 if dtype == "bool" else int(np.iinfo(dtype).min)
     return te.const(value, dtype)
+
+
+def least_finite(dtype: str) -> PrimExpr:
+    """The least value of *dtype* that is no infinity."""
+    return te.const(float(np.finfo(dtype).min), dtype) if dtype in _FLOATS else lowest(dtype)
 
 
 def sum_dtype(dtype: str) -> str:
@@ -53,6 +61,10 @@ class _Windows:
         if not isinstance(size, int):
             return kernel
         return min(kernel, max(1, (size + sum(self.pads[k]) - 1) // self.dilation[k] + 1))
+
+    def sees_only_padding(self) -> bool:
+        """Whether a window can lie in the padding alone: Relay gives the least finite value there."""
+        return any(max(p) > (k - 1) * d for p, k, d in zip(self.pads, self.kernel, self.dilation, strict=True))
 
     def start(self, index: Sequence[PrimExpr], k: int) -> PrimExpr:
         """Where the window of an output begins along spatial axis *k*, less the padding."""
@@ -97,7 +109,9 @@ class _Windows:
 
 def max_stages(data: Tensor, attrs: Attrs, out_type: TensorType) -> Tensor:
     """A maximum pool: one stage of tag ``pool``."""
-    return _Windows(data, attrs, out_type).fold("max", lowest(data.dtype), data.dtype)
+    windows = _Windows(data, attrs, out_type)
+    fill = least_finite(data.dtype) if windows.sees_only_padding() else lowest(data.dtype)
+    return windows.fold("max", fill, data.dtype)
 
 
 def avg_stages(data: Tensor, attrs: Attrs, include_pad: bool, out_type: TensorType) -> Tensor:

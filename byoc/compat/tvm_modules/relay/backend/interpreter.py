@@ -85,8 +85,10 @@ def arguments(main: Function, args: Sequence[object], kwargs: Mapping[str, objec
         )
     rest = [name for name in names[len(args) :] if name in kwargs]
     if len(args) + len(rest) != len(names):
+        unknown = ", ".join(repr(name) for name in kwargs if name not in names)
         raise InputError(
             f"insufficient arguments, expected {len(names)}, provided {len(args) + len(rest)}: main takes {known}"
+            + (f"; there is no {unknown}" if unknown else "")
         )
     return [*args, *(kwargs[name] for name in rest)]
 
