@@ -101,8 +101,12 @@ def test_a_global_var_supply_knows_the_names_of_its_modules(tvm):
 
     mod = tvm.IRModule.from_expr(relay.const(1))
     supply = tvm.ir.supply.GlobalVarSupply(mod)
-    assert supply.unique_global_for("main") is mod.get_global_var("main")
-    assert supply.fresh_global("main").name_hint == "main_1"
+    assert supply.unique_global_for("main", False) is mod.get_global_var("main")
+    assert supply.fresh_global("main", False).name_hint == "main_1"
+    assert supply.fresh_global("f").name_hint == "tvmgen_default_f"
+    assert supply.unique_global_for("g") is supply.unique_global_for("g")
+    named = tvm.ir.supply.GlobalVarSupply(mod.with_attr("mod_name", "net"))
+    assert named.fresh_global("f").name_hint == "net_f"
     with pytest.raises(tvm.TVMError, match="belongs to another"):
         supply.reserve_global_var(relay.GlobalVar("main"))
     assert tvm.ir.supply.GlobalVarSupply().fresh_global("main").name_hint == "main"
