@@ -168,7 +168,7 @@ class AtomReader:
         return NDArray(np.asarray(value, dtype))
 
     def _floating(self, text: str, dtype: str, at: int) -> np.ndarray:
-        if abs(float(text)) > np.finfo(dtype).max:
+        if abs(float(text)) > float(np.finfo(dtype).max):
             raise self.error(f"{text} does not fit {dtype}", at)
         return np.asarray(text, dtype)
 
