@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from byoc.runtime.kernels.dense import finish, result_dtype, working_dtype
-from byoc.runtime.kernels.layout import from_letters, pad_pairs, per_axis, spatial_letters, to_letters
+from byoc.runtime.kernels.layout import from_letters, merged_groups, pad_pairs, per_axis, spatial_letters, to_letters
 from byoc.runtime.kernels.registry import kernel
 from byoc.runtime.kernels.window import transposed_size, window_count
 
@@ -118,7 +118,7 @@ def conv(
     letters, out = "NC" + spatial_letters(n), result_dtype(data, out_dtype)
     work = working_dtype(data, weight, out)
     x = to_letters(data, data_layout, letters).astype(work, copy=False)
-    w = to_letters(weight, kernel_layout, "OI" + spatial_letters(n)).astype(work, copy=False)
+    w = to_letters(*merged_groups(weight, kernel_layout, "O"), "OI" + spatial_letters(n)).astype(work, copy=False)
     if groups > 1 and groups == x.shape[1] == w.shape[0]:  # Relay's depthwise kernel: [C, multiplier, ...]
         w = w.reshape(-1, 1, *w.shape[2:])
     value = convolve(x, w, per_axis(strides, n), pad_pairs(padding, n), per_axis(dilation, n), groups)
@@ -169,7 +169,7 @@ def conv_transpose(
     letters, out = "NC" + spatial_letters(n), result_dtype(data, out_dtype)
     work = working_dtype(data, weight, out)
     x = to_letters(data, data_layout, letters).astype(work, copy=False)
-    w = to_letters(weight, kernel_layout, "IO" + spatial_letters(n)).astype(work, copy=False)
+    w = to_letters(*merged_groups(weight, kernel_layout, "I"), "IO" + spatial_letters(n)).astype(work, copy=False)
     value = convolve_transposed(
         x, w, per_axis(strides, n), pad_pairs(padding, n), per_axis(dilation, n), per_axis(output_padding, n), groups
     )

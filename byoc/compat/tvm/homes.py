@@ -101,6 +101,10 @@ BELOW = (
 ADDED_FUNCTIONS = {
     "relay.ext.ccompiler": f"{THIN}.ccompiler:compile_region",
     "relay.ext.dnnl": f"{THIN}.onednn:compile_region",
+    **{
+        f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.relay.op.contrib.dnnl.layouts:plain_layouts"
+        for kind in ("conv", "conv_transpose")
+    },
     "tvm.relay.collage.estimate_seconds": "byoc.driver.estimate:estimate_seconds",
 }
 
