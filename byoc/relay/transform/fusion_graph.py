@@ -14,6 +14,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.op.definition import takes_dtypes
 from byoc.relay.traverse import children, post_order
 
 ELEMWISE, BROADCAST, INJECTIVE = int(OpPattern.ELEMWISE), int(OpPattern.BROADCAST), int(OpPattern.INJECTIVE)
@@ -64,12 +65,13 @@ def _is_generated(ty: Type | None) -> bool:
 def call_pattern(call: Call) -> int:
     """How a call may be fused: as its operator, but not where a numpy kernel has to run it.
 
-    That is the case for operators without a tensor expression, and for types with unknown dimensions or strings.
+    That is the case for operators without a tensor expression for the dtypes, and for unknown dimensions or strings.
     """
     op = call.op
     if not isinstance(op, Op) or op.compute is None:
         return OPAQUE
-    if not _is_generated(call.checked_type) or not all(_is_generated(a.checked_type) for a in call.args):
+    types = [arg.checked_type for arg in call.args]
+    if not all(map(_is_generated, (call.checked_type, *types))) or not takes_dtypes(op, call.attrs, types):
         return OPAQUE
     return int(op.get_attr("TOpPattern"))  # type: ignore[call-overload]
 
