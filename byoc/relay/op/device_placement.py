@@ -71,12 +71,15 @@ ON_DEVICE = _register(
     "on_device", "A value that is computed on a device.", OnDeviceAttrs, {"virtual_device": _CPU}
 )
 ON_DEVICE.set_attr("TNonComputational", True)
+ON_DEVICE.set_attr("FoldConstantKeeps", True)
 DEVICE_COPY = _register(
     "device_copy",
     "A value copied from one device to another.",
     DeviceCopyAttrs,
     {"src_virtual_device": _CPU, "dst_virtual_device": _CPU},
 )
+
+DEVICE_COPY.set_attr("FoldConstantKeeps", True)
 
 DeviceLike = VirtualDevice | Device | str
 
