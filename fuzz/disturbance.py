@@ -24,14 +24,10 @@ from fuzz.case import Feeds
 from fuzz.configurations import Narrowing
 from fuzz.generators.draft import EXACT
 from fuzz.oracle import Noise, NotApplicable, is_float, opset_of, read_names, run_node
+from fuzz.promote import STATED
 
 SMOOTH, JUMPING = 4, 16  # runs; an element goes both up and down in 16 but once in 32,768
 FACTOR = 16.0  # by which a difference may exceed the largest of the smooth runs'
-# their float operations are stated one by one, each rounded once: every IEEE 754 implementation has the same numbers
-STATED = frozenset([
-    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "Mod", "IsNaN",
-    "IsInf",
-])
 READS_NO_ELEMENT = frozenset(["Shape", "Size"])
 STEPS = frozenset(["Floor", "Ceil", "Round", "Sign", "Mod", "Hardmax"])  # floats that are discrete all the same
 PRODUCTS = frozenset(["Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "LSTM", "GRU", "RNN"])

@@ -181,6 +181,10 @@ class Op(RelayExpr):
         if plevel >= self._attr_levels.get(key, plevel):
             self._attr_map[key], self._attr_levels[key] = value, plevel
 
+    def attr_level(self, key: str) -> int | None:
+        """The level with which an attribute was set; None where it is not there."""
+        return self._attr_levels.get(key)
+
     def has_attr(self, key: str) -> bool:
         return key in self._attr_map
 
@@ -271,3 +275,12 @@ def register_op_attr(
         return v
 
     return register(value) if value is not None else register
+
+
+def declare_op_attr(op_name: str, attr_key: str, value: object) -> None:
+    """Attach what an operator has of itself, at level 10, unless a user attached something at that level or above."""
+    if op_name not in OPS:
+        OPS.register(op_name, Op(op_name), where=caller_location())
+    level = OPS[op_name].attr_level(attr_key)
+    if level is None or level < 10:
+        OPS[op_name].set_attr(attr_key, value)

@@ -60,6 +60,11 @@ class VarId:
         """The name of the variable."""
         return self._var.name_hint
 
+    @property
+    def variable(self) -> Var:
+        """The variable."""
+        return self._var
+
     def same_as(self, other: object) -> bool:
         """True when *other* is the identity of the same variable. Source: ``Object.same_as``."""
         return self == other

@@ -42,3 +42,14 @@ def vendors(installed):
     """The folder of the three integrations, mounted under ``tvm.relay.op.contrib``."""
     installed.mount(VENDORS)
     return VENDORS
+
+
+@pytest.fixture
+def tvm(installed):
+    """The package ``tvm``, which is byoc within the test."""
+    import tvm
+    import tvm.contrib.graph_executor
+    import tvm.ir.supply
+    import tvm.relay.testing  # noqa: F401
+
+    return tvm

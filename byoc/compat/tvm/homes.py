@@ -35,6 +35,7 @@ ALIASES = {
     "tvm.topi.utils": f"{THIN}.topi.constant_values",
     "tvm.topi.testing": "byoc.relay.testing.references",
     "tvm.topi.testing.resize_python": "byoc.relay.testing.references.resize_python",
+    "tvm.target.codegen": f"{THIN}.target_codegen",
     "tvm.target.target": f"{THIN}.target",
     "tvm.target.compilation_config": "byoc.ir.compilation_config",
     "tvm.target.virtual_device": "byoc.ir.virtual_device",
@@ -133,7 +134,11 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "save_json": f"{THIN}.ir:save_json",
         "container": f"{THIN}.ir.container:",
         "supply": f"{THIN}.ir.supply:",
+        "diagnostics": "byoc.ir.diagnostics:",
         "instrument": "byoc.ir.instrument:",
+    },
+    f"{THIN}.relay.backend": {
+        name: f"{THIN}.relay.backend.{name}:" for name in ("executor_factory", "interpreter", "te_compiler")
     },
     "byoc.ir.transform": {"function_pass": "byoc.relay.transform:function_pass"},
     "byoc.ir.types": {"scalar_type": "byoc.relay:scalar_type", "TypeRelation": "byoc.ir.op:TypeRelation"},
@@ -180,7 +185,11 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "function": "byoc.relay.expr:",
         "ty": "byoc.ir.types:",
         "Id": "byoc.relay.expr:VarId",
+        "SpanCheck": "byoc.relay.transform.span_check:SpanCheck",
+        "base": f"{THIN}.relay.base:",
     },
+    "byoc.relay.op.nn": {"Constant": "byoc.relay.expr:Constant"},
+    "byoc.relay.testing": {"enabled_targets": f"{THIN}.testing.enabled:enabled_targets"},
     "byoc.relay.expr": {
         "Id": "byoc.relay.expr:VarId",
         "TupleWrapper": "byoc.relay.tuple_wrapper:TupleWrapper",

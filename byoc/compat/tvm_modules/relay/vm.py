@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor
 from byoc.compat.tvm_modules.relay.backend.targets import host_target
@@ -60,7 +61,7 @@ class VMCompiler:
         """Generate bytecode and the library. Raises UserError before :meth:`lower`."""
         if self._ready is None:
             raise UserError("there is nothing to generate code for yet: call lower(mod, target) first")
-        self._executable = generate(self._ready, CompileOptions())
+        self._executable = _without_checks(generate(self._ready, CompileOptions()))
 
     def optimize(
         self,
@@ -80,6 +81,12 @@ class VMCompiler:
         if self._executable is None:
             raise UserError("there is no executable yet: call lower(mod, target) and codegen() first")
         return self._executable
+
+
+def _without_checks(executable: Executable) -> Executable:
+    """The same program, whose inputs are not held to the types of its parameters, as Relay's machine has it."""
+    functions = [replace(function, checks_inputs=False) for function in executable.functions]
+    return Executable(functions, executable.symbols, executable.constants, executable.lib)
 
 
 class VMExecutor(Executor):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import PartitionError
 from byoc.ir.registry import Registry, caller_location
-from byoc.ir.target import KNOWS_COMPILER
+from byoc.ir.target_kind import KNOWS_COMPILER
 from byoc.relay.expr import Call
 
 # rows of (composite name, pattern) or (composite name, pattern, check)
