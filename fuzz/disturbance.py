@@ -26,6 +26,7 @@ from fuzz.case import Feeds
 from fuzz.configurations import Narrowing
 from fuzz.generators.draft import EXACT
 from fuzz.oracle import Noise, NotApplicable, is_float, opset_of, read_names, run_node
+from fuzz.orders import ORDERS, extreme_positions
 from fuzz.promote import STATED
 from fuzz.remainders import moved_dividend, unbroken
 
@@ -141,6 +142,8 @@ class Disturbance:
                     given = self._remainder_moved(node, given, seed) or self._moved(node, given, numbers)
             found = run_node(node, opset, rounding(node, given) if rounding else given)
             made = dict(zip([n for n in node.output if n], found, strict=True))
+            if jumping and seed in (0, 1):
+                made |= self._ordered(node, made, last=seed == 1)
             if is_jump and not jumping:
                 made = {n: v if self._is_smooth(node, v) else self._held(node, n, values) for n, v in made.items()}
             self._keep(made, values, numbers)
@@ -172,6 +175,16 @@ class Disturbance:
         with np.errstate(invalid="ignore"):
             moved = np.where(np.abs(value) <= noise, (0.0, -noise)[turn % 2], value)
         return values if turn % 3 == 2 else {**values, name: moved.astype(values[name].dtype)}
+
+    def _ordered(self, node: NodeProto, made: Feeds, last: bool) -> Feeds:
+        """The positions by order among what *node* *made*, each the first or the *last* that it may be."""
+        value = self.base[node.input[0]] if node.op_type in ORDERS else None
+        if value is None or not is_float(value.dtype) or not value.size or not self.noise(node.input[0]):
+            return {}
+        name = node.output[ORDERS[node.op_type]]
+        if name not in made:
+            return {}
+        return {name: extreme_positions(node, value, made[name], self.noise(node.input[0]), last)}
 
     def _remainder_moved(self, node: NodeProto, values: Feeds, turn: int) -> Feeds | None:
         """*values* with the dividend of a remainder moved, or None for another node."""
