@@ -23,7 +23,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, const
+from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
 from byoc.relay.interpreter import Value, run_operator
 from byoc.relay.op.type_relations import is_float
 from byoc.relay.transform.dynamic_to_static import make_static
@@ -97,7 +97,7 @@ def shape_constant(call: Call) -> Constant | None:
     dtype = tensor_types(call.checked_type)[0].dtype
     if not source.is_static or not is_float(dtype):
         return None
-    return const(np.asarray(source.concrete_shape, numpy_dtype(dtype)), span=call.span)
+    return constant(np.asarray(source.concrete_shape, numpy_dtype(dtype)), span=call.span)
 
 
 class _Folder:
