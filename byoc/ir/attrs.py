@@ -1,8 +1,8 @@
 """Attributes of operators: frozen dataclasses, with one conversion by field type to each outer form.
 
-A field is a bool, int, float, str, None, or a (nested) tuple of these; lists are turned into tuples when an
-attribute is made, so that attributes hash and compare by value. The ints of a list, and an int where None is the
-default, answer to ``.value`` too, as they do in Relay.
+A field is a bool, int, float, str, None, or a (nested) tuple of these; lists are turned into tuples (which print as
+lists) when an attribute is made, so that attributes hash and compare by value. The ints of a list, and an int where
+None is the default, answer to ``.value`` too, as they do in Relay.
 """
 
 from __future__ import annotations
@@ -18,15 +18,24 @@ class AttrObject:
     """The root of other immutable, hashable objects that may be values of attributes, such as virtual devices."""
 
 
+class AttrList(tuple[object, ...]):
+    """The value of a list attribute: a tuple that prints as a list, ``[1, 1]``, as Relay's arrays do."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"[{', '.join(map(repr, self))}]"
+
+
 AttrValue = bool | int | float | str | AttrObject | None | tuple["AttrValue", ...]
 
 
 def freeze(value: object) -> AttrValue:
     """*value* with lists as tuples, their ints as IntImm, numpy scalars as Python's. Raises UserError for others."""
-    if value is None or isinstance(value, (bool, int, float, str, AttrObject)):
-        return value
+    if value is None or isinstance(value, (bool, int, float, str, AttrObject, AttrList)):
+        return value  # type: ignore[return-value]
     if isinstance(value, (list, tuple)):
-        return tuple([dimension(v) if type(v) is int else freeze(v) for v in value])  # type: ignore[misc]
+        return AttrList([dimension(v) if type(v) is int else freeze(v) for v in value])  # type: ignore[return-value]
     if hasattr(value, "item"):
         return freeze(value.item())
     raise UserError(f"an attribute is a number, a string or a list of these, got {value!r}")

@@ -1,6 +1,7 @@
 """Layouts: the axes of a tensor by name, whole (``C``) or in part (``16c``), and maps between two of them.
 
-A layout is undefined (nothing is known), empty (a scalar), or a row of axes. ``NCHW16c`` holds channel *c* at
+A layout is undefined (nothing is known), empty (a scalar), or a row of axes. The empty word is undefined, as in Relay;
+an empty layout is made from no axes (:meth:`Layout.of_axes`, :meth:`Layout.sub_layout`). ``NCHW16c`` holds channel *c* at
 ``C = c / 16`` and ``16c = c % 16``. Part of a layout (:meth:`Layout.sub_layout`) may have a block without its axis.
 Source: ``tvm.tir.Layout``, ``tvm.tir.BijectiveLayout``.
 """
@@ -45,7 +46,7 @@ class Layout:
 
     def __init__(self, name: str = UNDEFINED, dtype: str = "int32"):
         """Raises UserError for a word that is no layout."""
-        self.name, self.dtype = str(name), dtype
+        self.name, self.dtype = str(name) or UNDEFINED, dtype
         try:
             self.parts: tuple[Axis, ...] = () if self.name == UNDEFINED else tuple(parse_layout(self.name))
         except LayoutWordError as error:
@@ -54,7 +55,7 @@ class Layout:
     @classmethod
     def of_axes(cls, parts: Sequence[Axis]) -> Layout:
         """The layout of these axes, among which a block may lack its axis."""
-        layout = cls("")
+        layout = cls()
         layout.parts = tuple(parts)
         layout.name = "".join(f"{a.block or ''}{_axis_name(a)}" for a in parts)
         return layout

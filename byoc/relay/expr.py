@@ -61,6 +61,11 @@ class VarId:
         """The name of the variable."""
         return self._var.name_hint
 
+    @property
+    def variable(self) -> Var:
+        """The variable."""
+        return self._var
+
     def same_as(self, other: object) -> bool:
         """True when *other* is the identity of the same variable. Source: ``Object.same_as``."""
         return self == other
@@ -164,7 +169,7 @@ class TupleGetItem(ExprWithOp):
 class Function(BaseFunc):
     """Parameters and a body; attributes say what the function is for (``Composite``, ``Compiler``, ``Primitive``…)."""
 
-    __slots__ = ("attrs", "body", "declared_ret_type", "params", "type_params")
+    __slots__ = ("attrs", "body", "declared_ret_type", "found_ret_type", "params", "type_params")
 
     def __init__(
         self,
@@ -182,15 +187,25 @@ class Function(BaseFunc):
                 raise UserError(f"a parameter of a function must be a Var, got {type(param).__name__}")
         self.body = check_expr(body, "the body of a function")
         self.declared_ret_type = ret_type
+        self.found_ret_type: Type | None = None
         self.type_params = tuple(type_params or ())
         self.attrs = attrs if isinstance(attrs, DictAttrs) else DictAttrs(attrs)
 
     @property
     def ret_type(self) -> Type | None:
-        """The declared type of the result, or the inferred one where none is declared; None before type inference."""
-        if self.declared_ret_type is None and isinstance(self._checked_type, FuncType):
-            return self._checked_type.ret_type
-        return self.declared_ret_type
+        """The type of the result: as declared, else as inferred, else as it was inferred before a rewrite, or None.
+
+        What :meth:`over` hands on is told, as in Relay, but not asked for: inference finds the type of a body anew.
+        """
+        if self.declared_ret_type is not None:
+            return self.declared_ret_type
+        return self._checked_type.ret_type if isinstance(self._checked_type, FuncType) else self.found_ret_type
+
+    def over(self, params: Sequence[Var], body: RelayExpr) -> Function:
+        """This function over other parameters and another body that mean the same: what rewrites make of it."""
+        made = Function(params, body, self.declared_ret_type, self.type_params, self.attrs, self.span)
+        made.found_ret_type = self.ret_type
+        return made
 
     @property
     def virtual_device_(self) -> VirtualDevice:
@@ -215,7 +230,7 @@ class Function(BaseFunc):
 
     def _with(self, attrs: DictAttrs) -> Function:
         copy = Function(self.params, self.body, self.declared_ret_type, self.type_params, attrs, self.span)
-        copy._checked_type = self._checked_type
+        copy._checked_type, copy.found_ret_type = self._checked_type, self.found_ret_type
         return copy
 
     def __call__(self, *args: RelayExpr) -> Call:

@@ -8,11 +8,11 @@ from byoc.runtime.errors import KernelError
 from byoc.runtime.kernels.registry import kernel
 
 
-def _cut(start: int, end: int, step: int, size: bool) -> slice:
+def _cut(start: int | None, end: int | None, step: int, size: bool) -> slice:
     if not size:
         return slice(start, end, step)
-    stop = start + end
-    return slice(start, None if end < 0 or (start < 0 <= stop) else stop)
+    first, count = start or 0, -1 if end is None else end
+    return slice(first, None if count < 0 or (first < 0 <= first + count) else first + count)
 
 
 @kernel("strided_slice")
@@ -20,12 +20,16 @@ def strided_slice(
     data: np.ndarray, *, begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...] = (),
     slice_mode: str = "end", axes: tuple[int, ...] | None = None,
 ) -> np.ndarray:
-    """A slice along each axis; in the mode ``size`` the ends are lengths, a negative one reaches to the end."""
-    places = tuple(range(len(begin))) if axes is None else axes
+    """A slice along each axis; in the mode ``size`` the ends are lengths, a negative one reaches to the end.
+
+    Without *axes* the lists may have different lengths: a begin that is missing is 0, an end the size, a stride 1.
+    """
+    places = tuple(range(max(len(begin), len(end)))) if axes is None else axes
     steps = tuple(strides) * len(places) if len(strides) == 1 else (*strides, *(1,) * len(places))
     index = [slice(None)] * data.ndim
-    for place, start, stop, step in zip(places, begin, end, steps, strict=False):
-        index[place] = _cut(start, stop, step, slice_mode == "size")
+    for k, (place, step) in enumerate(zip(places, steps, strict=False)):
+        start = begin[k] if k < len(begin) else (0 if step > 0 else None)
+        index[place] = _cut(start, end[k] if k < len(end) else None, step, slice_mode == "size")
     return data[tuple(index)].copy()
 
 

@@ -213,7 +213,7 @@ def test_skipped_layers_keep_their_layout():
 def test_blocks_of_channels_where_they_divide():
     x, w, w2 = var("x", 1, 8, 6, 6), var("w", 12, 8, 3, 3), var("w2", 6, 12, 3, 3)
     before = relay.nn.conv2d(relay.nn.relu(relay.nn.conv2d(x, w)), w2)
-    z = relay.nn.conv2d(
+    z = relay.nn.contrib_conv2d_nchwc(
         relay.layout_transform(x, "NCHW", "NCHW4c"), relay.layout_transform(w, "OIHW", "OIHW4o"),
         data_layout="NCHW4c", kernel_layout="OIHW4o",
     )

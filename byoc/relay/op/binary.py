@@ -1,7 +1,7 @@
 """Operators on two tensors, broadcast to one shape. Source: ``relay/op/tensor/binary.cc``.
 
 On integers ``divide`` and ``mod`` truncate toward zero as C does, ``floor_divide`` and ``floor_mod`` round toward
-minus infinity as Python does.
+minus infinity as Python does. Both sides have one dtype, whatever it is.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 from byoc import te
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, make_binary
 from byoc.relay.op.indexing import broadcast_load
-from byoc.relay.op.type_relations import broadcast_of, is_float, is_integer
+from byoc.relay.op.type_relations import broadcast, is_float, is_integer, is_number, only
 
 Scalar = Callable[[te.PrimExpr, te.PrimExpr], te.PrimExpr]
 BinaryBuilder = Callable[[Operand, Operand], Call]
@@ -39,11 +39,12 @@ def each_pair(function: Scalar, name: str) -> TensorCompute:
 
 
 def binary_operator(
-    name: str, function: Scalar, doc: str, rel: TypeRelation, samples: Sequence[Sample]
+    name: str, function: Scalar, doc: str, code_for: DtypePredicate | None, samples: Sequence[Sample],
+    rel: TypeRelation = broadcast,
 ) -> BinaryBuilder:
     """Register a broadcasting operator of two inputs and return its builder."""
     register_op(
-        name, inputs=("lhs", "rhs"), rel=rel, doc=doc, pattern=OpPattern.BROADCAST,
+        name, inputs=("lhs", "rhs"), rel=rel, doc=doc, pattern=OpPattern.BROADCAST, code_for=code_for,
         compute=each_pair(function, name), samples=samples,
     )
 
@@ -109,10 +110,10 @@ _NAN = np.array([np.nan, 1.0, 2.0], "float32")
 _BITS = (Sample([np.array([[12, 10, -3]], "int32"), np.array([[10], [7]], "int32")]), *_UINTS)
 _BOOLS = (Sample([(2, 3), (3,)], dtype="bool"),)
 _MODS = (*_INTS, *_UINTS, Sample([(_SEVEN / 2).astype("float32"), _DIVISORS.astype("float32")]))
-_numbers = broadcast_of(lambda dtype: is_float(dtype) or is_integer(dtype), "numbers, not bool or string")
-_integers = broadcast_of(is_integer, "integers")
-_bools = broadcast_of(lambda dtype: dtype == "bool", "bool")
-_bits = broadcast_of(lambda dtype: is_integer(dtype) or dtype == "bool", "integers or bool")
+_numbers = only(is_number)
+_integers = only(is_integer)
+_bools = only(lambda dtype: dtype == "bool")
+_bits = only(lambda dtype: is_integer(dtype) or dtype == "bool")
 
 add = binary_operator("add", _is("add"), "The sum of two tensors.", _numbers, (*_FLOATS, *_INTS))
 subtract = binary_operator("subtract", _is("sub"), "The difference of two tensors.", _numbers, (*_FLOATS, *_INTS))

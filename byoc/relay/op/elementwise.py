@@ -1,6 +1,7 @@
 """Operators on each element by itself: ``y[i] = f(x[i])``. Source: ``relay/op/tensor/unary.cc``.
 
-Floating-point functions take floats; ``abs``, ``sign``, ``negative``, ``clip`` and the roundings also integers.
+Code is generated for floating-point functions of floats; for ``abs``, ``sign``, ``negative``, ``clip`` and the
+roundings also of integers. What else Relay types (``log`` of integers) the numpy kernels compute, rounded toward zero.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.registry import register_func
 from byoc.ir.types import TensorType, Type, dtype_bytes
 from byoc.relay.expr import Call
@@ -21,9 +22,10 @@ from byoc.relay.op.builder import Operand, as_expr, make_call
 from byoc.relay.op.type_relations import (
     identity,
     identity_as,
-    identity_of,
     is_float,
     is_integer,
+    is_number,
+    only,
     tensor_arg,
 )
 from byoc.relay.op.untyped_inputs import same_as_result
@@ -31,7 +33,6 @@ from byoc.relay.op.untyped_inputs import same_as_result
 Scalar = Callable[[te.PrimExpr], te.PrimExpr]
 UnaryBuilder = Callable[[Operand], Call]
 _TO_BOOL = identity_as("bool")
-NUMBERS = "numbers, not bool or string"
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,12 @@ def each_element(function: Scalar, name: str) -> TensorCompute:
     return compute
 
 
-def _unary(name: str, function: Scalar, doc: str, rel: TypeRelation, samples: Sequence[Sample]) -> UnaryBuilder:
+def _unary(
+    name: str, function: Scalar, doc: str, code_for: DtypePredicate | None, samples: Sequence[Sample],
+    rel: TypeRelation = identity,
+) -> UnaryBuilder:
     register_op(
-        name, inputs=("data",), rel=rel, doc=doc, pattern=OpPattern.ELEMWISE,
+        name, inputs=("data",), rel=rel, doc=doc, pattern=OpPattern.ELEMWISE, code_for=code_for,
         infer_inputs=None if rel is _TO_BOOL else same_as_result,
         compute=each_element(function, name), samples=samples,
     )
@@ -72,10 +76,6 @@ def _unary(name: str, function: Scalar, doc: str, rel: TypeRelation, samples: Se
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{doc}\n\n``data: any[...] -> the same shape``. Source: ``relay.{name}``."
     return build
-
-
-def _is_number(dtype: str) -> bool:
-    return is_float(dtype) or is_integer(dtype)
 
 
 def _rounding(function: Scalar) -> Scalar:
@@ -95,8 +95,8 @@ def _sign(x: te.PrimExpr) -> te.PrimExpr:
     )
 
 
-_floats = identity_of(is_float, "floats")
-_numbers = identity_of(_is_number, NUMBERS)
+_floats = only(is_float)
+_numbers = only(is_number)
 _ANY = (Sample([(2, 3)]), Sample([()]), Sample([(4,)], dtype="float64"))
 _POSITIVE = (Sample([(2, 3)], low=0.1, high=4.0), Sample([(3,)], dtype="float64", low=0.1, high=4.0))
 _INSIDE = (Sample([(2, 3)], low=-0.9, high=0.9), Sample([(3,)], dtype="float64", low=-0.9, high=0.9))
@@ -136,16 +136,16 @@ abs = _unary("abs", _absolute, "The absolute value of each element.", _numbers, 
 sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED)
 negative = _unary("negative", lambda x: -x, "Each element with its sign turned.", _numbers, _MIXED)
 _COPIED = (*_MIXED, Sample([(3,)], dtype="bool"))
-copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", identity, _COPIED)
-isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _TO_BOOL, _SPECIAL)
-isinf = _unary("isinf", te.isinf, "True where an element is infinite.", _TO_BOOL, _SPECIAL)
-isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", _TO_BOOL, _SPECIAL)
+copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", None, _COPIED)
+isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _floats, _SPECIAL, _TO_BOOL)
+isinf = _unary("isinf", te.isinf, "True where an element is infinite.", _floats, _SPECIAL, _TO_BOOL)
+isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", _floats, _SPECIAL, _TO_BOOL)
 logical_not = _unary(
     "logical_not", te.logical_not, "The negation of each truth value.",
-    identity_of(lambda dtype: dtype == "bool", "bool"), (Sample([(2, 3)], dtype="bool"),),
+    only(lambda dtype: dtype == "bool"), (Sample([(2, 3)], dtype="bool"),),
 )
 bitwise_not = _unary(
-    "bitwise_not", te.bitwise_not, "Each bit of an integer turned.", identity_of(is_integer, "integers"),
+    "bitwise_not", te.bitwise_not, "Each bit of an integer turned.", only(is_integer),
     (Sample([(2, 3)], dtype="int32", low=-9, high=9), Sample([(3,)], dtype="uint8", low=0, high=9)),
 )
 
@@ -241,7 +241,8 @@ def _clip_compute(attrs: ClipAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
 
 
 register_op(
-    "clip", inputs=("data",), attrs=ClipAttrs, rel=_numbers, pattern=OpPattern.ELEMWISE, compute=_clip_compute,
+    "clip", inputs=("data",), attrs=ClipAttrs, rel=identity, pattern=OpPattern.ELEMWISE, compute=_clip_compute,
+    code_for=_numbers,
     doc="Each element moved into [a_min, a_max]; NaN stays.",
     samples=(
         Sample([(2, 3)], {"a_min": -0.5, "a_max": 1.0}), Sample([(5,)], {"a_min": 0.0, "a_max": 6.0}, "int32", -9, 9),

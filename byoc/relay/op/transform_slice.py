@@ -63,23 +63,36 @@ class GatherNDAttrs(Attrs):
 
 
 def slices(attrs: StridedSliceAttrs, ndim: int) -> dict[int, slice]:
-    """The slice of each axis that is cut. Raises TypeInferenceError for lists whose lengths do not fit."""
-    axes = normalize_axes(attrs.axes, ndim) if attrs.axes is not None else tuple(range(len(attrs.begin)))
-    if len(axes) > ndim or len(attrs.begin) != len(axes) or len(attrs.end) != len(axes):
-        raise TypeInferenceError(f"begin {attrs.begin} and end {attrs.end} must have one number for each sliced axis")
-    strides = attrs.strides if len(attrs.strides) == len(axes) else (*attrs.strides, *(1,) * len(axes))[: len(axes)]
-    if len(attrs.strides) == 1:
-        strides = attrs.strides * len(axes)
-    if 0 in strides:
+    """The slice of each axis that is cut; without axes, lists of any lengths: an end that is not given is the size.
+
+    Raises TypeInferenceError for more numbers than axes, or with axes for another number than there are.
+    """
+    begin, end, strides = attrs.begin, attrs.end, attrs.strides
+    count = max(len(begin), len(end)) if attrs.axes is None else len(attrs.axes)
+    axes = tuple(range(count)) if attrs.axes is None else normalize_axes(attrs.axes, ndim)
+    if count > ndim or (attrs.axes is not None and not len(begin) == len(end) == count):
+        raise TypeInferenceError(
+            f"begin {tuple(begin)} and end {tuple(end)} must have one number for each sliced axis of rank {ndim}"
+        )
+    steps = strides * count if len(strides) == 1 else (*strides, *(1,) * count)[:count]
+    if 0 in steps:
         raise TypeInferenceError("a stride must not be 0")
-    if attrs.slice_mode == "size":
-        return {
-            a: slice(b, None if e < 0 else b + e if b >= 0 or b + e < 0 else None)
-            for a, b, e in zip(axes, attrs.begin, attrs.end, strict=True)
-        }
-    if attrs.slice_mode != "end":
+    if attrs.slice_mode not in ("end", "size"):
         raise TypeInferenceError(f"slice_mode is 'end' or 'size', got {attrs.slice_mode!r}")
-    return {a: slice(b, e, s) for a, b, e, s in zip(axes, attrs.begin, attrs.end, strides, strict=True)}
+    cuts = {}
+    for k, axis in enumerate(axes):
+        first = begin[k] if k < len(begin) else (0 if steps[k] > 0 else None)
+        last = end[k] if k < len(end) else None
+        if attrs.slice_mode == "size":
+            cuts[axis] = _sized(first or 0, -1 if last is None else last)
+        else:
+            cuts[axis] = slice(first, last, steps[k])
+    return cuts
+
+
+def _sized(first: int, size: int) -> slice:
+    """*size* elements from *first*; a negative size reaches to the end."""
+    return slice(first, None if size < 0 or first < 0 <= first + size else first + size)
 
 
 def _covers(cut: slice) -> bool:

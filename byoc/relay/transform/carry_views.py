@@ -310,7 +310,7 @@ def carry_views(func: Function, mod: IRModule | None = None) -> Function:
     """*func* with reshapes and transposes where something needs them."""
     func = infer_function(func, mod)
     body = _Carrier(func.body).run()
-    return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
+    return func.over(func.params, body)
 
 
 def CarryViews() -> FunctionPass:  # noqa: N802 - named as the passes around it

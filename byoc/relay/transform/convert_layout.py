@@ -2,7 +2,7 @@
 
 Asked are ``{"nn.conv2d": ["NCHW", "OIHW"]}``: for each operator one layout an input, ``default`` leaving the choice of
 the others to the first. The hook ``FTVMConvertOpLayout`` of an operator, ``f(attrs, inputs, tinfos, desired_layouts)``,
-is asked before the rules of ``convert_layout_rules``. Requires CanonicalizeOps, as in Relay: in a Sequential, biases
+is asked; ``convert_layout_rules`` has those of our operators. Requires CanonicalizeOps, as in Relay: in a Sequential, biases
 become additions before it. Source: ``relay.transform.ConvertLayout``.
 """
 
@@ -18,7 +18,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
-from byoc.relay.transform.convert_layout_rules import CONVERT_RULES
+from byoc.relay.transform import convert_layout_rules as _rules  # noqa: F401 - operators get them
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.transform.layout_rewrite import LayoutRewriter, Replace
 from byoc.relay.tuple_wrapper import TupleWrapper
@@ -27,7 +27,7 @@ from byoc.relay.tuple_wrapper import TupleWrapper
 def _by_desire(desired: Mapping[str, Sequence[str]]) -> Replace:
     def replace(call: Call, attrs: Attrs | None, args: Sequence[RelayExpr]) -> RelayExpr:
         name = call.op.name  # type: ignore[attr-defined]
-        hook = call.op.get_attr("FTVMConvertOpLayout") or CONVERT_RULES.get(name)  # type: ignore[attr-defined]
+        hook = call.op.get_attr("FTVMConvertOpLayout")  # type: ignore[attr-defined]
         made = None
         if hook is not None and name in desired:
             infos: list[TensorType] = [t for arg in call.args for t in tensor_types(arg.checked_type)]

@@ -1,4 +1,4 @@
-"""What ConvertLayout makes of each operator, where nobody registered ``FTVMConvertOpLayout`` for it.
+"""What ConvertLayout makes of each operator: the attribute ``FTVMConvertOpLayout`` of ours, at level 10.
 
 A rule gets the attributes, the inputs, their types and the layouts asked for (strings, ``default`` for a choice by the
 first of them), and returns another call or None. Source: ``convert_op_layout`` of ``python/tvm/relay/op``.
@@ -15,13 +15,15 @@ from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
-from byoc.ir.op import get_op
+from byoc.ir.op import declare_op_attr, get_op
 from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.expr import Call
 from byoc.relay.transform.layout_config import LayoutConfig
 
 ConvertRule = Callable[[Attrs, Sequence[RelayExpr], Sequence[TensorType], Sequence[str]], "Call | None"]
 _TILED = re.compile(r"NCHW(\d+)c")
+# what stands for a convolution in blocks of channels
+_TILED_OPERATORS = {"nn.conv2d": "nn.contrib_conv2d_NCHWc"}
 
 
 def _dim(ty: TensorType, layout: str, letter: str) -> Dim:
@@ -65,21 +67,27 @@ def _kernel_layout(
     return depthwise if plain != depthwise and is_depthwise(attrs, types) else plain
 
 
+def _divides(layout: Layout, letter: str, size: Dim) -> bool:
+    return isinstance(size, Any) or size % max(layout.factor_of(letter), 1) == 0
+
+
 def _tiled(name: str, attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], asked: list[str]) -> Call:
-    """A convolution in blocks of channels, where they divide; else as it is."""
+    """A convolution in blocks of channels; as it is where they do not divide, which Relay asks of variables alone.
+
+    Source: ``convert_conv2d``, for ``NCHW<k>c``.
+    """
     data, kernel = asked
     if kernel == "default":
         raise UserError(f"ConvertLayout: {name}: with {data} the kernel layout cannot be 'default'")
-    channels = _dim(types[0], str(attrs["data_layout"]), "C")
-    outputs = _dim(types[1], str(attrs["kernel_layout"]), "O")
-    sizes, kernel_sizes = Layout(data), Layout(kernel)
-    fits = all(
-        not isinstance(size, Any) and size % max(layout.factor_of(letter), 1) == 0
-        for size, layout, letter in ((channels, sizes, "C"), (outputs, sizes, "C"), (outputs, kernel_sizes, "O"))
+    blocks, kernel_blocks, kernel_layout = Layout(data), Layout(kernel), str(attrs["kernel_layout"])
+    outputs, taken = (_dim(types[1], kernel_layout, letter) for letter in "OI")
+    fits = (
+        _divides(blocks, "C", _dim(types[0], str(attrs["data_layout"]), "C")) and _divides(blocks, "C", outputs)
+        and _divides(kernel_blocks, "O", outputs) and _divides(kernel_blocks, "I", taken)
     )
     if not fits:
         return _call(name, inputs, attrs)
-    return _call(name, inputs, attrs, data_layout=data, kernel_layout=kernel)
+    return _call(_TILED_OPERATORS.get(name, name), inputs, attrs, data_layout=data, kernel_layout=kernel)
 
 
 def convolution(name: str, kernels: Mapping[str, tuple[str, str]], may_skip: bool = False) -> ConvertRule:
@@ -126,11 +134,23 @@ def window(name: str, count: int = 1) -> ConvertRule:
     return rule
 
 
+def _backward_weight(
+    attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]
+) -> Call:
+    """The gradient and the data in the first layout asked for, the gradient of the kernel in the second."""
+    name = "nn.conv2d_backward_weight"
+    data, kernel = _asked(name, desired, 2)
+    if kernel == "default":
+        kernel = _kernel_layout(name, attrs, types, data, _CONV2D_WEIGHTS)
+    return _call(name, inputs, attrs, data_layout=data, kernel_layout=data, out_layout=kernel)
+
+
 def _same(kernels: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     return {data: (kernel, kernel) for data, kernel in kernels.items()}
 
 
 _CONV2D = {"NCHW": ("OIHW", "OIHW"), "NHWC": ("HWIO", "HWOI"), "HWNC": ("HWOI", "HWOI")}
+_CONV2D_WEIGHTS = _same({"NCHW": "OIHW", "NHWC": "HWIO"})
 _TRANSPOSE2D = _same({"NCHW": "IOHW", "NHWC": "HWOI"})
 
 CONVERT_RULES: dict[str, ConvertRule] = {
@@ -147,10 +167,14 @@ CONVERT_RULES: dict[str, ConvertRule] = {
         name: pool(name)
         for name in (
             *(f"nn.{kind}_pool{n}d" for n in (1, 2, 3) for kind in ("max", "avg")),
-            "nn.global_max_pool2d", "nn.global_avg_pool2d",
+            "nn.global_max_pool2d", "nn.global_avg_pool2d", "qnn.avg_pool2d",
         )
     },
     **{name: window(name) for name in ("nn.upsampling", "nn.upsampling3d")},
     **{name: window(name) for name in ("image.resize1d", "image.resize2d", "image.resize3d")},
-    "vision.roi_align": window("vision.roi_align", count=2),
+    **{name: window(name, count=2) for name in ("vision.roi_align", "vision.roi_pool")},
+    "nn.conv2d_backward_weight": _backward_weight,
 }
+
+for _name, _rule in CONVERT_RULES.items():
+    declare_op_attr(_name, "FTVMConvertOpLayout", _rule)

@@ -157,7 +157,7 @@ def fuse_function(
     nodes = build_graph(func.body, rules)
     groups = fusion_groups(nodes, level, bound, rules.max_function_args)
     body = _Fuser(groups, bool(config.get("relay.FuseOps.link_params"))).run(func.body)
-    return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
+    return func.over(func.params, body)
 
 
 def FuseOps(fuse_opt_level: int = -1) -> FunctionPass:  # noqa: N802 - Relay's name

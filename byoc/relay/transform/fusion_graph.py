@@ -15,6 +15,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.op.definition import takes_dtypes
 from byoc.relay.traverse import children, post_order
 
 ELEMWISE, BROADCAST, INJECTIVE = int(OpPattern.ELEMWISE), int(OpPattern.BROADCAST), int(OpPattern.INJECTIVE)
@@ -75,12 +76,13 @@ GENERATED = FusionRules()  # what code can be generated for
 def call_pattern(call: Call, rules: FusionRules = GENERATED) -> int:
     """How a call may be fused: as its operator, but not where a numpy kernel has to run it.
 
-    That is the case for operators without a tensor expression, and for types that *rules* do not allow.
+    That is the case for operators without a tensor expression for the dtypes, and for types that *rules* do not allow.
     """
     op = call.op
     if not isinstance(op, Op) or op.compute is None:
         return OPAQUE
-    if not rules.allows(call.checked_type) or not all(rules.allows(a.checked_type) for a in call.args):
+    types = [arg.checked_type for arg in call.args]
+    if not all(map(rules.allows, (call.checked_type, *types))) or not takes_dtypes(op, call.attrs, types):
         return OPAQUE
     return int(op.get_attr("TOpPattern"))  # type: ignore[call-overload]
 

@@ -21,7 +21,7 @@ from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.transform_shape import ReshapeAttrs
 from byoc.relay.transform.convert_layout_rules import CONVERT_RULES, is_depthwise
-from byoc.relay.transform.layout_inference import CorrectLayouts, LayoutCase, LayoutRule
+from byoc.relay.transform.layout_inference import SCALAR, CorrectLayouts, LayoutCase, LayoutRule
 from byoc.relay.transform.layout_rules import layout_rule
 
 Order = tuple[int, ...]
@@ -117,12 +117,18 @@ def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
         return None
     first, last = CHANNELS_FIRST[ndim], CHANNELS_LAST[ndim]
     case_types = tuple(a.checked_type for a in call.args)
-    old = tuple(Layout(first[ndim - t.ndim :]) for t in types)
-    before = rule(LayoutCase(call.attrs, None, old, case_types))
+    old = tuple(Layout(first[ndim - t.ndim :]) if t.ndim else SCALAR for t in types)
+    results = tensor_types(call.checked_type)
+
+    def ask(attrs: Attrs | None, new: tuple[Layout, ...] | None, old: tuple[Layout, ...]) -> CorrectLayouts | None:
+        found = rule(LayoutCase(attrs, new, old, case_types))
+        return found and found.with_scalars(results)
+
+    before = ask(call.attrs, None, old)
     if before is None or not before.is_known or not _is_plain(before, types, first):
         return None
     now = tuple(Layout("".join(c for c in last if c in x)) if _names_data(x, first) else x for x in before.inputs)
-    after = rule(LayoutCase(_attrs_with(call, types, last), now, before.inputs, case_types))
+    after = ask(_attrs_with(call, types, last), now, before.inputs)
     if after is None or not after.is_known or len(after.inputs) != len(types):
         return None
     return _form(before, after)

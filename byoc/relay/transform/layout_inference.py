@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
 from byoc.ir.types import TensorType, TupleType, Type
+from byoc.runtime.kernels.layouts import Axis
 
 UNDEFINED = Layout()
-SCALAR = Layout("")
+SCALAR = Layout.of_axes([])
 CHANNELS = Layout("C")
 
 
@@ -35,6 +36,13 @@ class CorrectLayouts:
     def is_known(self) -> bool:
         """True when no layout is undefined."""
         return all(layout.defined for layout in (*self.inputs, *self.outputs))
+
+    def with_scalars(self, results: Sequence[TensorType]) -> CorrectLayouts:
+        """The same with results of no axes in the empty layout, where rules as Relay's leave them undefined."""
+        if len(results) != len(self.outputs):
+            return self
+        outputs = [SCALAR if ty.ndim == 0 else layout for layout, ty in zip(self.outputs, results, strict=True)]
+        return CorrectLayouts(self.inputs, tuple(outputs), self.attrs)
 
 
 @dataclass(frozen=True)
@@ -82,9 +90,24 @@ LayoutRule = Callable[[LayoutCase], "CorrectLayouts | None"]
 def elementwise(case: LayoutCase) -> CorrectLayouts | None:
     """Any layout, the same for all inputs: the first that is known. Source: ``ElemwiseArbitraryLayout``."""
     known = [layout for layout in (case.new[:1] if case.new else case.old) if layout.defined]
-    if not known:
+    if not known or isinstance(case.types[0], TupleType):
         return None
     return CorrectLayouts((known[0],) * len(case.old), (known[0],), case.attrs)
+
+
+def elementwise_pair(case: LayoutCase) -> CorrectLayouts | None:
+    """Two results in the layout of the input, such as those of ``nn.dropout``."""
+    found = elementwise(case)
+    return found and CorrectLayouts(found.inputs, found.outputs * 2, found.attrs)
+
+
+def like_the_second(case: LayoutCase) -> CorrectLayouts | None:
+    """The first input in any layout; the second, of which only the dtype is asked, follows where it has its rank."""
+    if not case.data.defined:
+        return None
+    ranks = [ty.ndim for ty in case.types if isinstance(ty, TensorType)]
+    other = case.data if ranks[0] == ranks[1] else (case.old[1] if case.old[1].defined else SCALAR)
+    return CorrectLayouts((case.data, other), (case.data,), case.attrs)
 
 
 def _broadcast_one_known(layouts: Sequence[Layout], ranks: Sequence[int]) -> tuple[Layout, Layout, Layout] | None:
@@ -113,7 +136,22 @@ def _broadcast(case: LayoutCase) -> tuple[Layout, Layout, Layout] | None:
         return None
     if case.new is None:
         return (*layouts, layouts[large])
-    return (layouts[large],) * 3
+    result = layouts[large]
+    small = _for_broadcast(result, whole, case.types[1 - large]) if whole == part else result  # type: ignore[arg-type]
+    return (result, small, result) if large == 0 else (small, result, result)
+
+
+def _for_broadcast(layout: Layout, old: Layout, ty: TensorType) -> Layout:
+    """*layout* for an operand of *ty* that was in *old*: blocks of 1 where it has one element along a new block.
+
+    Source: ``AdjustSubordinateFactors``.
+    """
+    def adjusted(part: Axis) -> Axis:
+        place = old.index_of(part.letter)
+        single = place < 0 or (ty.shape[place] == 1 and part.letter.lower() not in old)
+        return Axis(part.letter, 1) if part.block and single else part
+
+    return Layout.of_axes([adjusted(part) for part in layout.parts])
 
 
 def broadcast(case: LayoutCase) -> CorrectLayouts | None:

@@ -14,9 +14,11 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
 from byoc.ir.types import Any, TensorType, TupleType
 from byoc.relay.op.reduce import reduced_axes
+from byoc.relay.op.transform_slice import END
 from byoc.relay.transform.layout_inference import (
     CHANNELS,
     SCALAR,
+    UNDEFINED,
     CorrectLayouts,
     LayoutCase,
     field_count,
@@ -43,7 +45,8 @@ def _joined(case: LayoutCase, count: int) -> CorrectLayouts | None:
         return CorrectLayouts((layout,) * count + rest, (layout,), case.attrs)
     old, new = case.old[0], case.new[0]
     factor, sizes = max(new.factor_of(old[axis]), 1), [ty.shape[axis] for ty in types]
-    if any(isinstance(size, Any) or size % factor for size in sizes) and factor > 1:
+    cut = factor > 1 and any(isinstance(size, Any) or size % factor for size in sizes)
+    if cut or any(layout != new for layout in case.new[:count]):
         return CorrectLayouts((old,) * count + rest, (old,), case.attrs)
     attrs = _with_axis(case.attrs, new.index_of(old[axis]))  # type: ignore[arg-type]
     return CorrectLayouts((new,) * count + rest, (new,), attrs)
@@ -90,16 +93,21 @@ def reduce(case: LayoutCase) -> CorrectLayouts | None:
             kept.append(Axis(part.letter, 1 if part.block else 0))
     if case.new is not None:
         attrs = _with_axis(attrs, tuple(axes))  # type: ignore[arg-type]
-    return CorrectLayouts((data,) * len(case.old), (Layout.of_axes(kept),), attrs)
+    result = Layout.of_axes(kept) if kept else UNDEFINED  # as in Relay, where the empty word is no layout
+    return CorrectLayouts((data,) * len(case.old), (result,), attrs)
 
 
 def argument_reduce(case: LayoutCase) -> CorrectLayouts | None:
-    """A reduction to positions: along one axis that is not split, since positions are counted along it."""
-    if len(reduced_axes(case.attrs, case.ndim)) != 1:  # type: ignore[arg-type]
-        return None
+    """A reduction to positions, which are counted along the reduced axes in their order: that must stay as it was."""
     found = reduce(case)
-    single = found is not None and len(reduced_axes(found.attrs, len(found.inputs[0]))) == 1  # type: ignore
-    return found if single else None
+    if found is None or case.new is None:
+        return found
+    new = found.inputs[0]
+    counted = [new.parts[a] for a in reduced_axes(found.attrs, len(new))]  # type: ignore[arg-type]
+    before = [case.old[0][a] for a in reduced_axes(case.attrs, case.ndim)]  # type: ignore[arg-type]
+    # a block right behind its axis counts as the axis did
+    whole = [p for k, p in enumerate(counted) if not (p.block and k and counted[k - 1].letter == p.letter)]
+    return found if not any(p.block for p in whole) and [p.letter for p in whole] == before else None
 
 
 def transpose(case: LayoutCase) -> CorrectLayouts | None:
@@ -216,58 +224,78 @@ def take(case: LayoutCase) -> CorrectLayouts | None:
     return CorrectLayouts((case.data, index_layout), (Layout.of_axes(parts),), attrs)
 
 
-def _whole_slice(case: LayoutCase) -> list[tuple[int, int, int]] | None:
-    """Begin, end and step of a slice for every axis; None where a size is not known."""
-    attrs, shape = case.attrs, case.types[0].shape  # type: ignore[union-attr]
-    by_size = attrs["slice_mode"] == "size"  # type: ignore[index]
-    begin, end, steps = attrs["begin"], attrs["end"], attrs["strides"]  # type: ignore[index]
-    if any(isinstance(d, Any) for d in shape):
-        return None
-    whole = [(0, -1 if by_size else int(d), 1) for d in shape]
-    axes = range(len(begin)) if attrs["axes"] is None else attrs["axes"]  # type: ignore[index, arg-type]
-    strides = _per_axis(steps, len(begin), len(end))  # type: ignore[arg-type]
-    for k, axis in enumerate(axes):  # type: ignore[arg-type]
-        first, last, step = whole[axis]
-        whole[axis] = (
-            begin[k] if k < len(begin) else first,  # type: ignore[arg-type, index]
-            end[k] if k < len(end) else last,  # type: ignore[arg-type, index]
-            strides[k] if k < len(strides) else step,
-        )
-    return whole
-
-
-def _per_axis(steps: Sequence[int], *counts: int) -> Sequence[int]:
-    return steps * max(counts) if len(steps) == 1 else steps
-
-
 def strided_slice(case: LayoutCase) -> CorrectLayouts | None:
-    """A slice for every axis by name; one of a split axis in whole blocks. Source: ``StridedSliceInferCorrectLayout``.
+    """The sliced axes by name; one of a split axis in whole blocks. Source: ``StridedSliceInferCorrectLayout``.
+
+    Without ``axes`` a permutation writes out all axes: a begin that is not given is 0, an end the size, a stride 1.
     """
     old, new, attrs = case.old[0], case.data, case.attrs
     if not old.defined or old.is_blocked or len(old) != case.ndim:
         return None
     if case.new is None or new == old:
         return CorrectLayouts((new,), (new,), attrs)
-    whole = _whole_slice(case)
-    if whole is None:
-        return None
-    by_size = attrs["slice_mode"] == "size"  # type: ignore[index]
-    by_name = dict(zip(old, zip(whole, case.types[0].shape, strict=True), strict=True))  # type: ignore[union-attr]
-    cuts: list[tuple[int, int, int]] = []
-    for part in new.parts:
-        (first, last, step), size = by_name[part.letter]
-        if part.block:
-            cuts.append((0, -1 if by_size else part.block, 1))
+    if new.is_blocked:
+        changed = _slice_of_blocks(case) if new.primal == list(old) else None
+    elif attrs["axes"] is not None:  # type: ignore[index]
+        changed = {"axes": tuple(new.index_of(old[a]) for a in attrs["axes"])}  # type: ignore[index, union-attr]
+    else:
+        changed = _permuted_slice(case)
+    return None if changed is None else CorrectLayouts((new,), (new,), replace(attrs, **changed))  # type: ignore
+
+
+def _slice_of_blocks(case: LayoutCase) -> dict[str, object] | None:
+    """The attributes of a slice where blocks stand behind the old axes; None where a block is cut or skipped."""
+    old, new, attrs = case.old[0], case.data, case.attrs
+    axes = attrs["axes"]  # type: ignore[index]
+    begin, end = list(attrs["begin"]), list(attrs["end"])  # type: ignore[index, arg-type]
+    strides: Sequence[int] = attrs["strides"]  # type: ignore[index, assignment]
+    for k in range(max(len(begin), len(end))):
+        factor = new.factor_of(old[k if axes is None else axes[k]])  # type: ignore[index]
+        if factor < 0:
             continue
-        factor = max(new.factor_of(part.letter), 1)
-        if factor > 1:
-            last = last if by_size or last < 0 else min(last, size)
-            bad = first % factor or (last % factor and not (by_size and last < 0))
-            if bad or step != 1 or size % factor:
-                return None
-            first, last = first // factor, last if by_size and last < 0 else last // factor
-        cuts.append((first, last, step))
-    begin, end, strides = zip(*cuts, strict=True)
-    return CorrectLayouts(
-        (new,), (new,), replace(attrs, begin=begin, end=end, strides=strides, axes=None)  # type: ignore[type-var]
-    )
+        for numbers in (begin, end):
+            if k < len(numbers):
+                if numbers[k] % factor:
+                    return None
+                numbers[k] //= factor
+        if k < len(strides) and strides[k] != 1:
+            return None
+    return {"begin": tuple(begin), "end": tuple(end)}
+
+
+def _permuted_slice(case: LayoutCase) -> dict[str, object] | None:
+    old, new, attrs, shape = case.old[0], case.data, case.attrs, case.types[0].shape  # type: ignore[union-attr]
+    if sorted(old) != sorted(new):
+        return None
+    whole = -1 if attrs["slice_mode"] == "size" else END  # type: ignore[index]
+    defaults = {
+        "begin": [0] * len(old), "end": [whole if isinstance(d, Any) else d for d in shape], "strides": [1] * len(old)
+    }
+    changed: dict[str, object] = {}
+    for name, missing in defaults.items():
+        given = list(attrs[name])  # type: ignore[index, arg-type]
+        filled = [*given, *missing[len(given):]]
+        changed[name] = tuple(filled[old.index_of(letter)] for letter in new)
+    return changed
+
+
+def slice_like(case: LayoutCase) -> CorrectLayouts | None:
+    """Both inputs in one layout, the axes by name; as they were where they come in two. Source: ``slice_like``."""
+    old, attrs = case.old[0], case.attrs
+    axes = attrs["axes"]  # type: ignore[index]
+    if not old.defined or len(old) != case.ndim or case.types[1].ndim != case.ndim:  # type: ignore[union-attr]
+        return None
+    if case.new is None or case.new[0] != case.new[1]:
+        return CorrectLayouts((old, old), (old,), attrs)
+    new = case.new[0]
+    if axes:
+        attrs = _with_axis(attrs, tuple(new.index_of(old[a]) for a in axes), "axes")  # type: ignore[arg-type, union-attr]
+    return CorrectLayouts((new, new), (new,), attrs)
+
+
+def topk(case: LayoutCase) -> CorrectLayouts | None:
+    """Along one axis by name, which must not be split; all results in the layout. Source: ``TopKInferCorrectLayout``."""
+    found = moved_axis(case)
+    if found is None or found.attrs["ret_type"] != "both":  # type: ignore[index]
+        return found
+    return CorrectLayouts(found.inputs, found.outputs * 2, found.attrs)

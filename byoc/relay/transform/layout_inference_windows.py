@@ -22,7 +22,8 @@ def convolution(*inputs: str) -> LayoutRule:
 
     def rule(case: LayoutCase) -> CorrectLayouts:
         wanted = tuple(Layout(_text(case, name)) for name in inputs)
-        result = Layout(_text(case, "out_layout") or _text(case, "data_layout"))
+        out = _text(case, "out_layout") if "out_layout" in case.attrs.keys() else ""  # type: ignore[union-attr]
+        result = Layout(out or _text(case, "data_layout"))
         return CorrectLayouts((*wanted, *(CHANNELS,) * (len(case.old) - len(wanted))), (result,), case.attrs)
 
     return rule
@@ -37,19 +38,40 @@ def pool(case: LayoutCase) -> CorrectLayouts:
     return CorrectLayouts((layout,), (Layout(_text(case, "out_layout") or layout.name),), attrs)
 
 
+def quantized_pool(case: LayoutCase) -> CorrectLayouts:
+    """A pool whose further inputs are scales and zero points. Source: ``QnnAvgPoolInferCorrectLayout``."""
+    found = pool(case)
+    return CorrectLayouts((*found.inputs, *(CHANNELS,) * (len(case.old) - 1)), found.outputs, found.attrs)
+
+
 def _keeps_spatial_axes(old: Layout, new: Layout) -> bool:
     """True when height and width stand where they stood, unsplit."""
     spatial = [axis for axis in old if axis in "DHW"]
     return all(new.index_of(a) == old.index_of(a) and a.lower() not in new for a in spatial)
 
 
-def resize(case: LayoutCase) -> CorrectLayouts:
+def upsampling(case: LayoutCase) -> CorrectLayouts:
     """What comes in, where the spatial axes stay in their places; else its own. Source: ``upsampling.cc``."""
     own, attrs = Layout(_text(case, "layout")), case.attrs
     if case.new is not None and _keeps_spatial_axes(own, case.new[0]):
         own = case.new[0]
         attrs = replace(attrs, layout=own.name)  # type: ignore[type-var]
     return CorrectLayouts((own, *(CHANNELS,) * (len(case.old) - 1)), (own,), attrs)
+
+
+def resize(case: LayoutCase) -> CorrectLayouts:
+    """What comes in, of as many axes, where its own layout was that of its input. Source: ``image/resize.cc``."""
+    own, attrs = Layout(_text(case, "layout")), case.attrs
+    if case.new is not None and own == case.old[0] and len(case.new[0]) == len(own):
+        own = case.new[0]
+        attrs = replace(attrs, layout=own.name)  # type: ignore[type-var]
+    return CorrectLayouts((own, *(CHANNELS,) * (len(case.old) - 1)), (own,), attrs)
+
+
+def own_layout(case: LayoutCase) -> CorrectLayouts:
+    """All inputs and the result in the layout of the attribute. Source: ``CorrelationInferCorrectLayout``."""
+    own = Layout(_text(case, "layout"))
+    return CorrectLayouts((own,) * len(case.old), (own,), case.attrs)
 
 
 def regions(case: LayoutCase) -> CorrectLayouts:

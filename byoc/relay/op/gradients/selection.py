@@ -64,19 +64,11 @@ def strided_slice_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad put where it was cut out, 0 elsewhere."""
     data, attrs = orig.args[0], orig.attrs
     sizes, dtype = shape(data), "int32"
-    axes = attrs.axes if attrs.axes is not None else range(len(attrs.begin))  # type: ignore[union-attr]
-    rules = {int(a) % len(sizes): at for at, a in enumerate(axes)}
-    result = grad
+    cuts, result = slices(attrs, len(sizes)), grad  # type: ignore[arg-type]
     for axis, kept in enumerate(shape(orig)):
-        if axis not in rules:
-            continue
-        at = rules[axis]
-        steps = attrs.strides or (1,)  # type: ignore[union-attr]
-        step = int(steps[at] if len(steps) > 1 else steps[0]) if attrs.slice_mode != "size" else 1  # type: ignore[union-attr]
-        begin = int(attrs.begin[at])  # type: ignore[union-attr]
-        begin = begin + sizes[axis] if begin < 0 else begin
-        begin = max(0, min(begin, sizes[axis] - (1 if step < 0 else 0)))
-        result = _put(result, axis, [begin + k * step for k in range(kept)], sizes[axis], dtype)
+        if axis in cuts:
+            begin, _, step = cuts[axis].indices(sizes[axis])
+            result = _put(result, axis, [begin + k * step for k in range(kept)], sizes[axis], dtype)
     return [op.reshape_like(result, data)]
 
 

@@ -74,11 +74,9 @@ def _vector_relation(name: str) -> Callable[[Sequence[Type], Attrs | None], Type
 
 
 def softmax_relation(types: Sequence[Type], attrs: SoftmaxAttrs) -> TensorType:
-    """Floats of the shape of the data, which has the axis. Raises TypeInferenceError otherwise."""
+    """The type of the data, which has the axis. Raises TypeInferenceError where it has not."""
     data = tensor_arg(types, 0)
     normalize_axis(attrs.axis, data.ndim)
-    if not is_float(data.dtype):
-        raise TypeInferenceError(f"takes floating-point data, got {data.dtype}")
     return data
 
 
