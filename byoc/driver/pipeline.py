@@ -15,6 +15,7 @@ from byoc.relay.qnn import transform as qnn_transform
 from byoc.relay.transform.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.fold_constant import FoldHostConstant
 from byoc.relay.transform.fold_constant_scales import FoldConstantScales
+from byoc.relay.transform.fuse_ops import FuseHostOps
 from byoc.relay.transform.narrow_integers import NarrowIntegerProducts
 from byoc.relay.transform.simplify_expr import SimplifyHostExpr
 
@@ -82,7 +83,7 @@ def prepare_host(layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> Se
             *(choose_layout() if layout == LAYOUTS[0] else ()),
             *gather_work(),
             *precision,
-            transform.FuseOps(),
+            FuseHostOps(),
             transform.JoinGroups(),
             transform.InferType(),
         ],

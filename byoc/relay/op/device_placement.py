@@ -106,7 +106,9 @@ def on_device(
 
     Source: ``relay.annotation.on_device``.
     """
-    attrs = OnDeviceAttrs(as_virtual_device(device), bool(constrain_result), bool(constrain_body))
+    given = as_virtual_device(device)
+    is_open = not constrain_result and not constrain_body  # then the device says nothing
+    attrs = OnDeviceAttrs(UNCONSTRAINED if is_open else given, bool(constrain_result), bool(constrain_body))
     return keep_type(body, Call(ON_DEVICE, [body], attrs, span=body.span))  # type: ignore[return-value]
 
 
