@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from byoc.compat.tvm import install, mount
-from byoc.compat.tvm.coverage import page, read_tables, survey
+from byoc.compat.tvm.coverage import check_behaviours, page, read_tables, survey
 from byoc.errors import UserError
 
 PYTEST_PLUGIN = "tvm.testing.plugin"
@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m byoc.compat.tvm", description="Run code written for TVM's Relay.")
     made.add_argument("--mount", action="append", default=[], metavar="FOLDER", help="modules of tvm.relay.op.contrib")
     what = made.add_mutually_exclusive_group()
-    what.add_argument("--coverage", metavar="FILE", help="print which of the ranked names in FILE are here")
+    what.add_argument("--coverage", metavar="FILE", help="print which of the ranked names in FILE, and which of Relay's behaviours, are here")
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, such as pytest")
     made.add_argument("script", nargs=argparse.REMAINDER, help="a script and its arguments")
     return made
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for folder in options.mount:
             mount(folder)
         if options.coverage:
-            print(page(survey(read_tables(options.coverage))), end="")
+            print(page(survey(read_tables(options.coverage)), check_behaviours()), end="")
             return 0
         if not options.module and not options.script:
             raise UserError("give a script, or -m and a module")
