@@ -25,7 +25,14 @@ class ImportModelError(UserError):
 
 
 class TypeInferenceError(UserError):
-    """Types that do not fit: the message names the operator, the node and the types found."""
+    """Types that do not fit: the message names the operator, the node and the types found.
+
+    ``types`` are the type that was found and the one that is wanted there, where it is two that do not match.
+    """
+
+    def __init__(self, message: str, types: tuple[object, object] | None = None):
+        super().__init__(message)
+        self.types = types
 
 
 class ParseError(UserError):

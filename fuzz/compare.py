@@ -20,7 +20,7 @@ from fuzz.configurations import Narrowing
 from fuzz.disturbance import Disturbance
 from fuzz.generators.draft import MOST_ELEMENTS
 from fuzz.oracle import ORT_ERRORS, NotApplicable, is_float, read_names, run_reference, session
-from fuzz.promote import in_float64
+from fuzz.promote import in_float64, values_in_float64
 
 # of the largest magnitude of an output: what sums in another order may differ by without a question
 QUICK = {"float64": 1e-12, "float32": 5e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
@@ -186,14 +186,25 @@ class Judge:
             return None
 
     def in_float64(self, index: int) -> np.ndarray | None:
-        """Output *index* by ONNX's reference with every floating-point type made float64, or None where it cannot.
+        """Output *index* with every floating-point type made float64: by ONNX's reference, else node by node, or None.
 
-        The nodes that the output does not read are left out: what the reference cannot do there is of no weight here.
+        The nodes that the output does not read are left out: what cannot be computed there is of no weight here.
         """
         if index not in self.exact:
-            try:
-                model, feeds = in_float64(only_output(self.model, index), self.feeds)
-                self.exact[index] = run_reference(model, feeds)[0]
-            except NotApplicable:
-                self.exact[index] = None
+            alone = only_output(self.model, index)
+            self.exact[index] = self._by_reference(alone)
+            if self.exact[index] is None:
+                self.exact[index] = self._by_nodes(alone)
         return self.exact[index]
+
+    def _by_reference(self, alone: ModelProto) -> np.ndarray | None:
+        try:
+            return run_reference(*in_float64(alone, self.feeds))[0]
+        except NotApplicable:
+            return None
+
+    def _by_nodes(self, alone: ModelProto) -> np.ndarray | None:
+        try:
+            return values_in_float64(alone, self.feeds)[alone.graph.output[0].name]
+        except NotApplicable:
+            return None

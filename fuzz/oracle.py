@@ -16,6 +16,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort
 from fuzz.case import Feeds
 from fuzz.onnx_runtime import session, unsigned_product
 from fuzz.reference_errors import reference_error
+from fuzz.runtime_errors import runtime_error, with_counted_axes
 from fuzz.undefined import undefined
 
 ORT_ERRORS = (
@@ -48,11 +49,15 @@ def run_node(node: NodeProto, opset: int, values: Mapping[str, np.ndarray]) -> l
     reason = undefined(node, feeds)
     if reason:
         raise NotApplicable(reason)
-    exact = unsigned_product(node, feeds)
+    exact = unsigned_product(*with_counted_axes(node, feeds))
     model = one_node_model(exact.node, opset, exact.feeds)
     if not any(str(v.dtype) in NO_RUNTIME for v in feeds.values()):
         try:
-            return exact.outputs(session(model, optimised=False).run(None, exact.feeds))
+            found = exact.outputs(session(model, optimised=False).run(None, exact.feeds))
+            reason = runtime_error(node, feeds, found)
+            if not reason:
+                return found
+            raise NotApplicable(f"ONNX Runtime {reason}")
         except ort.NotImplemented:
             pass
         except ORT_ERRORS as error:

@@ -6,7 +6,13 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, numpy_helper
 
 from fuzz.case import Feeds
+from fuzz.oracle import evaluate, is_float, opset_of, read_names, run_node
 
+# their float operations are stated one by one, each rounded once: every IEEE 754 implementation has the same numbers
+STATED = frozenset([
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "Mod", "IsNaN",
+    "IsInf",
+])
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
@@ -16,6 +22,25 @@ def in_float64(model: ModelProto, feeds: Feeds) -> tuple[ModelProto, Feeds]:
     wide.CopyFrom(model)
     _widen_graph(wide.graph)
     return wide, {name: widened(value) for name, value in feeds.items()}
+
+
+def values_in_float64(model: ModelProto, feeds: Feeds) -> Feeds:
+    """Every value of *model* with its floats in float64, node by node, as :func:`fuzz.oracle.evaluate`.
+
+    Nodes that read no float, and those whose rounding ONNX states, compute in their own types. Raises NotApplicable
+    where a node cannot be computed.
+    """
+    own, (wide, values) = evaluate(model, feeds), in_float64(model, feeds)
+    values |= {w.name: numpy_helper.to_array(w) for w in wide.graph.initializer}
+    opset = opset_of(model)
+    for node, wide_node in zip(model.graph.node, wide.graph.node, strict=True):
+        names = [n for n in read_names(node) if n in own]
+        if node.op_type in STATED or not any(is_float(own[n].dtype) for n in names):
+            found = run_node(node, opset, {n: values[n].astype(own[n].dtype) for n in names})
+        else:
+            found = run_node(wide_node, opset, values)
+        values.update(zip([n for n in node.output if n], map(widened, found), strict=True))
+    return values
 
 
 def widened(value: np.ndarray) -> np.ndarray:

@@ -152,6 +152,46 @@ def window_beyond_the_image(node: NodeProto, inputs: list[np.ndarray | None]) ->
     return "a window is larger than the padded image" if min(room, default=0) < 0 else None
 
 
+@rule("MaxPool", "AveragePool")
+def window_of_padding(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """ONNX Runtime's largest of no pixel is the least number of the type, its reference's NaN, and a mean is 0 / 0."""
+    data = inputs[0]
+    if data is None or 0 in data.shape or node.op_type == "AveragePool" and attribute(node, "count_include_pad", 0):
+        return None
+    kernel = list(attribute(node, "kernel_shape", ()))
+    strides, dilations = (list(attribute(node, n, [1] * len(kernel))) for n in ("strides", "dilations"))
+    pads = list(attribute(node, "pads", [0] * 2 * len(kernel)))
+    for axis, (size, k, stride, step) in enumerate(zip(data.shape[2:], kernel, strides, dilations, strict=True)):
+        before, after = _padding(node, size, step * (k - 1) + 1, stride, (pads[axis], pads[axis + len(kernel)]))
+        room = size + before + after - step * (k - 1) - 1
+        count = (-(-room // stride) if attribute(node, "ceil_mode", 0) else room // stride) + 1
+        starts = [o * stride - before for o in range(count) if o * stride < size + before]
+        if not all(any(0 <= start + step * tap < size for tap in range(k)) for start in starts):
+            return "a window holds padding alone"
+    return None
+
+
+def _padding(node: NodeProto, size: int, window: int, stride: int, pads: tuple[int, int]) -> tuple[int, int]:
+    """The padding before and after one axis, by ``auto_pad`` or by *pads*."""
+    how = attribute(node, "auto_pad", b"NOTSET")
+    if not how.startswith(b"SAME"):
+        return pads if how == b"NOTSET" else (0, 0)
+    total = max((-(-size // stride) - 1) * stride + window - size, 0)
+    return (total // 2, total - total // 2) if how == b"SAME_UPPER" else (total - total // 2, total // 2)
+
+
+@rule("Clip")
+def infinity_without_a_bound(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """By ONNX's text a bound that is left out is the largest finite number; by its function body and its reference there is none."""
+    data, low, high = (*inputs, None, None)[:3]
+    if data is None or data.dtype.kind in "iub":
+        return None
+    low, high = (attribute(node, "min", low), attribute(node, "max", high))
+    wide = data.astype("float64")
+    left = (low is None and (wide == -np.inf).any()) or (high is None and (wide == np.inf).any())
+    return "an infinity meets a bound that is left out, and ONNX says both that it stays and that it does not" if left else None
+
+
 @rule("Conv")
 def padding_times_infinity(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     """ONNX Runtime itself multiplies by padded zeros with one layout of the data, and skips them with another."""

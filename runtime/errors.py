@@ -8,15 +8,15 @@ between two of our own parts, and its text names the pass and the node.
 from __future__ import annotations
 
 
-class ByocError(Exception):
-    """The root of all errors raised by byoc."""
+class ByocError(RuntimeError):
+    """The root of all errors raised by byoc; a RuntimeError, as the root of TVM's (``tvm.TVMError``) is."""
 
 
 class UserError(ByocError, ValueError):
     """A mistake in what the caller gave: the message is one sentence that says how to mend it."""
 
 
-class InternalError(ByocError, RuntimeError):
+class InternalError(ByocError):
     """A broken invariant inside byoc: please report it."""
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.errors import UserError
-from byoc.ir.target import CPU, Target
+from byoc.ir.target import Target
+from byoc.ir.target_kind import CPU
 from byoc.ir.transform import PassContext, register_config_option
 from byoc.ir.virtual_device import INVALID_DEVICE_TYPE, VirtualDevice
 

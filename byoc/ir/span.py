@@ -22,9 +22,12 @@ class SourceName:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One place in one source; lines and columns are 1-based, and 0 where the source has none (as in ONNX)."""
+    """One place in one source; lines and columns are 1-based, and 0 where the source has none (as in ONNX).
 
-    source_name: SourceName
+    The source may be None, where a place has none. Source: ``tvm.ir.Span``.
+    """
+
+    source_name: SourceName | None
     line: int = 0
     end_line: int = 0
     column: int = 0
@@ -39,8 +42,13 @@ class Span:
     def spans(self) -> tuple[Span, ...]:
         return (self,)
 
+    def same_as(self, other: object) -> bool:
+        """True when *other* is the same place. Source: ``Object.same_as``."""
+        return self == other
+
     def __str__(self) -> str:
-        return f"{self.source_name.name}:{self.line}:{self.column}" if self.line else self.source_name.name
+        name = self.source_name.name if self.source_name is not None else ""
+        return f"{name}:{self.line}:{self.column}" if self.line else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,10 @@ class SequentialSpan:
     """Several places in their order: the origin of a node that a pass made from many."""
 
     spans: tuple[Span, ...]
+
+    def same_as(self, other: object) -> bool:
+        """True when *other* is the same places. Source: ``Object.same_as``."""
+        return self == other
 
     def __str__(self) -> str:
         return " + ".join(str(span) for span in self.spans)
@@ -71,6 +83,4 @@ def span_names(span: AnySpan | None) -> tuple[str, ...]:
     """The source names in *span*, in order and without repetition: the ONNX nodes that a node came from."""
     if span is None:
         return ()
-    if type(span) is Span:
-        return (span.source_name.name,)
-    return tuple(dict.fromkeys(s.source_name.name for s in span.spans))
+    return tuple(dict.fromkeys(s.source_name.name for s in span.spans if s.source_name is not None))

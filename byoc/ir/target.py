@@ -1,20 +1,16 @@
-"""Targets: what code is generated for. A kind with options, and perhaps the target of its host. Source: ``tvm.target``.
-
-A kind is registered, or is the name of an external compiler: one that has a code generator (``relay.ext.<name>``) or
-a pattern table. Which of them byoc has code for is for the driver to say; here they only have names and devices.
-"""
+"""Targets: what code is generated for: a kind with options, and perhaps a host's target. Source: ``tvm.target``."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shlex
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byoc.errors import UserError
-from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry
+from byoc.ir.target_kind import TARGET_KINDS, target_kind
 
-CPU, CUDA, OPENCL, VULKAN, METAL, ROCM, EXT_DEV, HEXAGON, WEBGPU = 1, 2, 4, 7, 8, 10, 12, 14, 15
 IS_EXTERNAL_CODEGEN = "is_external_codegen"
 RELAY_TO_TIR = "RelayToTIR"
 
@@ -30,50 +26,11 @@ def _fields(text: str) -> Mapping[str, object]:
     return found
 
 
-@dataclass(frozen=True)
-class TargetKind:
-    """A kind of target: its name, DLPack's number of its devices, and the keys by which schedules are chosen."""
-
-    name: str
-    device_type: int = CPU
-    keys: tuple[str, ...] = ("cpu",)
-    is_external_codegen: bool = False
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def default_device_type(self) -> int:
-        """DLPack's number of the devices. Source: ``TargetKind::default_device_type``."""
-        return self.device_type
-
-
-TARGET_KINDS: Registry[TargetKind] = Registry("kind of target")
-# each says whether a name is an external compiler's
-KNOWS_COMPILER: list[Callable[[str], bool]] = [lambda name: f"relay.ext.{name}" in GLOBAL_FUNCTIONS]
-
-
-def register_target_kind(name: str, device_type: int = CPU, is_external_codegen: bool = True) -> TargetKind:
-    """Make a vendor's name a kind of target (what ``TVM_REGISTER_TARGET_KIND`` does in C++); again changes nothing."""
-    if name not in TARGET_KINDS:
-        TARGET_KINDS.register(name, TargetKind(name, device_type, (), is_external_codegen))
-    return TARGET_KINDS[name]
-
-
-def target_kind(name: str) -> TargetKind:
-    """The kind *name*. Raises UserError for one that is neither registered nor an external compiler."""
-    if name in TARGET_KINDS:
-        return TARGET_KINDS[name]
-    if any(knows(name) for knows in KNOWS_COMPILER):
-        return TargetKind(name, CPU, (), True)
-    raise UserError(f"unknown kind of target {name!r}; known: {', '.join(TARGET_KINDS)}")
-
-
-
 class Target:
     """A kind with options, from ``"llvm -mcpu=x"``, a mapping or its JSON text. Source: ``tvm.target.Target``.
 
-    Raises UserError for an unknown kind.
+    ``attrs`` holds the options, as the types that the kind declares, with its defaults.
+    Raises UserError for an unknown kind, and for an option of another type than declared.
     """
 
     _local = threading.local()
@@ -83,32 +40,25 @@ class Target:
         target: str | Mapping[str, object] | Target,
         host: str | Mapping[str, object] | Target | None = None,
     ):
-        self.attrs: dict[str, object] = {}
-        self.host: Target | None = Target(host) if host is not None else None
         if isinstance(target, Target):
-            self.kind, self.attrs = target.kind, dict(target.attrs)
-            self.host = self.host or target.host
+            fields: Mapping[str, object] = target.export()
         elif isinstance(target, Mapping) or target.lstrip().startswith("{"):
-            self._read(target if isinstance(target, Mapping) else _fields(target))
+            fields = target if isinstance(target, Mapping) else _fields(target)
         else:
-            self._parse(target)
-
-    def _read(self, fields: Mapping[str, object]) -> None:
+            fields = _words(target)
         if "kind" not in fields:
             raise UserError(f"a target given by its fields has a kind, got {', '.join(map(str, fields)) or 'none'}")
         self.kind = target_kind(str(fields["kind"]))
-        self.attrs = {k: v for k, v in fields.items() if k not in ("kind", "host")}
-        if fields.get("host") is not None and self.host is None:
-            self.host = Target(fields["host"])  # type: ignore[arg-type]
+        self.attrs = self.kind.attributes({k: v for k, v in fields.items() if k not in ("kind", "host", "keys")})
+        self.keys = self._all_keys(fields.get("keys"))
+        within = fields.get("host") if host is None else host
+        self.host: Target | None = None if within is None else Target(within)  # type: ignore[arg-type]
 
-    def _parse(self, text: str) -> None:
-        words = text.split()
-        if not words:
-            raise UserError('a target is a kind and options, such as "llvm -mcpu=native", got an empty text')
-        self.kind = target_kind(words[0])
-        for word in words[1:]:
-            name, _, value = word.lstrip("-").partition("=")
-            self.attrs[name] = value or True
+    def _all_keys(self, given: object) -> list[str]:
+        """The keys by which schedules were chosen: those given, the device's class, those of the kind."""
+        named = given.split(",") if isinstance(given, str) else list(given or ())  # type: ignore[call-overload]
+        device = [str(self.attrs["device"])] if "device" in self.attrs else []
+        return list(dict.fromkeys([*named, *device, *(() if given else self.kind.keys)]))
 
     @property
     def is_external_codegen(self) -> bool:
@@ -133,14 +83,6 @@ class Target:
         return Target(self, host)
 
     @property
-    def keys(self) -> list[str]:
-        """The keys by which schedules were chosen: those given, the device's class, those of the kind."""
-        given = self.attrs.get("keys", ())
-        named = given.split(",") if isinstance(given, str) else list(given)  # type: ignore[call-overload]
-        device = [str(self.attrs["device"])] if "device" in self.attrs else []
-        return list(dict.fromkeys([*named, *device, *(() if named or device else self.kind.keys)]))
-
-    @property
     def mcpu(self) -> str:
         """The processor, empty where none is named."""
         return str(self.attrs.get("mcpu", ""))
@@ -160,6 +102,11 @@ class Target:
     def model(self) -> str:
         """The model of device, ``unknown`` where none is named."""
         return str(self.attrs.get("model", "unknown"))
+
+    @property
+    def max_function_args(self) -> int:
+        """The most arguments of a kernel, 0 without a limit. Source: ``Target.max_function_args``."""
+        return int(self.attrs.get("max_function_args", 0))  # type: ignore[call-overload]
 
     @property
     def libs(self) -> list[str]:
@@ -195,7 +142,7 @@ class Target:
     def export(self) -> dict[str, object]:
         """The target as a mapping, from which it can be made again."""
         host = {"host": self.host.export()} if self.host is not None else {}
-        return {"kind": self.kind.name, **self.attrs, **host}
+        return {"kind": self.kind.name, "keys": list(self.keys), **self.attrs, **host}
 
     def __enter__(self) -> Target:
         self._stack().append(self)
@@ -211,33 +158,58 @@ class Target:
         return hash(str(self))
 
     def __str__(self) -> str:
-        options = [f"-{k}" if v is True else f"-{k}={_option(v)}" for k, v in self.attrs.items()]
-        return " ".join([self.kind.name, *options])
+        keys = [f"-keys={','.join(self.keys)}"] if self.keys else []
+        return " ".join([self.kind.name, *keys, *(f"-{k}={_option(v)}" for k, v in sorted(self.attrs.items()))])
 
     def __repr__(self) -> str:
         return f"Target({str(self)!r})"
 
 
+@contextlib.contextmanager
+def region_targets(targets: Iterable[Target]) -> Iterator[None]:
+    """Within, in this thread, :func:`entered_for` finds *targets* by the names of their kinds."""
+    before = _OF_REGIONS.by_kind
+    _OF_REGIONS.by_kind = {**before, **{target.kind.name: target for target in targets}}
+    try:
+        yield
+    finally:
+        _OF_REGIONS.by_kind = before
+
+
+def entered_for(compiler: str) -> contextlib.AbstractContextManager[object]:
+    """The target among :func:`region_targets` that is the *compiler*'s, to enter; a context of nothing without one."""
+    return _OF_REGIONS.by_kind.get(compiler, contextlib.nullcontext())
+
+
+class _OfRegions(threading.local):
+    """The targets of a build by the names of their kinds."""
+
+    def __init__(self) -> None:
+        self.by_kind: Mapping[str, Target] = {}
+
+
+_OF_REGIONS = _OfRegions()
+
+
+def _words(text: str) -> dict[str, object]:
+    """The fields of a target's text: a kind, then ``-name=value``, ``-name value`` or ``-name``, which is true."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"the target {text!r} cannot be read: {error}") from error
+    if not words:
+        raise UserError('a target is a kind and options, such as "llvm -mcpu=native", got an empty text')
+    fields: dict[str, object] = {"kind": words.pop(0)}
+    while words:
+        name, equals, value = words.pop(0).lstrip("-").partition("=")
+        follows = not equals and words and not words[0].startswith("-")
+        fields[name] = value if equals else words.pop(0) if follows else True
+    return fields
+
+
 def _option(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
-
-
-def _register(names: Sequence[str], device_type: int, keys: tuple[str, ...], external: bool = False) -> None:
-    for name in names:
-        TARGET_KINDS.register(name, TargetKind(name, device_type, keys, external))
-
-
-_register(("llvm", "c", "hybrid", "stackvm", "composite"), CPU, ("cpu",))
-_register(("test",), CPU, ())
-_register(("ext_dev",), EXT_DEV, ())
-_register(("cuda", "nvptx"), CUDA, ("cuda", "gpu"))
-_register(("opencl",), OPENCL, ("opencl", "gpu"))
-_register(("vulkan",), VULKAN, ("vulkan", "gpu"))
-_register(("metal",), METAL, ("metal", "gpu"))
-_register(("rocm",), ROCM, ("rocm", "gpu"))
-_register(("webgpu",), WEBGPU, ("webgpu", "gpu"))
-_register(("hexagon",), HEXAGON, ("hexagon",))
-# the external compilers that TVM v0.18 names as kinds of target
-_register(("example_target_hook", "ccompiler", "cmsis-nn", "ethos-u", "test_external_codegen_0"), CPU, (), True)
-_register(("tensorrt", "cutlass", "cublas", "cudnn", "test_external_codegen_1"), CUDA, (), True)
-_register(("test_external_codegen_2",), METAL, (), True)
+    """An option's value as a target's text has it: lists by commas, truth as 1 and 0."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(_option, value))
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    return shlex.quote(text) if not text or any(c.isspace() or c in "\"'" for c in text) else text

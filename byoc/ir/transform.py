@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import InternalError, UserError
 from byoc.ir.collector import paused_collector
+from byoc.ir.diagnostics import rendered
 from byoc.ir.expr import BaseFunc
 from byoc.ir.instrument import PassInstrument, PassTimingInstrument
 from byoc.ir.module import IRModule
@@ -35,7 +36,7 @@ class Pass:
 
     def __call__(self, mod: IRModule) -> IRModule:
         ctx = PassContext.current()
-        with paused_collector():
+        with paused_collector(), rendered(mod):
             return ctx.watched(mod, self.info, lambda: self._transformed(mod, ctx))
 
     def _transformed(self, mod: IRModule, ctx: PassContext) -> IRModule:

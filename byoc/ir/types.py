@@ -208,7 +208,7 @@ class TypeRelation(TypeConstraint):
         self.func, self.args, self.num_inputs, self.attrs = func, tuple(args), int(num_inputs), attrs
 
     def _key(self) -> tuple[object, ...]:
-        return (id(self.func), self.args, self.num_inputs, id(self.attrs) if self.attrs is not None else None)
+        return (id(self.func), self.args, self.num_inputs, type(self.attrs), str(self.attrs))
 
     def __repr__(self) -> str:
         return f"TypeRelation({', '.join(map(repr, self.args))})"

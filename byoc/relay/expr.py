@@ -18,6 +18,7 @@ from byoc.ir.span import AnySpan
 from byoc.ir.types import FuncType, IncompleteType, TensorType, Type, contains_type
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.operator_overloads import ExprWithOp
+from byoc.runtime.device import Device
 from byoc.runtime.ndarray import NDArray
 
 Expr = RelayExpr
@@ -59,6 +60,11 @@ class VarId:
     def name_hint(self) -> str:
         """The name of the variable."""
         return self._var.name_hint
+
+    @property
+    def variable(self) -> Var:
+        """The variable."""
+        return self._var
 
     def same_as(self, other: object) -> bool:
         """True when *other* is the identity of the same variable. Source: ``Object.same_as``."""
@@ -207,6 +213,11 @@ class Function(BaseFunc):
         device = self.attrs.get(VIRTUAL_DEVICE, UNCONSTRAINED)
         assert isinstance(device, VirtualDevice)
         return device
+
+    @virtual_device_.setter
+    def virtual_device_(self, device: VirtualDevice | Device) -> None:
+        given = VirtualDevice(device) if isinstance(device, Device) else device
+        self.attrs = DictAttrs({**self.attrs, VIRTUAL_DEVICE: given})
 
     def with_attr(self, key_or_attrs: str | Mapping[str, object], value: object = None) -> Function:
         """A copy with one attribute, or a mapping of attributes, set. Source: ``BaseFunc.with_attr``."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from byoc.errors import UserError
 from byoc.ir.collector import paused_collector
@@ -89,13 +90,10 @@ class _Comparison:
     ):
         if isinstance(a, Function) and isinstance(b, Function) and not self._types.bind(a.type_params, b.type_params):
             return f"the type parameters are {_shown(a.type_params)} on the left, {_shown(b.type_params)} on the right"
-        why = self._held_difference(a, b)
-        left, right = children(a), children(b)
-        if why is not None or len(left) != len(right):
-            return why or f"{len(left)} sub-expressions on the left, {len(right)} on the right"
         bound_a, bound_b = binders(a), binders(b)
         if len(bound_a) != len(bound_b):
-            return f"{len(bound_a)} parameters on the left, {len(bound_b)} on the right"
+            why = self._held_difference(a, b)
+            return why or f"{len(bound_a)} parameters on the left, {len(bound_b)} on the right"
         for var_a, var_b in zip(bound_a, bound_b, strict=True):
             if var_a in self._right or var_b in self._left:
                 if self._right.get(var_a) is not var_b:
@@ -104,6 +102,10 @@ class _Comparison:
             why = self._held_difference(var_a, var_b)
             if why is not None:
                 return f"the variables %{var_a.name_hint} and %{var_b.name_hint}: {why}"
+        why = self._held_difference(a, b)
+        left, right = children(a), children(b)
+        if why is not None or len(left) != len(right):
+            return why or f"{len(left)} sub-expressions on the left, {len(right)} on the right"
         rows = zip(left, right, steps(a), strict=True)
         stack.extend(reversed([(x, y, (place, step)) for x, y, step in rows]))
         return None
@@ -123,7 +125,7 @@ class _Comparison:
             return len(x) == len(y) and all(map(self.same_held, x, y))
         if isinstance(x, Type) and isinstance(y, Type):
             return x is y or self._types.same(x, y)
-        return same_value(x, y)
+        return same_value(x, y, lambda var: self._right.get(var, var))
 
 
 def _title(node: RelayExpr) -> str:
@@ -238,7 +240,7 @@ class _Hasher:
         names: dict[RelayExpr, object] = {}
         count = 0
         for node in post_order(root):
-            content = [(name, self._key(value)) for name, value in held(node)]
+            content = [(name, self._key(value, names)) for name, value in held(node)]
             if isinstance(node, Var) and node not in bound and not self._map_free_vars:
                 content.append(("free", node.name_hint))
             row = (type(node).__name__, content, [names[c] for c in children(node)])
@@ -269,13 +271,13 @@ class _Hasher:
             if isinstance(ty, Type):
                 self._types = bound_names([v for v in free_types(ty) if v not in self._types], self._types)
 
-    def _key(self, value: object) -> object:
+    def _key(self, value: object, names: Mapping[RelayExpr, object] = MappingProxyType({})) -> object:
         if isinstance(value, Type):
             return type_key(value, self._types, value_key)
         if isinstance(value, tuple) and value and isinstance(value[0], Type):
             return tuple(self._key(v) for v in value)
         if not isinstance(value, NDArray):
-            return value_key(value)
+            return value_key(value, lambda var: names.get(var, var.name_hint))
         if id(value) not in self._arrays:
             self._arrays[id(value)] = array_key(value)
         return self._arrays[id(value)]

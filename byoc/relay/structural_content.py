@@ -28,6 +28,7 @@ from byoc.relay.expr import (
     Tuple,
     TupleGetItem,
     Var,
+    VarId,
 )
 from byoc.relay.structural_types import type_key
 from byoc.relay.text.attributes import field_types, matched
@@ -42,8 +43,11 @@ from byoc.runtime.ndarray import NDArray
 _FLOAT_DIGITS = 9
 
 
-def value_key(value: object) -> object:
-    """What makes *value* equal to another: hashable, the same in every process; a bool counts as an int."""
+def value_key(value: object, name_of: Callable[[Var], object] | None = None) -> object:
+    """What makes *value* equal to another: hashable, the same in every process; a bool counts as an int.
+
+    Variables, and identities of variables, in lists and maps count as what *name_of* says of them, else by their text.
+    """
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, float):
@@ -57,12 +61,23 @@ def value_key(value: object) -> object:
         fields = tuple((n, value_key(matched(v, types[n]))) for n, v in value.items())
         return (type(value).__qualname__, fields)
     if isinstance(value, Mapping):
-        return ("map", tuple(sorted((str(k), value_key(v)) for k, v in value.items())))
+        pairs = ((_map_key(k, name_of), value_key(v, name_of)) for k, v in value.items())
+        return ("map", tuple(sorted(pairs, key=repr)))
     if isinstance(value, (list, tuple)):
-        return ("list", tuple(map(value_key, value)))
+        return ("list", tuple(value_key(v, name_of) for v in value))
+    if name_of is not None and isinstance(value, (Var, VarId)):
+        return ("variable", name_of(_variable(value)))
     if isinstance(value, Type):
         return type_key(value, {}, value_key)
     return value_text(value)
+
+
+def _map_key(key: object, name_of: Callable[[Var], object] | None) -> object:
+    return value_key(key, name_of) if isinstance(key, (Var, VarId)) and name_of is not None else str(key)
+
+
+def _variable(value: Var | VarId) -> Var:
+    return value if isinstance(value, Var) else value.variable
 
 
 def array_key(array: NDArray) -> object:
@@ -88,13 +103,15 @@ def _same_array(a: NDArray, b: NDArray) -> bool:
     return array_key(a) == array_key(b) if a.dtype == "string" else _little_endian(a) == _little_endian(b)
 
 
-def same_value(a: object, b: object) -> bool:
-    """True where two values that are no expressions are the same."""
+def same_value(a: object, b: object, pair_of: Callable[[Var], Var] | None = None) -> bool:
+    """True where two values that are no expressions are the same; *pair_of* a variable in *a* is the one in *b*."""
     if a is b:
         return True
     if isinstance(a, NDArray) and isinstance(b, NDArray):
         return _same_array(a, b)
-    return value_key(a) == value_key(b)
+    if pair_of is None:
+        return value_key(a) == value_key(b)
+    return value_key(a, lambda var: id(pair_of(var))) == value_key(b, id)
 
 
 def _compared_attrs(func: Function) -> Mapping[str, object]:

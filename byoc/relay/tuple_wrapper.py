@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import TupleGetItem
 
@@ -23,8 +22,8 @@ class TupleWrapper:
         return self.tuple_value
 
     def astext(self) -> str:
-        """Raises UserError: a TupleWrapper is no expression."""
-        raise UserError("a TupleWrapper has no text: use astuple(), or one of its fields")
+        """The text of the tuple. Source: ``TupleWrapper.astext``."""
+        return self.tuple_value.astext()
 
     def __getitem__(self, index: int) -> TupleGetItem:
         """Field *index*, which may count from the end. Raises IndexError outside the tuple."""

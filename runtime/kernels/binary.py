@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.kernels.broadcasting import broadcasting
 from byoc.runtime.kernels.registry import kernel
 
 BinaryFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -42,13 +43,13 @@ BINARY: dict[str, BinaryFunction] = {
 }
 
 
-def _kernel_of(function: BinaryFunction) -> BinaryFunction:
+def _kernel_of(name: str, function: BinaryFunction) -> BinaryFunction:
     def run(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), broadcasting(name, {"lhs": lhs, "rhs": rhs}):
             return np.asarray(function(lhs, rhs)).astype(lhs.dtype, copy=False)
 
     return run
 
 
 for _name, _function in BINARY.items():
-    kernel(_name)(_kernel_of(_function))
+    kernel(_name)(_kernel_of(_name, _function))

@@ -56,9 +56,12 @@ def multibox_prior(
 @kernel("vision.multibox_transform_loc")
 def multibox_transform_loc(
     cls_prob: np.ndarray, loc_pred: np.ndarray, anchor: np.ndarray, *, clip: bool = True, threshold: float = 0.01,
-    variances: tuple[float, ...] = (0.1, 0.1, 0.2, 0.2),
+    variances: tuple[float, ...] = (0.1, 0.1, 0.2, 0.2), keep_background: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The anchors that are most likely something, moved by the predictions; -1 beyond their number."""
+    """The anchors that are most likely something, moved by the predictions; -1 beyond their number.
+
+    With *keep_background* all of them, class 0 for those most likely nothing or below the threshold.
+    """
     batch, _, count = cls_prob.shape
     low, high = anchor[0, :, :2].astype(np.float64), anchor[0, :, 2:].astype(np.float64)
     size, centre = high - low, (low + high) / 2
@@ -68,8 +71,11 @@ def multibox_transform_loc(
         middle, half = moves[:, :2] * size + centre, np.exp(moves[:, 2:]) * size / 2
         boxes = np.concatenate([middle - half, middle + half], 1)
         boxes = np.clip(boxes, 0, 1) if clip else boxes
-        label, score = cls_prob[n, 1:].argmax(0), cls_prob[n, 1:].max(0)
-        found = np.flatnonzero(score >= threshold)
+        classes = cls_prob[n] if keep_background else cls_prob[n, 1:]
+        label, score = classes.argmax(0), classes.max(0)
+        if keep_background:
+            label[score < threshold] = 0
+        found = np.arange(count) if keep_background else np.flatnonzero(score >= threshold)
         counts[n] = len(found)
         out[n, : len(found)] = np.concatenate([label[found, None], score[found, None], boxes[found]], 1)
     return out, counts
@@ -113,8 +119,10 @@ def _one_image(
 
 
 def _to_front(values: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """Of each image [N, boxes, ...] the values that are *valid*, [N, boxes], then -1."""
     out = np.full_like(values, -1)
-    out[: int(valid.sum())] = values[valid]
+    for image, given, kept in zip(out, values, valid, strict=True):
+        image[: int(kept.sum())] = given[kept]
     return out
 
 
@@ -142,9 +150,9 @@ def non_max_suppression(
         out[n, : len(order)] = boxes
         places[n, : len(order)] = np.where((fate == 0) | (fate == 3), -1, order)
     if not return_indices:
-        return np.stack([_to_front(b, b[:, 0] >= 0) for b in out]) if invalid_to_bottom else out
+        return _to_front(out, out[:, :, 0] >= 0) if invalid_to_bottom else out
     given = np.where(places >= 0, np.take_along_axis(indices, np.maximum(places, 0), 1), -1)
-    first = np.stack([_to_front(row, row >= 0) for row in given]).astype(np.int32)
+    first = _to_front(given, given >= 0).astype(np.int32)
     return first, (given >= 0).sum(1, keepdims=True).astype(np.int32)
 
 
@@ -166,7 +174,7 @@ def all_class_non_max_suppression(
     boxes: np.ndarray, scores: np.ndarray, max_output_boxes_per_class: np.ndarray, iou_threshold: np.ndarray,
     score_threshold: np.ndarray, *, output_format: str = "onnx",
 ) -> tuple[np.ndarray, ...]:
-    """(batch, class, box) of all that is left; or (class, box) of each image by falling score, and these scores."""
+    """(batch, class, box) of all that is left; or (class, box) of each image, class after class, and their scores."""
     limit = int(max_output_boxes_per_class.reshape(()))
     limits = (limit, float(iou_threshold.reshape(())), float(score_threshold.reshape(())))
     rows = [_kept_by_class(b.astype(np.float64), s, *limits) for b, s in zip(boxes, scores, strict=True)]
@@ -178,9 +186,8 @@ def all_class_non_max_suppression(
         return out, np.array([len(flat)], np.int64)
     indices, values = np.zeros((batch, classes * count, 2), np.int64), np.zeros((batch, classes * count), np.float32)
     for n, row in enumerate(rows):
-        best = sorted(row, key=lambda found: -scores[n, found[0], found[1]])
-        indices[n, : len(best)] = np.array(best, np.int64).reshape(-1, 2)
-        values[n, : len(best)] = [scores[n, label, index] for label, index in best]
+        indices[n, : len(row)] = np.array(row, np.int64).reshape(-1, 2)
+        values[n, : len(row)] = [scores[n, label, index] for label, index in row]
     return indices, values, np.array([len(row) for row in rows], np.int64)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.kernels.broadcasting import broadcasting
 from byoc.runtime.kernels.registry import kernel
 
 COMPARISONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -15,10 +16,14 @@ COMPARISONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def _kernel_of(
-    function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    name: str, function: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    return lambda lhs, rhs: np.asarray(function(lhs, rhs), bool)
+    def run(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        with broadcasting(name, {"lhs": lhs, "rhs": rhs}):
+            return np.asarray(function(lhs, rhs), bool)
+
+    return run
 
 
 for _name, _function in COMPARISONS.items():
-    kernel(_name)(_kernel_of(_function))
+    kernel(_name)(_kernel_of(_name, _function))

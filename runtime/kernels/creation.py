@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.runtime.errors import KernelError
+from byoc.runtime.kernels.broadcasting import broadcasting
 from byoc.runtime.kernels.registry import kernel
 from byoc.runtime.ndarray import numpy_dtype
 
@@ -110,7 +111,8 @@ def ndarray_size(data: np.ndarray, *, dtype: str) -> np.ndarray:
 @kernel("where")
 def where(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Elements of *x* where the condition holds, else of *y*."""
-    return np.where(condition, x, y)
+    with broadcasting("where", {"condition": condition, "x": x, "y": y}):
+        return np.where(condition, x, y)
 
 
 @kernel("broadcast_to")

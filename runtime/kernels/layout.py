@@ -24,6 +24,19 @@ def to_letters(array: np.ndarray, layout: str, letters: str) -> np.ndarray:
     return array.transpose([layout.index(letter) for letter in letters])
 
 
+def merged_groups(kernel: np.ndarray, layout: str, along: str) -> tuple[np.ndarray, str]:
+    """*kernel* whose first axis is that of the groups (``GOIHW``) with these in the axis *along*, and its layout then.
+
+    Both as they are without such an axis.
+    """
+    if not layout.startswith("G"):
+        return kernel, layout
+    place = layout.index(along) - 1
+    beside = np.moveaxis(kernel, 0, place)
+    shape = beside.shape
+    return beside.reshape(*shape[:place], shape[place] * shape[place + 1], *shape[place + 2 :]), layout[1:]
+
+
 def from_letters(array: np.ndarray, letters: str, layout: str) -> np.ndarray:
     """The inverse of :func:`to_letters`, contiguous."""
     return np.asarray(array.transpose([letters.index(letter) for letter in layout]), order="C")

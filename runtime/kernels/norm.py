@@ -75,13 +75,12 @@ def group_norm(
 def lrn(
     data: np.ndarray, *, size: int = 5, axis: int = 1, bias: float = 2.0, alpha: float = 1e-5, beta: float = 0.75
 ) -> np.ndarray:
-    """Divide by a power of the mean square of *size* neighbours along *axis*."""
+    """Divide by a power of the mean square of *size* neighbours along *axis*; each step rounds to the data's dtype."""
     k, half, extent = axis % data.ndim, size // 2, data.shape[axis]
-    work = np.promote_types(data.dtype, np.float32)
-    squares = np.square(data.astype(work))
-    squares = np.pad(squares, [(half, half) if j == k else (0, 0) for j in range(data.ndim)])
+    squares = np.pad(np.square(data), [(half, half) if j == k else (0, 0) for j in range(data.ndim)])
     total = sum(squares[(slice(None),) * k + (slice(j, j + extent),)] for j in range(size))
-    return (data / np.power(bias + (alpha / size) * total, beta)).astype(data.dtype)
+    scaled = (alpha / size) * total if data.dtype.itemsize > 2 else data.dtype.type(alpha) * total / data.dtype.type(size)
+    return (data / np.power(bias + scaled, beta)).astype(data.dtype)
 
 
 @kernel("nn.l2_normalize")

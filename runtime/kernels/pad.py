@@ -25,6 +25,15 @@ def pad(
     return whole[tuple(slice(a, n - b) for n, (a, b) in zip(whole.shape, cut, strict=True))]
 
 
+@kernel("nn.dilate")
+def dilate(data: np.ndarray, *, strides: tuple[int, ...], dilation_value: float = 0.0) -> np.ndarray:
+    """T[n, ...] -> T[(n - 1) stride + 1, ...], with the value between neighbours."""
+    shape = [max((n - 1) * s + 1, 0) for n, s in zip(data.shape, strides, strict=True)]
+    result = np.full(shape, np.float32(dilation_value).astype(data.dtype), data.dtype)
+    result[tuple(slice(None, None, s) for s in strides)] = data
+    return result
+
+
 @kernel("nn.mirror_pad")
 def mirror_pad(data: np.ndarray, *, pad_width: tuple[tuple[int, ...], ...], mode: str = "SYMMETRIC") -> np.ndarray:
     """Pad by reflection: with the edge repeated (SYMMETRIC) or not (REFLECT)."""

@@ -1,5 +1,7 @@
 """Numpy kernels of pools: sliding, global and adaptive, in one to three dimensions and any order of axes.
 
+Means of integers are rounded toward zero, as Relay's are.
+
 A sliding pool folds one strided slice per kernel position, so it copies nothing but its result. A window may hang over
 the end (``ceil_mode``); what it sees there is no element. Source of the sizes: ``byoc.relay.op.window``.
 """
@@ -11,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from byoc.runtime.kernels.binary import truncated_divide
 from byoc.runtime.kernels.conv import padded, positions
 from byoc.runtime.kernels.layout import from_letters, lowest, pad_pairs, per_axis, spatial_letters, to_letters, wide
 from byoc.runtime.kernels.registry import kernel
@@ -50,11 +53,18 @@ def max_pool(
     """The greatest element of each window."""
     n = data.ndim - 2
     letters = "NC" + spatial_letters(n)
+    size, steps, pads = per_axis(pool_size, n), per_axis(dilation, n), pad_pairs(padding, n)
     value = _fold(
-        to_letters(data, layout, letters), per_axis(pool_size, n), per_axis(strides, n), per_axis(dilation, n),
-        pad_pairs(padding, n), ceil_mode, lowest(data.dtype), np.maximum,
+        to_letters(data, layout, letters), size, per_axis(strides, n), steps, pads, ceil_mode,
+        _outside_value(data.dtype, size, steps, pads), np.maximum,
     )
     return from_letters(value, letters, out_layout or layout)
+
+
+def _outside_value(dtype: np.dtype, kernel: Sequence[int], dilation: Sequence[int], pads: Sequence[Sequence[int]]) -> float:
+    """What padding holds for a maximum: the least finite value where some window sees nothing else, as in Relay."""
+    blind = any(max(p) > (k - 1) * d for k, d, p in zip(kernel, dilation, pads, strict=True))
+    return float(np.finfo(dtype).min) if blind and dtype.kind == "f" else lowest(dtype)
 
 
 @kernel("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
@@ -79,13 +89,14 @@ def avg_pool(
     else:
         count = _fold(ones, *window)
     total, count = _fold(wide(x), *window), np.maximum(count, 1)
-    value = total // count if data.dtype.kind in "iu" else total / count.astype(total.dtype)
+    value = truncated_divide(total, count.astype(total.dtype))
     return from_letters(value.astype(data.dtype, copy=False), letters, out_layout or layout)
 
 
 def _mean(block: np.ndarray, axis: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if dtype.kind in "iu":
-        return block.sum(axis, dtype) // math.prod(block.shape[a] for a in axis)
+        count = math.prod(block.shape[a] for a in axis)
+        return truncated_divide(block.sum(axis, dtype).astype(np.int64), np.asarray(count))
     return block.mean(axis, dtype=np.float64)
 
 

@@ -75,12 +75,14 @@ def variance(
     data: np.ndarray, mean: np.ndarray, *, axis: tuple[int, ...] | None = None, keepdims: bool = False,
     exclude: bool = False, unbiased: bool = False,
 ) -> np.ndarray:
-    """The sum of squared distances from *mean* by the count, or by the count less one."""
+    """The sum of squared distances from *mean* by the count, or by the count less one; of float16 in float32."""
     axes = reduced_axes(data.ndim, axis, exclude)
     count = int(np.prod([data.shape[k] for k in axes], dtype=np.int64)) - int(unbiased)
-    total = np.asarray(np.sum(np.square(data - mean), axis=axes, keepdims=keepdims, dtype=data.dtype))
+    work = np.promote_types(data.dtype, np.float32) if data.dtype.kind == "f" else data.dtype
     with np.errstate(all="ignore"):
-        return truncated_divide(total, np.asarray(count, data.dtype))
+        squares = np.square(data.astype(work) - mean)
+        total = np.asarray(np.sum(squares, axis=axes, keepdims=keepdims, dtype=work))
+        return truncated_divide(total, np.asarray(count, work)).astype(data.dtype)
 
 
 def _arg_kernel(find: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:

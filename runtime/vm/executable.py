@@ -22,17 +22,31 @@ CODE_MEMBER = "code"
 
 
 class Executable:
-    """A compiled program. ``save`` gives its bytecode and its library; ``mod`` is both as one module to export."""
+    """A compiled program. ``save`` gives its bytecode and its library; ``mod`` is both as one module to export.
+
+    ``Executable(module)`` is the executable of what ``mod`` was, as ``load_module`` gives it back; constants that one
+    of both loads are the other's too. Raises TypeError for another kind of module.
+    """
 
     def __init__(
-        self, functions: Sequence[VMFunction], symbols: Sequence[PackedSymbol],
-        constants: Sequence[NDArray | None], library: Module | None,
+        self, functions: Sequence[VMFunction] | Module, symbols: Sequence[PackedSymbol] = (),
+        constants: Sequence[NDArray | None] = (), library: Module | None = None,
     ):
+        if isinstance(functions, Module):
+            self._share(functions)
+            return
         self.functions = tuple(functions)
         self.symbols = tuple(symbols)
         self._constants = [None if c is None else read_only(c) for c in constants]
         self._library = library
         self._by_name = {function.name: function for function in self.functions}
+
+    def _share(self, module: Module) -> None:
+        if not isinstance(module, ExecutableModule):
+            raise TypeError(f"a module of an executable is expected, but received {type(module)}")
+        other = module.executable
+        self.functions, self.symbols = other.functions, other.symbols
+        self._constants, self._library, self._by_name = other._constants, other._library, other._by_name
 
     # saving ---------------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,11 @@ ParamType = TensorSpec | tuple["ParamType", ...] | None
 
 @dataclass(frozen=True)
 class VMFunction:
-    """A function: its parameters are registers 0, 1, …; a closure of it fills *captured*, and *own* with itself."""
+    """A function: its parameters are registers 0, 1, …; a closure of it fills *captured*, and *own* with itself.
+
+    *checks_inputs* says whether a caller's arguments are held to *param_types*: they are in what byoc compiles. A
+    program that was compiled by Relay's names leaves it to the functions that it calls, as Relay's machine does.
+    """
 
     name: str
     params: tuple[str, ...]
@@ -40,18 +44,20 @@ class VMFunction:
     param_types: tuple[ParamType, ...] = ()
     captured: tuple[int, ...] = ()
     own: int = -1
+    checks_inputs: bool = True
 
     def to_json(self) -> dict[str, object]:
         return {
             "name": self.name, "params": list(self.params), "registers": self.register_file_size,
             "types": [_type_json(t) for t in self.param_types], "captured": list(self.captured), "own": self.own,
-            "code": [i.to_json() for i in self.instructions],
+            "code": [i.to_json() for i in self.instructions], **({} if self.checks_inputs else {"unchecked": 1}),
         }
 
     @staticmethod
     def from_json(data: object, where: str = "a function") -> VMFunction:
         """The function that :meth:`to_json` gave. Raises ArtifactError for another."""
-        fields = object_of(data, where, ("name", "params", "registers", "types", "captured", "own", "code"))
+        needed = ("name", "params", "registers", "types", "captured", "own", "code")
+        fields = object_of(data, where, needed, ("unchecked",))
         return VMFunction(
             text_of(fields["name"], at(where, "name")), texts_of(fields["params"], at(where, "params")),
             tuple(instruction_from_json(list_of(i, place)) for place, i in numbered(fields, "code", where)),
@@ -59,6 +65,7 @@ class VMFunction:
             tuple(_type_from_json(t, place) for place, t in numbered(fields, "types", where)),
             tuple(number_of(r, place) for place, r in numbered(fields, "captured", where)),
             number_of(fields["own"], at(where, "own"), -1),
+            not number_of(fields.get("unchecked", 0), at(where, "unchecked"), 0, 1),
         )
 
     def text(self) -> str:

@@ -60,6 +60,21 @@ def argument(name: str, given: object, ty: ParamType, sizes: dict[str, int]) -> 
     return array
 
 
+def unchecked_argument(name: str, given: object, ty: ParamType) -> Value:
+    """As :func:`argument`, for a program that does not check its inputs: shapes and dtypes may be any.
+
+    Numbers and sequences still take the dtype of *ty*. Where a tensor is declared, a list of one tensor stands for it.
+    Raises InputError for what is neither a tensor nor data.
+    """
+    if isinstance(ty, tuple) and isinstance(given, (ADT, list, tuple)) and len(given) == len(ty):
+        return ADT(0, [unchecked_argument(f"{name}[{k}]", f, t) for k, (f, t) in enumerate(zip(given, ty, strict=True))])
+    if not isinstance(ty, TensorSpec):
+        return untyped(name, given)
+    if isinstance(given, (ADT, list, tuple)) and len(given) == 1 and isinstance(given[0], (NDArray, np.ndarray)):
+        given = given[0]
+    return _tensor(name, given, ty)
+
+
 def _tensor(name: str, given: object, ty: TensorSpec) -> NDArray:
     """*given* as a tensor; numbers and sequences, which have no dtype, take that of *ty* where it holds their kind."""
     if isinstance(given, NDArray):

@@ -17,7 +17,7 @@ from byoc.runtime.vm.executable import Executable, ExecutableModule
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.machine import Machine
 from byoc.runtime.vm.program import VMFunction
-from byoc.runtime.vm.values import Value, argument
+from byoc.runtime.vm.values import Value, argument, unchecked_argument
 
 MAIN = "main"
 ALLOCATORS = ("naive", "pooled")
@@ -25,6 +25,10 @@ ALLOCATORS = ("naive", "pooled")
 
 class VirtualMachine:
     """Runs an executable; it keeps inputs and outputs, and is not for two threads at once.
+
+    Inputs are held to the types of the function's parameters. Of a program that Relay's names compiled
+    (``relay.vm.compile``, ``create_executor("vm")``) they are not: what does not fit is found by the function of the
+    library that is called with it, or by nothing, as in Relay.
 
     *device* and *memory_cfg* are Relay's: byoc's host has one device and one way to allocate. Raises TypeError for an
     executable, a device or a configuration of another kind.
@@ -181,8 +185,10 @@ def _arguments(function: VMFunction, given: Sequence[object]) -> list[Value]:
         known = ", ".join(function.params)
         raise InputError(f"input {', '.join(map(repr, missing))} of {function.name} is not set; its inputs are {known}")
     sizes: dict[str, int] = {}
-    pairs: list[tuple[str, object]] = list(zip(function.params, given, strict=True))
-    return [argument(name, value, ty, sizes) for (name, value), ty in zip(pairs, function.param_types, strict=True)]
+    declared = zip(function.params, given, function.param_types, strict=True)
+    if not function.checks_inputs:
+        return [unchecked_argument(name, value, ty) for name, value, ty in declared]
+    return [argument(name, value, ty, sizes) for name, value, ty in declared]
 
 
 def _executable(exe: object) -> Executable:

@@ -18,7 +18,7 @@ VENDORS = pathlib.Path(__file__).parent / "vendors"
 @pytest.fixture
 def installed():
     """``import tvm`` is byoc within the test."""
-    functions, tables = set(GLOBAL_FUNCTIONS), set(PATTERN_TABLES)
+    functions, tables = set(GLOBAL_FUNCTIONS), {name: PATTERN_TABLES[name] for name in PATTERN_TABLES}
     attributes = {name: dict(OPS[name]._attr_map) for name in OPS}
     compat.install()
     yield compat
@@ -26,6 +26,9 @@ def installed():
     for registry, before in ((GLOBAL_FUNCTIONS, functions), (PATTERN_TABLES, tables)):
         for name in [name for name in registry if name not in before]:
             registry.unregister(name)
+    for name, table in tables.items():
+        if PATTERN_TABLES[name] is not table:  # a mounted integration has replaced ours
+            PATTERN_TABLES.register(name, table, override=True)
     for name in list(OPS):
         if name not in attributes:
             OPS.unregister(name)
@@ -39,3 +42,14 @@ def vendors(installed):
     """The folder of the three integrations, mounted under ``tvm.relay.op.contrib``."""
     installed.mount(VENDORS)
     return VENDORS
+
+
+@pytest.fixture
+def tvm(installed):
+    """The package ``tvm``, which is byoc within the test."""
+    import tvm
+    import tvm.contrib.graph_executor
+    import tvm.ir.supply
+    import tvm.relay.testing  # noqa: F401
+
+    return tvm

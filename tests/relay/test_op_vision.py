@@ -110,8 +110,8 @@ def test_suppression_in_all_classes_is_onnxruntimes(limit, iou, threshold):
     indices, values, counts = run(flat, boxes, scores)
     for n in range(2):
         mine = want[want[:, 0] == n][:, 1:]
-        assert counts[n] == len(mine) and {tuple(r) for r in indices[n, : counts[n]]} == {tuple(r) for r in mine}
-        assert (np.diff(values[n, : counts[n]]) <= 0).all()
+        assert counts[n] == len(mine)
+        np.testing.assert_array_equal(indices[n, : counts[n]], mine)  # class after class, as Relay lists them
         np.testing.assert_array_equal(values[n, : counts[n]], [scores[n, c, b] for c, b in indices[n, : counts[n]]])
 
 

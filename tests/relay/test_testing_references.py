@@ -5,7 +5,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+from byoc import relay
 from byoc.errors import UserError
+from byoc.relay.interpreter import evaluate
 from byoc.relay.testing import references as ref
 
 RNG = np.random.default_rng(0)
@@ -317,3 +319,57 @@ def test_crops_are_resized():
     assert (found[1, :, :, -1] == 7).all() and not (found[1, :, :, 0] == 7).any()
     rows = ref.crop_and_resize_python(image.transpose(0, 2, 3, 1), boxes, [0, 1], (4, 4), "NHWC", "nearest_neighbor")
     assert rows.shape == (2, 4, 4, 3)
+
+
+def relay_result(call, *arrays):
+    """What the reference interpreter computes for *call*, over its free variables in the order of *arrays*."""
+    return evaluate(call, arrays)
+
+
+@pytest.mark.parametrize("deformable_groups,groups,stride,padding,dilation", [(1, 1, 1, 1, 1), (2, 2, (2, 1), (0, 1), 2)])
+def test_a_deformable_convolution_agrees_with_the_operator(deformable_groups, groups, stride, padding, dilation):
+    a, w = normal(1, 4, 7, 6), normal(6, 4 // groups, 3, 3)
+    sides = ref.padding.both_sides(padding, [2 * d + 1 for d in ref.padding.per_axis(dilation, 2)])
+    extents = [2 * d + 1 for d in ref.padding.per_axis(dilation, 2)]
+    outs = [(n + sum(p) - e) // s + 1
+            for n, p, e, s in zip((7, 6), sides, extents, ref.padding.per_axis(stride, 2), strict=True)]
+    offset = RNG.uniform(-1, 1, (1, 18 * deformable_groups, *outs)).astype("float32")
+    call = relay.nn.deformable_conv2d(
+        *(relay.var(n, shape=v.shape) for n, v in (("a", a), ("o", offset), ("w", w))), strides=stride,
+        padding=padding, dilation=dilation, deformable_groups=deformable_groups, groups=groups,
+    )
+    arguments = (stride, padding, dilation, deformable_groups, groups)
+    found = ref.deformable_conv2d_nchw_python(a, offset, w, *arguments)
+    same(found, relay_result(call, a, offset, w))
+    last = ref.deformable_conv2d_nhwc_python(
+        a.transpose(0, 2, 3, 1), offset.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), *arguments
+    )
+    same(last, found.transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("kernel,moved,stride1,stride2,padding,multiply", [(1, 2, 1, 1, 2, True), (3, 4, 2, 2, 5, False)])
+def test_a_correlation_agrees_with_the_operator(kernel, moved, stride1, stride2, padding, multiply):
+    a, b = normal(2, 3, 8, 9), normal(2, 3, 8, 9)
+    call = relay.nn.correlation(
+        relay.var("a", shape=a.shape), relay.var("b", shape=b.shape), kernel, moved, stride1, stride2, padding, multiply,
+        "NCHW",
+    )
+    same(ref.correlation_nchw_python(a, b, kernel, moved, stride1, stride2, padding, multiply), relay_result(call, a, b))
+
+
+@pytest.mark.parametrize("method", ["nearest", "bilinear"])
+@pytest.mark.parametrize("mode", ["zeros", "border", "reflection"])
+def test_a_volume_is_sampled_as_the_operator_does(method, mode):
+    data, grid = normal(1, 2, 3, 4, 5), RNG.uniform(-1.3, 1.3, (1, 3, 2, 3, 4)).astype("float32")
+    call = relay.image.grid_sample(
+        relay.var("d", shape=data.shape), relay.var("g", shape=grid.shape), method, "NCDHW", mode, True
+    )
+    same(ref.grid_sample_python(data, grid, method, "NCDHW", mode, True), relay_result(call, data, grid))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_window_that_sees_only_padding_gives_the_least_value(dtype):
+    data = np.ones((1, 1, 2), dtype)
+    found = ref.poolnd_python(data, [1], [1], [1], [2], [1], "max", dtype=dtype, layout="NCW")
+    least = np.finfo(dtype).min if dtype == "float32" else np.iinfo(dtype).min
+    assert found.tolist() == [[[least, least, 1, 1, least]]]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from byoc.compat.tvm.below import BelowModule, Missing, NotHereError
 from byoc.compat.tvm.finder import ReverseFinder, TvmFinder
-from byoc.compat.tvm.homes import ADDED_FUNCTIONS, ADDED_NAMES, ALIASES
+from byoc.compat.tvm.homes import ADDED_FUNCTIONS, ADDED_NAMES, ALIASES, OURS_FIRST
 from byoc.errors import UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 
@@ -32,6 +32,7 @@ class _State:
     mounts: dict[str, list[str]] = field(default_factory=dict)
     added: list[tuple[types.ModuleType, str]] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
+    hidden: list[tuple[types.ModuleType, str, types.ModuleType]] = field(default_factory=list)
 
 
 _STATE = _State()
@@ -98,6 +99,10 @@ def uninstall() -> None:
     for name in _STATE.functions:
         if name in GLOBAL_FUNCTIONS:
             GLOBAL_FUNCTIONS.unregister(name)
+    for holder, child, module in _STATE.hidden:
+        if module.__name__ == f"{holder.__name__}.{child}":
+            setattr(holder, child, module)
+    _STATE.hidden.clear()
     _STATE.functions.clear()
     _STATE.added.clear()
     _STATE.mounts.clear()
@@ -133,6 +138,20 @@ def mount(folder: str | os.PathLike[str], package: str = CONTRIB) -> None:
     if str(path) not in places:
         places.append(str(path))
         importlib.invalidate_caches()
+        _forget_replaced(package, path)
+
+
+def _forget_replaced(package: str, folder: Path) -> None:
+    """Forget under TVM's names the modules, imported before, for which *folder* has one of its own."""
+    holder = importlib.import_module(package)
+    for child in sorted({entry.stem for entry in folder.iterdir() if entry.suffix == ".py" or entry.is_dir()}):
+        name = f"{package}.{child}"
+        if name not in OURS_FIRST:
+            if name in sys.modules and sys.modules[name].__name__ != name:  # an alias of ours
+                del sys.modules[name]
+            if child in vars(holder) and vars(holder)[child].__name__ != name:
+                _STATE.hidden.append((holder, child, vars(holder)[child]))
+                delattr(holder, child)
 
 
 __all__ = ["BelowModule", "Missing", "NotHereError", "install", "is_installed", "mount", "uninstall"]

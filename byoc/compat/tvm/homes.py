@@ -35,6 +35,7 @@ ALIASES = {
     "tvm.topi.utils": f"{THIN}.topi.constant_values",
     "tvm.topi.testing": "byoc.relay.testing.references",
     "tvm.topi.testing.resize_python": "byoc.relay.testing.references.resize_python",
+    "tvm.target.codegen": f"{THIN}.target_codegen",
     "tvm.target.target": f"{THIN}.target",
     "tvm.target.compilation_config": "byoc.ir.compilation_config",
     "tvm.target.virtual_device": "byoc.ir.virtual_device",
@@ -83,7 +84,7 @@ ALIASES = {
 }
 
 # TVM's own integrations, whose names are here and whose files are mounted by who uses them
-VENDORS = ("arm_compute_lib", "bnns", "clml", "coreml", "cutlass", "ethosn", "tensorrt")
+VENDORS = ("arm_compute_lib", "bnns", "clml", "coreml", "cutlass", "ethosn", "libtorch", "mrvl", "tensorrt")
 ALIASES.update({f"tvm.relay.op.contrib.{vendor}": f"{THIN}.relay.vendors" for vendor in VENDORS})
 # modules of ours that a mounted folder does not replace
 OURS_FIRST = ("tvm.relay.op.contrib.register",)
@@ -91,14 +92,19 @@ OURS_FIRST = ("tvm.relay.op.contrib.register",)
 # what Relay had below the graph, or beside it: importing works, using raises (see byoc.compat.tvm.below)
 BELOW = (
     "tvm.arith", "tvm.auto_scheduler", "tvm.autotvm", "tvm.contrib", "tvm.dlight", "tvm.driver", "tvm.exec",
-    "tvm.meta_schedule", "tvm.micro", "tvm.relax", "tvm.relay.backend.contrib", "tvm.relay.op.contrib.te_target",
+    "tvm.meta_schedule", "tvm.relax", "tvm.relay.backend.contrib", "tvm.relay.op.contrib.te_target",
     "tvm.relay.op.strategy", "tvm.relay.quantize", "tvm.rpc", "tvm.script", "tvm.target", "tvm.te",
-    "tvm.testing.aot", "tvm.tir", "tvm.topi",
+    "tvm.tir", "tvm.topi",
 )
 
 # global function of TVM's -> where it is; loaded when it is first called
 ADDED_FUNCTIONS = {
     "relay.ext.ccompiler": f"{THIN}.ccompiler:compile_region",
+    "relay.ext.dnnl": f"{THIN}.onednn:compile_region",
+    **{
+        f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.relay.op.contrib.dnnl.layouts:plain_layouts"
+        for kind in ("conv", "conv_transpose")
+    },
     "tvm.relay.collage.estimate_seconds": "byoc.driver.estimate:estimate_seconds",
 }
 
@@ -128,7 +134,11 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "save_json": f"{THIN}.ir:save_json",
         "container": f"{THIN}.ir.container:",
         "supply": f"{THIN}.ir.supply:",
+        "diagnostics": "byoc.ir.diagnostics:",
         "instrument": "byoc.ir.instrument:",
+    },
+    f"{THIN}.relay.backend": {
+        name: f"{THIN}.relay.backend.{name}:" for name in ("executor_factory", "interpreter", "te_compiler")
     },
     "byoc.ir.transform": {"function_pass": "byoc.relay.transform:function_pass"},
     "byoc.ir.types": {"scalar_type": "byoc.relay:scalar_type", "TypeRelation": "byoc.ir.op:TypeRelation"},
@@ -175,7 +185,11 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "function": "byoc.relay.expr:",
         "ty": "byoc.ir.types:",
         "Id": "byoc.relay.expr:VarId",
+        "SpanCheck": "byoc.relay.transform.span_check:SpanCheck",
+        "base": f"{THIN}.relay.base:",
     },
+    "byoc.relay.op.nn": {"Constant": "byoc.relay.expr:Constant"},
+    "byoc.relay.testing": {"enabled_targets": f"{THIN}.testing.enabled:enabled_targets"},
     "byoc.relay.expr": {
         "Id": "byoc.relay.expr:VarId",
         "TupleWrapper": "byoc.relay.tuple_wrapper:TupleWrapper",
@@ -197,14 +211,6 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
     },
     "byoc.relay.op.contrib": {
         "register": "byoc.relay.op.contrib.register:",
-        **{
-            name: f"{THIN}.relay.vendors:{name}"
-            for name in (
-                "ethosn_available", "is_arm_compute_runtime_enabled", "is_clml_runtime_enabled",
-                "is_tensorrt_compiler_enabled", "is_tensorrt_runtime_enabled", "partition_for_arm_compute_lib",
-                "partition_for_bnns", "partition_for_clml", "partition_for_cutlass", "partition_for_ethosn",
-                "partition_for_tensorrt",
-            )
-        },
+        "__getattr__": f"{THIN}.relay.contrib_names:__getattr__",
     },
 }

@@ -20,6 +20,8 @@ from byoc.relay import transform
 from byoc.relay.adt import Match
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Constant, Function, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from byoc.relay.transform.fold_constant import FoldHostConstant
+from byoc.relay.transform.simplify_expr import SimplifyControlExpr
 from byoc.relay.traverse import post_order
 
 _SKIP = "SkipOptimization"
@@ -70,7 +72,7 @@ def _is_dataflow(node: object) -> bool:
 def control_passes() -> Sequential:
     """What is worth doing to a function with control flow: nothing is moved out of a branch or a function."""
     return Sequential(
-        [transform.SimplifyInference(), transform.FoldConstant(), transform.SimplifyExpr()], name="control_passes"
+        [transform.SimplifyInference(), FoldHostConstant(), SimplifyControlExpr()], name="control_passes"
     )
 
 

@@ -150,7 +150,8 @@ def _bind_params(call: Call, callee: Function) -> None:
         elif not is_assignable(arg.checked_type, param._checked_type):
             raise TypeInferenceError(
                 f"parameter %{param.name_hint} is declared as {param._checked_type}, its argument is "
-                f"{arg.checked_type}{located(call)}"
+                f"{arg.checked_type}{located(call)}",
+                (arg.checked_type, param._checked_type),
             )
 
 
@@ -183,7 +184,8 @@ def _infer_call(call: Call, mod: IRModule | None) -> Type:
     for index, (arg, declared) in enumerate(zip(call.args, callee.arg_types, strict=False)):
         if not is_assignable(arg.checked_type, declared):
             raise TypeInferenceError(
-                f"argument {index} is {arg.checked_type} where {declared} is expected{located(call)}"
+                f"argument {index} is {arg.checked_type} where {declared} is expected{located(call)}",
+                (arg.checked_type, declared),
             )
     if len(call.args) != len(callee.arg_types):
         raise TypeInferenceError(
@@ -199,7 +201,9 @@ def _infer_function(func: Function, mod: IRModule | None) -> Type:
     if declared is not None and not is_assignable(body, declared):
         if isinstance(body, FuncType) and body.type_params:
             raise NeedsSolvingError(f"a generic function is returned where {declared} is declared{located(func)}")
-        raise TypeInferenceError(f"a function is declared to return {declared}, its body is {body}{located(func)}")
+        raise TypeInferenceError(
+            f"a function is declared to return {declared}, its body is {body}{located(func)}", (body, declared)
+        )
     return FuncType([p.checked_type for p in func.params], declared or body, func.type_params)  # type: ignore[arg-type]
 
 
@@ -227,7 +231,7 @@ def _infer_if(node: If, mod: IRModule | None) -> Type:
     if cond != TensorType((), "bool"):
         raise TypeInferenceError(f"the condition of an if is a scalar bool, got {cond}{located(node)}")
     if not is_assignable(left, right):
-        raise TypeInferenceError(f"the branches of an if differ: {left} and {right}{located(node)}")
+        raise TypeInferenceError(f"the branches of an if differ: {left} and {right}{located(node)}", (left, right))
     return _either(left, right)
 
 

@@ -113,7 +113,8 @@ class TypeSolver:
         if isinstance(a, (TupleType, RefType, TypeCall)) and type(a) is type(b):
             if len(type_children(a)) == len(type_children(b)):
                 return self._merge_inner(a, b)
-        raise TypeInferenceError(f"{self.resolve(a)} and {self.resolve(b)} are not the same type")
+        first, second = self.resolve(a), self.resolve(b)
+        raise TypeInferenceError(f"{first} and {second} are not the same type", (second, first))
 
     def _merge_inner(self, a: Type, b: Type) -> Type:
         pairs = zip(type_children(a), type_children(b), strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from byoc.ir.attrs import Attrs, freeze
+from byoc.ir.attrs import Attrs, DictAttrs, freeze
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.relay.expr import Call, Function
@@ -16,6 +16,8 @@ def _operator_holds(op: Op, name: str, wanted: object) -> bool:
 
 def _call_holds(call: Call, name: str, wanted: object) -> bool:
     attrs = call.attrs
+    if isinstance(attrs, DictAttrs):  # of a call whose callee is no operator
+        return name in attrs and attrs[name] == (freeze(wanted) if isinstance(wanted, list) else wanted)
     return isinstance(attrs, Attrs) and name in attrs.keys() and attrs[name] == wanted
 
 
@@ -28,6 +30,11 @@ _HOLDS: dict[type, Callable[..., bool]] = {Op: _operator_holds, Call: _call_hold
 
 
 def attributes_match(wanted: Mapping[str, object], expr: RelayExpr) -> bool:
-    """True when *expr* has every attribute of *wanted* with that value; no attribute holds for other expressions."""
+    """True when *expr* has every attribute of *wanted* with that value; no attribute holds for other expressions.
+
+    Nothing wanted holds for any expression.
+    """
+    if not wanted:
+        return True
     holds = _HOLDS.get(type(expr))
     return holds is not None and all(holds(expr, name, value) for name, value in wanted.items())

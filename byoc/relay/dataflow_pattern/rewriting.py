@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
@@ -16,8 +16,16 @@ from byoc.relay.dataflow_pattern.matcher import Matcher
 from byoc.relay.dataflow_pattern.patterns import DFPattern
 from byoc.relay.traverse import children, rebuild
 
-NodeMap = Mapping[DFPattern, Sequence[RelayExpr]]
+Matches = Sequence[RelayExpr]
 MAX_APPLICATIONS = 100
+
+
+class NodeMap(dict[DFPattern, Matches]):
+    """What each part of a pattern matched. As of Relay's ``Map``, the default of :meth:`get` may be a keyword."""
+
+    def get(self, key: DFPattern, default: Matches | None = None) -> Matches | None:  # type: ignore[override]
+        """What *key* matched, else *default*."""
+        return super().get(key, default)
 
 
 class DFPatternCallback:
@@ -88,7 +96,7 @@ def _apply(callback: DFPatternCallback, expr: RelayExpr, mod: IRModule | None) -
         memo[node] = post = rebuild(node, [memo[c] for c in children(node)])
         group = groups.get(node)
         if group is not None:
-            node_map = {part: [memo.get(n, n) for n in found] for part, found in group.matched.items()}
+            node_map = NodeMap((part, [memo.get(n, n) for n in found]) for part, found in group.matched.items())
             memo[node] = callback.callback(node, post, node_map)
     return memo[expr]
 

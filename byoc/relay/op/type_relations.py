@@ -74,7 +74,9 @@ def broadcast_shape(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
     try:
         return tuple(broadcast_dim(x, y) for x, y in zip(left, right, strict=True))
     except TypeInferenceError as error:
-        raise TypeInferenceError(f"shapes {tuple(a)} and {tuple(b)} do not broadcast: {error}") from None
+        raise TypeInferenceError(
+            f"Invalid broadcast shapes: shapes {tuple(a)} and {tuple(b)} do not broadcast: {error}"
+        ) from None
 
 
 def unify_dim(a: Dim, b: Dim) -> Dim | None:

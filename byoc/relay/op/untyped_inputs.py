@@ -71,10 +71,21 @@ def conv_weight(n: int, transposed: bool = False) -> InputInference:
         inputs = data.shape[axes_of(layout, data_letters(n), "data")[1]]
         pair = _kernel_channels(inputs, attrs.channels, attrs.groups, transposed)  # type: ignore[union-attr]
         dims = (*pair, *per_axis(attrs.kernel_size, n, "kernel_size"))  # type: ignore[union-attr]
-        shape = arranged(dims, kernel_letters(n), attrs.kernel_layout)  # type: ignore[union-attr]
+        letters, layout = kernel_letters(n), attrs.kernel_layout  # type: ignore[union-attr]
+        if "G" in layout:  # the groups have an axis of their own
+            dims, letters = (attrs.groups, *_of_one_group(pair, attrs.groups, transposed), *dims[2:]), f"G{letters}"  # type: ignore[union-attr]
+        shape = arranged(dims, letters, layout)
         return [data, types[1] or TensorType(shape, data.dtype), *types[2:]]
 
     return rule
+
+
+def _of_one_group(pair: tuple[Dim, Dim], groups: int, transposed: bool) -> tuple[Dim, Dim]:
+    """O and I of one group, from those of a kernel in which O (I where *transposed*) runs along all groups."""
+    outputs, inputs = pair
+    along = inputs if transposed else outputs
+    each = Any() if isinstance(along, Any) else along // groups
+    return (outputs, each) if transposed else (each, inputs)
 
 
 def _kernel_channels(inputs: Dim, channels: int, groups: int, transposed: bool) -> tuple[Dim, Dim]:

@@ -128,7 +128,8 @@ class AtomReader:
                                  self._at - 1)
             if len(numbers) == 2:
                 numbers = [numbers[0], 0, numbers[1], 0]
-            spans.append(Span(SourceName(self.unquoted(match.group(1))), *numbers))
+            name = self.unquoted(match.group(1))
+            spans.append(Span(SourceName(name) if name else None, *numbers))
             position = match.end()
             if position == len(content):
                 return spans[0] if len(spans) == 1 else SequentialSpan(tuple(spans))
@@ -139,7 +140,10 @@ class AtomReader:
     # literals and attribute values --------------------------------------------------------------------------------
 
     def scalar(self) -> NDArray:
-        """A number or boolean as a 0-d array. Raises TextError when it does not fit its dtype."""
+        """A number or boolean as a 0-d array; a whole number without an ending is int32 where it fits, else int64.
+
+        Raises TextError when it does not fit its dtype.
+        """
         at = self._at
         if self.next_is("True") or self.next_is("False"):
             self._at += 1
@@ -153,13 +157,20 @@ class AtomReader:
             raise self.error(f"unknown ending {suffix!r} of a number; known: {known}", at)
         dtype = "float32" if not suffix and not digits.isdigit() else _SUFFIX_DTYPE[suffix]
         if dtype.startswith("float"):
-            return NDArray(np.asarray(sign + digits, dtype))
+            return NDArray(self._floating(sign + digits, dtype, at))
         if not digits.isdigit():
             raise self.error(f"{digits} is not a whole number, as {dtype} needs", at)
         value, limits = int(sign + digits), np.iinfo(dtype)
+        if not suffix and not limits.min <= value <= limits.max:
+            dtype, limits = "int64", np.iinfo("int64")
         if not limits.min <= value <= limits.max:
             raise self.error(f"{value} does not fit {dtype}", at)
         return NDArray(np.asarray(value, dtype))
+
+    def _floating(self, text: str, dtype: str, at: int) -> np.ndarray:
+        if abs(float(text)) > float(np.finfo(dtype).max):
+            raise self.error(f"{text} does not fit {dtype}", at)
+        return np.asarray(text, dtype)
 
     def meta_entry(self) -> object:
         """``meta[relay.Constant][0]``, after ``meta``. Raises TextError when no such thing is given."""

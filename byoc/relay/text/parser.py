@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.ir.collector import paused_collector
+from byoc.ir.diagnostics import rendered
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.analysis.module_types import infer_module
@@ -125,7 +126,8 @@ def parse(
     column, what was expected and found, and the line itself, and TypeInferenceError for types that do not fit. Source:
     ``tvm.relay.parse``.
     """
-    return infer_module(parse_untyped(source, source_name, init_module, init_meta_table, places))
+    with rendered(init_module if init_module is not None else IRModule()):
+        return infer_module(parse_untyped(source, source_name, init_module, init_meta_table, places))
 
 
 @paused_collector()
@@ -153,15 +155,16 @@ def parse_expr(source: str) -> RelayExpr:
 
     Raises ParseError as :func:`parse` does, and for a module of several functions.
     """
-    parser = _prepared(source, "from_string", None, None)
-    if not parser.definitions():
-        expr = parser.single_expression()
-        parser.check_data_types()
-        return expr
-    functions = list(parser.module.functions.values())
-    if len(functions) != 1:
-        raise parser.error(f"one expression is expected, found {len(functions)} functions; use parse for a module", 0)
-    return functions[0]
+    with rendered(IRModule()):
+        parser = _prepared(source, "from_string", None, None)
+        if not parser.definitions():
+            expr = parser.single_expression()
+            parser.check_data_types()
+            return expr
+        functions = list(parser.module.functions.values())
+        if len(functions) != 1:
+            raise parser.error(f"one expression is expected, found {len(functions)} functions; parse a module", 0)
+        return functions[0]
 
 
 def fromtext(source: str, source_name: str = "from_string") -> IRModule:

@@ -224,9 +224,7 @@ class FunctionPrinter:
     def _function(self, func: Function) -> Step[Rope]:
         generic = self._types.declared(func.type_params)
         parts = [self._declare(p) for p in func.params]
-        parts += [
-            f"{key_text(k)}={'(nullptr)' if v is None else self._attribute_value(v)}" for k, v in func.attrs.items()
-        ]
+        parts += [f"{key_text(k)}={self._attribute_value(v)}" for k, v in func.attrs.items()]
         ret = f" -> {self._types.text(func.ret_type)}" if func.ret_type is not None else ""
         block = yield self._braces(func.body)
         self._close(func.params)

@@ -103,7 +103,7 @@ def value_text(value: object) -> str:
 
 
 def _one_span(span: Span) -> str:
-    name = span.source_name.name
+    name = span.source_name.name if span.source_name is not None else ""
     text = name if SPAN_NAME.fullmatch(name) else quoted(name, in_comment=True)
     if span.end_line or span.end_column:
         return f"{text}:{span.line}:{span.end_line}:{span.column}:{span.end_column}"

@@ -5,29 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from byoc.compat.tvm_modules.ir.container import Map
 from byoc.compat.tvm_modules.runtime import GraphFunctions, LoadedLibrary
 from byoc.errors import UserError
 from byoc.runtime.benchmark import BenchmarkResult
+from byoc.runtime.container import ShapeTuple, String
 from byoc.runtime.device import Device
 from byoc.runtime.graph_executor import Graph, GraphExecutor
 from byoc.runtime.library import Library
 from byoc.runtime.module import Module
-from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.ndarray import NDArray
 from byoc.runtime.params import load_param_dict
-from byoc.runtime.signature import TensorSpec
 
 
 class GraphModule:
-    """An executor with TVM's calls; inputs keep their value from run to run."""
+    """An executor with TVM's calls; inputs keep their value from run to run.
+
+    Inputs are converted to the dtype of their parameter and read as zeros until they are set (``GraphInputs``).
+    """
 
     def __init__(self, module: GraphFunctions):
         if not isinstance(module, GraphFunctions):
             raise UserError('GraphModule takes what lib["default"](device) gives, or use graph_executor.create')
         self.module = module
         self._executor: GraphExecutor = module.executor
+        self._inputs = module.inputs
         self._places: dict[int, NDArray] = {}
 
     def set_input(
@@ -35,21 +37,21 @@ class GraphModule:
     ) -> None:
         """Set one input by name or position, and those of *params*; names in it that the graph lacks are passed over.
 
-        The values are copied. Raises InputError for a *key* that the graph lacks.
+        The values are copied, in the dtype of the input. Raises InputError for a *key* that the graph lacks.
         """
         if isinstance(key, Mapping):
             params = {**key, **params}
         elif key is not None:
-            self._executor.set_input(key, _copied(value))
+            self._inputs.set(key, value)
         for name in [name for name in params if name in self._names()]:
-            self._executor.set_input(name, _copied(params[name]))
+            self._inputs.set(name, params[name])
 
     def set_input_zero_copy(self, key: str | int | None = None, value: object = None, **params: object) -> None:
         """As :meth:`set_input`, but the arrays themselves are read when the graph runs."""
         if key is not None:
-            self._executor.set_input(key, value)
+            self._inputs.share(key, value)
         for name in [name for name in params if name in self._names()]:
-            self._executor.set_input(name, params[name])
+            self._inputs.share(name, params[name])
 
     def set_output_zero_copy(self, key: str | int, value: NDArray) -> None:
         """Have an output written to *value* by each run. Raises UserError for an output that there is not."""
@@ -59,10 +61,10 @@ class GraphModule:
         self._places[index] = value
 
     def run(self, **input_dict: object) -> None:
-        """Run the graph, with *input_dict* set first. Raises InputError when an input is missing or does not fit."""
+        """Run the graph, with *input_dict* set first. Raises InputError when an input does not fit."""
         if input_dict:
             self.set_input(**input_dict)
-        self._executor.run()
+        self.module.run()
         for index, place in self._places.items():
             place.copyfrom(self._executor.get_output(index))
 
@@ -72,16 +74,12 @@ class GraphModule:
         return NDArray(result.numpy().copy()) if out is None else out.copyfrom(result)
 
     def get_input(self, index: int | str, out: NDArray | None = None) -> NDArray | None:
-        """The value of an input by position or name, zeros where it was not set; None where there is no such input."""
+        """An input itself by position or name: what is written to it is read by the next run; None without such one."""
         place = self.get_input_index(index) if isinstance(index, str) else index
         if not 0 <= place < self.get_num_inputs():
             return None
-        name = self._names()[place]
-        value = self._executor.input_values.get(name)
-        if value is None:
-            spec = self._specs()[place]
-            value = np.zeros([d if isinstance(d, int) else 1 for d in spec.shape], numpy_dtype(spec.dtype))
-        return NDArray(value) if out is None else out.copyfrom(value)
+        value = self._inputs.get(place)
+        return value if out is None else out.copyfrom(value)
 
     def get_num_outputs(self) -> int:
         """How many outputs the graph has."""
@@ -104,8 +102,9 @@ class GraphModule:
 
     def get_input_info(self) -> tuple[Map, Map]:
         """The shapes and the dtypes of the inputs, by name."""
-        specs = self._specs()
-        return Map({s.name: tuple(s.shape) for s in specs}), Map({s.name: s.dtype for s in specs})
+        pairs = list(zip(self._names(), self._inputs.specs, strict=True))
+        shapes = Map({name: ShapeTuple(spec.shape) for name, spec in pairs})  # type: ignore[arg-type]
+        return shapes, Map({name: String(spec.dtype) for name, spec in pairs})
 
     def debug_get_output(self, node: str | int, out: NDArray) -> NDArray:
         """Copy the first value of a node of the last run to *out*, by the node's name or number.
@@ -128,7 +127,7 @@ class GraphModule:
         for name in load_param_dict(params_bytes):
             value = other._executor.input_values.get(name)
             if value is not None:
-                self._executor.set_input(name, value)
+                self._inputs.share(name, value)
 
     def benchmark(
         self, device: Device, func_name: str = "run", repeat: int = 5, number: int = 5,
@@ -154,16 +153,7 @@ class GraphModule:
         return self.module[name]
 
     def _names(self) -> list[str]:
-        return [node.name for node in self._executor.graph.inputs]
-
-    def _specs(self) -> list[TensorSpec]:
-        graph = self._executor.graph
-        return [graph.specs[node.outputs[0]] for node in graph.inputs]
-
-
-def _copied(value: object) -> object:
-    """*value*, as a copy where it is an array; numbers and lists have no dtype yet and stay as they are."""
-    return value if isinstance(value, (int, float, list, tuple)) else np.array(from_any(value))
+        return self._inputs.names
 
 
 def create(

@@ -8,6 +8,8 @@ from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 
+MODULE_NAME, DEFAULT_NAME = "mod_name", "tvmgen_default"
+
 
 def _safe(name: str) -> str:
     return "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
@@ -48,12 +50,16 @@ class NameSupply:
 
 
 class GlobalVarSupply:
-    """Gives each global name one variable, and fresh ones. Source: ``tvm.ir.supply.GlobalVarSupply``."""
+    """Gives each global name one variable, and fresh ones. Source: ``tvm.ir.supply.GlobalVarSupply``.
+
+    Names from modules get the first one's attribute ``mod_name`` as prefix, ``tvmgen_default`` where it has none.
+    """
 
     def __init__(self, value: NameSupply | IRModule | Sequence[IRModule] | None = None):
-        self.name_supply = value if isinstance(value, NameSupply) else NameSupply()
-        self._vars: dict[str, GlobalVar] = {}
         modules = [value] if isinstance(value, IRModule) else value if isinstance(value, (list, tuple)) else []
+        prefix = str((modules[0].attrs or {}).get(MODULE_NAME, DEFAULT_NAME)) if modules else ""
+        self.name_supply = value if isinstance(value, NameSupply) else NameSupply(prefix)
+        self._vars: dict[str, GlobalVar] = {}
         for mod in modules:
             for var in mod.get_global_vars():
                 self.reserve_global_var(var)

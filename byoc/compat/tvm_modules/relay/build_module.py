@@ -13,15 +13,18 @@ from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
 from byoc.compat.tvm_modules.relay.backend.executor_factory import FACTORY_CLASSES, ExecutorFactoryModule
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor as Evaluator
 from byoc.compat.tvm_modules.relay.backend.interpreter import Interpreter
-from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, host_target
+from byoc.compat.tvm_modules.relay.backend.storage import with_storage
+from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, all_targets, host_target
 from byoc.compat.tvm_modules.relay.vm import VMExecutor
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
+from byoc.compat.tvm_modules.runtime.graph_inputs import relay_input
 from byoc.driver.compile import CompileOptions
 from byoc.driver.compile import build as build_library
 from byoc.driver.pipeline import optimize as optimize_module
 from byoc.errors import InputError, UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.target import region_targets
 from byoc.ir.transform import PassContext
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.partition.plan import Plan
@@ -52,7 +55,9 @@ def build(
     """
     chosen, mod = host_target(target), module_with_params(ir_mod, params)
     kind = executor or Executor("graph")
-    return FACTORY_CLASSES[kind.name](compile_module(mod), mod, mod_name, kind, chosen)
+    with region_targets(all_targets(target)):
+        library = compile_module(mod)
+    return FACTORY_CLASSES[kind.name](library, mod, mod_name, kind, chosen)
 
 
 def optimize(
@@ -106,7 +111,7 @@ class BuildModule:
 
     def get_graph_json(self) -> str:
         """The graph in the executor's JSON. Raises UserError before a build."""
-        return json.dumps(self._done().library.graph_json)
+        return json.dumps(with_storage(self._done().library.graph_json))
 
     def get_module(self) -> LoadedLibrary:
         """The library. Raises UserError before a build."""
@@ -123,16 +128,20 @@ class BuildModule:
 
 
 class GraphExecutor(Evaluator):
-    """Evaluates by a compiled graph; a tuple is a list. Source: ``relay.build_module.GraphExecutor``."""
+    """Evaluates by a compiled graph; a tuple is a list. Source: ``relay.build_module.GraphExecutor``.
+
+    Inputs are converted to the dtypes of the parameters, as Relay's executor does; ``Library.run`` itself is strict.
+    """
 
     def prepare(self, mod: IRModule, main: Function) -> Callable[[Sequence[object]], object]:
         library = compile_module(mod)
         result, names = main.checked_type.ret_type, [spec.name for spec in library.inputs]  # type: ignore[attr-defined]
 
-        def run(inputs: Sequence[object]) -> object:
-            pairs = zip(inputs, main.params, strict=True)
+        def run(args: Sequence[object]) -> object:
+            pairs = zip(args, main.params, strict=True)
             given = [tensor for value, param in pairs for tensor in _flat(value, param.checked_type)]
-            outputs = library.run(dict(zip(names, given, strict=True)))
+            inputs = [relay_input(value, spec) for value, spec in zip(given, library.inputs, strict=True)]
+            outputs = library.run(dict(zip(names, inputs, strict=True)))
             return _unflatten((NDArray(array) for array in outputs), result)
 
         return run

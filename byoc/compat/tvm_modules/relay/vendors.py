@@ -34,8 +34,11 @@ def is_arm_compute_runtime_enabled() -> bool:
 
 
 def is_tensorrt_compiler_enabled() -> bool:
-    """Whether a code generator for TensorRT is here. Source: ``contrib.is_tensorrt_compiler_enabled``."""
-    return get_global_func("relay.ext.tensorrt", allow_missing=True) is not None
+    """Whether TensorRT's compiler is here: something answers whether its runtime is, whatever it answers.
+
+    Source: ``contrib.is_tensorrt_compiler_enabled``.
+    """
+    return get_global_func("relay.ext.tensorrt.is_runtime_enabled", allow_missing=True) is not None
 
 
 def is_tensorrt_runtime_enabled() -> bool:
@@ -59,6 +62,15 @@ class Available(enum.Enum):
 def ethosn_available() -> Available:
     """What is here of Ethos-N: nothing. Source: ``contrib.ethosn_available``."""
     return Available.UNAVAILABLE
+
+
+# what the integrations define and TVM's package re-exports
+NAMES = frozenset([
+    "Available", "ethosn_available", "is_arm_compute_runtime_enabled", "is_clml_runtime_enabled",
+    "is_tensorrt_compiler_enabled", "is_tensorrt_runtime_enabled", "partition_for_arm_compute_lib",
+    "partition_for_bnns", "partition_for_clml", "partition_for_cutlass", "partition_for_ethosn", "partition_for_mrvl",
+    "partition_for_tensorrt",
+])
 
 
 def __getattr__(name: str) -> MissingIntegration:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor
-from byoc.compat.tvm_modules.relay.backend.targets import host_target
+from byoc.compat.tvm_modules.relay.backend.targets import all_targets, host_target
 from byoc.driver.compile import CompileOptions
 from byoc.driver.vm.compile import generate
 from byoc.driver.vm.passes import prepare
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
+from byoc.ir.target import Target, region_targets
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
 from byoc.runtime.ndarray import NDArray, from_any
@@ -42,6 +44,7 @@ class VMCompiler:
         self._params: dict[str, NDArray] = {}
         self._ready: IRModule | None = None
         self._executable: Executable | None = None
+        self._targets: list[Target] = []
 
     def set_params(self, params: Mapping[str, object]) -> None:
         """Give parameters of main their values, by name."""
@@ -54,13 +57,15 @@ class VMCompiler:
     def lower(self, mod: IRModule | Function, target: object = None, target_host: object = None) -> None:
         """Bind parameters and run the passes before bytecode. Raises TypeInferenceError for ill-typed functions."""
         host_target(target)  # type: ignore[arg-type]
+        self._targets = all_targets(target)  # type: ignore[arg-type]
         self._ready, self._executable = prepare(module_with_params(mod, self._params)), None
 
     def codegen(self) -> None:
         """Generate bytecode and the library. Raises UserError before :meth:`lower`."""
         if self._ready is None:
             raise UserError("there is nothing to generate code for yet: call lower(mod, target) first")
-        self._executable = generate(self._ready, CompileOptions())
+        with region_targets(self._targets):
+            self._executable = _without_checks(generate(self._ready, CompileOptions()))
 
     def optimize(
         self,
@@ -80,6 +85,12 @@ class VMCompiler:
         if self._executable is None:
             raise UserError("there is no executable yet: call lower(mod, target) and codegen() first")
         return self._executable
+
+
+def _without_checks(executable: Executable) -> Executable:
+    """The same program, whose inputs are not held to the types of its parameters, as Relay's machine has it."""
+    functions = [replace(function, checks_inputs=False) for function in executable.functions]
+    return Executable(functions, executable.symbols, executable.constants, executable.lib)
 
 
 class VMExecutor(Executor):

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from byoc.compat.tvm_modules.ir.container import Array, Map
+from byoc.compat.tvm_modules.relay.backend.storage import with_storage
+from byoc.compat.tvm_modules.runtime.graph_inputs import GraphInputs
 from byoc.compat.tvm_modules.tir import const
 from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.dims import Any
@@ -69,32 +71,47 @@ class LoadedLibrary(Module):
 
 
 _FACTORY_FUNCTIONS: dict[str, Callable[[LoadedLibrary], object]] = {
-    "get_graph_json": lambda loaded: json.dumps(loaded.library.graph_json),
+    "get_graph_json": lambda loaded: json.dumps(with_storage(loaded.library.graph_json)),
     "debug_create": lambda loaded: GraphFunctions(loaded.library.graph_executor()),
     "list_module_names": lambda loaded: Array([loaded.mod_name]),
 }
 
 
 class GraphFunctions(Module):
-    """An executor as TVM's module: ``set_input``, ``run`` and ``get_output`` by name."""
+    """An executor as TVM's module: ``set_input``, ``run`` and ``get_output`` by name.
+
+    Inputs are converted and need not be set, as Relay has it; the executor itself is as strict as any of byoc's.
+    """
 
     type_key = "GraphExecutor"
-    symbols = ("get_input", "get_num_inputs", "get_num_outputs", "get_output", "run", "run_from_inputs", "set_input")
+    symbols = (
+        "get_input", "get_num_inputs", "get_num_outputs", "get_output", "run", "run_from_inputs", "set_input",
+        "set_input_zero_copy",
+    )
 
     def __init__(self, executor: GraphExecutor):
         super().__init__()
         self.executor = executor
+        self.inputs = GraphInputs(executor)
+        self._functions: dict[str, PackedFunction] = {
+            "get_input": self.inputs.get, "set_input": self.inputs.set, "set_input_zero_copy": self.inputs.share,
+            "run": self.run, "run_from_inputs": self._run_from_inputs, "get_output": executor.get_output,
+            "get_num_inputs": executor.get_num_inputs, "get_num_outputs": executor.get_num_outputs,
+        }
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
-        if name == "run_from_inputs":
-            return self._run_from_inputs
-        return getattr(self.executor, name) if name in self.symbols else None
+        return self._functions.get(name)
+
+    def run(self) -> None:
+        """Run the graph; an input that was never set is zeros where its shape is known, else raises InputError."""
+        self.inputs.fill()
+        self.executor.run()
 
     def _run_from_inputs(self, device_type: int, device_id: int, *inputs: object) -> list[NDArray]:
         """Set inputs, given as names and values in turn, run, and copy the outputs."""
         for name, value in zip(inputs[::2], inputs[1::2], strict=True):
-            self.executor.set_input(name, value)  # type: ignore[arg-type]
-        self.executor.run()
+            self.inputs.set(name, value)  # type: ignore[arg-type]
+        self.run()
         return [
             NDArray(self.executor.get_output(k).numpy().copy()) for k in range(self.executor.get_num_outputs())
         ]

@@ -1,16 +1,18 @@
 """Pattern tables by target. Source: ``relay.op.contrib.register``.
 
-Installed backends are entry points of :data:`ENTRY_POINT_GROUP`, imported when the passes first ask for their target.
+Installed backends are entry points of :data:`ENTRY_POINT_GROUP`, imported when the passes first ask for their target;
+so are byoc's own integrations, :data:`INTEGRATIONS`.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 from collections.abc import Callable, Sequence
 
 from byoc.errors import PartitionError
 from byoc.ir.registry import Registry, caller_location
-from byoc.ir.target import KNOWS_COMPILER
+from byoc.ir.target_kind import KNOWS_COMPILER
 from byoc.relay.expr import Call
 
 # rows of (composite name, pattern) or (composite name, pattern, check)
@@ -20,16 +22,21 @@ PATTERN_TABLES: Registry[Callable[[], PatternTable]] = Registry("pattern table")
 TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predicate")
 KNOWS_COMPILER.append(PATTERN_TABLES.__contains__)
 ENTRY_POINT_GROUP = "byoc.backends"
+# target -> the module of byoc that brings it; a vendor's own table of that name replaces ours
+INTEGRATIONS = {"dnnl": "byoc.relay.op.contrib.dnnl"}
 # what registers an installed target; the vendor's contract puts itself here when it is imported
 TARGET_LOADERS: Registry[Callable[[str], None]] = Registry("target loader")
 
 
 def load_target(name: str) -> None:
-    """Import the installed package that brings target *name*, where there is one and it is not here yet.
+    """Import what brings target *name*, of byoc or an installed package, where there is one and it is not here yet.
 
     Raises PartitionError when the package cannot be imported.
     """
     if name in PATTERN_TABLES or name in TARGET_PREDICATES:
+        return
+    if name in INTEGRATIONS:
+        importlib.import_module(INTEGRATIONS[name])
         return
     for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
         if entry.name == name:
@@ -47,12 +54,12 @@ def register_pattern_table(
 ) -> Callable[[], PatternTable] | Callable[[Callable[[], PatternTable]], Callable[[], PatternTable]]:
     """Register a function that gives the pattern table of *compiler*, as a call or as a decorator.
 
-    Raises RegistryError when *compiler* has one already.
+    Raises RegistryError when *compiler* has one already, unless that is of byoc's :data:`INTEGRATIONS`.
     """
     where = caller_location()
 
     def register(make: Callable[[], PatternTable]) -> Callable[[], PatternTable]:
-        PATTERN_TABLES.register(compiler, make, where=where)
+        PATTERN_TABLES.register(compiler, make, where=where, override=compiler in INTEGRATIONS)
         return make
 
     return register(table) if table is not None else register

@@ -47,6 +47,7 @@ from byoc.relay.op.nn.correlation import correlation
 from byoc.relay.op.nn.deformable_conv import deformable_conv2d
 from byoc.relay.op.nn.dense import batch_matmul, dense, matmul
 from byoc.relay.op.nn.dense_pack import contrib_dense_pack
+from byoc.relay.op.nn.dilate import dilate
 from byoc.relay.op.nn.fast_softmax import fast_softmax
 from byoc.relay.op.nn.fifo_buffer import fifo_buffer
 from byoc.relay.op.nn.loss import cross_entropy, cross_entropy_with_logits, nll_loss

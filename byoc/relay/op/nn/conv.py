@@ -6,7 +6,7 @@ Every order of the axes is taken as a layout; padding is kept as Relay keeps it,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
@@ -16,6 +16,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.conv_compute import conv_stages
 from byoc.relay.op.nn.conv_geometry import conv_geometry, conv_operations, one_dtype_or_result, types_of
+from byoc.relay.op.nn.group_kernels import has_group_axis, merged_stage
 from byoc.relay.op.untyped_inputs import conv_weight
 from byoc.relay.op.window import pad_tuple, per_axis
 from byoc.te import Tensor
@@ -80,7 +81,11 @@ def _relation(n: int) -> TypeRelation:
 
 def _compute(n: int) -> TensorCompute:
     def compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
-        return [conv_stages(*inputs, attrs, conv_geometry(types_of(inputs), attrs, n))]
+        (data, weight), plain = inputs, attrs
+        if has_group_axis(attrs.kernel_layout):
+            weight = merged_stage(weight, attrs.kernel_layout, "O")
+            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])  # type: ignore[type-var]
+        return [conv_stages(data, weight, plain, conv_geometry(types_of(inputs), attrs, n))]
 
     return compute
 
@@ -142,6 +147,7 @@ _SAMPLES: dict[int, list[Sample]] = {
         Sample([(2, 3, 7, 9), (4, 3, 3, 3)], {"padding": (1, 1, 1, 1)}),
         Sample([(1, 4, 9, 8), (6, 2, 3, 2)], {"strides": (2, 1), "padding": (0, 1, 2, 0), "groups": 2}),
         Sample([(1, 3, 11, 11), (2, 3, 3, 3)], {"dilation": (2, 3), "padding": (1,)}),
+        Sample([(1, 4, 6, 7), (2, 3, 2, 3, 3)], {"groups": 2, "kernel_layout": "GOIHW", "padding": (1, 0, 1, 0)}),
         Sample([(1, 4, 6, 7), (4, 1, 3, 3)], {"groups": 4, "padding": (1, 1, 1, 1), "strides": (2, 2)}),
         Sample([(1, 6, 7, 3), (3, 3, 3, 5)], {"data_layout": "NHWC", "kernel_layout": "HWIO"}),
         Sample([(1, 6, 7, 3), (5, 1, 1, 3)], {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_layout": "NCHW"}),

@@ -15,6 +15,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.op.layout import arranged, axes_of, data_letters, kernel_letters, tensor_of
+from byoc.relay.op.nn.group_kernels import merged_type
 from byoc.relay.op.window import differ, pad_pairs, per_axis, transposed_extent, window_extent
 from byoc.te import Size, Tensor
 
@@ -52,15 +53,20 @@ class Geometry:
         return TensorType(arranged(dims, data_letters(len(self.sizes)), layout), self.dtype)
 
 
-def _parts(types: Sequence[Type], attrs: Attrs, n: int) -> tuple[tuple[Dim, ...], tuple[int, ...], str]:
-    """Sizes of data (``N C spatial``) and kernel (``O I spatial``), and the dtype of the result."""
+def _parts(
+    types: Sequence[Type], attrs: Attrs, n: int, grouped: str
+) -> tuple[tuple[Dim, ...], tuple[int, ...], str]:
+    """Sizes of data (``N C spatial``) and kernel (``O I spatial``, all groups in *grouped*), and the result's dtype."""
     letters, kernel_order = data_letters(n), kernel_letters(n)
-    data, weight = tensor_of(types[0], n + 2, "data"), tensor_of(types[1], n + 2, "the kernel")
+    kernel_layout, given_kernel = attrs.kernel_layout, types[1]
+    if isinstance(given_kernel, TensorType):
+        given_kernel, kernel_layout = merged_type(given_kernel, attrs, grouped)
+    data, weight = tensor_of(types[0], n + 2, "data"), tensor_of(given_kernel, n + 2, "the kernel")
     if not weight.is_static:
         raise TypeInferenceError(f"the kernel must have a known shape, got {weight}")
     dims = tuple(data.shape[a] for a in axes_of(attrs.data_layout, letters, "data"))
     axes_of(attrs.out_layout or attrs.data_layout, letters, "output")
-    kernel = tuple(weight.shape[a] for a in axes_of(attrs.kernel_layout, kernel_order, "kernel"))
+    kernel = tuple(weight.shape[a] for a in axes_of(kernel_layout, kernel_order, "kernel"))
     given = attrs.kernel_size
     if given is not None and per_axis(given, n, "kernel_size") != kernel[2:]:
         raise TypeInferenceError(f"kernel_size is {given}, the kernel has {kernel[2:]}")
@@ -82,7 +88,7 @@ def _check_channels(attrs: Attrs, out: int) -> None:
 
 def conv_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry:
     """The sizes of a convolution with *n* spatial axes. Raises TypeInferenceError where they do not fit."""
-    dims, kernel, dtype = _parts(types, attrs, n)
+    dims, kernel, dtype = _parts(types, attrs, n, "O")
     channels, out, reduced, multiplier = dims[1], kernel[0], kernel[1], 0
     if attrs.groups > 1 and attrs.groups == channels == out:
         multiplier, out, reduced = reduced, out * reduced, 1
@@ -106,7 +112,7 @@ def transposed_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry
 
     Raises TypeInferenceError where they do not fit.
     """
-    dims, kernel, dtype = _parts(types, attrs, n)
+    dims, kernel, dtype = _parts(types, attrs, n, "I")
     channels, out = dims[1], kernel[0] * attrs.groups
     if differ(channels, kernel[1]):
         raise TypeInferenceError(f"data has {channels} channels, the kernel expects {kernel[1]}")

@@ -7,7 +7,7 @@ The kernel has the input's channels as I and the output channels of one group as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
@@ -18,6 +18,7 @@ from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.conv import attr_or_none
 from byoc.relay.op.nn.conv_geometry import one_dtype_or_result, transposed_geometry, transposed_operations, types_of
 from byoc.relay.op.nn.conv_transpose_compute import transposed_stages
+from byoc.relay.op.nn.group_kernels import has_group_axis, merged_stage
 from byoc.relay.op.untyped_inputs import conv_weight
 from byoc.relay.op.window import pad_tuple, per_axis
 from byoc.te import Tensor
@@ -85,7 +86,11 @@ def _relation(n: int) -> TypeRelation:
 
 def _compute(n: int) -> TensorCompute:
     def compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
-        return [transposed_stages(*inputs, attrs, transposed_geometry(types_of(inputs), attrs, n))]
+        (data, weight), plain = inputs, attrs
+        if has_group_axis(attrs.kernel_layout):
+            weight = merged_stage(weight, attrs.kernel_layout, "I")
+            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])  # type: ignore[type-var]
+        return [transposed_stages(data, weight, plain, transposed_geometry(types_of(inputs), attrs, n))]
 
     return compute
 
@@ -143,6 +148,7 @@ _SAMPLES: dict[int, list[Sample]] = {
         Sample([(1, 3, 4, 5), (3, 2, 3, 3)], {"strides": (2, 2), "padding": (1,), "output_padding": (1, 1)}),
         Sample([(2, 4, 3, 4), (4, 3, 2, 3)], {"groups": 2, "dilation": (2, 1), "strides": (1, 3)}),
         Sample([(1, 3, 4, 2), (3, 3, 5, 2)], {"data_layout": "NHWC", "kernel_layout": "HWOI", "padding": (1, 0)}),
+        Sample([(1, 4, 3, 4), (2, 2, 3, 2, 3)], {"groups": 2, "kernel_layout": "GIOHW", "strides": (2, 1)}),
         Sample([(1, 4, 3, 3), (4, 1, 2, 2)], {"groups": 4, "strides": (2, 2), "padding": (0, 1, 1, 0)}),
         Sample([(1, 2, 3, 4), (2, 3, 3, 2)], {"padding": (1, 0), "output_padding": (2, 1)}),
     ],

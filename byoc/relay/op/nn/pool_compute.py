@@ -1,6 +1,6 @@
 """Tensor expressions of pools in any layout: a fold over each window (tag ``pool`` or ``reduce``), then a division.
 
-Loads outside the data are guarded by conditions, which stand only on the sides where a window can reach out.
+Means of integers are rounded toward zero. Loads outside the data are guarded by conditions, which stand only on the sides where a window can reach out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from byoc import te
 from byoc.ir.attrs import Attrs
 from byoc.ir.types import TensorType
+from byoc.relay.op.binary import truncated_divide
 from byoc.relay.op.indexing import ZERO, as_index
 from byoc.relay.op.layout import spatial_letters
 from byoc.relay.op.window import pad_pairs, per_axis
@@ -20,10 +21,18 @@ from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import INDEX, Dimension
 
 
+_FLOATS = ("float16", "float32", "float64")
+
+
 def lowest(dtype: str) -> PrimExpr:
     """The least value of *dtype*."""
     value = -math.inf if "float" in dtype else 0 if dtype == "bool" else int(np.iinfo(dtype).min)
     return te.const(value, dtype)
+
+
+def least_finite(dtype: str) -> PrimExpr:
+    """The least value of *dtype* that is no infinity."""
+    return te.const(float(np.finfo(dtype).min), dtype) if dtype in _FLOATS else lowest(dtype)
 
 
 def sum_dtype(dtype: str) -> str:
@@ -52,6 +61,10 @@ class _Windows:
         if not isinstance(size, int):
             return kernel
         return min(kernel, max(1, (size + sum(self.pads[k]) - 1) // self.dilation[k] + 1))
+
+    def sees_only_padding(self) -> bool:
+        """Whether a window can lie in the padding alone: Relay gives the least finite value there."""
+        return any(max(p) > (k - 1) * d for p, k, d in zip(self.pads, self.kernel, self.dilation, strict=True))
 
     def start(self, index: Sequence[PrimExpr], k: int) -> PrimExpr:
         """Where the window of an output begins along spatial axis *k*, less the padding."""
@@ -96,7 +109,9 @@ class _Windows:
 
 def max_stages(data: Tensor, attrs: Attrs, out_type: TensorType) -> Tensor:
     """A maximum pool: one stage of tag ``pool``."""
-    return _Windows(data, attrs, out_type).fold("max", lowest(data.dtype), data.dtype)
+    windows = _Windows(data, attrs, out_type)
+    fill = least_finite(data.dtype) if windows.sees_only_padding() else lowest(data.dtype)
+    return windows.fold("max", fill, data.dtype)
 
 
 def avg_stages(data: Tensor, attrs: Attrs, include_pad: bool, out_type: TensorType) -> Tensor:
@@ -109,7 +124,7 @@ def avg_stages(data: Tensor, attrs: Attrs, include_pad: bool, out_type: TensorTy
         count: PrimExpr = te.const(1, INDEX)
         for k in range(len(windows.kernel)):
             count = count * windows.count(index, k, include_pad)
-        return te.cast(data.dtype, total(*index) / te.cast(dtype, count))
+        return te.cast(data.dtype, truncated_divide(total(*index), te.cast(dtype, count)))
 
     return te.compute(total.shape, element, name="avg_pool")
 
@@ -154,7 +169,7 @@ def adaptive_stages(data: Tensor, layout: str, out_layout: str, mean: bool, out_
         for letter, size, out in zip(letters, sizes, outs, strict=True):
             first, end = bounds(at[letter], size, out)
             count = count * (end - first)
-        return te.cast(data.dtype, total(*index) / te.cast(dtype, count))
+        return te.cast(data.dtype, truncated_divide(total(*index), te.cast(dtype, count)))
 
     return te.compute(shape, divided, name="pool_mean")
 

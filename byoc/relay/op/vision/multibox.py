@@ -40,6 +40,7 @@ class MultiBoxTransformLocAttrs(Attrs):
     clip: bool = True
     threshold: float = 0.01
     variances: tuple[float, ...] = (0.1, 0.1, 0.2, 0.2)
+    keep_background: bool = False
 
 
 def _prior_rel(types: Sequence[Type], attrs: MultiBoxPriorAttrs) -> Type:
@@ -99,18 +100,21 @@ register_op(
     rel=_transform_rel, doc="Boxes (class, score, x1, y1, x2, y2) of what is no background, and how many there are.",
     samples=(
         Sample([_SCORES, _MOVES, _ANCHORS]), Sample([_SCORES, _MOVES, _ANCHORS], {"clip": False, "threshold": 0.35}),
+        Sample([_SCORES, _MOVES, _ANCHORS], {"keep_background": True, "threshold": 0.35}),
     ),
 )
 
 
 def multibox_transform_loc(
     cls_prob: Operand, loc_pred: Operand, anchor: Operand, clip: bool = True, threshold: float = 0.01,
-    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2), keep_background: bool = False,
 ) -> TupleWrapper:
     """``T[N, classes, A], T[N, 4 A], T[1, A, 4] -> (T[N, A, 6], int32[N])``; class 0 is the background.
 
+    Without *keep_background* boxes of the background are left out, and classes count from the one after it.
+
     Source: ``relay.vision.multibox_transform_loc``.
     """
-    attrs = MultiBoxTransformLocAttrs(bool(clip), float(threshold), _numbers(variances))
+    attrs = MultiBoxTransformLocAttrs(bool(clip), float(threshold), _numbers(variances), bool(keep_background))
     args = [as_expr(v) for v in (cls_prob, loc_pred, anchor)]
     return TupleWrapper(make_call("vision.multibox_transform_loc", args, attrs), 2)

@@ -190,7 +190,7 @@ def all_class_non_max_suppression(
 ) -> TupleWrapper:
     """``T[N, B, 4], T[N, C, B] -> (int64[N C B, 3], int64[1])``: (batch, class, box) by falling score in each class.
 
-    In the format ``tensorflow`` ``(int64[N, C B, 2], f32[N, C B], int64[N])``, by falling score over all classes.
+    In the format ``tensorflow`` ``(int64[N, C B, 2], f32[N, C B], int64[N])``, class after class too.
     Source: ``relay.vision.all_class_non_max_suppression``.
     """
     args = [

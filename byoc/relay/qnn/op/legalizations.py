@@ -97,14 +97,13 @@ def is_fast_int8_on_intel() -> bool:
     target = Target.current()
     if target is None:
         return False
-    features = str(target.attrs.get("mattr", "")).split(",")
-    return target.mcpu in SSE42_PROCESSORS or any(f.startswith(("+sse4.2", "+avx")) for f in features)
+    return target.mcpu in SSE42_PROCESSORS or any(f.startswith(("+sse4.2", "+avx")) for f in target.mattr)
 
 
 def is_fast_int8_on_arm() -> bool:
     """True where the current target has ARM's dot product."""
     target = Target.current()
-    return target is not None and "+dotprod" in str(target.attrs.get("mattr", ""))
+    return target is not None and "+dotprod" in target.mattr
 
 
 def _stay(attrs: Attrs | None, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> None:

@@ -28,6 +28,11 @@ from byoc.relay.testing.references.indexing import (
     strided_set_python,
     strided_slice_python,
 )
+from byoc.relay.testing.references.displaced import (
+    correlation_nchw_python,
+    deformable_conv2d_nchw_python,
+    deformable_conv2d_nhwc_python,
+)
 from byoc.relay.testing.references.normalization import (
     batch_norm,
     group_norm_python,
@@ -70,7 +75,8 @@ __all__ = [
     "adaptive_pool", "affine_grid_python", "batch_matmul", "batch_norm", "batch_to_space_nd_python",
     "conv1d_ncw_python", "conv1d_transpose_ncw_python", "conv2d_backward_weight_python", "conv2d_hwcn_python",
     "conv2d_nchw_python", "conv2d_nhwc_python", "conv2d_transpose_nchw_python", "conv2d_transpose_nhwc_python",
-    "conv3d_ncdhw_python", "conv3d_ndhwc_python", "conv3d_transpose_ncdhw_python", "crop_and_resize_python", "dense",
+    "conv3d_ncdhw_python", "conv3d_ndhwc_python", "conv3d_transpose_ncdhw_python", "correlation_nchw_python",
+    "crop_and_resize_python", "deformable_conv2d_nchw_python", "deformable_conv2d_nhwc_python", "dense",
     "depth_to_space_python", "depthwise_conv2d_python_nchw", "depthwise_conv2d_python_nhwc", "dilate_python",
     "gather_nd_python", "gather_python", "grid_sample_python", "group_conv1d_ncw_python",
     "group_conv1d_transpose_ncw_python", "group_norm_python", "instance_norm_python", "l2_normalize_python",

@@ -28,8 +28,9 @@ def poolnd_python(
 ) -> np.ndarray:
     """``data: [N, C, *S] -> [N, C, *P]``; a maximum or an average of each window. Raises UserError for another type.
 
-    With *ceil_mode* a window may begin inside the padded data and end outside; places outside are never counted. Where
-    the last letter of *layout* is C, the channels of data and result are last.
+    With *ceil_mode* a window may begin inside the padded data and end outside; places outside are never counted, and
+    the greatest of a window that sees only padding is the least value of the dtype. Where the last letter of *layout*
+    is C, the channels of data and result are last.
     """
     if pool_type not in _TYPES:
         raise UserError(f"pool_type is max or avg, got {pool_type!r}")
@@ -45,12 +46,16 @@ def poolnd_python(
         seen = np_data[(slice(None), slice(None), *np.ix_(*(inside for inside, _ in rows)))]
         axes = tuple(range(2, np_data.ndim))
         if pool_type == "max":
-            value = seen.max(axis=axes)
+            value = seen.max(axis=axes, initial=_lowest(np_data.dtype))
         else:
             counted = np.prod([count if count_include_pad else len(inside) for inside, count in rows])
             value = seen.sum(axis=axes) / max(counted, 1)
         result[(slice(None), slice(None), *index)] = value
     return np.moveaxis(result, 1, -1) if last else result
+
+
+def _lowest(dtype: np.dtype) -> float:
+    return np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
 
 
 def _windows(

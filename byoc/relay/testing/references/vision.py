@@ -10,16 +10,18 @@ from byoc.errors import UserError
 from byoc.relay.testing.references.padding import Ints, per_axis
 
 Image = np.ndarray  # [C, H, W]
+_LETTERS = ("NCHW", "NCDHW")
 
 
-def bilinear(image: Image, y: float, x: float) -> np.ndarray:
-    """The numbers [C] of *image* at (y, x), between its four neighbours; outside counts as 0."""
-    low_y, low_x = int(np.floor(y)), int(np.floor(x))
+def bilinear(image: Image, *place: float) -> np.ndarray:
+    """The numbers [C] of *image*, ``[C, *S]``, at *place*, between its neighbours; outside counts as 0."""
+    low = np.floor(place).astype(int)
     result = np.zeros(image.shape[0])
-    for row, column in ((low_y, low_x), (low_y, low_x + 1), (low_y + 1, low_x), (low_y + 1, low_x + 1)):
-        weight = (1 - abs(y - row)) * (1 - abs(x - column))
-        if weight and 0 <= row < image.shape[1] and 0 <= column < image.shape[2]:
-            result += weight * image[:, row, column]
+    for corner in np.ndindex(*(2,) * len(place)):
+        at = low + corner
+        weight = np.prod(1 - np.abs(np.asarray(place) - at))
+        if weight and (at >= 0).all() and (at < image.shape[1:]).all():
+            result += weight * image[(slice(None), *at)]
     return result
 
 
@@ -142,18 +144,21 @@ def grid_sample_python(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> np.ndarray:
-    """``data: [N, C, H, W], grid: [N, 2 (x, y), P, Q] -> [N, C, P, Q]``. Raises UserError for an unknown word."""
-    if layout != "NCHW" or method not in ("bilinear", "nearest") or padding_mode not in _OUTSIDE:
+    """``data: [N, C, H, W], grid: [N, 2 (x, y), P, Q] -> [N, C, P, Q]``, or with a depth, ``grid: [N, 3 (x, y, z), ...]``.
+
+    Raises UserError for an unknown word.
+    """
+    if layout not in _LETTERS or data.ndim != len(layout) or method not in ("bilinear", "nearest") or padding_mode not in _OUTSIDE:
         raise UserError(f"grid_sample_python knows no {method}, {layout} and {padding_mode} together")
     result = np.zeros((*data.shape[:2], *grid.shape[2:]), data.dtype)
-    for n, p, q in np.ndindex(grid.shape[0], *grid.shape[2:]):
+    for n, *at in np.ndindex(grid.shape[0], *grid.shape[2:]):
         place = []
-        for value, size in zip(grid[n, ::-1, p, q], data.shape[2:], strict=True):
+        for value, size in zip(grid[(n, slice(None, None, -1), *at)], data.shape[2:], strict=True):
             scaled = (value + 1) * (size - 1) / 2 if align_corners else ((value + 1) * size - 1) / 2
             place.append(_OUTSIDE[padding_mode](scaled, size, align_corners))
         if method == "nearest":
             place = [float(np.rint(value)) for value in place]
-        result[n, :, p, q] = bilinear(data[n], *place)
+        result[(n, slice(None), *at)] = bilinear(data[n], *place)
     return result
 
 

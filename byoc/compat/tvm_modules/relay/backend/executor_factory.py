@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from byoc.compat.tvm_modules.relay.backend import Executor
+from byoc.compat.tvm_modules.relay.backend.storage import with_storage
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
 from byoc.ir.module import IRModule
 from byoc.runtime.library import Library
@@ -64,7 +65,7 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
 
     def get_graph_json(self) -> str:
         """The graph in the executor's JSON."""
-        return json.dumps(self.library.graph_json)
+        return json.dumps(with_storage(self.library.graph_json))
 
     def get_executor_config(self) -> str:
         return self.get_graph_json()

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from byoc.compat.tvm_modules.relay.backend.targets import all_targets
 from byoc.errors import InputError, UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.target import region_targets
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import free_vars
@@ -32,7 +34,8 @@ class Executor:
         """A Python function for main, a global name or a function *expr*; the value of any other closed expression.
 
         *binds* gives values, expressions or arrays, to variables of *expr*. Arguments are given in order or by name.
-        Raises UserError for an expression with free variables, InputError for wrong arguments.
+        Raises UserError for an expression with free variables, InputError for wrong arguments; keywords that name no
+        parameter are passed over.
         """
         for variable, value in reversed(list((binds or {}).items())):
             if expr is None:
@@ -56,7 +59,8 @@ class Executor:
         typed = infer_module(entry)
         main = typed["main"]
         assert isinstance(main, Function)
-        run = self.prepare(typed, main)
+        with region_targets(all_targets(self.target)):  # type: ignore[arg-type]
+            run = self.prepare(typed, main)
 
         def call(*args: object, **kwargs: object) -> object:
             return run(arguments(main, args, kwargs))
@@ -69,12 +73,13 @@ class Executor:
 
 
 def arguments(main: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
-    """The inputs of *main* in order. Raises InputError for too many, too few, unknown or repeated ones."""
+    """The inputs of *main* in order. Raises InputError for too many, too few, or repeated ones.
+
+    Keywords that name no parameter are passed over, as in Relay: callers give all weights by name to an executor whose
+    module has some of them bound.
+    """
     names = [param.name_hint for param in main.params]
     known = ", ".join(names) or "nothing"
-    unknown = [name for name in kwargs if name not in names]
-    if unknown:
-        raise InputError(f"main takes {known}; there is no {unknown[0]!r}")
     twice = [name for name in names[: len(args)] if name in kwargs]
     if twice:
         raise InputError(
@@ -83,8 +88,10 @@ def arguments(main: Function, args: Sequence[object], kwargs: Mapping[str, objec
         )
     rest = [name for name in names[len(args) :] if name in kwargs]
     if len(args) + len(rest) != len(names):
+        unknown = ", ".join(repr(name) for name in kwargs if name not in names)
         raise InputError(
             f"insufficient arguments, expected {len(names)}, provided {len(args) + len(rest)}: main takes {known}"
+            + (f"; there is no {unknown}" if unknown else "")
         )
     return [*args, *(kwargs[name] for name in rest)]
 

@@ -28,11 +28,11 @@ def to_c_variable_style(original_name: str) -> str:
 
 def to_c_constant_style(original_name: str) -> str:
     """The name in upper case. Raises UserError for a name that is empty or lacks the prefix ``TVM``."""
-    return "TVM" + _after_tvm(original_name, "Variable").upper()
+    return "TVM" + _after_tvm(original_name, "Constant").upper()
 
 
 def prefix_name(names: str | Sequence[str]) -> str:
-    """The names joined by ``_`` behind ``TVM_``. Raises UserError for an empty list or name."""
+    """The name, or the names joined by ``_``, behind ``TVM_``. Raises UserError for an empty list, segment or name."""
     return "TVM_" + _joined(names)
 
 
@@ -42,7 +42,12 @@ def prefix_generated_name(names: str | Sequence[str]) -> str:
 
 
 def mangle_module_name(mod_name: str | None) -> str:
-    """``tvmgen_<name>``, or ``tvmgen`` without a name. Source: ``relay.backend.utils.mangle_module_name``."""
+    """``tvmgen_<name>``, or ``tvmgen`` without a name. Raises UserError for a name that is not in ASCII.
+
+    Source: ``relay.backend.utils.mangle_module_name``.
+    """
+    if mod_name and not mod_name.isascii():
+        raise UserError(f"the name of a module is in ASCII, got {mod_name!r}")
     return f"tvmgen_{mod_name}" if mod_name else "tvmgen"
 
 
@@ -61,7 +66,10 @@ def _after_tvm(name: str, what: str) -> str:
 
 
 def _joined(names: str | Sequence[str]) -> str:
-    parts = [names] if isinstance(names, str) else list(names)
-    if not parts:
+    if isinstance(names, str):
+        return _given(names)
+    if not names:
         raise UserError("Name segments empty")
-    return "_".join(_given(part) for part in parts)
+    if not all(names):
+        raise UserError("Name segment is empty")
+    return "_".join(names)

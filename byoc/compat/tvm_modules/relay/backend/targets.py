@@ -11,13 +11,18 @@ from byoc.errors import UserError
 TargetLike = str | Mapping[object, object] | Target
 
 
-def host_target(target: TargetLike | None) -> Target:
-    """The host among the targets of a build. Raises UserError for a target that byoc generates no code for."""
+def all_targets(target: TargetLike | None) -> list[Target]:
+    """The targets of a build: one, a list, or a mapping by devices; the current one, else llvm, where none is given."""
     given = target if target is not None else Target.current() or "llvm"
     several = list(given.values()) if isinstance(given, Mapping) and "kind" not in given else [given]
     if isinstance(given, (list, tuple)):
         several = list(given)
-    targets = [Target(t) for t in (several or ["llvm"])]  # type: ignore[arg-type]
+    return [Target(t) for t in (several or ["llvm"])]  # type: ignore[arg-type]
+
+
+def host_target(target: TargetLike | None) -> Target:
+    """The host among the targets of a build. Raises UserError for a target that byoc generates no code for."""
+    targets = all_targets(target)
     for one in targets:
         if one.kind.name not in HOST_KINDS and one.kind.name not in backend_names():
             raise UserError(

@@ -5,20 +5,20 @@ Source: ``relay.op.contrib.dnnl`` for the names of composites; oneDNN's post-ops
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-from byoc.ir.expr import BaseFunc, RelayExpr
+from byoc.ir.expr import BaseFunc
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op, register_op_attr
-from byoc.ir.types import TensorType, TupleType, Type
-from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
-from byoc.relay.expr import Call
+from byoc.ir.op import Op, get_op, register_op_attr
+from byoc.ir.types import TensorType, Type, tensor_types
+from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_expr, is_op, wildcard
+from byoc.relay.expr import Call, const
 from byoc.relay.op.contrib.register import register_pattern_table
 from byoc.relay.transform import InferType, InlineCompilerFunctionsBoundTo
 from byoc.relay.traverse import post_order
 
 COMPILER = "dnnl"
-_FLOATS = ("float32", "bfloat16", "float16")
 
 # operator with a weight -> the name of its composites
 _WEIGHTED = {
@@ -31,20 +31,14 @@ _SINGLE = (
     "multiply", "nn.layer_norm", "nn.batch_matmul",
 )
 # what is worth a library's call by itself
-_INTENSIVE = frozenset(
-    (*_WEIGHTED, "nn.batch_matmul", "nn.layer_norm", "nn.batch_norm", "nn.global_avg_pool2d", "nn.softmax")
-)
-
-
-def is_float(ty: Type) -> bool:
-    """True for a tensor of known rank with floating-point numbers that oneDNN computes with, and tuples of such."""
-    if isinstance(ty, TupleType):
-        return all(is_float(field) for field in ty.fields)
-    return isinstance(ty, TensorType) and ty.dtype in _FLOATS
+_INTENSIVE = frozenset((*_WEIGHTED, "nn.batch_matmul", "nn.layer_norm", "nn.global_avg_pool2d"))
 
 
 def _takes(call: Call) -> bool:
-    return is_float(call.checked_type) and all(is_float(arg.checked_type) for arg in call.args)
+    """oneDNN has every dtype but int64, and no pool whose last window hangs over (``ceil_mode``)."""
+    if any(tensor.dtype == "int64" for arg in call.args for tensor in tensor_types(arg.checked_type)):
+        return False
+    return not getattr(call.attrs, "ceil_mode", False)
 
 
 for _name in (*_WEIGHTED, *_SINGLE):
@@ -68,52 +62,101 @@ def swish_pattern(data: DFPattern) -> DFPattern:
     return is_op("multiply")(data, is_op("sigmoid")(data))
 
 
-# what may stand behind a weighted operator, the longest first
+def mish_pattern(data: DFPattern) -> DFPattern:
+    """``data * tanh(log(exp(data) + 1))``."""
+    return is_op("multiply")(data, is_op("tanh")(is_op("log")(is_op("add")(is_op("exp")(data), is_constant()))))
+
+
+def _single(op_name: str) -> Callable[[DFPattern], DFPattern]:
+    return lambda data: is_op(op_name)(data)
+
+
+# what may stand behind a weighted operator, by the names that composites carry
 _ENDINGS: dict[str, Callable[[DFPattern], DFPattern]] = {
-    "gelu": gelu_pattern,
-    "swish": swish_pattern,
-    "relu": lambda data: is_op("nn.relu")(data),
-    "tanh": lambda data: is_op("tanh")(data),
-    "sigmoid": lambda data: is_op("sigmoid")(data),
-    "clip": lambda data: is_op("clip")(data),
+    "relu": _single("nn.relu"), "tanh": _single("tanh"), "sigmoid": _single("sigmoid"), "clip": _single("clip"),
+    "gelu": gelu_pattern, "swish": swish_pattern, "mish": mish_pattern,
 }
+# weighted operator -> the endings behind a sum
+_SUMS: dict[str, tuple[str | None, ...]] = {"nn.conv2d": ("relu", None), "nn.dense": (None,)}
 
 
 def make_pattern(op_name: str, with_bias: bool, ending: str | None, with_sum: bool = False) -> DFPattern:
-    """A weighted operator, its bias (a constant), another tensor added to it, and an ending."""
+    """A weighted operator, an addition to it (its bias), another addition (a sum), and an ending."""
     body: DFPattern = is_op(op_name)(wildcard(), wildcard())
     if with_bias:
-        body = is_op("add")(body, is_constant()) | is_op("nn.bias_add")(body, is_constant())
+        body = is_op("add")(body, wildcard())
     if with_sum:
         body = is_op("add")(body, wildcard())
     return _ENDINGS[ending](body) if ending else body
 
 
-def check(call: Call) -> bool:
-    """True where all tensors, from the weighted operator to the end, are numbers that oneDNN computes with."""
-    pending: list[RelayExpr] = [call]
-    while pending:
-        node = pending.pop()
-        if not isinstance(node, Call) or not isinstance(node.op, Op):
-            continue
-        if not _takes(node):
-            return False
-        if node.op.name not in _WEIGHTED:  # what leads to its data is no part of the composite
-            pending.extend(node.args)
-    return True
+def make_qnn_pattern(op_name: str) -> DFPattern:
+    """A quantized product without zero points, in the strict sequence of float32 that oneDNN computes behind it.
+
+    ``((cast(product) + bias) * scale``, clip, ``* scale + constant * cast(other) + zero``, cast; what has a default
+    of 0 or 1 may be missing. The last cast rounds and saturates. Source: ``dnnl.make_qnn_conv2d_pattern``.
+    """
+    add, multiply, zeros = is_op("add"), is_op("multiply"), (is_expr(const(0)), is_expr(const(0)))
+    product = is_op(op_name)(wildcard(), is_constant(), *zeros, is_constant(), is_constant())
+    body: DFPattern = is_op("cast")(product)
+    body = add(body, is_constant()) | body
+    body = is_op("clip")(multiply(body, is_constant()))
+    body = multiply(body, is_constant()) | body
+    body = add(body, multiply(is_constant(), is_op("cast")(wildcard()))) | body
+    body = add(body, is_constant()) | body
+    return is_op("cast")(body)
+
+
+def is_sum(call: Call) -> bool:
+    """True where the second addition of a match is of equal shapes and the first is a bias: one number a channel."""
+    total = call if call.op.name == "add" else call.args[0]  # type: ignore[attr-defined]
+    if not isinstance(total, Call):
+        return False
+    for biased, other in (total.args, reversed(total.args)):
+        if isinstance(biased, Call) and biased.op == get_op("add") and biased.checked_type == other.checked_type:
+            product = next((a for a in biased.args if isinstance(a, Call) and getattr(a.op, "name", "") in _SUMS), None)
+            rest = [a for a in biased.args if a is not product]
+            if product is not None and all(_size(a.checked_type) == _channels(product) for a in rest):
+                return True
+    return False
+
+
+def _size(ty: Type) -> int | None:
+    return math.prod(int(d) for d in ty.shape) if isinstance(ty, TensorType) and ty.is_static else None  # type: ignore[arg-type]
+
+
+def _channels(product: Call) -> int:
+    """The output channels of a convolution with groups in O, or the units of a dense."""
+    attrs, weight = product.attrs, product.args[1].checked_type
+    assert isinstance(weight, TensorType)
+    layout = getattr(attrs, "kernel_layout", "OI")
+    return math.prod(int(d) for d, letter in zip(weight.shape, layout, strict=False) if letter in "GO")  # type: ignore[arg-type]
 
 
 @register_pattern_table(COMPILER)
-def pattern_table() -> list[tuple[str, DFPattern, Callable[[RelayExpr], bool]]]:
-    """The composites of oneDNN, longer ones before those that they contain. Source: ``dnnl.pattern_table``."""
-    rows = []
-    for op_name, short in _WEIGHTED.items():
+def pattern_table() -> list[tuple[object, ...]]:
+    """The composites of oneDNN, longer ones before those that they contain. Source: ``dnnl.pattern_table``.
+
+    What is added to a product is any tensor: oneDNN takes an addition behind a product whatever its operand.
+    """
+    rows: list[tuple[object, ...]] = [
+        (f"{COMPILER}.{op_name}", make_qnn_pattern(op_name)) for op_name in ("qnn.conv2d", "qnn.dense")
+    ]
+    for op_name, endings in _SUMS.items():
+        for ending in endings:
+            name = _name_of(op_name, "bias", "sum", ending)
+            rows.append((name, make_pattern(op_name, True, ending, with_sum=True), is_sum))
+    for with_bias in (True, False):
         for ending in (*_ENDINGS, None):
-            for bias, other in ((True, True), (True, False), (False, False)):
-                if (bias or ending) and not (other and ending not in ("relu", None)):
-                    parts = [short, *(["bias"] * bias), *(["sum"] * other), *([ending] if ending else [])]
-                    rows.append((f"{COMPILER}.{'_'.join(parts)}", make_pattern(op_name, bias, ending, other), check))
-    return sorted(rows, key=lambda row: -row[0].count("_"))
+            if with_bias or ending:
+                for op_name in _WEIGHTED:
+                    name = _name_of(op_name, "bias" if with_bias else None, ending)
+                    rows.append((name, make_pattern(op_name, with_bias, ending)))
+    return rows
+
+
+def _name_of(op_name: str, *parts: str | None) -> str:
+    return f"{COMPILER}.{'_'.join([_WEIGHTED[op_name], *filter(None, parts)])}"
 
 
 def is_compute_intensive(func: BaseFunc) -> bool:
@@ -123,7 +166,12 @@ def is_compute_intensive(func: BaseFunc) -> bool:
 
 
 def prune_dnnl_subgraphs(mod: IRModule) -> IRModule:
-    """*mod* with the regions of oneDNN that have no compute-intensive operator put back. Source: the same name."""
+    """*mod* with the regions of oneDNN that have no compute-intensive operator put back. Source: the same name.
+
+    A module of main and one region stays as it is: there is nothing that the small region would stand between.
+    """
+    if len(mod.functions) <= 2:
+        return mod
     small = [
         var
         for var, func in mod.functions.items()

@@ -73,6 +73,8 @@ def _number(constant: RelayExpr) -> float:
 class DenseReshapeBiasGeluRewrite(DFPatternCallback):
     """dense, reshape, bias, gelu becomes dense, bias, gelu, reshape, so that oneDNN computes it in one.
 
+    The bias may be on either side of the addition, a constant or a parameter.
+
     Source: ``dnnl.DenseReshapeBiasGeluRewrite``.
     """
 
@@ -80,7 +82,7 @@ class DenseReshapeBiasGeluRewrite(DFPatternCallback):
         super().__init__(require_type=True)
         self.has_gelu = has_gelu
         self.dense = is_op("nn.dense")(wildcard(), wildcard())
-        self.bias = is_constant()
+        self.bias = wildcard()
         self.reshaped = is_op("reshape")(self.dense)
         biased = is_op("add")(self.reshaped, self.bias)
         self.divisor, self.one, self.half = is_constant(), is_constant(), is_constant()

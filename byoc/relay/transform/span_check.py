@@ -1,0 +1,30 @@
+"""Which expressions have no span, told as warnings. Source: ``relay.parser.SpanCheck``, ``relay.SpanCheck``."""
+
+from __future__ import annotations
+
+from byoc.ir.diagnostics import Diagnostic, DiagnosticContext, DiagnosticLevel, get_renderer
+from byoc.ir.module import IRModule
+from byoc.ir.transform import ModulePass, PassContext, PassInfo
+from byoc.relay.expr import Call, Constant, Function, Let
+from byoc.relay.traverse import post_order
+
+SPANNED = (Call, Constant, Let)
+
+
+def check_spans(mod: IRModule, ctx: PassContext) -> IRModule:
+    """*mod* itself; a warning for each call, constant and let without a span goes to the renderer of diagnostics."""
+    context = DiagnosticContext(mod, get_renderer())
+    for var, func in mod.functions.items():
+        if isinstance(func, Function):
+            for node in post_order(func):
+                if isinstance(node, SPANNED) and node.span is None:
+                    message = f"a {type(node).__name__} of @{var.name_hint} has no span"
+                    context.emit(Diagnostic(DiagnosticLevel.WARNING, None, message))
+    if context.diagnostics:
+        context.render()
+    return mod
+
+
+def SpanCheck() -> ModulePass:  # noqa: N802 - Relay's name
+    """The pass that tells which expressions have no span, and changes nothing."""
+    return ModulePass(check_spans, PassInfo("SpanCheck"))
