@@ -12,6 +12,7 @@ import numpy as np
 
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
+from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, get_op
 from byoc.ir.registry import register_func
@@ -92,6 +93,13 @@ def constant_ints(value: object) -> tuple[int, ...] | None:
         return tuple(_constant_int(v) for v in value)  # type: ignore[attr-defined]
     except TypeError:
         raise UserError(f"expected an int, a list of ints or an expression, got {value!r}") from None
+
+
+def in_dtype_of(value: object, numbers: Sequence[int]) -> tuple[int, ...]:
+    """*numbers*, which :func:`constant_ints` read, as dimensions of the dtype of a constant, as Relay has them."""
+    if isinstance(value, Constant) and value.data.dtype == "int64":
+        return tuple(IntImm("int64", n) for n in numbers)
+    return tuple(numbers)
 
 
 def _constant_int(value: object) -> int:

@@ -84,12 +84,19 @@ def _common_dims(fields: Sequence[TensorType], skip: int = -1) -> list[Dim]:
     return shape
 
 
+def _is_unknown(dim: Dim) -> bool:
+    return isinstance(dim, Any) and not dim.name
+
+
 def _concatenate_rel(types: Sequence[Type], attrs: ConcatenateAttrs) -> Type:
+    """Where a size stands beside an unnamed one, the result has it only if the joined axis is unknown, as in Relay."""
     fields = tuple_arg(types)
     dtype = same_dtype(fields)
     axis = normalize_axis(attrs.axis, fields[0].ndim)
     shape = _common_dims(fields, axis)
     sizes = [f.shape[axis] for f in fields]
+    if not any(isinstance(s, Any) for s in sizes):
+        shape = [Any() if any(_is_unknown(f.shape[k]) for f in fields) else dim for k, dim in enumerate(shape)]
     nonzero = [s for s in sizes if s != 0]
     known = all(isinstance(s, int) for s in sizes)
     shape[axis] = sum(sizes) if known else nonzero[0] if len(nonzero) == 1 else Any()  # type: ignore[arg-type]

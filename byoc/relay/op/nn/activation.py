@@ -16,7 +16,7 @@ from byoc.relay.expr import Call, TupleGetItem
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.indexing import ZERO, split_index
 from byoc.relay.op.nn.pool_compute import sum_dtype
-from byoc.relay.op.type_relations import identity, normalize_axis, tensor_arg
+from byoc.relay.op.type_relations import identity, is_float, normalize_axis, only, tensor_arg
 from byoc.relay.op.untyped_inputs import same_as_result, vectors_of_axis
 from byoc.relay.op.window import differ
 from byoc.relay.tuple_wrapper import TupleWrapper
@@ -255,12 +255,13 @@ register_op(
     samples=[Sample([(2, 3, 4, 5), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
 )
 register_op(
-    "nn.softmax", inputs=("data",), rel=softmax_relation, doc="exp(x) over its sum.", attrs=SoftmaxAttrs,
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_softmax_compute,
+    "nn.softmax", inputs=("data",), rel=softmax_relation, code_for=only(is_float),
+    doc="exp(x) over its sum.", attrs=SoftmaxAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)],
 )
 register_op(
-    "nn.log_softmax", inputs=("data",), rel=softmax_relation, doc="The logarithm of the softmax.",
+    "nn.log_softmax", inputs=("data",), rel=softmax_relation, code_for=only(is_float),
+    doc="The logarithm of the softmax.",
     attrs=SoftmaxAttrs, pattern=OpPattern.OPAQUE, compute=_log_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=-120.0, high=120.0)],
 )

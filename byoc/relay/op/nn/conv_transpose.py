@@ -16,7 +16,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.conv import attr_or_none
-from byoc.relay.op.nn.conv_geometry import transposed_geometry, transposed_operations, types_of
+from byoc.relay.op.nn.conv_geometry import one_dtype_or_result, transposed_geometry, transposed_operations, types_of
 from byoc.relay.op.nn.conv_transpose_compute import transposed_stages
 from byoc.relay.op.nn.group_kernels import has_group_axis, merged_stage
 from byoc.relay.op.untyped_inputs import conv_weight
@@ -165,6 +165,7 @@ for _n, _attrs in _ATTRS.items():
         attrs=_attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         compute=_compute(_n),
+        code_for=one_dtype_or_result,
         operations=_operations(_n),
         infer_inputs=conv_weight(_n, transposed=True),
         samples=_SAMPLES[_n],
