@@ -320,11 +320,27 @@ def var(
     return Var(name_hint, type_annotation, span)
 
 
+_NARROWED = {"float64": "float32", "int64": "int32"}
+
+
 def const(value: object, dtype: str | TensorType | None = None, span: AnySpan | None = None) -> Constant:
     """A constant from a number, a list or an array. Source: ``relay.const``.
 
-    Python floats become float32 and ints int32 where no *dtype* is given; arrays keep theirs. A tensor type stands for
-    its dtype.
+    Where no *dtype* is given, float64 becomes float32 and int64 int32, as in Relay, of arrays too; what must keep the
+    dtype of an array is made by :func:`constant`. An ``NDArray`` is taken as it is. A tensor type stands for its dtype.
+    """
+    if isinstance(value, NDArray):
+        return Constant(value, span)
+    if dtype is None:
+        value = np.asarray(value)
+        dtype = _NARROWED.get(str(value.dtype))
+    return constant(value, dtype, span)
+
+
+def constant(value: object, dtype: str | TensorType | None = None, span: AnySpan | None = None) -> Constant:
+    """A constant from a number, a list or an array, which keeps its dtype where none is given.
+
+    Python floats become float32 and ints int32. A tensor type stands for its dtype.
     """
     if isinstance(value, NDArray):
         return Constant(value, span)
@@ -332,7 +348,7 @@ def const(value: object, dtype: str | TensorType | None = None, span: AnySpan | 
         dtype = dtype.dtype
     array = np.asarray(value)
     if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
-        dtype = {"float64": "float32", "int64": "int32"}.get(str(array.dtype))
+        dtype = _NARROWED.get(str(array.dtype))
     return Constant(NDArray(np.array(array, dtype=dtype)), span)
 
 
@@ -345,5 +361,6 @@ def bind_span(expr: RelayExpr, span: AnySpan | None) -> RelayExpr:
 
 __all__ = [
     "Call", "Constant", "Expr", "Function", "GlobalVar", "If", "Let", "RefCreate", "RefRead", "RefWrite", "Tuple",
-    "TupleGetItem", "Var", "bind_span", "const", "var",
+    "TupleGetItem", "Var", "bind_span", "const", "constant",
+    "var",
 ]

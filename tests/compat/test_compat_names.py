@@ -336,7 +336,7 @@ def test_a_new_operator_is_registered_by_name(tvm):
 
 def test_errors_and_the_build_are_named_as_in_tvm(tvm):
     assert tvm.TVMError is ByocError and issubclass(tvm.error.DiagnosticError, tvm.TVMError)
-    assert tvm.support.libinfo()["USE_MICRO"] == "OFF" and re.match(r"0\.18", tvm.__version__)
+    assert tvm.support.libinfo()["USE_LLVM"] == tvm.support.libinfo()["USE_OTHER"] == "OFF" and re.match(r"0\.18", tvm.__version__)
     assert tvm.runtime.enabled("llvm") and not tvm.runtime.enabled("cuda")
     assert tvm.device("llvm", 0) == tvm.cpu(0) == tvm.device(1) and str(tvm.cuda(1)) == "cuda(1)"
 

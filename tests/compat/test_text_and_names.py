@@ -14,7 +14,9 @@ def test_a_literal_has_the_dtype_of_its_ending_or_the_one_that_holds_it(tvm, tex
     assert tvm.relay.parse_expr(text).data.dtype == dtype
 
 
-@pytest.mark.parametrize("text", ["3.40283e+38f32", "-3.40283e+38f32", "65505f16", "-65505f16", "2147483648i32", "1e400f64"])
+@pytest.mark.parametrize(
+    "text", ["3.40283e+38f32", "-3.40283e+38f32", "65505f16", "-65505f16", "2147483648i32", "1e400f64"]
+)
 def test_a_literal_that_does_not_fit_its_dtype_is_an_error(tvm, text):
     with pytest.raises(tvm.error.DiagnosticError, match="does not fit"):
         tvm.relay.parse_expr(text)

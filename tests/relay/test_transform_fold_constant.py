@@ -20,7 +20,7 @@ def folded(body, *params):
 
 
 def ints(*values):
-    return relay.const(np.array(values, "int64"))
+    return relay.const(values, "int64")
 
 
 def test_calls_of_constants_become_constants_with_the_span_of_the_call():

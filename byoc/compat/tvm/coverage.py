@@ -28,9 +28,8 @@ REASONS = {
     },
     "tvm.autotvm": "tunes schedules, which are below the graph",
     "tvm.build": "builds tensor-level functions, which are below the graph",
-    "tvm.micro": "runs C on microcontroller simulators, which are below the graph",
+    "tvm.micro": "builds projects for boards, which are below the graph",
     "tvm.rpc": "reaches devices through TVM's C++ runtime, which is below the graph",
-    "tvm.testing.aot": "compiles and runs TVM's ahead-of-time C, which is below the graph",
     "relay._ffi_api": "asks a vendor's C++ library",
 }
 NOT_WRITTEN = "not written yet"

@@ -19,7 +19,7 @@ from byoc.ir.span import AnySpan
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.analysis.variables import free_vars
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, const
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, constant
 from byoc.runtime.ndarray import NDArray
 
 Operand = RelayExpr | int | float | bool | np.ndarray | np.generic | NDArray
@@ -57,9 +57,9 @@ def as_expr(value: Operand, dtype: str | None = None) -> RelayExpr:
     if isinstance(value, RelayExpr):
         return value
     if isinstance(value, (bool, int, float)):
-        return const(value, dtype)
+        return constant(value, dtype)
     if isinstance(value, (np.ndarray, np.generic, NDArray)):
-        return const(value)
+        return constant(value)
     raise UserError(f"an operand is an expression, a number or an array, got {type(value).__name__}: {value!r}")
 
 

@@ -82,8 +82,8 @@ def _relation(types: Sequence[Type], attrs: ReduceAttrs) -> Type:
 def _position_relation(types: Sequence[Type], attrs: ReduceAttrs) -> Type:
     """Positions have the dtype of the first dimension, as in Relay."""
     data = tensor_arg(types, 0)
-    dtype = data.shape[0].dtype if data.shape else "int32"  # type: ignore[union-attr]
-    return TensorType(reduced_shape(attrs, data.shape), dtype)
+    first = data.shape[0] if data.shape else None
+    return TensorType(reduced_shape(attrs, data.shape), getattr(first, "dtype", "int32"))
 
 
 def _outer(attrs: ReduceAttrs, data: te.Tensor, index: Sequence[te.PrimExpr]) -> list[te.PrimExpr]:

@@ -15,7 +15,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, TensorType, TupleType, Type
-from byoc.relay.expr import Call, Tuple, const
+from byoc.relay.expr import Call, Tuple, constant
 from byoc.relay.op.builder import Operand, as_expr, constant_ints, known_dtype, make_call
 from byoc.relay.op.dynamic import vector_length
 from byoc.relay.op.elementwise import cast, cast_like
@@ -160,9 +160,9 @@ def segment_sum(data: Operand, segment_ids: Operand, num_segments: int | Operand
     """
     rows, ids = as_expr(data), as_expr(segment_ids)
     if num_segments is None:
-        count = reshape(maximum_of(cast(ids, "int64"), axis=[0]), [1]) + const([1], "int64")
+        count = reshape(maximum_of(cast(ids, "int64"), axis=[0]), [1]) + constant([1], "int64")
     elif isinstance(num_segments, int):
-        count = const([num_segments], "int64")
+        count = constant([num_segments], "int64")
     else:
         count = reshape(cast(num_segments, "int64"), [1])
     rest = strided_slice(shape_of(rows, "int64"), begin=[1], end=[-1], slice_mode="size")

@@ -15,7 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.expr import Call, Function, const
+from byoc.relay.expr import Call, Function, constant
 from byoc.relay.qnn.op import dequantize, quantize
 from byoc.relay.quantize.products import FLOAT, RULES, Left, is_product, refusal
 from byoc.relay.quantize.ranges import Affine, quantize_weights
@@ -112,7 +112,7 @@ class _Rewriter:
 
     def _dequantized(self, node: RelayExpr) -> RelayExpr:
         affine = self.ranges[self.source[node]]
-        made = dequantize(self._bytes(node), const(affine.scale, FLOAT), const(affine.zero_point, "int32"))
+        made = dequantize(self._bytes(node), constant(affine.scale, FLOAT), constant(affine.zero_point, "int32"))
         made.span = node.span
         return made
 
@@ -121,7 +121,7 @@ class _Rewriter:
         if node not in self.bytes:
             if self.source[node] is node:
                 affine = self.ranges[node]
-                scale, zero = const(affine.scale, FLOAT), const(affine.zero_point, "int32")
+                scale, zero = constant(affine.scale, FLOAT), constant(affine.zero_point, "int32")
                 self.bytes[node] = quantize(self.new[node], scale, zero, out_dtype="uint8")
                 self.bytes[node].span = node.span
             else:
@@ -147,7 +147,7 @@ def _weights(call: Call) -> RelayExpr:
     """The constant weights of *call* as dequantized bytes, with a scale for each output."""
     axis = RULES[call.op.name].axis(call)  # type: ignore[attr-defined]
     whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
-    made = dequantize(const(whole), const(scales), const(0, "int32"), axis=axis)
+    made = dequantize(constant(whole), constant(scales), constant(0, "int32"), axis=axis)
     made.span = call.args[1].span
     return made
 

@@ -29,7 +29,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, const
+from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
 from byoc.relay.interpreter import Value, run_operator
 from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.op.type_relations import is_float
@@ -113,7 +113,7 @@ def shape_constant(call: Call) -> Constant | None:
     if not source.is_static or not is_float(dtype):
         return None
     found = source.concrete_shape if calls(call, "shape_of") else math.prod(source.concrete_shape)
-    return const(np.asarray(found, numpy_dtype(dtype)), span=call.span)
+    return constant(np.asarray(found, numpy_dtype(dtype)), span=call.span)
 
 
 class _Folder:

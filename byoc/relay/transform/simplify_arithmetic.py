@@ -16,7 +16,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.transform.call_rules import call_op
 from byoc.relay.transform.scale_rules import channel_values
 from byoc.relay.transform.simplify_binomials import binomial
@@ -88,7 +88,7 @@ def doubled(call: Call) -> RelayExpr | None:
     ty = call.checked_type
     if left is not right or is_constant(left) or not isinstance(ty, TensorType) or ty.dtype == "bool":
         return None
-    return merged("multiply", [left, const(2, ty.dtype)], {}, call)
+    return merged("multiply", [left, constant(2, ty.dtype)], {}, call)
 
 
 def _is_power_of_two(expr: RelayExpr) -> bool:
@@ -126,7 +126,7 @@ _FULL = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
 def _full_value(expr: RelayExpr, dtype: str) -> Constant | None:
     """The one value of a full tensor as a scalar; None for anything else."""
     if calls(expr, *_FULL):
-        return const(_FULL[expr.op.name], dtype, expr.span)  # type: ignore[attr-defined]
+        return constant(_FULL[expr.op.name], dtype, expr.span)  # type: ignore[attr-defined]
     if calls(expr, "full", "full_like"):
         value = expr.args[-1] if calls(expr, "full_like") else expr.args[0]  # type: ignore[attr-defined]
         if isinstance(value, Constant) and value.data.ndim == 0 and value.data.dtype == dtype:
@@ -178,7 +178,7 @@ def add_to_bias(call: Call) -> RelayExpr | None:
     more = channel_values(folded(outer[1]), int(attrs["axis"]) % result.ndim, result)
     if more is None:
         return None
-    both = const((bias.data.numpy() + more).astype(bias.data.dtype), span=spans_of(bias, outer[1]))
+    both = constant((bias.data.numpy() + more).astype(bias.data.dtype), span=spans_of(bias, outer[1]))
     return Call(outer[0].op, [data, both], attrs, span=spans_of(outer[0], call))  # type: ignore[attr-defined]
 
 

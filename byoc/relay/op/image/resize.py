@@ -10,7 +10,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType, Type
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.builder import constant_ints, make_call
 from byoc.relay.op.image.coordinates import METHODS, MODES, ROUNDINGS, Interpolation, resize_stages
 from byoc.relay.op.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
@@ -110,8 +110,8 @@ def _make(
     )
     if sizes is not None and region is not None:
         return make_call(f"image.resize{n}d", [data], attrs)
-    given = size if sizes is None else const(list(sizes), "int64")
-    part = roi if region is None else const(list(region), "float32")
+    given = size if sizes is None else constant(list(sizes), "int64")
+    part = roi if region is None else constant(list(region), "float32")
     return make_call("dyn.image.resize2d", [data, given, part], attrs)  # type: ignore[list-item]
 
 

@@ -16,7 +16,7 @@ from byoc.relay.expr import Call, TupleGetItem
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.indexing import ZERO, split_index
 from byoc.relay.op.nn.pool_compute import sum_dtype
-from byoc.relay.op.type_relations import identity, is_float, normalize_axis, tensor_arg
+from byoc.relay.op.type_relations import identity, normalize_axis, tensor_arg
 from byoc.relay.op.untyped_inputs import same_as_result, vectors_of_axis
 from byoc.relay.op.window import differ
 from byoc.relay.tuple_wrapper import TupleWrapper

@@ -10,7 +10,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.image.coordinates import MODES, Interpolation, resize_stages
 from byoc.relay.op.image.resize import default_rounding
@@ -112,7 +112,7 @@ def _known_scales(*scales: Scale) -> list[float] | None:
 
 
 def _as_inputs(scales: Sequence[Scale]) -> list[RelayExpr]:
-    return [s if isinstance(s, RelayExpr) else const(float(s), "float64") for s in scales]
+    return [s if isinstance(s, RelayExpr) else constant(float(s), "float64") for s in scales]
 
 
 def upsampling(

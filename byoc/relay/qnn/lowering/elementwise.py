@@ -12,7 +12,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.op.nn.activation import LeakyReluAttrs, SoftmaxAttrs
 from byoc.relay.qnn.lowering.parameters import cast, is_zero, less_zero, narrow, number_of, scalar, value_of
 from byoc.relay.qnn.lowering.quantize import dequantized, quantized
@@ -66,7 +66,7 @@ def lower_mul(attrs: BroadcastAttrs, inputs: Sequence[RelayExpr], types: Sequenc
     ndim = out.ndim
     scale = spread_from_last(scales[0], attrs.lhs_axis, lhs.ndim, ndim).astype("float32")  # type: ignore[arg-type]
     scale = scale * spread_from_last(scales[1], attrs.rhs_axis, rhs.ndim, ndim).astype("float32")  # type: ignore
-    how = Rescaling(const(scale), const(0), inputs[6], inputs[7], (types[2], SCALAR))
+    how = Rescaling(constant(scale), constant(0), inputs[6], inputs[7], (types[2], SCALAR))
     return requantized(relay.multiply(left, right), TensorType(out.shape, INT32), how, lhs.dtype)
 
 
@@ -83,7 +83,7 @@ def _through_floats(function: Callable[[RelayExpr], RelayExpr]) -> Callable[...,
 
 def hard_swish(x: RelayExpr) -> RelayExpr:
     """``x * clip(x + 3, 0, 6) / 6`` in float32."""
-    return relay.divide(relay.multiply(x, relay.clip(relay.add(x, const(3.0)), 0.0, 6.0)), const(6.0))
+    return relay.divide(relay.multiply(x, relay.clip(relay.add(x, constant(3.0)), 0.0, 6.0)), constant(6.0))
 
 
 _FUNCTIONS: dict[str, Callable[[RelayExpr], RelayExpr]] = {
