@@ -30,11 +30,9 @@ _HOLDS: dict[type, Callable[..., bool]] = {Op: _operator_holds, Call: _call_hold
 
 
 def attributes_match(wanted: Mapping[str, object], expr: RelayExpr) -> bool:
-    """True when *expr* has every attribute of *wanted* with that value; no attribute holds for other expressions.
+    """True when *expr* has every attribute of *wanted* with that value.
 
-    Nothing wanted holds for any expression.
+    It is an operator, a call or a function, of which each holds where nothing is wanted; False for other expressions.
     """
-    if not wanted:
-        return True
     holds = _HOLDS.get(type(expr))
     return holds is not None and all(holds(expr, name, value) for name, value in wanted.items())

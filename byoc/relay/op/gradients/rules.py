@@ -58,9 +58,10 @@ def scalar(value: float, like: RelayExpr) -> Constant:
 
 
 def summed_like(grad: RelayExpr, arg: RelayExpr, call: Call) -> RelayExpr:
-    """*grad*, which has the shape of *call*, summed over the axes along which *arg* was broadcast."""
-    if tensor(arg).shape == tensor(call).shape and tensor(arg).is_static:
-        return grad
+    """*grad*, which has the shape of *call*, summed over the axes along which *arg* was broadcast.
+
+    Where there are none, ``collapse_sum_like`` is there all the same, as in Relay's rules: SimplifyExpr drops it.
+    """
     return op.collapse_sum_like(grad, arg)
 
 
