@@ -171,6 +171,6 @@ def conv_transpose(
     x = to_letters(data, data_layout, letters).astype(work, copy=False)
     w = to_letters(*merged_groups(weight, kernel_layout, "I"), "IO" + spatial_letters(n)).astype(work, copy=False)
     value = convolve_transposed(
-        x, w, per_axis(strides, n), pad_pairs(padding, n), per_axis(dilation, n), per_axis(output_padding, n), groups
+        x, w, per_axis(strides, n), pad_pairs(padding, n), per_axis(dilation, n), per_axis(output_padding[:n], n), groups
     )
     return from_letters(finish(value, out), letters, out_layout or data_layout)

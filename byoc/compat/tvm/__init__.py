@@ -1,7 +1,8 @@
 """``byoc.compat.tvm``: code written for TVM's Relay runs on byoc, under the names that it imports.
 
 :func:`install` makes ``import tvm`` and its sub-modules resolve to our own module objects; :func:`uninstall` takes it
-away without a trace; :func:`mount` puts a folder of a vendor's modules under ``tvm.relay.op.contrib``. From a shell:
+away without a trace; :func:`mount` puts a folder of a vendor's modules under ``tvm.relay.op.contrib``, and
+:func:`emulate` lets the environment of a vendor's library answer. From a shell:
 ``python -m byoc.compat.tvm script.py`` and ``python -m byoc.compat.tvm -m pytest``.
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from byoc.compat.tvm.below import BelowModule, Missing, NotHereError
+from byoc.compat.tvm.emulation import Emulation, emulation
 from byoc.compat.tvm.finder import ReverseFinder, TvmFinder
 from byoc.compat.tvm.homes import ADDED_FUNCTIONS, ADDED_NAMES, ALIASES, OURS_FIRST
 from byoc.errors import UserError
@@ -33,6 +35,7 @@ class _State:
     added: list[tuple[types.ModuleType, str]] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
     hidden: list[tuple[types.ModuleType, str, types.ModuleType]] = field(default_factory=list)
+    emulations: list[Emulation] = field(default_factory=list)
 
 
 _STATE = _State()
@@ -82,6 +85,9 @@ def uninstall() -> None:
     """Take away what :func:`install`, :func:`mount` and imports under TVM's names have put anywhere."""
     if _STATE.finder is None or _STATE.reverse is None:
         return
+    for emulated in _STATE.emulations:
+        emulated.undo()
+    _STATE.emulations.clear()
     sys.meta_path.remove(_STATE.finder)
     sys.meta_path.remove(_STATE.reverse)
     foreign = [name for name, module in sys.modules.items() if _is_foreign(name, module)]
@@ -141,6 +147,20 @@ def mount(folder: str | os.PathLike[str], package: str = CONTRIB) -> None:
         _forget_replaced(package, path)
 
 
+def emulate(name: str) -> Emulation:
+    """Let the environment of the library *name* (``tensorrt``) answer, by byoc's engines; installs first.
+
+    It answers until its ``undo()``, the end of a ``with`` block, or :func:`uninstall`; again gives the same emulation.
+    Raises UserError for a library that byoc does not emulate, and where the library itself has registered a function.
+    """
+    install()
+    answering = next((made for made in _STATE.emulations if made.name == name and made.answers), None)
+    if answering is None:
+        answering = emulation(name)
+        _STATE.emulations.append(answering)
+    return answering
+
+
 def _forget_replaced(package: str, folder: Path) -> None:
     """Forget under TVM's names the modules, imported before, for which *folder* has one of its own."""
     holder = importlib.import_module(package)
@@ -154,4 +174,4 @@ def _forget_replaced(package: str, folder: Path) -> None:
                 delattr(holder, child)
 
 
-__all__ = ["BelowModule", "Missing", "NotHereError", "install", "is_installed", "mount", "uninstall"]
+__all__ = ["BelowModule", "Emulation", "Missing", "NotHereError", "emulate", "install", "is_installed", "mount", "uninstall"]

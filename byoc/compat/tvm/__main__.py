@@ -1,7 +1,7 @@
 """``python -m byoc.compat.tvm``: run a script, a module, or pytest where ``import tvm`` is byoc.
 
-    python -m byoc.compat.tvm [--mount FOLDER] script.py [arguments]
-    python -m byoc.compat.tvm [--mount FOLDER] -m pytest [arguments]
+    python -m byoc.compat.tvm [--mount FOLDER] [--emulate LIBRARY] script.py [arguments]
+    python -m byoc.compat.tvm [--mount FOLDER] [--emulate LIBRARY] -m pytest [arguments]
     python -m byoc.compat.tvm --coverage FILE
 """
 
@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from byoc.compat.tvm import install, mount
-from byoc.compat.tvm.coverage import page, read_tables, survey
+from byoc.compat.tvm import emulate, install, mount
+from byoc.compat.tvm.coverage import check_behaviours, page, read_tables, survey
 from byoc.errors import UserError
 
 PYTEST_PLUGIN = "tvm.testing.plugin"
@@ -24,8 +24,9 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments; what follows the script or module is its own."""
     made = argparse.ArgumentParser(prog="python -m byoc.compat.tvm", description="Run code written for TVM's Relay.")
     made.add_argument("--mount", action="append", default=[], metavar="FOLDER", help="modules of tvm.relay.op.contrib")
+    made.add_argument("--emulate", action="append", default=[], metavar="LIBRARY", help="a library to emulate: tensorrt")
     what = made.add_mutually_exclusive_group()
-    what.add_argument("--coverage", metavar="FILE", help="print which of the ranked names in FILE are here")
+    what.add_argument("--coverage", metavar="FILE", help="print which names in FILE, and behaviours of Relay, are here")
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, such as pytest")
     made.add_argument("script", nargs=argparse.REMAINDER, help="a script and its arguments")
     return made
@@ -38,8 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         install()
         for folder in options.mount:
             mount(folder)
+        for library in options.emulate:
+            emulate(library)
         if options.coverage:
-            print(page(survey(read_tables(options.coverage))), end="")
+            print(page(survey(read_tables(options.coverage)), check_behaviours()), end="")
             return 0
         if not options.module and not options.script:
             raise UserError("give a script, or -m and a module")

@@ -52,6 +52,7 @@ ALIASES = {
     "tvm.parser": "byoc.relay.text",
     "tvm.relay.op.tensor": "byoc.relay.op",
     "tvm.relay.op.transform": "byoc.relay.op",
+    "tvm.relay.op.contrib.te_target": f"{THIN}.relay.te_target",
     "tvm.relay.op._make": f"{THIN}.relay.op_make",
     "tvm.relay.op.op_attrs": f"{THIN}.relay.op_attrs",
     "tvm.relay.op.strategy": f"{THIN}.relay.strategy",
@@ -84,7 +85,7 @@ ALIASES = {
 }
 
 # TVM's own integrations, whose names are here and whose files are mounted by who uses them
-VENDORS = ("arm_compute_lib", "bnns", "clml", "coreml", "cutlass", "ethosn", "libtorch", "mrvl", "tensorrt")
+VENDORS = ("arm_compute_lib", "clml", "coreml", "cutlass", "ethosn", "libtorch", "mrvl", "tensorrt")
 ALIASES.update({f"tvm.relay.op.contrib.{vendor}": f"{THIN}.relay.vendors" for vendor in VENDORS})
 # modules of ours that a mounted folder does not replace
 OURS_FIRST = ("tvm.relay.op.contrib.register",)
@@ -92,7 +93,7 @@ OURS_FIRST = ("tvm.relay.op.contrib.register",)
 # what Relay had below the graph, or beside it: importing works, using raises (see byoc.compat.tvm.below)
 BELOW = (
     "tvm.arith", "tvm.auto_scheduler", "tvm.autotvm", "tvm.contrib", "tvm.dlight", "tvm.driver", "tvm.exec",
-    "tvm.meta_schedule", "tvm.relax", "tvm.relay.backend.contrib", "tvm.relay.op.contrib.te_target",
+    "tvm.meta_schedule", "tvm.relax", "tvm.relay.backend.contrib",
     "tvm.relay.op.strategy", "tvm.relay.quantize", "tvm.rpc", "tvm.script", "tvm.target", "tvm.te",
     "tvm.tir", "tvm.topi",
 )
@@ -101,6 +102,13 @@ BELOW = (
 ADDED_FUNCTIONS = {
     "relay.ext.ccompiler": f"{THIN}.ccompiler:compile_region",
     "relay.ext.dnnl": f"{THIN}.onednn:compile_region",
+    **{
+        f"relay.ext.cmsisnn.transform.{name}": f"{THIN}.relay.vendor_passes:no_change"
+        for name in (
+            "CMSISNNFusePads", "ExtractConstantsFromPartitionedFunction", "GenerateCMSISNNConstants",
+            "ScalarToTensorConstants",
+        )
+    },
     **{
         f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.relay.op.contrib.dnnl.layouts:plain_layouts"
         for kind in ("conv", "conv_transpose")

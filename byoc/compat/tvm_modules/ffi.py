@@ -6,10 +6,10 @@ of its namespace, as TVM does.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 from byoc.compat.tvm_modules.error import TVMError
+from byoc.compat.tvm_modules.namespaces import init_api
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.registry import get_global_func as _get_global_func
 from byoc.ir.registry import register_func as _register_func
@@ -58,13 +58,7 @@ def list_global_func_names() -> list[str]:
     return list(GLOBAL_FUNCTIONS)
 
 
-def _init_api(namespace: str, target_module_name: str | None = None) -> None:
-    """Set the functions registered as ``<namespace>.<name>`` on the module *target_module_name* (or *namespace*)."""
-    module = sys.modules[target_module_name or namespace]
-    prefix = namespace.removeprefix("tvm.") + "."
-    for name in GLOBAL_FUNCTIONS:
-        if name.startswith(prefix) and "." not in name[len(prefix) :]:
-            setattr(module, name[len(prefix) :], GLOBAL_FUNCTIONS[name])
+_init_api = init_api
 
 
 def register_object(type_key: str | type | None = None) -> object:

@@ -24,7 +24,9 @@ def is_definable(op: Op, attrs: Attrs | None, arg_types: Sequence[Type], out_typ
     """True when the call of *op* has a tensor expression: a definition for its dtypes, and static or named dimensions.
     """
     types = [t for ty in (*arg_types, out_type) for t in tensor_types(ty)]
-    return op.compute is not None and takes_dtypes(op, attrs, arg_types) and all(t.is_symbolic and t.dtype != "string" for t in types)
+    if op.compute is None or not takes_dtypes(op, attrs, arg_types):
+        return False
+    return all(t.is_symbolic and t.dtype != "string" for t in types)
 
 
 def placeholders(arg_types: Sequence[Type]) -> list[te.Tensor]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from byoc.compat.tvm_modules.emulated import meets
 from byoc.errors import UserError
 
 Test = Callable[..., object]
@@ -56,8 +57,8 @@ def _with_marks(marks: Iterable[pytest.MarkDecorator]) -> Callable[..., object]:
 
 
 def requirement(name: str) -> Feature:
-    """The feature of TVM's ``requires_<name>``."""
-    return Feature(name, _PRESENT.get(name, False))
+    """The feature of TVM's ``requires_<name>``: byoc has it, or an emulated environment that was asked for."""
+    return Feature(name, _PRESENT.get(name, False) or meets(name))
 
 
 def uses_gpu(*args: object) -> object:

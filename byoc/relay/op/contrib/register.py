@@ -23,7 +23,7 @@ TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predica
 KNOWS_COMPILER.append(PATTERN_TABLES.__contains__)
 ENTRY_POINT_GROUP = "byoc.backends"
 # target -> the module of byoc that brings it; a vendor's own table of that name replaces ours
-INTEGRATIONS = {"dnnl": "byoc.relay.op.contrib.dnnl"}
+INTEGRATIONS = {name: f"byoc.relay.op.contrib.{name}" for name in ("dnnl", "bnns")}
 # what registers an installed target; the vendor's contract puts itself here when it is imported
 TARGET_LOADERS: Registry[Callable[[str], None]] = Registry("target loader")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from byoc.codegen.backend import backend_names
+from byoc.compat.tvm_modules.emulated import is_host_kind
 from byoc.compat.tvm_modules.target import HOST_KINDS, Target
 from byoc.errors import UserError
 
@@ -21,12 +22,19 @@ def all_targets(target: TargetLike | None) -> list[Target]:
 
 
 def host_target(target: TargetLike | None) -> Target:
-    """The host among the targets of a build. Raises UserError for a target that byoc generates no code for."""
+    """The host among the targets of a build; an emulated environment may build further kinds as the host.
+
+    Raises UserError for a target that byoc generates no code for.
+    """
     targets = all_targets(target)
     for one in targets:
-        if one.kind.name not in HOST_KINDS and one.kind.name not in backend_names():
+        if not _is_host(one) and one.kind.name not in backend_names():
             raise UserError(
                 f"byoc generates no code for the target {one.kind.name!r}: build for llvm or c, and give the "
                 "accelerator its share by PartitionGraph and a codegen relay.ext.<name>"
             )
-    return next((t for t in targets if t.kind.name in HOST_KINDS), targets[0])
+    return next((t for t in targets if _is_host(t)), targets[0])
+
+
+def _is_host(target: Target) -> bool:
+    return target.kind.name in HOST_KINDS or is_host_kind(target.kind.name)

@@ -14,6 +14,7 @@ from byoc.ir.op import Op, get_op, register_op_attr
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_expr, is_op, wildcard
 from byoc.relay.expr import Call, const
+from byoc.relay.op.contrib.endings import gelu_pattern, mish_pattern, swish_pattern
 from byoc.relay.op.contrib.register import register_pattern_table
 from byoc.relay.transform import InferType, InlineCompilerFunctionsBoundTo
 from byoc.relay.traverse import post_order
@@ -43,28 +44,6 @@ def _takes(call: Call) -> bool:
 
 for _name in (*_WEIGHTED, *_SINGLE):
     register_op_attr(_name, f"target.{COMPILER}", _takes)
-
-
-def gelu_pattern(data: DFPattern) -> DFPattern:
-    """``data * (1 + erf(data / sqrt(2))) * 0.5``, its factors in any order."""
-    grown = is_op("erf")(is_op("divide")(data, is_constant()) | is_op("multiply")(data, is_constant()))
-    factor = is_op("add")(grown, is_constant())
-    multiply = is_op("multiply")
-    return (
-        multiply(multiply(data, factor), is_constant())
-        | multiply(multiply(data, is_constant()), factor)
-        | multiply(data, multiply(factor, is_constant()))
-    )
-
-
-def swish_pattern(data: DFPattern) -> DFPattern:
-    """``data * sigmoid(data)``."""
-    return is_op("multiply")(data, is_op("sigmoid")(data))
-
-
-def mish_pattern(data: DFPattern) -> DFPattern:
-    """``data * tanh(log(exp(data) + 1))``."""
-    return is_op("multiply")(data, is_op("tanh")(is_op("log")(is_op("add")(is_op("exp")(data), is_constant()))))
 
 
 def _single(op_name: str) -> Callable[[DFPattern], DFPattern]:

@@ -1,0 +1,1 @@
+"""``tvm.contrib.target``: the converters of single vendors."""

@@ -1,0 +1,47 @@
+"""Passes of TVM's that prepare regions for a vendor's library, by the global functions that make them.
+
+What they prepare (constants in the form that CMSIS-NN's code wants, quantized products in the form of a driver's
+network) is for the library's own code generator. byoc's generators take a region as it is, so that these passes leave a
+module as it is. Source: ``relay.ext.cmsisnn.transform``, ``relay.backend.contrib.ethos-n``.
+"""
+
+from __future__ import annotations
+
+from byoc.ir.expr import BaseFunc
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.pass_context import PassContext
+from byoc.ir.transform import Pass, module_pass
+from byoc.relay.expr import Call
+from byoc.relay.transform import InlineCompilerFunctionsBoundTo
+from byoc.relay.traverse import post_order
+
+_LIGHT = frozenset(["reshape", "split", "concatenate"])
+_ETHOSN = "ethos-n"
+
+
+def no_change(*options: object) -> Pass:
+    """A pass that leaves a module as it is, whatever its options."""
+
+    def same(mod: IRModule, ctx: PassContext) -> IRModule:
+        return mod
+
+    return module_pass(same, opt_level=0, name="NoChange")  # type: ignore[return-value]
+
+
+def inline_light_regions_of_ethosn() -> Pass:
+    """A pass that puts regions back in which nothing is computed. Source: ``InlineNonComputeIntensivePartitions``."""
+
+    def inline(mod: IRModule, ctx: PassContext) -> IRModule:
+        light = [
+            var for var, func in mod.functions.items()
+            if func.attrs.get("Compiler") == _ETHOSN and not _computes(func)  # type: ignore[attr-defined]
+        ]
+        return InlineCompilerFunctionsBoundTo(light)(mod)
+
+    return module_pass(inline, opt_level=0, name="InlineNonComputeIntensivePartitions")  # type: ignore[return-value]
+
+
+def _computes(func: BaseFunc) -> bool:
+    operators = [n.op.name for n in post_order(func) if isinstance(n, Call) and isinstance(n.op, Op)]
+    return any(name not in _LIGHT for name in operators)
