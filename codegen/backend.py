@@ -49,6 +49,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, Cost, Op
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location, register_func
+from byoc.ir.target import entered_for
 from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.op.contrib.register import (
@@ -313,7 +314,8 @@ class RelayStyleBackend(Backend):
     def compile(self, function: Function, options: Mapping[str, object]) -> Module:
         """The module that ``relay.ext.<name>`` gives, with the constants that it asks for by Relay's names."""
         compiler = GLOBAL_FUNCTIONS[f"relay.ext.{self.name}"]
-        module: Module = compiler(function.without_attr("Compiler"))  # type: ignore[assignment]
+        with entered_for(self.name):  # the target of this kind that the build was given is the current one
+            module: Module = compiler(function.without_attr("Compiler"))  # type: ignore[assignment]
         if isinstance(module, Module) and any(module.constants().values()):
             given: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
             module.constant_arrays = {**self._constants(function), **given}  # type: ignore[attr-defined]

@@ -5,10 +5,12 @@ Two kinds of runs, so that a step of a discontinuous function is no licence for 
 - *Smooth* runs disturb what nodes that compute read, and give each node that jumps (its result is an integer, a boolean
   or a whole number, made from floats) its undisturbed discrete result. The largest change that they make in a value,
   ``FACTOR`` times, is its *noise*: a value of the configuration under test may be so far from the true one.
+  A remainder has the noise of its dividend (``remainders.py``).
 - *Jumping* runs move what a jumping node reads by its noise, each element up or down, and let it jump. An element of a
   discrete value may be anything between the least and the greatest of these runs: another one than the undisturbed only
   if a value within the noise rounds, compares or sorts otherwise. What is exact (inputs of the model, and what only
-  moves or quantizes them) has no noise: there a tie must be rounded as ONNX says.
+  moves or quantizes them) has no noise: there a tie must be rounded as ONNX says. A divisor within its noise of 0 may
+  be 0, so that its quotient may be anything.
 """
 
 from __future__ import annotations
@@ -24,12 +26,17 @@ from fuzz.case import Feeds
 from fuzz.configurations import Narrowing
 from fuzz.generators.draft import EXACT
 from fuzz.oracle import Noise, NotApplicable, is_float, opset_of, read_names, run_node
+from fuzz.orders import ORDERS, extreme_positions
 from fuzz.promote import STATED
+from fuzz.remainders import moved_dividend, unbroken
 
 SMOOTH, JUMPING = 4, 16  # runs; an element goes both up and down in 16 but once in 32,768
 FACTOR = 16.0  # by which a difference may exceed the largest of the smooth runs'
+# the input at whose 0 an operator's result is no number, or beyond which there is none
+EDGES = {"Div": 1, "Reciprocal": 0, "Log": 0, "Sqrt": 0}
 READS_NO_ELEMENT = frozenset(["Shape", "Size"])
-STEPS = frozenset(["Floor", "Ceil", "Round", "Sign", "Mod", "Hardmax"])  # floats that are discrete all the same
+REMAINDER = "Mod"
+STEPS = frozenset(["Floor", "Ceil", "Round", "Sign", REMAINDER, "Hardmax"])  # floats that step
 PRODUCTS = frozenset(["Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "LSTM", "GRU", "RNN"])
 CARRIES = frozenset([  # what a lower precision may round on the other side of: it gives the same numbers
     "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Split", "Concat", "Pad", "Expand",
@@ -60,7 +67,9 @@ class Disturbance:
     @cached_property
     def jumping(self) -> list[Feeds]:
         """The jumping runs that could be computed."""
-        return list(self._runs(JUMPING, jumping=True)) if any(map(self.jumps, self.model.graph.node)) else self.smooth
+        nodes = self.model.graph.node
+        needed = any(map(self.jumps, nodes)) or any(self._edge(node) for node in nodes)
+        return list(self._runs(JUMPING, jumping=True)) if needed else self.smooth
 
     def noise(self, name: str) -> float:
         """How far elements of the float value *name* may be from the true ones."""
@@ -112,29 +121,82 @@ class Disturbance:
     def _runs(self, count: int, jumping: bool) -> Iterator[Feeds]:
         for seed in range(count):
             try:
-                yield self._run(np.random.default_rng(seed), jumping)
+                yield self._run(seed, jumping)
             except NotApplicable:
                 continue
 
-    def _run(self, numbers: np.random.Generator | None, jumping: bool) -> Feeds:
-        """Every value, node by node. Raises NotApplicable where a node cannot be computed."""
+    def _run(self, seed: int | None, jumping: bool) -> Feeds:
+        """Every value, node by node, undisturbed without a *seed*. Raises NotApplicable where a node has no answer."""
         opset = opset_of(self.model)
+        numbers = None if seed is None else np.random.default_rng(seed)
         values: Feeds = {}
         rounding = None if numbers is None else Noise(self.size, EXACT | STATED, numbers)
         constants = {w.name: numpy_helper.to_array(w) for w in self.model.graph.initializer}
         self._keep({**constants, **self.feeds}, values, numbers)
         for node in self.model.graph.node:
             is_jump = numbers is not None and self.jumps(node)
-            given = self._moved(node, values, numbers) if numbers is not None and is_jump and jumping else values
+            given = values
+            if jumping and numbers is not None and seed is not None:
+                given = self._at_edge(node, values, seed)
+                if is_jump:
+                    given = self._remainder_moved(node, given, seed) or self._moved(node, given, numbers)
             found = run_node(node, opset, rounding(node, given) if rounding else given)
             made = dict(zip([n for n in node.output if n], found, strict=True))
+            if jumping and seed in (0, 1):
+                made |= self._ordered(node, made, last=seed == 1)
             if is_jump and not jumping:
-                made = {n: v if self._is_smooth(node, v) else self.base[n] for n, v in made.items()}
+                made = {n: v if self._is_smooth(node, v) else self._held(node, n, values) for n, v in made.items()}
             self._keep(made, values, numbers)
         return values
 
     def _is_smooth(self, node: NodeProto, value: np.ndarray) -> bool:
         return is_float(value.dtype) and node.op_type not in STEPS
+
+    def _held(self, node: NodeProto, name: str, values: Feeds) -> np.ndarray:
+        """Output *name* of a node that jumps, on the side where it is when nothing is disturbed."""
+        if node.op_type == REMAINDER and is_float(self.base[name].dtype):
+            return unbroken([self.base[n] for n in node.input], [values[n] for n in node.input])
+        return self.base[name]
+
+    def _edge(self, node: NodeProto) -> str | None:
+        """The float value whose 0 is an edge of *node*, where it has noise and comes within it of 0."""
+        name = node.input[EDGES[node.op_type]] if node.op_type in EDGES else ""
+        if not name or not is_float(self.base[name].dtype) or not self.noise(name):
+            return None
+        with np.errstate(invalid="ignore"):
+            return name if (np.abs(self.base[name].astype("float64")) <= self.noise(name)).any() else None
+
+    def _at_edge(self, node: NodeProto, values: Feeds, turn: int) -> Feeds:
+        """*values* with what is within its noise of an edge of *node* there, below it, and as it is, by turns."""
+        name = self._edge(node)
+        if name is None:
+            return values
+        value, noise = values[name].astype("float64"), self.noise(name)
+        with np.errstate(invalid="ignore"):
+            moved = np.where(np.abs(value) <= noise, (0.0, -noise)[turn % 2], value)
+        return values if turn % 3 == 2 else {**values, name: moved.astype(values[name].dtype)}
+
+    def _ordered(self, node: NodeProto, made: Feeds, last: bool) -> Feeds:
+        """The positions by order among what *node* *made*, each the first or the *last* that it may be."""
+        value = self.base[node.input[0]] if node.op_type in ORDERS else None
+        if value is None or not is_float(value.dtype) or not value.size or not self.noise(node.input[0]):
+            return {}
+        name = node.output[ORDERS[node.op_type]]
+        if name not in made:
+            return {}
+        return {name: extreme_positions(node, value, made[name], self.noise(node.input[0]), last)}
+
+    def _remainder_moved(self, node: NodeProto, values: Feeds, turn: int) -> Feeds | None:
+        """*values* with the dividend of a remainder moved, or None for another node."""
+        if node.op_type != REMAINDER:
+            return None
+        dividend, divisor = node.input
+        with np.errstate(all="ignore"):
+            multiples = np.abs(np.trunc(self.base[dividend].astype("float64") / self.base[divisor].astype("float64")))
+        most = float(multiples[np.isfinite(multiples)].max(initial=0))
+        noise = self.noise(dividend) + most * self.noise(divisor)
+        found = moved_dividend(values[dividend], values[divisor], noise, node.output[0], turn)
+        return {**values, dividend: found}
 
     def _keep(self, made: Feeds, values: Feeds, numbers: np.random.Generator | None) -> None:
         """Put what was *made* among the *values*, rounded where the lower precision rounds it."""

@@ -74,20 +74,29 @@ class NDArray:
     asnumpy = numpy
 
     def copyfrom(self, source: object) -> NDArray:
-        """Overwrite the data with *source*, of the same shape and dtype. Raises UserError when they differ."""
+        """Overwrite the data with *source*, of the same shape.
+
+        This class is ``tvm.nd.NDArray`` too, and copies as that does: from another NDArray the bytes, whatever dtype
+        they are of there; from anything else the numbers, converted. The inputs of a library, an executor of byoc or
+        the command line are held to their dtypes before. Raises UserError where the shapes, or the bytes of two
+        NDArrays, are not as many.
+        """
         array = from_any(source)
-        if array.shape != self.shape or dtype_name(array.dtype) != self.dtype:
+        is_array = isinstance(source, NDArray)
+        if array.shape != self.shape or (is_array and array.nbytes != self._data.nbytes):
             raise UserError(
                 f"cannot copy {dtype_name(array.dtype)}{list(array.shape)} into {self.dtype}{list(self.shape)}"
             )
-        np.copyto(self._data, array)
+        same = array.dtype == self._data.dtype or array.dtype.hasobject or self._data.dtype.hasobject
+        np.copyto(self._data, np.ascontiguousarray(array).view(self._data.dtype) if is_array and not same else array,
+                  casting="unsafe")
         return self
 
     def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
         """A copy on a device, or into another array, which is returned. Source: ``NDArray.copyto``."""
         if isinstance(target, Device):
             return NDArray(self._data.copy(), target)
-        return target.copyfrom(self._data)
+        return target.copyfrom(self)
 
     def same_as(self, other: object) -> bool:
         """Whether *other* is this very array. Source: ``NDArray.same_as``."""

@@ -12,7 +12,10 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay import transform
 from byoc.relay.qnn import transform as qnn_transform
+from byoc.relay.transform.dead_code import EliminateHostDeadCode
+from byoc.relay.transform.fold_constant import FoldHostConstant
 from byoc.relay.transform.fold_constant_scales import FoldConstantScales
+from byoc.relay.transform.fuse_ops import FuseHostOps
 from byoc.relay.transform.narrow_integers import NarrowIntegerProducts
 from byoc.relay.transform.simplify_expr import SimplifyHostExpr
 
@@ -36,7 +39,7 @@ def simplify() -> Sequential:
             transform.ToGraphNormalForm(),
             transform.Legalize(),
             transform.SimplifyInference(decompose_norms=False),  # whole norms have schedules of their own
-            transform.FoldConstant(),
+            FoldHostConstant(),
             FoldConstantScales(),
             SimplifyHostExpr(),
             transform.EliminateCommonSubexpr(),
@@ -47,8 +50,8 @@ def simplify() -> Sequential:
             transform.FlattenAtrousConv(),
             transform.AlterOpLayout(),
             transform.FastMath(),  # from level 4, or where it is required
-            transform.FoldConstant(),
-            transform.DeadCodeElimination(),
+            FoldHostConstant(),
+            EliminateHostDeadCode(),
             transform.InferType(),
         ],
         name="simplify",
@@ -73,14 +76,14 @@ def prepare_host(layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> Se
         [
             qnn_transform.Legalize(),
             qnn_transform.CanonicalizeOps(),
-            transform.FoldConstant(fold_qnn=True),
+            FoldHostConstant(fold_qnn=True),
             NarrowIntegerProducts(),
-            transform.FoldConstant(),
-            transform.DeadCodeElimination(),
+            FoldHostConstant(),
+            EliminateHostDeadCode(),
             *(choose_layout() if layout == LAYOUTS[0] else ()),
             *gather_work(),
             *precision,
-            transform.FuseOps(),
+            FuseHostOps(),
             transform.JoinGroups(),
             transform.InferType(),
         ],
@@ -90,12 +93,12 @@ def prepare_host(layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> Se
 
 def choose_layout() -> Sequence[Pass]:
     """Channels innermost where that pays, weights turned round when compiling."""
-    return (transform.ChannelsLast(), transform.FoldConstant(), SimplifyHostExpr())
+    return (transform.ChannelsLast(), FoldHostConstant(), SimplifyHostExpr())
 
 
 def gather_work() -> Sequence[Pass]:
     """What belongs to one product or sum brought next to it, constant scales taken up by its weights."""
-    return (transform.CarryViews(), transform.FoldConstant(), SimplifyHostExpr(), FoldConstantScales(0))
+    return (transform.CarryViews(), FoldHostConstant(), SimplifyHostExpr(), FoldConstantScales(0))
 
 
 def at_least_level_3() -> PassContext:

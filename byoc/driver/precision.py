@@ -32,6 +32,7 @@ from byoc.partition.plan import Plan
 from byoc.relay import op
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.op.definition import define, is_definable
+from byoc.relay.op.sensitivity import STEP, sensitivities
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass, InferType
 from byoc.relay.transform.mixed_precision import KEY, Conversion
@@ -165,7 +166,7 @@ class NarrowProducts:
             return "the user keeps it in f32"
         if DOT not in (self.machine or find_compiler().machine).dots:
             return "this processor has no instruction for products of bfloat16"
-        if not is_definable(call.op, [a.checked_type for a in call.args], call.checked_type):  # type: ignore[arg-type]
+        if not is_definable(call.op, call.attrs, [a.checked_type for a in call.args], call.checked_type):  # type: ignore[arg-type]
             return "a dimension is unknown"
         if not _takes_words(call):
             return "its sum runs over no axis whose numbers could be taken two at a time"
@@ -258,22 +259,27 @@ class _Rewriter:
     def _is_stored_narrow(self, node: RelayExpr) -> bool:
         """Whether products read *node*, which a call makes, and beside them only elementwise operators on floats.
 
-        A comparison or a cast to integers would make another number of a rounded one, not a rounded number.
+        A comparison, a cast to integers or a step would make another number of a rounded one, not a rounded number.
         """
         ty = node.checked_type
         if not isinstance(node, Call) or not isinstance(ty, TensorType) or ty.dtype != WIDE:
             return False
         users = self.users.get(node, [])
-        return any(u in self.chosen for u in users) and all(u in self.chosen or _takes_rounded(u) for u in users)
+        return any(u in self.chosen for u in users) and all(u in self.chosen or _takes_rounded(u, node) for u in users)
 
 
 def _is_move(node: RelayExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in MOVES
 
 
-def _takes_rounded(node: RelayExpr) -> bool:
-    """Whether *node* is elementwise and makes floats: what a rounded argument gives is the result, rounded."""
+def _takes_rounded(node: RelayExpr, operand: RelayExpr) -> bool:
+    """Whether *node* is elementwise and makes floats: what a rounded *operand* gives is the result, rounded.
+
+    A bfloat16 is off by a part of itself, never 0 where the number is not, so that a divisor may be one.
+    """
     if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.pattern <= OpPattern.BROADCAST):
+        return False
+    if STEP in sensitivities(node, operand):
         return False
     return all(t.dtype.startswith(("float", "bfloat")) for t in tensor_types(node.checked_type))
 

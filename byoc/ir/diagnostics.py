@@ -1,4 +1,4 @@
-"""Diagnostics: what a failing pass found, given to a renderer before the error is raised. Source: ``tvm.ir.diagnostics``.
+"""Diagnostics: what a failing pass found, shown before the error is raised. Source: ``tvm.ir.diagnostics``.
 
 byoc raises errors whose text is the whole message; a renderer is shown them as :class:`Diagnostic` where a user of
 Relay's names asks for it with :func:`override_renderer`. Without one nothing is printed.
@@ -140,7 +140,8 @@ def described(error: BaseException) -> str:
 
 def mismatch(found: object, wanted: object) -> str:
     """Why the types *found* and *wanted* do not match, in the words of Relay's type checker."""
-    first, second = (get_global_func("relay.ir.astext")(ty, False, None) for ty in (found, wanted))  # type: ignore[misc]
+    as_text: Callable[..., str] = get_global_func("relay.ir.astext")  # type: ignore[assignment]
+    first, second = as_text(found, False), as_text(wanted, False)
     head = "The Relay type checker is unable to show the following types match"
     if isinstance(found, TensorType) and isinstance(wanted, TensorType):
         if found.ndim != wanted.ndim:

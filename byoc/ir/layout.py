@@ -1,8 +1,8 @@
 """Layouts: the axes of a tensor by name, whole (``C``) or in part (``16c``), and maps between two of them.
 
 A layout is undefined (nothing is known), empty (a scalar), or a row of axes. The empty word is undefined, as in Relay;
-an empty layout is made from no axes (:meth:`Layout.of_axes`, :meth:`Layout.sub_layout`). ``NCHW16c`` holds channel *c* at
-``C = c / 16`` and ``16c = c % 16``. Part of a layout (:meth:`Layout.sub_layout`) may have a block without its axis.
+an empty layout is made from no axes (:meth:`Layout.of_axes`, :meth:`Layout.sub_layout`). ``NCHW16c`` holds channel *c*
+at ``C = c / 16`` and ``16c = c % 16``. Part of a layout (:meth:`Layout.sub_layout`) may have a block without its axis.
 Source: ``tvm.tir.Layout``, ``tvm.tir.BijectiveLayout``.
 """
 

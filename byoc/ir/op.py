@@ -44,6 +44,8 @@ TypeRelation = Callable[[Sequence[Type], "Attrs | None"], Type]
 InputInference = Callable[[Sequence["Type | None"], "Type | None", "Attrs | None"], Sequence["Type | None"]]
 # (attributes, input tensors with tuples flattened, type of the result) -> output tensors; see byoc.te
 TensorCompute = Callable[["Attrs | None", Sequence[object], Type], Sequence[object]]
+# (dtypes of the input tensors, attributes) -> whether the tensor expression says what the numpy kernel computes
+DtypePredicate = Callable[[Sequence[str], "Attrs | None"], bool]
 OperationCount = Callable[["Attrs | None", Sequence[Type], Type], int]
 
 
@@ -93,7 +95,7 @@ class Op(RelayExpr):
     """
 
     __slots__ = (
-        "_attr_levels", "_attr_map", "attrs_type", "attrs_type_key", "compute", "declared", "description",
+        "_attr_levels", "_attr_map", "attrs_type", "attrs_type_key", "code_for", "compute", "declared", "description",
         "infer_inputs", "input_names", "kernel", "name", "operations", "pattern", "rel", "samples", "support_level",
         "variadic",
     )
@@ -108,6 +110,7 @@ class Op(RelayExpr):
         self.rel: TypeRelation | None = None
         self.pattern = OpPattern.OPAQUE
         self.compute: TensorCompute | None = None
+        self.code_for: DtypePredicate | None = None
         self.operations: OperationCount | None = None
         self.kernel: str = name
         self.infer_inputs: InputInference | None = None
@@ -227,6 +230,7 @@ def register_op(
     attrs: type[Attrs] | None = None,
     pattern: OpPattern = OpPattern.OPAQUE,
     compute: TensorCompute | None = None,
+    code_for: DtypePredicate | None = None,
     operations: OperationCount | None = None,
     kernel: str | None = None,
     infer_inputs: InputInference | None = None,
@@ -237,13 +241,14 @@ def register_op(
 
     *infer_inputs* says what untyped inputs must be, given the others (a weight from its data).
     *kernel* names the numpy kernel in ``byoc.runtime.kernels`` (the operator's own name by default); *compute* is
-    None where no code can be generated (data-dependent shapes). Raises RegistryError for a taken name.
+    None where no code can be generated (data-dependent shapes). *code_for* says for which dtypes it holds, where type
+    relations take more, as Relay's do: calls of others run on the kernel. Raises RegistryError for a taken name.
     """
     waiting = OPS.get(name)  # made empty by register_op_attr, which may come first
     op = waiting if waiting is not None and waiting.rel is None else Op(name)
     op.input_names, op.variadic, op.description = tuple(inputs), variadic, doc
     op.attrs_type, op.rel, op.pattern = attrs, rel, pattern
-    op.compute, op.operations = compute, operations
+    op.compute, op.code_for, op.operations = compute, code_for, operations
     op.kernel = kernel or name
     op.infer_inputs = infer_inputs
     op.samples = tuple(samples)

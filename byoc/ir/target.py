@@ -1,11 +1,12 @@
-"""Targets: what code is generated for. A kind with options, and perhaps the target of its host. Source: ``tvm.target``."""
+"""Targets: what code is generated for: a kind with options, and perhaps a host's target. Source: ``tvm.target``."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.target_kind import TARGET_KINDS, target_kind
@@ -162,6 +163,32 @@ class Target:
 
     def __repr__(self) -> str:
         return f"Target({str(self)!r})"
+
+
+@contextlib.contextmanager
+def region_targets(targets: Iterable[Target]) -> Iterator[None]:
+    """Within, in this thread, :func:`entered_for` finds *targets* by the names of their kinds."""
+    before = _OF_REGIONS.by_kind
+    _OF_REGIONS.by_kind = {**before, **{target.kind.name: target for target in targets}}
+    try:
+        yield
+    finally:
+        _OF_REGIONS.by_kind = before
+
+
+def entered_for(compiler: str) -> contextlib.AbstractContextManager[object]:
+    """The target among :func:`region_targets` that is the *compiler*'s, to enter; a context of nothing without one."""
+    return _OF_REGIONS.by_kind.get(compiler, contextlib.nullcontext())
+
+
+class _OfRegions(threading.local):
+    """The targets of a build by the names of their kinds."""
+
+    def __init__(self) -> None:
+        self.by_kind: Mapping[str, Target] = {}
+
+
+_OF_REGIONS = _OfRegions()
 
 
 def _words(text: str) -> dict[str, object]:

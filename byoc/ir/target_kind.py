@@ -23,7 +23,7 @@ _TRUE, _FALSE = ("1", "true", "True"), ("0", "false", "False")
 
 @dataclass(frozen=True)
 class TargetOption:
-    """An option's type (``bool``, ``int`` or ``str``), whether it is a list of that, and the value where none is given."""
+    """An option: its type (``bool``, ``int`` or ``str``, or a list of one), and the value where none is given."""
 
     type: type
     default: object = None

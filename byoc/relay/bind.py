@@ -37,7 +37,7 @@ def bind(expr: RelayExpr, binds: Mapping[Var, Value]) -> RelayExpr:
     kept = dict.fromkeys(p for p in params if isinstance(p, Var))
     if body is expr.body and list(kept) == list(expr.params):
         return expr
-    return Function(list(kept), body, expr.declared_ret_type, expr.type_params, expr.attrs, expr.span)
+    return expr.over(list(kept), body)
 
 
 def _constant(variable: Var, value: Value) -> Constant:

@@ -18,6 +18,7 @@ from byoc.ir.span import AnySpan
 from byoc.ir.types import FuncType, IncompleteType, TensorType, Type, contains_type
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.operator_overloads import ExprWithOp
+from byoc.runtime.device import Device
 from byoc.runtime.ndarray import NDArray
 
 Expr = RelayExpr
@@ -168,7 +169,7 @@ class TupleGetItem(ExprWithOp):
 class Function(BaseFunc):
     """Parameters and a body; attributes say what the function is for (``Composite``, ``Compiler``, ``Primitive``…)."""
 
-    __slots__ = ("attrs", "body", "declared_ret_type", "params", "type_params")
+    __slots__ = ("attrs", "body", "declared_ret_type", "found_ret_type", "params", "type_params")
 
     def __init__(
         self,
@@ -186,15 +187,25 @@ class Function(BaseFunc):
                 raise UserError(f"a parameter of a function must be a Var, got {type(param).__name__}")
         self.body = check_expr(body, "the body of a function")
         self.declared_ret_type = ret_type
+        self.found_ret_type: Type | None = None
         self.type_params = tuple(type_params or ())
         self.attrs = attrs if isinstance(attrs, DictAttrs) else DictAttrs(attrs)
 
     @property
     def ret_type(self) -> Type | None:
-        """The declared type of the result, or the inferred one where none is declared; None before type inference."""
-        if self.declared_ret_type is None and isinstance(self._checked_type, FuncType):
-            return self._checked_type.ret_type
-        return self.declared_ret_type
+        """The type of the result: as declared, else as inferred, else as it was inferred before a rewrite, or None.
+
+        What :meth:`over` hands on is told, as in Relay, but not asked for: inference finds the type of a body anew.
+        """
+        if self.declared_ret_type is not None:
+            return self.declared_ret_type
+        return self._checked_type.ret_type if isinstance(self._checked_type, FuncType) else self.found_ret_type
+
+    def over(self, params: Sequence[Var], body: RelayExpr) -> Function:
+        """This function over other parameters and another body that mean the same: what rewrites make of it."""
+        made = Function(params, body, self.declared_ret_type, self.type_params, self.attrs, self.span)
+        made.found_ret_type = self.ret_type
+        return made
 
     @property
     def virtual_device_(self) -> VirtualDevice:
@@ -202,6 +213,11 @@ class Function(BaseFunc):
         device = self.attrs.get(VIRTUAL_DEVICE, UNCONSTRAINED)
         assert isinstance(device, VirtualDevice)
         return device
+
+    @virtual_device_.setter
+    def virtual_device_(self, device: VirtualDevice | Device) -> None:
+        given = VirtualDevice(device) if isinstance(device, Device) else device
+        self.attrs = DictAttrs({**self.attrs, VIRTUAL_DEVICE: given})
 
     def with_attr(self, key_or_attrs: str | Mapping[str, object], value: object = None) -> Function:
         """A copy with one attribute, or a mapping of attributes, set. Source: ``BaseFunc.with_attr``."""
@@ -214,7 +230,7 @@ class Function(BaseFunc):
 
     def _with(self, attrs: DictAttrs) -> Function:
         copy = Function(self.params, self.body, self.declared_ret_type, self.type_params, attrs, self.span)
-        copy._checked_type = self._checked_type
+        copy._checked_type, copy.found_ret_type = self._checked_type, self.found_ret_type
         return copy
 
     def __call__(self, *args: RelayExpr) -> Call:
@@ -304,11 +320,27 @@ def var(
     return Var(name_hint, type_annotation, span)
 
 
+_NARROWED = {"float64": "float32", "int64": "int32"}
+
+
 def const(value: object, dtype: str | TensorType | None = None, span: AnySpan | None = None) -> Constant:
     """A constant from a number, a list or an array. Source: ``relay.const``.
 
-    Python floats become float32 and ints int32 where no *dtype* is given; arrays keep theirs. A tensor type stands for
-    its dtype.
+    Where no *dtype* is given, float64 becomes float32 and int64 int32, as in Relay, of arrays too; what must keep the
+    dtype of an array is made by :func:`constant`. An ``NDArray`` is taken as it is. A tensor type stands for its dtype.
+    """
+    if isinstance(value, NDArray):
+        return Constant(value, span)
+    if dtype is None:
+        value = np.asarray(value)
+        dtype = _NARROWED.get(str(value.dtype))
+    return constant(value, dtype, span)
+
+
+def constant(value: object, dtype: str | TensorType | None = None, span: AnySpan | None = None) -> Constant:
+    """A constant from a number, a list or an array, which keeps its dtype where none is given.
+
+    Python floats become float32 and ints int32. A tensor type stands for its dtype.
     """
     if isinstance(value, NDArray):
         return Constant(value, span)
@@ -316,7 +348,7 @@ def const(value: object, dtype: str | TensorType | None = None, span: AnySpan | 
         dtype = dtype.dtype
     array = np.asarray(value)
     if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
-        dtype = {"float64": "float32", "int64": "int32"}.get(str(array.dtype))
+        dtype = _NARROWED.get(str(array.dtype))
     return Constant(NDArray(np.array(array, dtype=dtype)), span)
 
 
@@ -329,5 +361,6 @@ def bind_span(expr: RelayExpr, span: AnySpan | None) -> RelayExpr:
 
 __all__ = [
     "Call", "Constant", "Expr", "Function", "GlobalVar", "If", "Let", "RefCreate", "RefRead", "RefWrite", "Tuple",
-    "TupleGetItem", "Var", "bind_span", "const", "var",
+    "TupleGetItem", "Var", "bind_span", "const", "constant",
+    "var",
 ]

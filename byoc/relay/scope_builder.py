@@ -1,11 +1,11 @@
 """A builder of nested scopes: lets, ifs and a result for each scope. Source: ``tvm.relay.scope_builder``.
 
->>> from byoc.relay.expr import const, var
+>>> from byoc.relay.expr import constant, var
 >>> builder, cond = ScopeBuilder(), var("cond", "bool")
 >>> with builder.if_scope(cond):
-...     builder.ret(const(1))
+...     builder.ret(constant(1))
 >>> with builder.else_scope():
-...     builder.ret(const(2))
+...     builder.ret(constant(2))
 >>> type(builder.get()).__name__
 'If'
 """

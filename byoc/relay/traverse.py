@@ -72,7 +72,7 @@ REBUILD: dict[type, Rebuild] = {
     Call: _rebuild_call,
     Tuple: lambda e, new: Tuple(new, e.span),
     TupleGetItem: lambda e, new: TupleGetItem(new[0], e.index, e.span),
-    Function: lambda e, new: Function(new[:-1], new[-1], e.declared_ret_type, e.type_params, e.attrs, e.span),
+    Function: lambda e, new: e.over(new[:-1], new[-1]),
     Let: lambda e, new: Let(new[0], new[1], new[2], e.span),
     If: lambda e, new: If(new[0], new[1], new[2], e.span),
     RefCreate: lambda e, new: RefCreate(new[0], e.span),

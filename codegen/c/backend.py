@@ -77,8 +77,11 @@ def compile_functions(
     functions: Mapping[str, Function],
     options: Mapping[str, object] | None = None,
     graph: Mapping[str, object] | None = None,
+    prologue: str = "",
 ) -> DsoModule:
     """Many functions, by their symbols, in one library; a ``Primitive`` function is one group of fused stages.
+
+    *prologue* is C that stands in front of every source.
 
     With *graph*, the executor's JSON of a host program, the library has that as one function too, where it can be one.
     The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
@@ -95,20 +98,26 @@ def compile_functions(
     with contextlib.nullcontext() if tuner.tunes else paused_collector():  # trials make garbage for minutes
         programs = tuner.prepared(lowered, bench)
     with paused_collector():
-        return build_library(programs, compiler, flags, whole)
+        return build_library(programs, compiler, flags, whole, prologue)
 
 
 def build_library(
-    programs: Sequence[Program], compiler: CCompiler, flags: Sequence[str] = (), whole: Graph | None = None
+    programs: Sequence[Program], compiler: CCompiler, flags: Sequence[str] = (), whole: Graph | None = None,
+    prologue: str = "",
 ) -> DsoModule:
-    """The library of prepared programs, with the *whole* graph as one function where it is given."""
+    """The library of prepared programs, with the *whole* graph as one function where it is given.
+
+    *prologue* is C that stands in front of every source.
+    """
     source = emit_library(programs, compiler.machine, whole, WHOLE_PROGRAM, "address" in compiler.sanitizers)
     signatures = [p.signature for p in programs]
     program = None if whole is None or source.whole is None else _with_types(source.whole, whole)
     units = translation_units(source, compiler, contract_of(signatures, program, compiler.sanitizers))
+    if prologue:
+        units = [dataclasses.replace(unit, source=f"{prologue}\n{unit.source}") for unit in units]
     library = compiler.build_units(units, flags)
     return DsoModule(
-        library, signatures, source.text(), constant_arrays(programs), compiler.processor(flags), program,
+        library, signatures, (prologue and f"{prologue}\n") + source.text(), constant_arrays(programs), compiler.processor(flags), program,
         compiler.sanitizers,
     )
 

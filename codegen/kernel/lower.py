@@ -21,7 +21,7 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.analysis.located import located
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
-from byoc.relay.op.definition import define
+from byoc.relay.op.definition import define, takes_dtypes
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import Signature, TensorSpec
@@ -62,11 +62,24 @@ def _node_reason(node: RelayExpr) -> str | None:
     if type(node) not in _RULES:
         return f"a {type(node).__name__} is not generated as code{located(node)}"
     if isinstance(node, Call):
-        if isinstance(node.op, Op) and node.op.compute is None:
-            return f"{node.op.name} has no tensor expression{located(node)}"
+        if isinstance(node.op, Op) and not has_code(node):
+            return f"{node.op.name} has no tensor expression{_of_dtypes(node)}{located(node)}"
         if not isinstance(node.op, Op | Function):
             return f"a call of a {type(node.op).__name__} is not generated as code{located(node)}"
     return type_reason(node.checked_type, located(node))
+
+
+def has_code(call: Call) -> bool:
+    """True when the operator of *call* has a tensor expression for the dtypes of its inputs."""
+    op = call.op
+    assert isinstance(op, Op)
+    return op.compute is not None and takes_dtypes(op, call.attrs, [arg.checked_type for arg in call.args])
+
+
+def _of_dtypes(call: Call) -> str:
+    if call.op.compute is None:  # type: ignore[attr-defined]
+        return ""
+    return f" of {' and '.join(dict.fromkeys(t.dtype for a in call.args for t in tensor_types(a.checked_type)))}"
 
 
 def type_reason(ty: Type, where: str = "") -> str | None:

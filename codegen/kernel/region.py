@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.codegen.backend import EVERY, constraint
-from byoc.codegen.kernel.lower import DTYPES
+from byoc.codegen.kernel.lower import DTYPES, has_code
 from byoc.codegen.kernel.program import Program
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -30,7 +30,7 @@ def has_expression(call: Call) -> object | None:
     """operators whose elements are defined by a tensor expression"""
     if not isinstance(call.op, Op):
         return type(call.op).__name__
-    return call.op.name if call.op.compute is None else None
+    return None if has_code(call) else call.op.name
 
 
 @constraint("dtype", of=EVERY)

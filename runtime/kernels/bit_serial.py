@@ -14,7 +14,7 @@ def bitpack(
 ) -> np.ndarray:
     """For each bit the words of its packed axis, whose first element is the highest bit."""
     width = np.dtype(pack_type).itemsize * 8
-    shape = (*data.shape[:pack_axis], -1, width, *data.shape[pack_axis + 1 :])
+    shape = (*data.shape[:pack_axis], data.shape[pack_axis] // width, width, *data.shape[pack_axis + 1 :])
     groups = np.moveaxis(data.astype(np.int64).reshape(shape), pack_axis + 1, -1)
     places = np.arange(width - 1, -1, -1, dtype=np.uint64)
     words = [((groups >> bit & 1).astype(np.uint64) << places).sum(-1, dtype=np.uint64) for bit in range(bits)]
@@ -33,7 +33,7 @@ def _unpacked(weight: np.ndarray, axis: int) -> np.ndarray:
     bits = (weight[..., None].astype(np.uint64) >> places & np.uint64(1)).astype(np.int64)
     scales = 1 << np.arange(weight.shape[-1])
     values = np.moveaxis((bits * scales[:, None]).sum(-2), -1, axis + 1)
-    return values.reshape(*weight.shape[:axis], -1, *weight.shape[axis + 1 : -1])
+    return values.reshape(*weight.shape[:axis], weight.shape[axis] * width, *weight.shape[axis + 1 : -1])
 
 
 @kernel("nn.bitserial_conv2d")

@@ -119,8 +119,10 @@ def _one_image(
 
 
 def _to_front(values: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """Of each image [N, boxes, ...] the values that are *valid*, [N, boxes], then -1."""
     out = np.full_like(values, -1)
-    out[: int(valid.sum())] = values[valid]
+    for image, given, kept in zip(out, values, valid, strict=True):
+        image[: int(kept.sum())] = given[kept]
     return out
 
 
@@ -148,9 +150,9 @@ def non_max_suppression(
         out[n, : len(order)] = boxes
         places[n, : len(order)] = np.where((fate == 0) | (fate == 3), -1, order)
     if not return_indices:
-        return np.stack([_to_front(b, b[:, 0] >= 0) for b in out]) if invalid_to_bottom else out
+        return _to_front(out, out[:, :, 0] >= 0) if invalid_to_bottom else out
     given = np.where(places >= 0, np.take_along_axis(indices, np.maximum(places, 0), 1), -1)
-    first = np.stack([_to_front(row, row >= 0) for row in given]).astype(np.int32)
+    first = _to_front(given, given >= 0).astype(np.int32)
     return first, (given >= 0).sum(1, keepdims=True).astype(np.int32)
 
 

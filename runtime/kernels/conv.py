@@ -50,7 +50,7 @@ def _unfolded(data: np.ndarray, weight: np.ndarray, view: np.ndarray, groups: in
     n = weight.ndim - 2
     batch, out_shape, channels = view.shape[0], view.shape[2 : 2 + n], weight.shape[0]
     per_group, reduced = channels // groups, weight.shape[1]
-    flat = weight.reshape(groups, per_group, -1)
+    flat = weight.reshape(groups, per_group, math.prod(weight.shape[1:]))
     out = np.empty((batch, channels, *out_shape), data.dtype)
     row_bytes = flat.shape[2] * math.prod(out_shape[1:]) * data.itemsize
     rows = max(1, BLOCK_BYTES // max(1, row_bytes))
@@ -60,17 +60,17 @@ def _unfolded(data: np.ndarray, weight: np.ndarray, view: np.ndarray, groups: in
         target = out[image, group * per_group : (group + 1) * per_group]
         for start in range(0, out_shape[0], rows):
             block = source[:, start : start + rows]
-            columns = block.transpose(order).reshape(flat.shape[2], -1)
+            columns = block.transpose(order).reshape(flat.shape[2], math.prod(block.shape[1 : 1 + n]))
             target[:, start : start + rows] = (flat[group] @ columns).reshape(per_group, *block.shape[1 : 1 + n])
     return out
 
 
 def _depthwise(weight: np.ndarray, view: np.ndarray) -> np.ndarray:
     n, channels = weight.ndim - 2, view.shape[1]
-    taps = weight.reshape(channels, -1, *weight.shape[2:])
+    taps = weight.reshape(channels, weight.shape[0] // channels, *weight.shape[2:])
     out = np.zeros((view.shape[0], channels, taps.shape[1], *view.shape[2 : 2 + n]), view.dtype)
     for at in positions(weight.shape[2:]):
-        tap = taps[(slice(None), slice(None), *at)].reshape(channels, -1, *(1,) * n)
+        tap = taps[(slice(None), slice(None), *at)].reshape(*taps.shape[:2], *(1,) * n)
         out += view[(Ellipsis, *at)][:, :, None] * tap
     return out.reshape(view.shape[0], weight.shape[0], *view.shape[2 : 2 + n])
 
@@ -79,8 +79,8 @@ def _by_taps(data: np.ndarray, weight: np.ndarray, dilation: Sequence[int], grou
     """A convolution of stride 1 with few outputs: unfolding its many inputs would cost more than its products."""
     batch, sizes, kernel_shape = data.shape[0], data.shape[2:], weight.shape[2:]
     outs = [i - d * (k - 1) for i, k, d in zip(sizes, kernel_shape, dilation, strict=True)]
-    x = np.asarray(data, order="C").reshape(batch, groups, weight.shape[1], -1)
-    w = weight.reshape(groups, -1, *weight.shape[1:])
+    x = np.asarray(data, order="C").reshape(batch, groups, weight.shape[1], math.prod(sizes))
+    w = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     out = np.zeros((batch, groups, w.shape[1], *outs), data.dtype)
     for at in positions(kernel_shape):
         where = [slice(a * d, a * d + o) for a, d, o in zip(at, dilation, outs, strict=True)]
@@ -120,7 +120,7 @@ def conv(
     x = to_letters(data, data_layout, letters).astype(work, copy=False)
     w = to_letters(*merged_groups(weight, kernel_layout, "O"), "OI" + spatial_letters(n)).astype(work, copy=False)
     if groups > 1 and groups == x.shape[1] == w.shape[0]:  # Relay's depthwise kernel: [C, multiplier, ...]
-        w = w.reshape(-1, 1, *w.shape[2:])
+        w = w.reshape(w.shape[0] * w.shape[1], 1, *w.shape[2:])
     value = convolve(x, w, per_axis(strides, n), pad_pairs(padding, n), per_axis(dilation, n), groups)
     return from_letters(finish(value, out), letters, out_layout or data_layout)
 
@@ -142,8 +142,8 @@ def convolve_transposed(
         for i, s, d, k, p, (_, after) in zip(sizes, strides, dilation, kernel_shape, output_padding, pads, strict=True)
     ]
     out = np.zeros((batch, groups, per_group, *full), data.dtype)
-    x = np.asarray(data, order="C").reshape(batch, groups, data.shape[1] // groups, -1)
-    w = weight.reshape(groups, -1, per_group, *kernel_shape)
+    x = np.asarray(data, order="C").reshape(batch, groups, data.shape[1] // groups, math.prod(sizes))
+    w = weight.reshape(groups, weight.shape[0] // groups, per_group, *kernel_shape)
     for at in positions(kernel_shape):
         tap = np.swapaxes(w[(Ellipsis, *at)], 1, 2)
         steps = zip(at, dilation, sizes, strides, strict=True)
@@ -171,6 +171,6 @@ def conv_transpose(
     x = to_letters(data, data_layout, letters).astype(work, copy=False)
     w = to_letters(*merged_groups(weight, kernel_layout, "I"), "IO" + spatial_letters(n)).astype(work, copy=False)
     value = convolve_transposed(
-        x, w, per_axis(strides, n), pad_pairs(padding, n), per_axis(dilation, n), per_axis(output_padding, n), groups
+        x, w, per_axis(strides, n), pad_pairs(padding, n), per_axis(dilation, n), per_axis(output_padding[:n], n), groups
     )
     return from_letters(finish(value, out), letters, out_layout or data_layout)

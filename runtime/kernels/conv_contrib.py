@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from byoc.runtime.kernels.registry import kernel
 @kernel("nn.contrib_conv2d_gemm_weight_transform")
 def gemm_weight_transform(weight: np.ndarray, *, tile_N: int, tile_K: int) -> np.ndarray:  # noqa: N803 - Relay's names
     """weight: T[h, w, C, K] as a matrix ``[h w C, K]``, transposed, in tiles ``[tile_N, tile_K]`` padded with zeros."""
-    matrix = weight.reshape(-1, weight.shape[-1])
+    matrix = weight.reshape(math.prod(weight.shape[:-1]), weight.shape[-1])
     rows, columns = (-(-size // tile) for size, tile in zip(matrix.shape, (tile_K, tile_N), strict=True))
     whole = np.zeros((rows * tile_K, columns * tile_N), weight.dtype)
     whole[: matrix.shape[0], : matrix.shape[1]] = matrix
@@ -30,7 +31,7 @@ def conv_gemm(
 ) -> np.ndarray:
     """A convolution whose kernel stands in transposed tiles ``[n, k, tile_N, tile_K]``."""
     reduced = data.shape[data_layout.index("C")]
-    whole = weight.transpose(1, 3, 0, 2).reshape(weight.shape[1] * weight.shape[3], -1)
+    whole = weight.transpose(1, 3, 0, 2).reshape(weight.shape[1] * weight.shape[3], weight.shape[0] * weight.shape[2])
     taken = whole[: kernel_size[0] * kernel_size[1] * reduced, :channels]
     return conv(
         data, taken.reshape(*kernel_size, reduced, channels), strides=strides, padding=padding, dilation=dilation,
@@ -49,15 +50,15 @@ def conv_backward_weight(
     work = working_dtype(grad, data, out)
     g = to_letters(grad, data_layout, "NCHW").astype(work, copy=False)
     x = padded(to_letters(data, kernel_layout, "NCHW").astype(work, copy=False), pad_pairs(padding, 2))
-    g = g.reshape(g.shape[0], groups, -1, *g.shape[2:])
-    x = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+    g = g.reshape(g.shape[0], groups, g.shape[1] // groups, *g.shape[2:])
+    x = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
     result = np.empty((groups, g.shape[2], x.shape[2], *kernel_size), work)
     steps, sizes = per_axis(strides, 2), g.shape[3:]
     for at in positions(kernel_size):
         starts = [a * d for a, d in zip(at, per_axis(dilation, 2), strict=True)]
         where = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, sizes, steps, strict=True)]
         result[(Ellipsis, *at)] = np.einsum("ngohw,ngihw->goi", g, x[(Ellipsis, *where)], optimize=True)
-    value = finish(result.reshape(-1, *result.shape[2:]), out)
+    value = finish(result.reshape(groups * result.shape[1], *result.shape[2:]), out)
     return from_letters(value, "OIHW", out_layout)
 
 

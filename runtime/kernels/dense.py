@@ -70,5 +70,7 @@ def batch_matmul(
 @kernel("nn.contrib_dense_pack")
 def dense_pack(data: np.ndarray, weight: np.ndarray, *, out_dtype: str = "") -> np.ndarray:
     """data: [M, K], weight: [N, K], or [N / b, K, b] in blocks -> [M, N]."""
-    rows = weight.transpose(0, 2, 1).reshape(-1, weight.shape[1]) if weight.ndim == 3 else weight
+    rows = weight
+    if weight.ndim == 3:
+        rows = weight.transpose(0, 2, 1).reshape(weight.shape[0] * weight.shape[2], weight.shape[1])
     return product(data, rows.T, out_dtype)

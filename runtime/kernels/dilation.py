@@ -18,7 +18,7 @@ def dilation2d(
     x = to_letters(data, data_layout, "NCHW")
     w = weight.transpose([kernel_layout.index(letter) for letter in "IHW"])
     x = np.pad(x, [(0, 0), (0, 0), *pad_pairs(padding, 2)], constant_values=np.finfo(data.dtype).min)
-    steps, spread = per_axis(strides, 2), per_axis(dilations, 2)
+    steps, spread = per_axis(strides[:2], 2), per_axis(dilations[:2], 2)
     outs = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], w.shape[1:], steps, spread, strict=True)]
     best: np.ndarray | None = None
     for at in positions(w.shape[1:]):

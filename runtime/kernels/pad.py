@@ -14,13 +14,15 @@ def pad(
 ) -> np.ndarray:
     """Pad each axis before and after by a value, by its edge, or by its reflection without the edge.
 
-    Where the value is constant, a negative width cuts elements off.
+    A negative width cuts elements off; what is reflected is the array as it was.
     """
+    cut = [(max(-a, 0), max(-b, 0)) for a, b in pad_width]
+    added = [(max(a, 0), max(b, 0)) for a, b in pad_width]
     if pad_mode == "constant":
-        kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, pad_width, strict=True))
-        added = [(max(a, 0), max(b, 0)) for a, b in pad_width]
+        kept = tuple(slice(a, n - b) for n, (a, b) in zip(data.shape, cut, strict=True))
         return np.pad(data[kept], added, constant_values=np.asarray(pad_value).astype(data.dtype).reshape(()))
-    return np.pad(data, pad_width, mode=pad_mode)
+    whole = np.pad(data, added, mode=pad_mode)
+    return whole[tuple(slice(a, n - b) for n, (a, b) in zip(whole.shape, cut, strict=True))]
 
 
 @kernel("nn.dilate")

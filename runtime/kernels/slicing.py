@@ -47,7 +47,7 @@ def dyn_strided_slice(
 def slice_like(data: np.ndarray, shape_like: np.ndarray, *, axes: tuple[int, ...] | None = None) -> np.ndarray:
     """The array cut to the size of another."""
     index = [slice(None)] * data.ndim
-    for axis in axes or range(data.ndim):
+    for axis in axes or range(min(data.ndim, shape_like.ndim)):
         index[axis] = slice(0, shape_like.shape[axis % data.ndim])
     return data[tuple(index)].copy()
 

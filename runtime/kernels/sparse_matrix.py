@@ -19,10 +19,10 @@ def sparse_dense(
     blocks = data.reshape(len(data), *(data.shape[1:] or (1, 1)))
     height, width = blocks.shape[1:]
     out = np.zeros((len(indptr) - 1, height, len(dense_mat)), dense_mat.dtype)
-    columns = dense_mat.reshape(len(dense_mat), -1, width)
+    columns = dense_mat.reshape(len(dense_mat), dense_mat.shape[1] // width, width)
     for row, block, column in zip(_row_of_each(indptr), blocks, indices, strict=True):
         out[row] += block @ columns[:, column].T
-    product = out.reshape(-1, len(dense_mat))
+    product = out.reshape(out.shape[0] * height, len(dense_mat))
     return product if sparse_lhs else np.asarray(product.T, order="C")
 
 

@@ -96,7 +96,7 @@ def _deep(data: np.ndarray, weight: np.ndarray, tile: int, taps: Sequence[int]) 
     total: np.ndarray | int = 0
     for d in range(taps[0]):
         layers = np.moveaxis(data[:, :, d : d + outs], 2, 1)
-        flat = layers.reshape(-1, *layers.shape[2:])
+        flat = layers.reshape(layers.shape[0] * layers.shape[1], *layers.shape[2:])
         result = winograd(flat, weight[:, :, d], tile, taps[1:])
         total = total + result.reshape(*layers.shape[:2], *result.shape[1:])
     return np.moveaxis(np.asarray(total), 1, 2)

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from byoc.compat.tvm.behaviours import Behaviour, behaviours
 from byoc.compat.tvm.coverage import page, read_tables, survey
 from byoc.errors import ByocError, UserError
 
@@ -16,6 +17,22 @@ def test_no_name_that_the_table_has_is_lost(installed):
     claimed = set(re.findall(r"`([\w.]+)` \| \d+ \| present", TABLE.read_text()))
     present = {entry.name for ranked in survey(read_tables(TABLE)) for entry in ranked.entries if not entry.missing}
     assert len(claimed) > 300 and claimed <= present
+
+
+@pytest.mark.parametrize("checked", behaviours(), ids=lambda checked: f"{checked.area}-{checked.sentence[:60]}")
+def test_a_behaviour_of_relay_holds(installed, checked):
+    assert checked.missing() == ""
+
+
+def test_a_behaviour_that_does_not_hold_is_told_with_its_reason(installed):
+    def check(tvm, relay):
+        raise ValueError("it is otherwise\nand more")
+
+    failing = Behaviour("types", "something is so", check)
+    assert failing.missing() == "ValueError: it is otherwise"
+    made = page([], [(failing, failing.missing()), (behaviours()[0], "")])
+    assert "1 of the 2 behaviours hold." in made
+    assert "| types | something is so | missing: ValueError: it is otherwise |" in made
 
 
 def test_a_page_is_made_of_the_names_that_it_has_and_their_counts(installed, tmp_path):
@@ -336,7 +353,7 @@ def test_a_new_operator_is_registered_by_name(tvm):
 
 def test_errors_and_the_build_are_named_as_in_tvm(tvm):
     assert tvm.TVMError is ByocError and issubclass(tvm.error.DiagnosticError, tvm.TVMError)
-    assert tvm.support.libinfo()["USE_MICRO"] == "OFF" and re.match(r"0\.18", tvm.__version__)
+    assert tvm.support.libinfo()["USE_LLVM"] == tvm.support.libinfo()["USE_OTHER"] == "OFF" and re.match(r"0\.18", tvm.__version__)
     assert tvm.runtime.enabled("llvm") and not tvm.runtime.enabled("cuda")
     assert tvm.device("llvm", 0) == tvm.cpu(0) == tvm.device(1) and str(tvm.cuda(1)) == "cuda(1)"
 

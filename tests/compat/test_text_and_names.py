@@ -14,7 +14,9 @@ def test_a_literal_has_the_dtype_of_its_ending_or_the_one_that_holds_it(tvm, tex
     assert tvm.relay.parse_expr(text).data.dtype == dtype
 
 
-@pytest.mark.parametrize("text", ["3.40283e+38f32", "-3.40283e+38f32", "65505f16", "-65505f16", "2147483648i32", "1e400f64"])
+@pytest.mark.parametrize(
+    "text", ["3.40283e+38f32", "-3.40283e+38f32", "65505f16", "-65505f16", "2147483648i32", "1e400f64"]
+)
 def test_a_literal_that_does_not_fit_its_dtype_is_an_error(tvm, text):
     with pytest.raises(tvm.error.DiagnosticError, match="does not fit"):
         tvm.relay.parse_expr(text)
@@ -89,3 +91,20 @@ def test_the_name_of_a_module_is_in_ascii(tvm):
     assert mangle_module_name("net") == "tvmgen_net" and mangle_module_name(None) == "tvmgen"
     with pytest.raises(ValueError, match="ASCII"):
         mangle_module_name("\u0394")
+
+
+def test_a_size_that_is_a_variable_stands_in_the_metadata(tvm):
+    from tvm import relay, te
+
+    n = te.size_var("n")
+    x, y = relay.var("x", shape=(n, 10)), relay.var("y", shape=(te.var("m"), n))
+    func = relay.Function([x, y], relay.Tuple([x, y]))
+    text = func.astext()
+    assert "Tensor[(meta[tir.SizeVar][0], 10), float32]" in text and "meta[tir.Var][0]" in text and "type_key" in text
+    assert "meta[tir.SizeVar][0]" in str(func) and "type_key" not in str(func)
+    again = relay.parse_expr(text)
+    tvm.ir.assert_structural_equal(again, func)
+    assert type(again.params[0].type_annotation.shape[0]) is type(n)
+    with pytest.raises(tvm.error.DiagnosticError, match="a dimension is a size of the metadata"):
+        relay.parse('#[version = "0.0.5"]\ndef @main(%x: Tensor[(meta[relay.Constant][0]), float32]) { %x }\n'
+                    '#[metadata]\n{"relay.Constant": [{"dtype": "int8", "shape": [1], "data": "AA=="}]}')

@@ -17,7 +17,7 @@ from byoc.runtime.kernels import get_kernel
 @pytest.mark.parametrize("dtype, rtol", [("float16", 1e-3), ("float32", 1e-7), ("float64", 1e-12)])
 def test_division_by_a_constant_becomes_a_product_with_its_reciprocal(dtype, rtol):
     x = relay.var("x", relay.TensorType((), dtype))
-    after = run_passes(relay.Function([x], x / relay.const(np.array([1.5], dtype))), transform.DivToMul())
+    after = run_passes(relay.Function([x], x / relay.const([1.5], dtype)), transform.DivToMul())
     assert after.body.op.name == "multiply"
     assert after.body.args[1].data.dtype == dtype
     np.testing.assert_allclose(after.body.args[1].data.numpy()[0], 1 / 1.5, rtol=rtol)

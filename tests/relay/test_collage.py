@@ -1,6 +1,7 @@
 """CollagePartition, text in and text out, with costs by operator."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,11 @@ from byoc.ir.target import Target
 from byoc.ir.transform import PassContext
 from byoc.relay import assert_structural_equal, fromtext
 from byoc.relay.collage import CostEstimator, CustomCostEstimator, MockCostEstimator
+from byoc.relay.collage.candidate_partition import CandidatePartition
+from byoc.relay.collage.dataflow_graph import DataflowGraph
+from byoc.relay.collage.index_set import index_set
+from byoc.relay.collage.pruning import prune_candidates
+from byoc.relay.collage.sub_graph import SubGraph
 from byoc.relay.dataflow_pattern import is_op, is_tuple, wildcard
 from byoc.relay.op.contrib.register import PATTERN_TABLES, register_pattern_table
 from byoc.relay.transform import CapturePostDfsIndexInSpans, CollagePartition, InferType
@@ -222,3 +228,43 @@ def test_a_graph_of_hundreds_of_nodes_is_searched_in_seconds():
     )
     out = collage(f"def @main(%x: {T}) {{ {body} nn.relu(%240) }}", {"llvm": 3, HOOK: 2})
     assert any(var.name_hint.startswith(f"collage_{HOOK}") for var in out.functions)
+
+
+OTHER = "test_external_codegen_0"
+FOUR = f"def @main(%x: {T}, %y: {T}) {{ %0 = add(%x, %y); %1 = nn.relu(%0); %2 = add(%1, %y); nn.relu(%2) }}"
+
+
+def test_the_pattern_table_is_looked_up_when_a_rule_is_built(monkeypatch):
+    """Whoever replaces the function in the package of vendors is heard, though nothing is registered."""
+    from byoc.relay.op import contrib
+
+    table = [("negative", is_op("negative")(wildcard()))]
+    monkeypatch.setattr(contrib, "get_pattern_table", lambda name: table if name == OTHER else None)
+    out = collage(f"def @main(%x: {T}) {{ negative(%x) }}", {"llvm": 2, OTHER: 1}, ("llvm", OTHER))
+    assert [var.name_hint for var in out.functions if var.name_hint != "main"] == [f"collage_{OTHER}_negative"]
+    with pytest.raises(PartitionError, match=f"No pattern table entry was found for BYOC compiler {HOOK}"):
+        collage(f"def @main(%x: {T}) {{ negative(%x) }}", {"llvm": 2, HOOK: 1})
+
+
+def test_two_targets_that_take_all_of_four_operators_need_two_estimates():
+    out = collage(FOUR, MockCostEstimator({"llvm": 2, HOOK: 1}, 2))
+    regions = [f for var, f in out.functions.items() if var.name_hint != "main"]
+    assert [f.attrs["Compiler"] for f in regions] == [HOOK]
+    with pytest.raises(InternalError, match="at most 1 non-trivial"):
+        collage(FOUR, MockCostEstimator({"llvm": 2, HOOK: 1}, 1))
+
+
+def test_where_the_largest_compete_smaller_ones_are_costed_too():
+    """The host's kernel of four and the compiler's of two overlap: then what is below them is looked at."""
+    graph = DataflowGraph(module(FOUR)["main"])
+    spec, other = (SimpleNamespace(spec_name=name) for name in ("a", "b"))
+
+    def candidate(at, *indexes):
+        return CandidatePartition("", SubGraph(graph, index_set(indexes)), at)
+
+    whole, pair, first, rest = candidate(spec, 4, 5, 6), candidate(other, 4, 5), candidate(spec, 4), candidate(spec, 5, 6)
+    alone, twin = candidate(spec, 7), candidate(other, 7)
+    pool = [first, rest, whole, pair, alone, twin]
+    assert prune_candidates([whole, first, rest, alone, twin]) == [whole, alone, twin], "nothing competes"
+    assert prune_candidates(pool) == [whole, pair, alone, twin, first, rest]
+    assert prune_candidates([]) == []

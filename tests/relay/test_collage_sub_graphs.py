@@ -37,7 +37,7 @@ def test_one_call_is_a_function_of_its_arguments():
 
 def test_several_exits_are_a_tuple_where_they_are_allowed():
     pair = (f'(fn (%w: {T}, %x: {T}, %y: {T}, %z: {T}, Compiler="foo") -> ({T}, {T}) '
-            "{ %0 = add(%w, %x); %1 = add(%y, %z); (%0, %1) })(%a, %b, %c, %d)")
+            "{ %0 = add(%y, %z); %1 = add(%w, %x); (%0, %1) })(%c, %d, %a, %b)")  # the last exit is met first
     expected = f"{SUM} {{ %2 = {pair}; %3 = %2.0; %4 = %2.1; subtract(%3, %4) }}"
     check(TWO_SUMS, expected, {"": [6, 7]}, max_exits=2)
     check(TWO_SUMS, TWO_SUMS, {"": [6, 7]}, max_exits=1)

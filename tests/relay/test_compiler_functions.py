@@ -120,3 +120,38 @@ def test_a_global_name_is_called_as_a_function():
     a = relay.var("a", shape=SHAPE)
     call = relay.GlobalVar("f")(a, a)
     assert isinstance(call, relay.Call) and call.op.name_hint == "f" and call.args == (a, a)
+
+
+def literal(symbol, op=relay.exp):
+    y = relay.var("y", shape=(4,))
+    return relay.Function([y], op(y), attrs={"Compiler": "x", "global_symbol": symbol, "Primitive": 1})
+
+
+def test_a_literal_that_a_let_binds_is_outlined_and_equal_ones_share_a_symbol():
+    x, f = relay.var("x", shape=(4,)), relay.var("f")
+    body = relay.Let(f, literal("g"), relay.Call(f, [relay.Call(f, [relay.Call(literal("g"), [x])])]))
+    after = OutlineCompilerFunctionsWithExistingGlobalSymbols("x")(
+        relay.IRModule.from_expr(relay.Function([x], body))
+    )
+    assert sorted(var.name_hint for var in after.functions) == ["g", "main"]
+    call = after["main"].body
+    for _ in range(3):
+        assert isinstance(call.op, relay.GlobalVar) and call.op.name_hint == "g"
+        call = call.args[0]
+    assert call.name_hint == "x"
+
+
+def test_different_literals_with_one_symbol_are_refused_bound_or_not():
+    x, f = relay.var("x", shape=(4,)), relay.var("f")
+    body = relay.Let(f, literal("g"), relay.Call(f, [relay.Call(literal("g", relay.tanh), [x])]))
+    with pytest.raises(PartitionError, match="two functions have the global_symbol 'g'"):
+        OutlineCompilerFunctionsWithExistingGlobalSymbols("x")(
+            relay.IRModule.from_expr(relay.Function([x], body))
+        )
+
+
+def test_a_let_of_another_compiler_stays():
+    x, f = relay.var("x", shape=(4,)), relay.var("f")
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.Let(f, literal("g"), relay.Call(f, [x]))))
+    after = OutlineCompilerFunctionsWithExistingGlobalSymbols("y")(mod)
+    assert isinstance(after["main"].body, relay.Let) and len(after.functions) == 1

@@ -4,6 +4,7 @@ import pytest
 
 from byoc import relay
 from byoc.errors import UserError
+from byoc.ir.attrs import DictAttrs
 from byoc.ir.op import get_op
 from byoc.relay import op
 from byoc.relay.analysis.type_infer import infer_expr
@@ -125,6 +126,11 @@ def test_attributes_of_operators_calls_and_functions():
     assert not is_op("clip")(wildcard()).has_attr({"a_max": 5.0}).match(clip)
     assert not is_op("clip")(wildcard()).has_attr({"axis": 1}).match(clip)
     assert has_attr({}).match(op.abs(x)) and not has_attr({}).match(x)
+    f = var("f")
+    call = relay.Call(f, [x], DictAttrs({"kind": "a", "sizes": [1, 2]}))
+    for wanted, holds in (({"kind": "a"}, True), ({"sizes": [1, 2]}, True), ({"kind": "b"}, False), ({"no": 1}, False)):
+        assert has_attr(wanted).match(call) is holds
+    assert has_attr({}).match(call) and has_attr({}).match(relay.Call(f, [x]))
     func = Function([x], op.abs(x), attrs={"Composite": "acme.abs"})
     assert has_attr({"Composite": "acme.abs"}).match(func) and not has_attr({"Composite": "b"}).match(func)
 

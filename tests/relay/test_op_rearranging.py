@@ -250,14 +250,15 @@ def test_a_sparse_product_is_scipys():
     csr = scipy.sparse.random(6, 12, 0.4, "csr", "float64", random_state=1)
     bsr = scipy.sparse.bsr_matrix(csr.toarray(), blocksize=(2, 3))
     for matrix in (csr, bsr):
-        call = relay.nn.sparse_dense(relay.const(dense), matrix)
+        call = relay.nn.sparse_dense(relay.const(dense, "float64"), matrix)
         assert infer_expr(call).shape == (4, 6)
         np.testing.assert_allclose(run(call), dense @ csr.toarray().T, rtol=1e-9)
-    parts = tuple(relay.const(p) for p in (csr.data, csr.indices, csr.indptr))
-    left = relay.nn.sparse_dense(relay.const(other), parts, sparse_lhs=True)
+    parts = tuple(relay.const(p, str(p.dtype)) for p in (csr.data, csr.indices, csr.indptr))
+    left = relay.nn.sparse_dense(relay.const(other, "float64"), parts, sparse_lhs=True)
     assert infer_expr(left).shape == (6, 5)
     np.testing.assert_allclose(run(left), csr.toarray() @ other.T, rtol=1e-9)
-    np.testing.assert_allclose(run(relay.nn.sparse_add(relay.const(csr.toarray() + 1), csr)), csr.toarray() * 2 + 1)
+    summed = relay.nn.sparse_add(relay.const(csr.toarray() + 1, "float64"), csr)
+    np.testing.assert_allclose(run(summed), csr.toarray() * 2 + 1)
 
 
 def test_a_sparse_transpose_is_scipys():

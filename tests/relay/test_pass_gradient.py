@@ -7,6 +7,7 @@ import pytest
 
 from byoc import relay
 from byoc.errors import UserError
+from byoc.ir.transform import Sequential
 from byoc.relay import transform
 from byoc.relay.analysis import infer_function
 from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
@@ -14,6 +15,7 @@ from byoc.relay.interpreter import evaluate
 from byoc.relay.testing import count_ops
 from byoc.relay.testing.gradients import check_grad
 from byoc.relay.transform.gradient import gradient
+from byoc.relay.traverse import post_order
 
 MODES = ["higher_order", "first_order"]
 RNG = np.random.default_rng(7)
@@ -24,7 +26,7 @@ def v(name, *shape):
 
 
 def c(value):
-    return relay.const(np.asarray(value, "float64"))
+    return relay.const(value, "float64")
 
 
 def grads_of(func, *inputs, mode="higher_order", mod=None):
@@ -400,3 +402,41 @@ def test_lazy_initialisation_keeps_what_a_gradient_computes():
     data = [RNG.normal(size=(2, 2)) for _ in range(2)]
     for a, b in zip(evaluate(after, data)[1], evaluate(mod, data)[1], strict=True):
         np.testing.assert_allclose(a, b)
+
+
+def checkpointed(body, *params):
+    """The gradient of a checkpoint, its closures and references evaluated away."""
+    func = infer_function(Function(params, relay.annotation.checkpoint(body)))
+    mod = relay.IRModule.from_expr(gradient(func))
+    steps = [transform.PartialEvaluate(), transform.DeadCodeElimination(inline_once=True, ignore_impurity=True)]
+    return Sequential(steps)(mod)["main"]
+
+
+def test_the_way_back_computes_the_operands_of_a_checkpoint_again():
+    x, y, z, w = params = [relay.var(n, shape=(2,)) for n in "xyzw"]
+    made = checkpointed(relay.multiply(relay.add(x, y), relay.add(z, w)), *params)
+    bound, node = [], made.body
+    while isinstance(node, relay.Let):
+        bound.append(node.value.op.name)
+        node = node.body
+    assert bound == ["multiply", "ones_like", "add", "add", "add", "add"]
+    assert [a.op.name for a in made.body.value.args] == ["add", "add"], "the forward part keeps its own operands"
+    assert made.body.value.args[0] not in list(post_order(made.body.body)), "which the way back does not read"
+    arrays = [np.full(2, v, "float32") for v in (1, 2, 3, 4)]
+    value, grads = evaluate(made, arrays)
+    np.testing.assert_array_equal(value, [21, 21])
+    assert [g.tolist() for g in grads] == [[7, 7], [7, 7], [3, 3], [3, 3]]
+
+
+def test_a_checkpoint_of_a_tuple_and_one_inside_another_have_the_same_gradients_as_without():
+    x, y = relay.var("x", shape=(3,)), relay.var("y", shape=(3,))
+    mark = relay.annotation.checkpoint
+
+    def loss(keep):
+        pair = keep(relay.Tuple([relay.exp(keep(relay.multiply(x, y))), relay.tanh(y)]))
+        return Function([x, y], relay.subtract(relay.TupleGetItem(pair, 0), relay.TupleGetItem(pair, 1)))
+
+    arrays = [np.array([0.5, -1, 2], "float32"), np.array([1, 0.25, -0.5], "float32")]
+    found, want = (evaluate(infer_function(gradient(loss(keep))), arrays) for keep in (mark, lambda e: e))
+    np.testing.assert_allclose(found[0], want[0], rtol=1e-6)
+    np.testing.assert_allclose(found[1], want[1], rtol=1e-6)

@@ -206,6 +206,20 @@ def test_what_elementwise_operators_read_beside_products_is_stored_as_bytes_alon
     assert calls(joined.args[0], "qnn.dequantize") and calls(joined.args[0].args[0], "nn.max_pool2d")
 
 
+@pytest.mark.parametrize(("read", "takes_bytes"), [
+    (lambda h: relay.divide(relay.const(1.0), h), False), (lambda h: relay.divide(h, relay.const(3.0)), True),
+    (relay.log, False), (relay.rsqrt, False), (relay.floor, False),
+    (lambda h: relay.mod(h, relay.const(0.7)), False), (relay.exp, True),
+], ids=["divisor", "dividend", "log", "rsqrt", "floor", "mod", "exp"])
+def test_what_a_rounding_to_0_or_past_a_step_would_change_wholly_is_read_in_float32(read, takes_bytes):
+    x = relay.var("x", shape=(2, 6))
+    hidden = relay.nn.relu(relay.nn.dense(x, _const(5, 6)))
+    made = _quantized(_module(relay.Tuple([relay.nn.dense(hidden, _const(4, 5)), read(hidden)])))[1]
+    reader = made["main"].body.fields[1]
+    (operand,) = (a for a in reader.args if not isinstance(a, Constant))
+    assert calls(operand, "qnn.dequantize") if takes_bytes else calls(operand, "nn.relu")
+
+
 def test_a_value_that_a_reduction_reads_too_is_read_in_float32():
     x = relay.var("x", shape=(2, 6))
     hidden = relay.nn.relu(relay.nn.dense(x, _const(5, 6)))

@@ -10,6 +10,7 @@ from random_graphs import calls_of
 from byoc import relay
 from byoc.relay import transform
 from byoc.relay.structural import assert_structural_equal
+from byoc.relay.transform.simplify_expr import SimplifyHostExpr
 
 
 def var(name, *shape, dtype="float32"):
@@ -265,13 +266,82 @@ def test_constants_of_sums_and_products_are_brought_together(forms, expected):
         same_numbers(before)
 
 
-def test_constants_beside_each_other_are_left_for_fold_constant():
+def test_constants_beside_each_other_are_one_at_once():
     x, w = var("x", 1, 16, 6, 6), var("w", 32, 16, 3, 3)
     a, b = (relay.const(np.full((32, 1, 1), v, "float32")) for v in (1, 2))
     y = relay.nn.conv2d(x, w, padding=(1, 1))
-    expected = relay.nn.relu(relay.add(y, relay.add(a, b)))
-    becomes(relay.nn.relu(relay.add(relay.add(y, a), b)), expected)
-    becomes(relay.nn.relu(relay.add(b, relay.add(a, y))), relay.nn.relu(relay.add(y, relay.add(a, b))))
+    three = relay.const(np.full((32, 1, 1), 3, "float32"))
+    becomes(relay.nn.relu(relay.add(relay.add(y, a), b)), relay.nn.relu(relay.add(y, three)))
+    becomes(relay.nn.relu(relay.add(b, relay.add(a, y))), relay.nn.relu(relay.add(y, three)))
+    two = relay.const(np.full((32, 1, 1), 2, "float32"))
+    becomes(relay.multiply(relay.multiply(y, a), b), relay.multiply(y, two))
+    becomes(relay.multiply(relay.add(y, a), b), relay.add(relay.multiply(y, b), two))
+    assert calls_of(simplified(relay.add(y, relay.add(a, b))))[-1:] == ["add"], "what the user wrote is FoldConstant's"
+
+
+def test_only_a_scalar_constant_is_neutral_beside_zeros_and_ones_of_any_shape():
+    x = var("x", 2, 3)
+    for op, value in ((relay.add, 0), (relay.subtract, 0), (relay.multiply, 1), (relay.divide, 1)):
+        tensor = relay.const(np.full((3,), value, "float32"))
+        becomes(op(x, tensor), op(x, tensor))
+        becomes(op(x, relay.const(float(value))), x)
+        made, like = ((relay.ones, relay.ones_like) if value else (relay.zeros, relay.zeros_like))
+        for neutral in (made((3,), "float32"), made((2, 3), "float32"), like(x)):
+            becomes(op(x, neutral), x)
+        func = relay.Function([x], op(x, tensor))
+        assert run_passes(func, SimplifyHostExpr(), opt_level=3).body.name_hint == "x", "the pipeline drops it"
+
+
+def test_casts_behind_a_clip_go_where_they_hold_its_range():
+    x = var("x", 8)
+
+    def casts(a_min, a_max, *dtypes):
+        value = relay.clip(x, a_min, a_max)
+        for dtype in dtypes:
+            value = relay.cast(value, dtype)
+        return value
+
+    becomes(casts(0, 255, "uint8", "int16", "int32"), casts(0, 255, "int32"))
+    becomes(casts(0, 255, "int8", "uint8"), casts(0, 255, "int8", "uint8"))
+    becomes(casts(0, 127, "uint8", "int8", "int32"), casts(0, 127, "int32"))
+    becomes(casts(-5, 5, "uint8", "int8"), casts(-5, 5, "uint8", "int8"))
+    fractions = casts(0, 255, "uint8", "float32")  # a fraction is cut off by the cast: it stays
+    becomes(fractions, fractions)
+    same_numbers(casts(-2, 2, "int8", "int16", "int32"))
+
+
+def test_a_clip_stays_behind_quantized_operators_and_goes_behind_a_cast():
+    x = var("x", 4, dtype="int32")
+    scale, zero = relay.const(1.0), relay.const(0)
+    quantized = relay.qnn.op.requantize(x, scale, zero, scale, zero, out_dtype="int8")
+    becomes(relay.clip(quantized, -128, 127), relay.clip(quantized, -128, 127))
+    y = var("y", 4, dtype="int8")
+    total = relay.qnn.op.add(y, y, *(scale, zero) * 3)
+    becomes(relay.clip(total, -128, 127), relay.clip(total, -128, 127))
+    becomes(relay.clip(relay.cast(x, "int8"), -128, 127), relay.cast(x, "int8"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_a_quadratic_form_of_two_values_is_a_product(dtype):
+    x, y = var("x", 4, dtype=dtype), var("y", 4, dtype=dtype)
+
+    def c(value):
+        return relay.const(value, dtype)
+
+    for form in (2 * c(1) * x * x + c(8) * x * y + c(6) * y * y, c(6) * (y * y) + (x * (c(8) * y) + x * x * c(2))):
+        becomes(form, c(2) * ((x + y * c(3)) * (x + y)))
+    becomes(x * x + c(2) * x * y + y * y, relay.multiply(*[x + y] * 2))
+    becomes(c(2) * x * x + c(3) * x * y + y * y, (y + x * c(2)) * (y + x))  # c is 1: the roles change
+    for kept in (x * x + x * y + y * y, x * x + c(3) * x * y, x * x + y * y + c(5)):
+        becomes(kept, kept)
+
+
+def test_a_product_of_integers_keeps_what_it_cannot_say():
+    x, y = var("x", 4, dtype="int32"), var("y", 4, dtype="int32")
+    form = relay.const(2) * x * x + relay.const(1) * x * y
+    form = form + relay.const(-4) * y * y  # roots that are no integers
+    assert calls_of(simplified(form)).count("multiply") > 2
+    same_numbers(form)
 
 
 def test_positions_of_dequantized_values_are_those_of_the_quantized():

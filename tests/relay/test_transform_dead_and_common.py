@@ -10,9 +10,15 @@ from random_graphs import calls_of, check_same, flat, inputs_of, modules, names_
 from byoc import relay
 from byoc.errors import UserError
 from byoc.ir.op import get_op
+from byoc.ir.instrument import pass_instrument
 from byoc.ir.span import Span, span_names
+from byoc.ir.transform import PassContext
+from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
+from byoc.relay.transform.dead_code import EliminateHostDeadCode
+from byoc.relay.traverse import post_order
+from byoc.runtime.device import Device
 
 X = relay.var("x", shape=(4,))
 
@@ -39,7 +45,65 @@ def test_a_binding_that_is_read_stays():
 def test_the_unused_fields_of_a_bound_tuple_die():
     t = relay.var("t")
     body = relay.Let(t, relay.Tuple([relay.exp(X), relay.tanh(X)]), relay.TupleGetItem(t, 1))
-    assert calls_of(dead(body)) == ["tanh"]
+    assert calls_of(EliminateHostDeadCode()(main(body))["main"]) == ["tanh"]
+    assert calls_of(dead(body)) == ["exp", "tanh"], "Relay's pass leaves projections alone"
+    pair = relay.Tuple([relay.exp(X), X])
+    assert isinstance(dead(relay.TupleGetItem(pair, 0)).body, relay.TupleGetItem)
+
+
+def test_a_binding_dies_though_its_value_is_read_elsewhere():
+    a, b, d = relay.var("a"), relay.var("b"), relay.var("d")
+    body = relay.Let(b, relay.exp(X), relay.Let(d, relay.tanh(b), relay.Let(a, b, d)))
+    after = dead(body).body
+    assert [let.variable.name_hint for let in (after, after.body)] == ["b", "d"] and after.body.body is d
+
+
+def test_all_functions_lose_their_dead_code_and_no_types_are_inferred_behind_it():
+    mod = main(X)
+    for key in ("SkipOptimization", "plain"):
+        y, z = relay.var("y", shape=(4,)), relay.var("z")
+        mod[key] = relay.Function([y], relay.Let(z, relay.exp(y), y)).with_attr(key, 1)
+    counted = []
+
+    @pass_instrument
+    class Counter:
+        def run_before_pass(self, mod, info):
+            counted.append(info.name)
+
+    step = transform.DeadCodeElimination()
+    assert step.info.required == ("InferType",)
+    with PassContext(instruments=[Counter()]):
+        after = step(transform.InferType()(mod))
+    assert counted == ["InferType", "DeadCodeElimination"]
+    assert all(not calls_of(after[key]) for key in ("SkipOptimization", "plain"))
+
+
+def test_memory_is_made_without_effect_and_freed_with_one():
+    core = relay.IRModule()
+    core.import_from_std("core.rly")
+    head = """#[version = "0.0.5"]
+    def @main() -> int32 {
+      let %size: int64 = cast(1024, dtype="int64");
+      let %alignment: int64 = cast(64, dtype="int64");
+    """
+    make = "memory.alloc_storage(%size, meta[relay.Constant][0], %alignment, virtual_device=meta[VirtualDevice][0])"
+    metatable = {"VirtualDevice": [VirtualDevice(Device("cpu"))], "relay.Constant": [relay.const([1024], "int64")]}
+
+    def program(rest):
+        return relay.parse(head + rest + "0 }", "text", core, metatable)
+
+    unused = transform.DeadCodeElimination()(program(f"let %s = {make};"))["main"]
+    assert calls_of(unused) == []
+    freed = program(f"let %s = {make}; let %k = memory.kill(%s);")["main"]
+    storage = next(n for n in post_order(freed) if isinstance(n, relay.Let) and n.variable.name_hint == "s")
+    assert repr(storage.value.checked_type) in ("Storage[]", "Storage")
+    text = (f"let %s = {make}; let %t = memory.alloc_tensor(%s, 0i64, meta[relay.Constant][0], "
+            "const_shape=meta[relay.Constant][0], assert_shape=[], dtype=\"int8\"); let %k = memory.kill(%t);")
+    tensor = next(n for n in post_order(program(text)["main"]) if isinstance(n, relay.Let) and n.variable.name_hint == "t")
+    assert tensor.value.checked_type == relay.TensorType((1024,), "int8")
+    kept = transform.DeadCodeElimination(inline_once=True)(relay.IRModule({"main": freed}, core.type_definitions))
+    assert calls_of(kept["main"]) == ["cast", "cast", "memory.alloc_storage", "memory.kill"]
+    assert isinstance(kept["main"].body, relay.Let) and not isinstance(kept["main"].body.body, relay.Let)
 
 
 def test_writes_to_references_stay_in_their_order():

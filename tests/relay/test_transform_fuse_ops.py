@@ -10,9 +10,12 @@ from random_graphs import calls_of, check_same, modules, names_in
 from byoc import relay
 from byoc.ir.op import get_op
 from byoc.ir.span import Span, span_names
+from byoc.ir.target import Target
 from byoc.ir.transform import PassContext
 from byoc.relay import transform
 from byoc.relay.analysis import infer_expr
+from byoc.relay.structural import structural_equal
+from byoc.relay.transform.fuse_ops import FuseHostOps
 from byoc.relay.traverse import post_order
 
 
@@ -138,7 +141,7 @@ def test_composites_and_global_functions_are_left_as_they_are():
 def test_what_has_no_known_shape_is_not_fused():
     x = relay.var("x", shape=(relay.Any(), 4))
     mod = relay.IRModule({"main": relay.Function([x], relay.exp(relay.tanh(x)))})
-    assert kernels(transform.FuseOps(2)(mod)["main"]) == [["tanh"], ["exp"]]
+    assert kernels(FuseHostOps()(mod)["main"]) == [["tanh"], ["exp"]]
 
 
 def test_named_sizes_are_fused():
@@ -206,3 +209,51 @@ def test_large_graphs_take_linear_time(shape):
 def test_a_softmax_takes_its_elementwise_tail():
     x = relay.var("x", shape=(4, 16))
     assert kernels(fused(relay.cast(relay.nn.softmax(x), "float16"), x)) == [["nn.softmax", "cast"]]
+
+
+def dynamic_chain(*dims):
+    x = relay.var("x", shape=dims)
+    return relay.Function([x], relay.exp(relay.add(relay.add(x, x), relay.tanh(x))))
+
+
+def primitives(func):
+    return [n.op for n in post_order(func.body) if isinstance(n, relay.Call) and isinstance(n.op, relay.Function)]
+
+
+def test_values_of_unknown_size_fuse_but_not_in_the_pipeline():
+    mod = relay.IRModule.from_expr(dynamic_chain(relay.Any(), relay.Any()))
+    assert len(primitives(transform.FuseOps(2)(mod)["main"])) == 1
+    assert len(primitives(FuseHostOps()(mod)["main"])) == 4, "no code can be generated for them"
+
+
+def sum_of(count, shape=(4,)):
+    xs = [relay.var(f"x{k}", shape=shape) for k in range(count)]
+    total = xs[0]
+    for x in xs[1:]:
+        total = relay.add(total, x)
+    return relay.IRModule.from_expr(relay.Function(xs, total))
+
+
+@pytest.mark.parametrize("target, limit", [("opencl", 128), ("metal", 31), ("llvm", 0), ("opencl -max_function_args=8", 8)])
+def test_no_function_has_more_arguments_than_the_target_allows(target, limit):
+    mod = sum_of(140)
+    with Target(target):
+        made = primitives(transform.FuseOps(2)(mod)["main"])
+    counts = [len(f.params) for f in made]
+    assert (len(counts) == 1) if not limit else (max(counts) == limit - 1 and len(counts) > 1), counts
+
+
+def test_an_argument_of_unknown_size_takes_its_sizes_and_strides_too():
+    mod = sum_of(12, (relay.Any(), 3))  # an argument takes 1 + 1 + 2, an output 1 + 1
+    with Target("opencl -max_function_args=20"):
+        made = primitives(transform.FuseOps(2)(mod)["main"])
+    assert max(len(f.params) for f in made) == (20 - 2) // 4
+
+
+def test_every_called_literal_is_inlined_by_defuse():
+    x, y = relay.var("x", shape=(4,)), relay.var("y", shape=(4,))
+    plain = relay.Function([y], relay.exp(y))
+    inner = relay.Call(plain.with_attr("Composite", "a"), [x])
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.Call(plain, [inner])))
+    want = relay.IRModule.from_expr(relay.Function([x], relay.exp(relay.exp(x))))
+    assert structural_equal(transform.DefuseOps()(mod)["main"], transform.InferType()(want)["main"])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from byoc.compat.tvm import emulate, install, mount
-from byoc.compat.tvm.coverage import page, read_tables, survey
+from byoc.compat.tvm.coverage import check_behaviours, page, read_tables, survey
 from byoc.errors import UserError
 
 PYTEST_PLUGIN = "tvm.testing.plugin"
@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--mount", action="append", default=[], metavar="FOLDER", help="modules of tvm.relay.op.contrib")
     made.add_argument("--emulate", action="append", default=[], metavar="LIBRARY", help="a library to emulate: tensorrt")
     what = made.add_mutually_exclusive_group()
-    what.add_argument("--coverage", metavar="FILE", help="print which of the ranked names in FILE are here")
+    what.add_argument("--coverage", metavar="FILE", help="print which names in FILE, and behaviours of Relay, are here")
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, such as pytest")
     made.add_argument("script", nargs=argparse.REMAINDER, help="a script and its arguments")
     return made
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for library in options.emulate:
             emulate(library)
         if options.coverage:
-            print(page(survey(read_tables(options.coverage))), end="")
+            print(page(survey(read_tables(options.coverage)), check_behaviours()), end="")
             return 0
         if not options.module and not options.script:
             raise UserError("give a script, or -m and a module")

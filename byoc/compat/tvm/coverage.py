@@ -1,4 +1,4 @@
-"""Which of the names that Relay's users rely on are here: tables, made by looking each name up.
+"""Which of the names and behaviours that Relay's users rely on are here: tables, made by trying each.
 
 A name counts as present when it resolves under ``tvm`` to something that is not below the graph. Names are written as
 ``relay.x`` (for ``tvm.relay.x``) or ``tvm.x``. A page holds one or more tables under headings, each with a rank, a name
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from byoc.compat.tvm import install
+from byoc.compat.tvm.behaviours import Behaviour, behaviours
 from byoc.compat.tvm.below import BelowModule, Missing
 from byoc.compat.tvm.homes import VENDORS
 from byoc.errors import UserError
@@ -28,9 +29,8 @@ REASONS = {
     },
     "tvm.autotvm": "tunes schedules, which are below the graph",
     "tvm.build": "builds tensor-level functions, which are below the graph",
-    "tvm.micro": "runs C on microcontroller simulators, which are below the graph",
+    "tvm.micro": "builds projects for boards, which are below the graph",
     "tvm.rpc": "reaches devices through TVM's C++ runtime, which is below the graph",
-    "tvm.testing.aot": "compiles and runs TVM's ahead-of-time C, which is below the graph",
     "relay._ffi_api": "asks a vendor's C++ library",
 }
 NOT_WRITTEN = "not written yet"
@@ -140,19 +140,42 @@ def _why_missing(name: str) -> str:
     return next(known, NOT_WRITTEN)
 
 
-def page(tables: Sequence[RankedTable]) -> str:
-    """The tables as a page of Markdown, which can be read back by :func:`read_tables`."""
+def page(tables: Sequence[RankedTable], checked: Sequence[tuple[Behaviour, str]] = ()) -> str:
+    """The tables as a page of Markdown, which can be read back by :func:`read_tables`.
+
+    *checked* are behaviours, each with why it is missing, empty where it holds.
+    """
     lines = [
         "# Relay's names under `byoc.compat.tvm`",
         "",
-        "A name is present when it can be imported and is not one of those that only raise; that it behaves is for the",
-        f"tests to say. `{COUNT}` counts the tests of Relay's own suite that use the name.",
+        "A name is present when it can be imported and is not one of those that only raise. A behaviour holds when its",
+        "check in `byoc.compat.tvm.behaviours`, a few lines of a user's program, passes; the tests go further.",
+        f"`{COUNT}` counts the tests of Relay's own suite that use a name.",
         "",
         "Made by `python -m byoc.compat.tvm --coverage docs/relay_names.md`; do not edit.",
     ]
+    if checked:
+        lines += ["", *_behaviour_section(checked)]
     for table in tables:
         lines += ["", *_section(table)]
     return "\n".join(lines) + "\n"
+
+
+def check_behaviours() -> list[tuple[Behaviour, str]]:
+    """Each behaviour with why it is missing, empty where it holds; some compile C, so that it takes seconds."""
+    return [(behaviour, behaviour.missing()) for behaviour in behaviours()]
+
+
+def _behaviour_section(checked: Sequence[tuple[Behaviour, str]]) -> list[str]:
+    areas = dict.fromkeys(behaviour.area for behaviour, _ in checked)
+    held = sum(not why for _, why in checked)
+    lines = ["## Behaviours", "", f"{held} of the {len(checked)} behaviours hold.", "", "| area | behaviour | state |"]
+    lines += ["|---|---|---|"]
+    for area in areas:
+        for behaviour, why in checked:
+            if behaviour.area == area:
+                lines.append(f"| {area} | {behaviour.sentence} | {'missing: ' + why if why else 'holds'} |")
+    return lines
 
 
 def _section(table: RankedTable) -> list[str]:

@@ -93,9 +93,9 @@ OURS_FIRST = ("tvm.relay.op.contrib.register",)
 # what Relay had below the graph, or beside it: importing works, using raises (see byoc.compat.tvm.below)
 BELOW = (
     "tvm.arith", "tvm.auto_scheduler", "tvm.autotvm", "tvm.contrib", "tvm.dlight", "tvm.driver", "tvm.exec",
-    "tvm.meta_schedule", "tvm.micro", "tvm.relax", "tvm.relay.backend.contrib",
+    "tvm.meta_schedule", "tvm.relax", "tvm.relay.backend.contrib",
     "tvm.relay.op.strategy", "tvm.relay.quantize", "tvm.rpc", "tvm.script", "tvm.target", "tvm.te",
-    "tvm.testing.aot", "tvm.tir", "tvm.topi",
+    "tvm.tir", "tvm.topi",
 )
 
 # global function of TVM's -> where it is; loaded when it is first called

@@ -11,6 +11,7 @@ import enum
 from collections.abc import Sequence
 
 from byoc.driver.pipeline import LAYOUTS, at_least_level_3, prepare_host, simplify
+from byoc.driver.vm.reshapes import join_reshapes
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -20,6 +21,8 @@ from byoc.relay import transform
 from byoc.relay.adt import Match
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Constant, Function, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from byoc.relay.transform.fold_constant import FoldHostConstant
+from byoc.relay.transform.simplify_expr import SimplifyControlExpr
 from byoc.relay.traverse import post_order
 
 _SKIP = "SkipOptimization"
@@ -70,7 +73,7 @@ def _is_dataflow(node: object) -> bool:
 def control_passes() -> Sequential:
     """What is worth doing to a function with control flow: nothing is moved out of a branch or a function."""
     return Sequential(
-        [transform.SimplifyInference(), transform.FoldConstant(), transform.SimplifyExpr()], name="control_passes"
+        [transform.SimplifyInference(), FoldHostConstant(), SimplifyControlExpr()], name="control_passes"
     )
 
 
@@ -91,7 +94,11 @@ def prepare(mod: IRModule, layout: str = LAYOUTS[0], precision: Sequence[Pass] =
             chosen = [var for var, found in kinds.items() if found is kind]
             lowering = precision if kind is Kind.DATAFLOW else ()
             mod = _only(mod, chosen, [passes, prepare_host(layout, lowering)])
-        return infer_module(mod)
+        joined = infer_module(mod).shallow_copy()
+        for var, func in joined.functions.items():
+            if isinstance(func, Function) and kinds.get(var) in (Kind.DATAFLOW, Kind.CONTROL):
+                joined[var] = join_reshapes(func)
+        return infer_module(joined)
 
 
 def _only(mod: IRModule, chosen: list[GlobalVar], passes: list[Pass]) -> IRModule:

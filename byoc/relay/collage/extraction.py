@@ -1,7 +1,7 @@
 """Making functions of sub-graphs, and calls of them in place of their nodes.
 
 A function gets a parameter ``FunctionVar_<k>`` for each input, numbered as the inputs are met walking down from the
-exits, arguments from left to right; operators, functions and scalar constants are used as they are. Several exits are
+exits, of which the last is first, arguments from left to right; operators, functions and scalar constants are used as they are. Several exits are
 a tuple, in the order of their indexes. Requires types; ensures them. Source: Collage's ``Extractor`` and ``Rewriter``.
 """
 
@@ -93,7 +93,8 @@ def _extract(sub_graph: SubGraph, attrs: Mapping[str, object]) -> _Extracted:
     graph = sub_graph.graph
     level = _Level(graph, sub_graph.inside, sub_graph.nested)
     exits = tuple(graph.nodes[index] for index in indexes_of(sub_graph.exits))
-    results = [level.rewritten(node) for node in exits]
+    made = {node: level.rewritten(node) for node in reversed(exits)}
+    results = [made[node] for node in exits]
     inside = (graph.nodes[index] for index in indexes_of(sub_graph.inside))
     span = merge_spans(node.span for node in inside if not isinstance(node, (Constant, Var)))
     body = results[0] if len(results) == 1 else _tuple_of(results)

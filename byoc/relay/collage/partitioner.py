@@ -1,8 +1,8 @@
 """The search: which disjoint candidates cover a function at the least cost.
 
-Dijkstra's algorithm over sets of covered nodes. From a set only those candidates are tried that begin at the first
-node not yet covered; ties go to the set with the earlier nodes, and to the way that was found first. Source:
-Collage's ``Partitioner``.
+Candidates are gathered and pruned; then Dijkstra's algorithm runs over sets of covered nodes. From a set only those
+candidates are tried that begin at the first node not yet covered; ties go to the set with the earlier nodes, and to the
+way that was found first. Source: Collage's ``Partitioner``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from byoc.relay.collage.cost_estimator import CostEstimator
 from byoc.relay.collage.dataflow_graph import DataflowGraph
 from byoc.relay.collage.index_set import IndexSet, comes_first, first_outside
 from byoc.relay.collage.partition_spec import PartitionSpec
+from byoc.relay.collage.pruning import prune_candidates
 from byoc.relay.collage.sub_expr_kind import sub_expr_kind_and_label
 from byoc.relay.expr import Function
 
@@ -59,9 +60,9 @@ class Partitioner:
         self._graph = DataflowGraph(function)
         self._estimator, self._cache = estimator, cache
         self._at: list[list[CandidatePartition]] = [[] for _ in self._graph.nodes]
-        for spec in specs:
-            for candidate in spec.all_candidates(self._graph):
-                self._at[candidate.sub_graph.first_inside_index].append(candidate)
+        candidates = [candidate for spec in specs for candidate in spec.all_candidates(self._graph)]
+        for candidate in prune_candidates(candidates):
+            self._at[candidate.sub_graph.first_inside_index].append(candidate)
 
     def partition(self) -> Function:
         """The function with its share for each external compiler in functions of its own.

@@ -13,7 +13,7 @@ import numpy as np
 
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import Call, Function, const
+from byoc.relay.expr import Call, Function, constant
 from byoc.runtime.container import ADT
 from byoc.runtime.ndarray import NDArray, from_any
 
@@ -117,7 +117,7 @@ def _parts(value: object) -> Sequence[object] | None:
 def tensor_of(value: object) -> np.ndarray:
     """*value* as an array; a number of Python is int32, float32 or bool, as in ``relay.const``."""
     if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
-        return const(value).data.numpy()
+        return constant(value).data.numpy()
     return from_any(value)
 
 

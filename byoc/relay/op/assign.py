@@ -15,7 +15,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
-from byoc.relay.expr import Call, const
+from byoc.relay.expr import Call, constant
 from byoc.relay.op.builder import Operand, as_expr, make_call
 from byoc.relay.op.indexing import as_index
 from byoc.relay.op.type_relations import is_integer, same_dtype, tensor_arg, unify_dim
@@ -115,7 +115,7 @@ def strided_set(
     """*data* with the slice *begin*, *end*, *strides* replaced by *v*. Source: ``relay.strided_set``."""
 
     def vector(numbers: Operand | Sequence[int]) -> Operand:
-        return const(list(numbers), "int32") if isinstance(numbers, (list, tuple)) else numbers
+        return constant(list(numbers), "int32") if isinstance(numbers, (list, tuple)) else numbers
 
     parts = [vector(p) for p in (begin, end, [1] if strides is None else strides)]
     return make_call("strided_set", [as_expr(data), as_expr(v), *(as_expr(p) for p in parts)])

@@ -1,23 +1,25 @@
 """Operators on two tensors, broadcast to one shape. Source: ``relay/op/tensor/binary.cc``.
 
 On integers ``divide`` and ``mod`` truncate toward zero as C does, ``floor_divide`` and ``floor_mod`` round toward
-minus infinity as Python does.
+minus infinity as Python does. Both sides have one dtype, whatever it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from byoc import te
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, make_binary
 from byoc.relay.op.indexing import broadcast_load
-from byoc.relay.op.type_relations import broadcast_of, is_float, is_integer
+from byoc.relay.op.sensitivity import EDGE, STEP, Sensitivity
+from byoc.relay.op.sensitivity import KEY as SENSITIVE
+from byoc.relay.op.type_relations import broadcast, is_float, is_integer, is_number, only
 
 Scalar = Callable[[te.PrimExpr, te.PrimExpr], te.PrimExpr]
 BinaryBuilder = Callable[[Operand, Operand], Call]
@@ -39,13 +41,19 @@ def each_pair(function: Scalar, name: str) -> TensorCompute:
 
 
 def binary_operator(
-    name: str, function: Scalar, doc: str, rel: TypeRelation, samples: Sequence[Sample]
+    name: str, function: Scalar, doc: str, code_for: DtypePredicate | None, samples: Sequence[Sample],
+    sensitive: Mapping[int, Sensitivity] | None = None, rel: TypeRelation = broadcast,
 ) -> BinaryBuilder:
-    """Register a broadcasting operator of two inputs and return its builder."""
-    register_op(
-        name, inputs=("lhs", "rhs"), rel=rel, doc=doc, pattern=OpPattern.BROADCAST,
+    """Register a broadcasting operator of two inputs and return its builder.
+
+    *sensitive* says of operands what ``sensitivity.py`` asks.
+    """
+    made = register_op(
+        name, inputs=("lhs", "rhs"), rel=rel, doc=doc, pattern=OpPattern.BROADCAST, code_for=code_for,
         compute=each_pair(function, name), samples=samples,
     )
+    if sensitive:
+        made.set_attr(SENSITIVE, sensitive)
 
     def build(lhs: Operand, rhs: Operand) -> Call:
         return make_binary(name, lhs, rhs)
@@ -109,31 +117,36 @@ _NAN = np.array([np.nan, 1.0, 2.0], "float32")
 _BITS = (Sample([np.array([[12, 10, -3]], "int32"), np.array([[10], [7]], "int32")]), *_UINTS)
 _BOOLS = (Sample([(2, 3), (3,)], dtype="bool"),)
 _MODS = (*_INTS, *_UINTS, Sample([(_SEVEN / 2).astype("float32"), _DIVISORS.astype("float32")]))
-_numbers = broadcast_of(lambda dtype: is_float(dtype) or is_integer(dtype), "numbers, not bool or string")
-_integers = broadcast_of(is_integer, "integers")
-_bools = broadcast_of(lambda dtype: dtype == "bool", "bool")
-_bits = broadcast_of(lambda dtype: is_integer(dtype) or dtype == "bool", "integers or bool")
+_STEPS = {0: STEP, 1: STEP}
+_numbers = only(is_number)
+_integers = only(is_integer)
+_bools = only(lambda dtype: dtype == "bool")
+_bits = only(lambda dtype: is_integer(dtype) or dtype == "bool")
 
 add = binary_operator("add", _is("add"), "The sum of two tensors.", _numbers, (*_FLOATS, *_INTS))
 subtract = binary_operator("subtract", _is("sub"), "The difference of two tensors.", _numbers, (*_FLOATS, *_INTS))
 multiply = binary_operator("multiply", _is("mul"), "The product element by element.", _numbers, (*_FLOATS, *_INTS))
 divide = binary_operator(
-    "divide", truncated_divide, "The quotient; integers round toward zero.", _numbers, (*_FLOATS, *_INTS, *_UINTS)
+    "divide", truncated_divide, "The quotient; integers round toward zero.", _numbers, (*_FLOATS, *_INTS, *_UINTS),
+    {1: EDGE},
 )
 trunc_divide = binary_operator(
-    "trunc_divide", _trunc_divide, "The quotient rounded toward zero, of floats too.", _numbers, _MODS
+    "trunc_divide", _trunc_divide, "The quotient rounded toward zero, of floats too.", _numbers, _MODS, _STEPS
 )
 trunc_mod = binary_operator(
-    "trunc_mod", _truncated_mod, "What a quotient rounded toward zero leaves.", _numbers, _MODS
+    "trunc_mod", _truncated_mod, "What a quotient rounded toward zero leaves.", _numbers, _MODS, _STEPS
 )
 floor_divide = binary_operator(
-    "floor_divide", _floor_divide, "The quotient rounded toward minus infinity.", _numbers, _MODS
+    "floor_divide", _floor_divide, "The quotient rounded toward minus infinity.", _numbers, _MODS, _STEPS
 )
-mod = binary_operator("mod", _truncated_mod, "The remainder, with the sign of the dividend.", _numbers, _MODS)
-floor_mod = binary_operator("floor_mod", _floor_mod, "The remainder, with the sign of the divisor.", _numbers, _MODS)
+mod = binary_operator("mod", _truncated_mod, "The remainder, with the sign of the dividend.", _numbers, _MODS, _STEPS)
+floor_mod = binary_operator(
+    "floor_mod", _floor_mod, "The remainder, with the sign of the divisor.", _numbers, _MODS, _STEPS
+)
 power = binary_operator(
     "power", _power, "The left side to the power of the right.", _numbers,
     (Sample([(2, 3), (3,)], low=0.2), Sample([np.array([2, -3], "int32"), np.array([5, 3], "int32")])),
+    {0: EDGE},
 )
 maximum = binary_operator(
     "maximum", te.maximum, "The larger of two elements; NaN wins.", _numbers,

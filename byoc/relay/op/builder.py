@@ -12,14 +12,16 @@ import numpy as np
 
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
+from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, get_op
 from byoc.ir.registry import register_func
+from byoc.ir.size_var import SizeExpr
 from byoc.ir.span import AnySpan
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.analysis.variables import free_vars
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, const
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, constant
 from byoc.runtime.ndarray import NDArray
 
 Operand = RelayExpr | int | float | bool | np.ndarray | np.generic | NDArray
@@ -57,9 +59,9 @@ def as_expr(value: Operand, dtype: str | None = None) -> RelayExpr:
     if isinstance(value, RelayExpr):
         return value
     if isinstance(value, (bool, int, float)):
-        return const(value, dtype)
+        return constant(value, dtype)
     if isinstance(value, (np.ndarray, np.generic, NDArray)):
-        return const(value)
+        return constant(value)
     raise UserError(f"an operand is an expression, a number or an array, got {type(value).__name__}: {value!r}")
 
 
@@ -79,7 +81,10 @@ def make_binary(op_name: str, lhs: Operand, rhs: Operand, span: AnySpan | None =
 
 
 def constant_ints(value: object) -> tuple[int, ...] | None:
-    """The numbers of a Constant, or of a list of ints; None for an expression that is not known when compiling."""
+    """The numbers of a Constant, or of a list of ints; None for an expression that is not known when compiling.
+
+    Sizes as variables (``te.size_var``) are left among them.
+    """
     if isinstance(value, Constant):
         return tuple(int(v) for v in value.data.numpy().reshape(-1))
     if isinstance(value, RelayExpr):
@@ -94,9 +99,18 @@ def constant_ints(value: object) -> tuple[int, ...] | None:
         raise UserError(f"expected an int, a list of ints or an expression, got {value!r}") from None
 
 
+def in_dtype_of(value: object, numbers: Sequence[int]) -> tuple[int, ...]:
+    """*numbers*, which :func:`constant_ints` read, as dimensions of the dtype of a constant, as Relay has them."""
+    if isinstance(value, Constant) and value.data.dtype == "int64":
+        return tuple(IntImm("int64", n) for n in numbers)
+    return tuple(numbers)
+
+
 def _constant_int(value: object) -> int:
     if isinstance(value, Constant):
         return int(value.data.numpy().reshape(()))
+    if isinstance(value, SizeExpr):
+        return value  # type: ignore[return-value]
     return int(value)  # type: ignore[call-overload]
 
 

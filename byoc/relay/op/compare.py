@@ -18,7 +18,7 @@ _SAMPLES = (
 
 
 def _comparison(name: str, op: str, doc: str) -> BinaryBuilder:
-    return binary_operator(name, lambda a, b: te.binary(op, a, b), doc, broadcast_compare, _SAMPLES)
+    return binary_operator(name, lambda a, b: te.binary(op, a, b), doc, None, _SAMPLES, rel=broadcast_compare)
 
 
 equal = _comparison("equal", "eq", "True where both are equal.")

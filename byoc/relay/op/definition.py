@@ -15,10 +15,18 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType, Type, tensor_types
 
 
-def is_definable(op: Op, arg_types: Sequence[Type], out_type: Type) -> bool:
-    """True when the call of *op* has a tensor expression: a definition, and only static or named dimensions."""
+def takes_dtypes(op: Op, attrs: Attrs | None, arg_types: Sequence[Type]) -> bool:
+    """True when the definition of *op*, if it has one, holds for inputs of these dtypes."""
+    return op.code_for is None or op.code_for([t.dtype for ty in arg_types for t in tensor_types(ty)], attrs)
+
+
+def is_definable(op: Op, attrs: Attrs | None, arg_types: Sequence[Type], out_type: Type) -> bool:
+    """True when the call of *op* has a tensor expression: a definition for its dtypes, and static or named dimensions.
+    """
     types = [t for ty in (*arg_types, out_type) for t in tensor_types(ty)]
-    return op.compute is not None and all(t.is_symbolic and t.dtype != "string" for t in types)
+    if op.compute is None or not takes_dtypes(op, attrs, arg_types):
+        return False
+    return all(t.is_symbolic and t.dtype != "string" for t in types)
 
 
 def placeholders(arg_types: Sequence[Type]) -> list[te.Tensor]:

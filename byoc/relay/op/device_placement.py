@@ -71,12 +71,15 @@ ON_DEVICE = _register(
     "on_device", "A value that is computed on a device.", OnDeviceAttrs, {"virtual_device": _CPU}
 )
 ON_DEVICE.set_attr("TNonComputational", True)
+ON_DEVICE.set_attr("FoldConstantKeeps", True)
 DEVICE_COPY = _register(
     "device_copy",
     "A value copied from one device to another.",
     DeviceCopyAttrs,
     {"src_virtual_device": _CPU, "dst_virtual_device": _CPU},
 )
+
+DEVICE_COPY.set_attr("FoldConstantKeeps", True)
 
 DeviceLike = VirtualDevice | Device | str
 
@@ -103,7 +106,9 @@ def on_device(
 
     Source: ``relay.annotation.on_device``.
     """
-    attrs = OnDeviceAttrs(as_virtual_device(device), bool(constrain_result), bool(constrain_body))
+    given = as_virtual_device(device)
+    is_open = not constrain_result and not constrain_body  # then the device says nothing
+    attrs = OnDeviceAttrs(UNCONSTRAINED if is_open else given, bool(constrain_result), bool(constrain_body))
     return keep_type(body, Call(ON_DEVICE, [body], attrs, span=body.span))  # type: ignore[return-value]
 
 

@@ -115,8 +115,13 @@ def _reverse_sequence_rel(types: Sequence[Type], attrs: ReverseSequenceAttrs) ->
     batch, steps = normalize_axis(attrs.batch_axis, data.ndim), normalize_axis(attrs.seq_axis, data.ndim)
     if batch == steps:
         raise TypeInferenceError(f"seq_axis and batch_axis are both {batch}")
-    if lengths.ndim != 1 or not is_integer(lengths.dtype) or unify_dim(lengths.shape[0], data.shape[batch]) is None:
+    if lengths.ndim != 1 or not is_integer(lengths.dtype):
         raise TypeInferenceError(f"seq_lengths must be one integer for each of {data.shape[batch]}, got {lengths}")
+    if unify_dim(lengths.shape[0], data.shape[batch]) is None:
+        raise TypeInferenceError(  # the sentence of Relay, spelled as there
+            "For reverse_sequnece seq_lengths size should match with dimension of batch axis, but got dimension of "
+            f"batch_axis = {data.shape[batch]}, and seq_length size = {lengths.shape[0]}"
+        )
     return data
 
 

@@ -1,6 +1,7 @@
 """Operators on each element by itself: ``y[i] = f(x[i])``. Source: ``relay/op/tensor/unary.cc``.
 
-Floating-point functions take floats; ``abs``, ``sign``, ``negative``, ``clip`` and the roundings also integers.
+Code is generated for floating-point functions of floats; for ``abs``, ``sign``, ``negative``, ``clip`` and the
+roundings also of integers. What else Relay types (``log`` of integers) the numpy kernels compute, rounded toward zero.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ import numpy as np
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.registry import register_func
 from byoc.ir.types import TensorType, Type, dtype_bytes
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, make_call
+from byoc.relay.op.sensitivity import EDGE, STEP, Sensitivity
+from byoc.relay.op.sensitivity import KEY as SENSITIVE
 from byoc.relay.op.type_relations import (
     identity,
     identity_as,
-    identity_of,
     is_float,
     is_integer,
+    is_number,
+    only,
     tensor_arg,
 )
 from byoc.relay.op.untyped_inputs import same_as_result
@@ -31,7 +35,6 @@ from byoc.relay.op.untyped_inputs import same_as_result
 Scalar = Callable[[te.PrimExpr], te.PrimExpr]
 UnaryBuilder = Callable[[Operand], Call]
 _TO_BOOL = identity_as("bool")
-NUMBERS = "numbers, not bool or string"
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,17 @@ def each_element(function: Scalar, name: str) -> TensorCompute:
     return compute
 
 
-def _unary(name: str, function: Scalar, doc: str, rel: TypeRelation, samples: Sequence[Sample]) -> UnaryBuilder:
-    register_op(
-        name, inputs=("data",), rel=rel, doc=doc, pattern=OpPattern.ELEMWISE,
+def _unary(
+    name: str, function: Scalar, doc: str, code_for: DtypePredicate | None, samples: Sequence[Sample],
+    sensitive: Sensitivity | None = None, rel: TypeRelation = identity,
+) -> UnaryBuilder:
+    made = register_op(
+        name, inputs=("data",), rel=rel, doc=doc, pattern=OpPattern.ELEMWISE, code_for=code_for,
         infer_inputs=None if rel is _TO_BOOL else same_as_result,
         compute=each_element(function, name), samples=samples,
     )
+    if sensitive:
+        made.set_attr(SENSITIVE, {0: sensitive})
 
     def build(data: Operand) -> Call:
         return make_call(name, [as_expr(data)])
@@ -72,10 +80,6 @@ def _unary(name: str, function: Scalar, doc: str, rel: TypeRelation, samples: Se
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{doc}\n\n``data: any[...] -> the same shape``. Source: ``relay.{name}``."
     return build
-
-
-def _is_number(dtype: str) -> bool:
-    return is_float(dtype) or is_integer(dtype)
 
 
 def _rounding(function: Scalar) -> Scalar:
@@ -95,8 +99,8 @@ def _sign(x: te.PrimExpr) -> te.PrimExpr:
     )
 
 
-_floats = identity_of(is_float, "floats")
-_numbers = identity_of(_is_number, NUMBERS)
+_floats = only(is_float)
+_numbers = only(is_number)
 _ANY = (Sample([(2, 3)]), Sample([()]), Sample([(4,)], dtype="float64"))
 _POSITIVE = (Sample([(2, 3)], low=0.1, high=4.0), Sample([(3,)], dtype="float64", low=0.1, high=4.0))
 _INSIDE = (Sample([(2, 3)], low=-0.9, high=0.9), Sample([(3,)], dtype="float64", low=-0.9, high=0.9))
@@ -108,44 +112,46 @@ _HALVES = (*_MIXED, Sample([np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 7.0], "fl
 exp = _unary("exp", te.exp, "The exponential of each element.", _floats, (*_ANY, *_SPECIAL))
 exp2 = _unary("exp2", te.exp2, "Two to the power of each element.", _floats, _ANY)
 expm1 = _unary("expm1", te.expm1, "``exp(x) - 1``, exact near 0.", _floats, _ANY)
-log = _unary("log", te.log, "The natural logarithm of each element.", _floats, _POSITIVE)
-log2 = _unary("log2", te.log2, "The logarithm to base 2.", _floats, _POSITIVE)
-log10 = _unary("log10", te.log10, "The logarithm to base 10.", _floats, _POSITIVE)
-log1p = _unary("log1p", te.log1p, "``log(1 + x)``, exact near 0.", _floats, _POSITIVE)
-sqrt = _unary("sqrt", te.sqrt, "The square root of each element.", _floats, _POSITIVE)
-rsqrt = _unary("rsqrt", te.rsqrt, "The reciprocal of the square root.", _floats, _POSITIVE)
+log = _unary("log", te.log, "The natural logarithm of each element.", _floats, _POSITIVE, EDGE)
+log2 = _unary("log2", te.log2, "The logarithm to base 2.", _floats, _POSITIVE, EDGE)
+log10 = _unary("log10", te.log10, "The logarithm to base 10.", _floats, _POSITIVE, EDGE)
+log1p = _unary("log1p", te.log1p, "``log(1 + x)``, exact near 0.", _floats, _POSITIVE, EDGE)
+sqrt = _unary("sqrt", te.sqrt, "The square root of each element.", _floats, _POSITIVE, EDGE)
+rsqrt = _unary("rsqrt", te.rsqrt, "The reciprocal of the square root.", _floats, _POSITIVE, EDGE)
 sin = _unary("sin", te.sin, "The sine of each element in radians.", _floats, _ANY)
 cos = _unary("cos", te.cos, "The cosine of each element in radians.", _floats, _ANY)
 tan = _unary("tan", te.tan, "The tangent of each element in radians.", _floats, _INSIDE)
-asin = _unary("asin", te.asin, "The inverse sine.", _floats, _INSIDE)
-acos = _unary("acos", te.acos, "The inverse cosine.", _floats, _INSIDE)
+asin = _unary("asin", te.asin, "The inverse sine.", _floats, _INSIDE, EDGE)
+acos = _unary("acos", te.acos, "The inverse cosine.", _floats, _INSIDE, EDGE)
 atan = _unary("atan", te.atan, "The inverse tangent.", _floats, _ANY)
 sinh = _unary("sinh", te.sinh, "The hyperbolic sine.", _floats, _ANY)
 cosh = _unary("cosh", te.cosh, "The hyperbolic cosine.", _floats, _ANY)
 tanh = _unary("tanh", te.tanh, "The hyperbolic tangent.", _floats, (*_ANY, *_SPECIAL))
 asinh = _unary("asinh", te.asinh, "The inverse hyperbolic sine.", _floats, _ANY)
-acosh = _unary("acosh", te.acosh, "The inverse hyperbolic cosine.", _floats, _ABOVE_ONE)
-atanh = _unary("atanh", te.atanh, "The inverse hyperbolic tangent.", _floats, _INSIDE)
+acosh = _unary("acosh", te.acosh, "The inverse hyperbolic cosine.", _floats, _ABOVE_ONE, EDGE)
+atanh = _unary("atanh", te.atanh, "The inverse hyperbolic tangent.", _floats, _INSIDE, EDGE)
 erf = _unary("erf", te.erf, "The Gauss error function.", _floats, _ANY)
 sigmoid = _unary("sigmoid", te.sigmoid, "``1 / (1 + exp(-x))``.", _floats, (*_ANY, *_SPECIAL))
-floor = _unary("floor", _rounding(te.floor), "The greatest whole number that is not above.", _numbers, _HALVES)
-ceil = _unary("ceil", _rounding(te.ceil), "The least whole number that is not below.", _numbers, _HALVES)
-round = _unary("round", _rounding(te.round), "The nearest whole number, halves to the even one.", _numbers, _HALVES)
-trunc = _unary("trunc", _rounding(te.trunc), "The whole number toward zero.", _numbers, _HALVES)
+floor = _unary("floor", _rounding(te.floor), "The greatest whole number that is not above.", _numbers, _HALVES, STEP)
+ceil = _unary("ceil", _rounding(te.ceil), "The least whole number that is not below.", _numbers, _HALVES, STEP)
+round = _unary(
+    "round", _rounding(te.round), "The nearest whole number, halves to the even one.", _numbers, _HALVES, STEP
+)
+trunc = _unary("trunc", _rounding(te.trunc), "The whole number toward zero.", _numbers, _HALVES, STEP)
 abs = _unary("abs", _absolute, "The absolute value of each element.", _numbers, (*_MIXED, *_SPECIAL))
-sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED)
+sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED, STEP)
 negative = _unary("negative", lambda x: -x, "Each element with its sign turned.", _numbers, _MIXED)
 _COPIED = (*_MIXED, Sample([(3,)], dtype="bool"))
-copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", identity, _COPIED)
-isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _TO_BOOL, _SPECIAL)
-isinf = _unary("isinf", te.isinf, "True where an element is infinite.", _TO_BOOL, _SPECIAL)
-isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", _TO_BOOL, _SPECIAL)
+copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", None, _COPIED)
+isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _floats, _SPECIAL, rel=_TO_BOOL)
+isinf = _unary("isinf", te.isinf, "True where an element is infinite.", _floats, _SPECIAL, rel=_TO_BOOL)
+isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", _floats, _SPECIAL, rel=_TO_BOOL)
 logical_not = _unary(
     "logical_not", te.logical_not, "The negation of each truth value.",
-    identity_of(lambda dtype: dtype == "bool", "bool"), (Sample([(2, 3)], dtype="bool"),),
+    only(lambda dtype: dtype == "bool"), (Sample([(2, 3)], dtype="bool"),),
 )
 bitwise_not = _unary(
-    "bitwise_not", te.bitwise_not, "Each bit of an integer turned.", identity_of(is_integer, "integers"),
+    "bitwise_not", te.bitwise_not, "Each bit of an integer turned.", only(is_integer),
     (Sample([(2, 3)], dtype="int32", low=-9, high=9), Sample([(3,)], dtype="uint8", low=0, high=9)),
 )
 
@@ -241,7 +247,8 @@ def _clip_compute(attrs: ClipAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
 
 
 register_op(
-    "clip", inputs=("data",), attrs=ClipAttrs, rel=_numbers, pattern=OpPattern.ELEMWISE, compute=_clip_compute,
+    "clip", inputs=("data",), attrs=ClipAttrs, rel=identity, pattern=OpPattern.ELEMWISE, compute=_clip_compute,
+    code_for=_numbers,
     doc="Each element moved into [a_min, a_max]; NaN stays.",
     samples=(
         Sample([(2, 3)], {"a_min": -0.5, "a_max": 1.0}), Sample([(5,)], {"a_min": 0.0, "a_max": 6.0}, "int32", -9, 9),

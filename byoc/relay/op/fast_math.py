@@ -14,7 +14,7 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.elementwise import Scalar, each_element
-from byoc.relay.op.type_relations import identity_of, is_float
+from byoc.relay.op.type_relations import identity, is_float, only
 from byoc.runtime.kernels import fast_math as numbers
 from byoc.te import PrimExpr
 
@@ -58,7 +58,7 @@ _SAMPLES = (Sample([(2, 3)]), Sample([(40,)], low=-12.0, high=12.0), Sample([(4,
 
 def _unary(name: str, function: Scalar, doc: str) -> Callable[[RelayExpr], Call]:
     register_op(
-        name, inputs=("data",), rel=identity_of(is_float, "floats"), doc=doc, pattern=OpPattern.ELEMWISE,
+        name, inputs=("data",), rel=identity, code_for=only(is_float), doc=doc, pattern=OpPattern.ELEMWISE,
         compute=each_element(function, name), samples=_SAMPLES,
     )
 

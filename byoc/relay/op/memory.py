@@ -1,4 +1,7 @@
-"""Tuples as lists of tensors, as the memory dialect of Relay takes them apart. Source: ``relay.op.memory``."""
+"""Tuples as lists of tensors, as the memory dialect of Relay takes them apart, and its operators.
+
+Source: ``relay.op.memory``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Tuple, TupleGetItem
+from byoc.relay.op.memory_allocation import alloc_storage, alloc_tensor, kill
 
 
 def flatten_tuple_type(ty: Type) -> list[TensorType]:
@@ -52,3 +56,6 @@ def to_tuple_type(ty: Type, exprs: Sequence[RelayExpr]) -> RelayExpr:
             stack.append((kind, True))
             stack.extend((f, False) for f in reversed(kind.fields))  # type: ignore[attr-defined]
     return done[0]
+
+
+__all__ = ["alloc_storage", "alloc_tensor", "flatten_tuple_type", "from_tuple_type", "kill", "to_tuple_type"]

@@ -16,7 +16,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.relay.expr import Call, const
+from byoc.relay.expr import Call, constant
 from byoc.relay.op.builder import Operand, as_expr, as_tuple_expr, make_call
 from byoc.relay.op.indexing import broadcast_load, wrap_negative
 from byoc.relay.op.type_relations import (
@@ -70,7 +70,7 @@ def unravel_index(indices: Operand, shape: Operand | Sequence[int]) -> Call:
 
     Source: ``relay.unravel_index``.
     """
-    dims = const(list(shape), "int32") if isinstance(shape, (list, tuple)) else as_expr(shape)
+    dims = constant(list(shape), "int32") if isinstance(shape, (list, tuple)) else as_expr(shape)
     return make_call("unravel_index", [as_expr(indices), dims])
 
 

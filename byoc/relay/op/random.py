@@ -19,7 +19,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import TensorType, TupleType, Type
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.builder import Operand, as_expr, make_call
 from byoc.relay.op.type_relations import is_float, tensor_arg
 
@@ -150,7 +150,7 @@ def threefry_key(seed: int) -> Constant:
 
     Raises UserError for a seed that 256 bits do not hold.
     """
-    return const(key_words(seed), "uint64")
+    return constant(key_words(seed), "uint64")
 
 
 def threefry_generate(key: RelayExpr, shape: Shape) -> Call:

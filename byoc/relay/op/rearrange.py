@@ -54,8 +54,9 @@ def _layout_rel(types: Sequence[Type], attrs: LayoutTransformAttrs) -> Type:
     src, dst = _layouts(attrs, data.ndim)
     whole: dict[str, Product] = {}
     for k, axis in enumerate(src):
-        whole[axis.letter] = whole.get(axis.letter, Product(1)) * dim_product(data.shape[k], k)
-        if axis.block and data.shape[k] != axis.block:
+        size = axis.block if axis.block and isinstance(data.shape[k], Any) else data.shape[k]
+        whole[axis.letter] = whole.get(axis.letter, Product(1)) * dim_product(size, k)
+        if axis.block and size != axis.block:
             raise TypeInferenceError(f"dimension {k} is {data.shape[k]} where {attrs.src_layout} says {axis.block}")
     return TensorType([_axis_size(axis, dst, whole, attrs) for axis in dst], data.dtype)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, register_op
 from byoc.ir.types import Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.op.binary import add, subtract, truncated_divide
@@ -21,7 +21,7 @@ from byoc.relay.op.elementwise import exp, isfinite, log, sqrt
 from byoc.relay.op.indexing import ZERO, as_index, size_of, split_index
 from byoc.relay.op.transform_broadcast import where
 from byoc.relay.op.transform_create import zeros_like
-from byoc.relay.op.type_relations import is_float, is_integer, normalize_axes, tensor_arg
+from byoc.relay.op.type_relations import is_number, normalize_axes, only, tensor_arg
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 Axes = int | Sequence[int] | None
@@ -74,14 +74,16 @@ def reduced_shape(attrs: ReduceAttrs, shape: Sequence[Dim]) -> tuple[Dim, ...]:
     return tuple(d for k, d in enumerate(shape) if k not in axes)
 
 
-def _relation(allowed: Callable[[str], bool], kind: str, dtype: str = "") -> TypeRelation:
-    def relation(types: Sequence[Type], attrs: ReduceAttrs) -> Type:
-        data = tensor_arg(types, 0)
-        if not allowed(data.dtype):
-            raise TypeInferenceError(f"takes {kind}, got {data.dtype}")
-        return TensorType(reduced_shape(attrs, data.shape), dtype or data.dtype)
+def _relation(types: Sequence[Type], attrs: ReduceAttrs) -> Type:
+    data = tensor_arg(types, 0)
+    return TensorType(reduced_shape(attrs, data.shape), data.dtype)
 
-    return relation
+
+def _position_relation(types: Sequence[Type], attrs: ReduceAttrs) -> Type:
+    """Positions have the dtype of the first dimension, as in Relay."""
+    data = tensor_arg(types, 0)
+    first = data.shape[0] if data.shape else None
+    return TensorType(reduced_shape(attrs, data.shape), getattr(first, "dtype", "int32"))
 
 
 def _outer(attrs: ReduceAttrs, data: te.Tensor, index: Sequence[te.PrimExpr]) -> list[te.PrimExpr]:
@@ -167,11 +169,11 @@ def _arg_compute(kind: str) -> TensorCompute:
 
         found = te.compute(te.shape_of(out_type), body, kind)
 
-        def as_int32(*i: te.PrimExpr) -> te.PrimExpr:
+        def as_given(*i: te.PrimExpr) -> te.PrimExpr:
             position = as_index(count) - 1 - found[i] if attrs.select_last_index else found[i]
-            return te.cast("int32", position)
+            return te.cast(out_type.dtype, position)
 
-        return [te.compute(found.shape, as_int32, f"{kind}_int32")]
+        return [te.compute(found.shape, as_given, f"{kind}_{out_type.dtype}")]
 
     return compute
 
@@ -188,16 +190,15 @@ _SAMPLES = (
     Sample([(2, 3, 4)], {"axis": 1, "exclude": True}), Sample([(3, 4)], {"axis": 0}, "int32", -9, 9),
 )
 _BOOLS = (Sample([(2, 3, 2)], {"axis": 1}, "bool"), Sample([(2, 3)], {"keepdims": True}, "bool"))
-_number = _relation(lambda dtype: is_float(dtype) or is_integer(dtype), "numbers, not bool or string")
-_ordered = _relation(lambda dtype: dtype != "string", "numbers and bool, not strings")
-_bool = _relation(lambda dtype: dtype == "bool", "bool")
-_arg = _relation(lambda dtype: is_float(dtype) or is_integer(dtype), "numbers, not bool or string", "int32")
+_number = only(is_number)
+_ordered = only(lambda dtype: dtype != "string")
+_bool = only(lambda dtype: dtype == "bool")
 
 
-def _register(name: str, rel: TypeRelation, compute: TensorCompute, doc: str, samples: Sequence[Sample]) -> None:
+def _register(name: str, code_for: DtypePredicate, compute: TensorCompute, doc: str, samples: Sequence[Sample]) -> None:
     register_op(
-        name, inputs=("data",), attrs=ReduceAttrs, rel=rel, compute=compute, doc=doc, samples=samples,
-        pattern=OpPattern.COMM_REDUCE, operations=_elements,
+        name, inputs=("data",), attrs=ReduceAttrs, rel=_relation, compute=compute, code_for=code_for, doc=doc,
+        samples=samples, pattern=OpPattern.COMM_REDUCE, operations=_elements,
     )
 
 
@@ -216,7 +217,8 @@ _ARG_SAMPLES = (
 )
 for _kind in ("argmax", "argmin"):
     register_op(
-        _kind, inputs=("data",), attrs=ArgReduceAttrs, rel=_arg, compute=_arg_compute(_kind), samples=_ARG_SAMPLES,
+        _kind, inputs=("data",), attrs=ArgReduceAttrs, rel=_position_relation, code_for=_number,
+        compute=_arg_compute(_kind), samples=_ARG_SAMPLES,
         doc=f"The position of the {'greatest' if _kind == 'argmax' else 'least'} element over axes, as int32.",
         pattern=OpPattern.COMM_REDUCE, operations=_elements,
     )
@@ -226,11 +228,11 @@ def _variance_rel(types: Sequence[Type], attrs: VarianceAttrs) -> Type:
     data, mean = tensor_arg(types, 0), tensor_arg(types, 1, "mean")
     if mean.dtype != data.dtype or mean.ndim != data.ndim:
         raise TypeInferenceError(f"the mean must have the dtype and rank of the data, got {mean} for {data}")
-    return _number(types, attrs)
+    return _relation(types, attrs)
 
 
 register_op(
-    "variance", inputs=("data", "mean"), attrs=VarianceAttrs, rel=_variance_rel, compute=_variance,
+    "variance", inputs=("data", "mean"), attrs=VarianceAttrs, rel=_variance_rel, compute=_variance, code_for=_number,
     doc="The mean square distance from *mean*, which kept its reduced axes as 1.", pattern=OpPattern.COMM_REDUCE,
     operations=lambda attrs, in_types, out_type: 3 * _elements(attrs, in_types, out_type),
     samples=(

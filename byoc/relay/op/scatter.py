@@ -80,9 +80,11 @@ def _scatter_nd_rel(types: Sequence[Type], attrs: ScatterNDAttrs) -> Type:
     data, indices, updates = _arguments(types, attrs.mode)
     if not indices.shape or not isinstance(indices.shape[0], int) or indices.shape[0] > data.ndim:
         raise TypeInferenceError(f"the first dimension of the indices counts coordinates of {data}, got {indices}")
-    expected = (*indices.shape[1:], *data.shape[indices.shape[0]:])
-    fits = len(expected) == updates.ndim
-    if not fits or any(unify_dim(a, b) is None for a, b in zip(expected, updates.shape, strict=True)):
+    rows = data.shape[indices.shape[0]:]
+    places = indices.ndim - 1
+    fits = updates.ndim == places + len(rows)  # whether there is an update for each place shows when it runs
+    if not fits or any(unify_dim(a, b) is None for a, b in zip(rows, updates.shape[places:], strict=True)):
+        expected = (*indices.shape[1:], *rows)
         raise TypeInferenceError(f"updates must have the shape {expected}, got {updates.shape}")
     return data
 

@@ -15,7 +15,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, TensorType, TupleType, Type
-from byoc.relay.expr import Call, Tuple, const
+from byoc.relay.expr import Call, Tuple, constant
 from byoc.relay.op.builder import Operand, as_expr, constant_ints, known_dtype, make_call
 from byoc.relay.op.dynamic import vector_length
 from byoc.relay.op.elementwise import cast, cast_like
@@ -25,7 +25,7 @@ from byoc.relay.op.transform_create import shape_of, zeros
 from byoc.relay.op.transform_join import concatenate
 from byoc.relay.op.transform_shape import expand_dims, reshape
 from byoc.relay.op.transform_slice import strided_slice
-from byoc.relay.op.type_relations import is_integer, tensor_arg
+from byoc.relay.op.type_relations import is_integer, tensor_arg, unify_dim
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 
@@ -94,8 +94,11 @@ def sparse_to_dense(
 
 def _sparse_reshape_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
     indices = tensor_arg(types, 0, "sparse_indices")
-    old, new = vector_length(types, 1, "prev_shape"), vector_length(types, 2, "new_shape")
-    if indices.ndim != 2 or not is_integer(indices.dtype) or indices.shape[1] not in (old, Any()):
+    previous, new = tensor_arg(types, 1, "prev_shape"), vector_length(types, 2, "new_shape")
+    old = previous.shape[0] if previous.ndim == 1 and isinstance(previous.shape[0], Any) else (
+        vector_length(types, 1, "prev_shape")
+    )
+    if indices.ndim != 2 or not is_integer(indices.dtype) or unify_dim(indices.shape[1], old) is None:
         raise TypeInferenceError(f"sparse_indices must be integers [n, {old}], got {indices}")
     shape = tensor_arg(types, 2, "new_shape")
     return TupleType([TensorType((indices.shape[0], new), indices.dtype), TensorType((new,), shape.dtype)])
@@ -160,9 +163,9 @@ def segment_sum(data: Operand, segment_ids: Operand, num_segments: int | Operand
     """
     rows, ids = as_expr(data), as_expr(segment_ids)
     if num_segments is None:
-        count = reshape(maximum_of(cast(ids, "int64"), axis=[0]), [1]) + const([1], "int64")
+        count = reshape(maximum_of(cast(ids, "int64"), axis=[0]), [1]) + constant([1], "int64")
     elif isinstance(num_segments, int):
-        count = const([num_segments], "int64")
+        count = constant([num_segments], "int64")
     else:
         count = reshape(cast(num_segments, "int64"), [1])
     rest = strided_slice(shape_of(rows, "int64"), begin=[1], end=[-1], slice_mode="size")

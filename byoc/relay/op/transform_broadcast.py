@@ -10,7 +10,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, constant_ints, known_dtype, make_call
+from byoc.relay.op.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
 from byoc.relay.op.indexing import ZERO, broadcast_load
 from byoc.relay.op.transform_create import InitOpAttrs
 from byoc.relay.op.type_relations import broadcast_shape, same_dtype, tensor_arg
@@ -72,7 +72,7 @@ def broadcast_to(data: Operand, shape: object) -> Call:
     numbers = constant_ints(shape)
     if numbers is None:
         return make_call("dyn.broadcast_to", [as_expr(data), shape], InitOpAttrs((), ""))  # type: ignore[list-item]
-    return make_call("broadcast_to", [as_expr(data)], InitOpAttrs(numbers, ""))
+    return make_call("broadcast_to", [as_expr(data)], InitOpAttrs(in_dtype_of(shape, numbers), ""))
 
 
 register_op(

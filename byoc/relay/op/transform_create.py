@@ -14,7 +14,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call, Constant
-from byoc.relay.op.builder import Operand, as_expr, constant_ints, known_dtype, make_call
+from byoc.relay.op.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
 from byoc.relay.op.indexing import as_index, size_of
 from byoc.relay.op.type_relations import identity, is_integer, normalize_axis, same_dtype, tensor_arg
 
@@ -105,7 +105,7 @@ def _make_filled(name: str, args: list[Operand], shape: object, dtype: str) -> C
     inputs = [as_expr(a) for a in args]
     if numbers is None:
         return make_call(f"dyn.{name}", [*inputs, shape], InitOpAttrs((), dtype))  # type: ignore[list-item]
-    return make_call(name, inputs, InitOpAttrs(numbers, dtype))
+    return make_call(name, inputs, InitOpAttrs(in_dtype_of(shape, numbers), dtype))
 
 
 def zeros_like(data: Operand) -> Call:

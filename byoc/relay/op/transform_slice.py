@@ -33,7 +33,7 @@ class StridedSliceAttrs(Attrs):
 
 @dataclass(frozen=True)
 class SliceLikeAttrs(Attrs):
-    """Attributes of ``slice_like``: the axes cut to the size of the other input, all of them by default."""
+    """Attributes of ``slice_like``: the axes cut to the size of the other input; by default all that both have."""
 
     axes: tuple[int, ...] | None = None
 
@@ -162,9 +162,7 @@ def strided_slice(
 
 def _slice_like_axes(attrs: SliceLikeAttrs, data: int, like: int) -> tuple[int, ...]:
     if not attrs.axes:
-        if data != like:
-            raise TypeInferenceError(f"without axes both inputs need one rank, got {data} and {like}")
-        return tuple(range(data))
+        return tuple(range(min(data, like)))
     return normalize_axes(attrs.axes, data)
 
 

@@ -1,7 +1,11 @@
 """Type relations that many operators share, and the arithmetic of dimensions that they are made of.
 
 A dynamic dimension with a name is one size wherever the name occurs, so that a relation keeps a name where the size is
-kept and gives an unnamed ``Any()`` where nothing can be said. Source: ``relay/op/type_relations.h``.
+kept and gives an unnamed ``Any()`` where nothing can be said.
+
+As in Relay, the relations of elementwise operators, broadcasts and reductions do not ask what a dtype is (``log`` of
+integers has a type); what of it has generated code says ``code_for`` of the operator, the rest runs on numpy kernels.
+The ONNX importer holds models to the dtypes of their schemas. Source: ``relay/op/type_relations.h``.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import TypeRelation
+from byoc.ir.op import DtypePredicate, TypeRelation
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 
 
@@ -103,18 +107,6 @@ def identity_as(dtype: str) -> TypeRelation:
     return lambda types, attrs: TensorType(tensor_arg(types, 0).shape, dtype)
 
 
-def identity_of(allowed: Callable[[str], bool], kind: str) -> TypeRelation:
-    """The identity relation for dtypes that *allowed* takes; *kind* says in words which these are."""
-
-    def relation(types: Sequence[Type], attrs: Attrs | None) -> Type:
-        ty = tensor_arg(types, 0)
-        if not allowed(ty.dtype):
-            raise TypeInferenceError(f"takes {kind}, got {ty.dtype}")
-        return ty
-
-    return relation
-
-
 def is_integer(dtype: str) -> bool:
     """True for signed and unsigned integers, not for bool."""
     return dtype.startswith(("int", "uint"))
@@ -125,22 +117,20 @@ def is_float(dtype: str) -> bool:
     return "float" in dtype
 
 
+def is_number(dtype: str) -> bool:
+    """True for floats and integers, not for bool and strings."""
+    return is_float(dtype) or is_integer(dtype)
+
+
 def broadcast(types: Sequence[Type], attrs: Attrs | None) -> Type:
     """The result is both inputs broadcast, of their common dtype."""
     lhs, rhs = tensor_arg(types, 0, "lhs"), tensor_arg(types, 1, "rhs")
     return TensorType(broadcast_shape(lhs.shape, rhs.shape), same_dtype((lhs, rhs)))
 
 
-def broadcast_of(allowed: Callable[[str], bool], kind: str) -> TypeRelation:
-    """The broadcasting relation for dtypes that *allowed* takes; *kind* says in words which these are."""
-
-    def relation(types: Sequence[Type], attrs: Attrs | None) -> Type:
-        ty = broadcast(types, attrs)
-        if not allowed(ty.dtype):
-            raise TypeInferenceError(f"takes {kind}, got {ty.dtype}")
-        return ty
-
-    return relation
+def only(allowed: Callable[[str], bool]) -> DtypePredicate:
+    """The dtypes for which a tensor expression holds, where the relation asks nothing: all that *allowed* takes."""
+    return lambda dtypes, attrs: all(map(allowed, dtypes))
 
 
 def broadcast_compare(types: Sequence[Type], attrs: Attrs | None) -> Type:

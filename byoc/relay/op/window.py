@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.errors import TypeInferenceError
+from byoc.ir.size_var import parted, plus, times
 from byoc.ir.types import Any, Dim
 
 
@@ -61,7 +62,7 @@ def window_extent(
         raise TypeInferenceError(f"kernel {kernel}, stride {stride} and dilation {dilation} must be positive")
     if isinstance(size, Any):
         keeps = stride == 1 and sum(pads) == span - 1
-        return size if keeps else Any()
+        return size if keeps else plus(parted(plus(size, sum(pads) - span), stride), 1)
     room = size + sum(pads) - span
     if room < (1 - stride if ceil_mode else 0):
         raise TypeInferenceError(
@@ -83,7 +84,7 @@ def transposed_extent(
     if output_padding < 0:
         raise TypeInferenceError(f"output_padding must not be negative, got {output_padding}")
     if isinstance(size, Any):
-        return size if stride == 1 and grown == 1 else Any()
+        return size if stride == 1 and grown == 1 else plus(times(plus(size, -1), stride), grown)
     out = (size - 1) * stride + grown
     if out < 1:
         raise TypeInferenceError(f"padding {pads[0]} and {pads[1]} leaves nothing of an axis of {size}")

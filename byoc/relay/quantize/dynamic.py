@@ -13,7 +13,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
-from byoc.relay.expr import Call, Function, const
+from byoc.relay.expr import Call, Function, constant
 from byoc.relay.quantize.products import FLOAT, NO_SAMPLES, RULES, Left, is_product, refusal
 from byoc.relay.quantize.ranges import STEPS, quantize_weights
 from byoc.relay.transform.fusion_graph import fusion_children
@@ -59,12 +59,12 @@ def quantized_rows(data: RelayExpr) -> Row:
 
     The range of a row holds 0; a row of zeros has the scale 1.
     """
-    zero = const(0.0, FLOAT)
+    zero = constant(0.0, FLOAT)
     low = relay.minimum(relay.min(data, axis=[-1], keepdims=True), zero)
     high = relay.maximum(relay.max(data, axis=[-1], keepdims=True), zero)
-    width = relay.multiply(relay.subtract(high, low), const(1.0 / STEPS, FLOAT))
-    scale = relay.where(relay.greater(width, zero), width, const(1.0, FLOAT))
-    inverse = relay.divide(const(1.0, FLOAT), scale)
+    width = relay.multiply(relay.subtract(high, low), constant(1.0 / STEPS, FLOAT))
+    scale = relay.where(relay.greater(width, zero), width, constant(1.0, FLOAT))
+    inverse = relay.divide(constant(1.0, FLOAT), scale)
     point = relay.round(relay.multiply(relay.negative(low), inverse))
     moved = relay.add(relay.multiply(data, inverse), point)
     return relay.cast(relay.round(relay.clip(moved, 0.0, float(STEPS))), "uint8"), scale, point
@@ -77,9 +77,9 @@ def _product(call: Call, row: Row) -> RelayExpr:
     axis = rule.axis(call)
     whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
     attrs = dataclasses.replace(call.attrs, out_dtype=SUM)  # type: ignore[type-var]
-    summed = Call(call.op, [data, const(whole)], attrs, None, call.span)
+    summed = Call(call.op, [data, constant(whole)], attrs, None, call.span)
     # weights [..., outputs, terms] or [..., terms, outputs]
     sums = whole.sum(axis=axis - 1 if axis == whole.ndim - 1 else axis + 1, dtype=np.int32)
     sums = sums[..., None, :] if whole.ndim > 2 else sums
-    centred = relay.subtract(summed, relay.multiply(const(sums), relay.cast(point, SUM)))
-    return relay.multiply(relay.multiply(relay.cast(centred, FLOAT), scale), const(scales))
+    centred = relay.subtract(summed, relay.multiply(constant(sums), relay.cast(point, SUM)))
+    return relay.multiply(relay.multiply(relay.cast(centred, FLOAT), scale), constant(scales))

@@ -1,7 +1,8 @@
 """Quantizing by ranges known beforehand: products read ``qnn.dequantize`` of bytes and of weights of 8 bits.
 
 What a product reads is quantized where it is made: operators that only move numbers or choose among them (reshape,
-max pooling) work on the bytes. A value that besides products only elementwise operators read is stored as bytes alone
+max pooling) work on the bytes. A value that besides products only elementwise operators read, none as a divisor or at
+another place that is sensitive to rounding (``op/sensitivity.py``), is stored as bytes alone
 and dequantized for these. Each value has one quantize, whoever reads it. Invariant: the new function means the old one
 but for the rounding that its quantize and dequantize calls write down; what computes it on integers comes afterwards
 (``QuantizedProducts`` on the host, ``FakeQuantizationToInteger`` for backends that have quantized operators).
@@ -15,7 +16,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.expr import Call, Function, const
+from byoc.relay.expr import Call, Function, constant
+from byoc.relay.op.sensitivity import sensitivities
 from byoc.relay.qnn.op import dequantize, quantize
 from byoc.relay.quantize.products import FLOAT, RULES, Left, is_product, refusal
 from byoc.relay.quantize.ranges import Affine, quantize_weights
@@ -112,7 +114,7 @@ class _Rewriter:
 
     def _dequantized(self, node: RelayExpr) -> RelayExpr:
         affine = self.ranges[self.source[node]]
-        made = dequantize(self._bytes(node), const(affine.scale, FLOAT), const(affine.zero_point, "int32"))
+        made = dequantize(self._bytes(node), constant(affine.scale, FLOAT), constant(affine.zero_point, "int32"))
         made.span = node.span
         return made
 
@@ -121,7 +123,7 @@ class _Rewriter:
         if node not in self.bytes:
             if self.source[node] is node:
                 affine = self.ranges[node]
-                scale, zero = const(affine.scale, FLOAT), const(affine.zero_point, "int32")
+                scale, zero = constant(affine.scale, FLOAT), constant(affine.zero_point, "int32")
                 self.bytes[node] = quantize(self.new[node], scale, zero, out_dtype="uint8")
                 self.bytes[node].span = node.span
             else:
@@ -129,7 +131,7 @@ class _Rewriter:
         return self.bytes[node]
 
     def _has_narrow_readers(self, source: RelayExpr) -> bool:
-        """Whether only products and elementwise operators read *source*, as it is or carried."""
+        """Whether only products and what takes rounded numbers read *source*, as it is or carried."""
         waiting = [source]
         while waiting:
             node = waiting.pop()
@@ -138,7 +140,7 @@ class _Rewriter:
             for user in self.plan.users.get(node, ()):
                 if _carries(user):
                     waiting.append(user)
-                elif user not in self.plan.source_of and not _is_elementwise(user):
+                elif user not in self.plan.source_of and not _takes_rounded(user, node):
                     return False
         return True
 
@@ -147,12 +149,13 @@ def _weights(call: Call) -> RelayExpr:
     """The constant weights of *call* as dequantized bytes, with a scale for each output."""
     axis = RULES[call.op.name].axis(call)  # type: ignore[attr-defined]
     whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
-    made = dequantize(const(whole), const(scales), const(0, "int32"), axis=axis)
+    made = dequantize(constant(whole), constant(scales), constant(0, "int32"), axis=axis)
     made.span = call.args[1].span
     return made
 
 
-def _is_elementwise(node: RelayExpr) -> bool:
+def _takes_rounded(node: RelayExpr, operand: RelayExpr) -> bool:
+    """Whether *node* is elementwise and makes of a rounded *operand* little more than a rounded result."""
     ty = node.checked_type
     simple = isinstance(node, Call) and isinstance(node.op, Op) and node.op.pattern <= OpPattern.BROADCAST
-    return simple and isinstance(ty, TensorType) and ty.dtype == FLOAT
+    return simple and isinstance(ty, TensorType) and ty.dtype == FLOAT and not sensitivities(node, operand)

@@ -12,6 +12,7 @@ from pathlib import Path
 from byoc.errors import ParseError, UserError
 from byoc.ir.module import IRModule
 from byoc.ir.registry import register_func
+from byoc.ir.types import GlobalTypeVar
 from byoc.relay.text import parse
 from byoc.runtime.regular_file import read_text
 
@@ -25,6 +26,12 @@ def std_module(name: str) -> IRModule:
     if name not in known:
         raise UserError(f"there is no standard module {name!r}; known: {', '.join(known)}")
     return parse((FOLDER / name).read_text(encoding="utf-8"), name)
+
+
+@register_func("relay.std.type_header")
+def type_header(file_name: str, name: str) -> GlobalTypeVar:
+    """The name of the data type *name* of a standard module. Raises UserError for an unknown module."""
+    return std_module(file_name).get_global_type_var(name)
 
 
 @register_func("relay.ir.import_from_std")

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from byoc.ir.adt import Constructor
-from byoc.ir.attrs import Attrs, DictAttrs
+from byoc.ir.attrs import Attrs, DictAttrs, freeze
 from byoc.ir.op import Op
 from byoc.ir.types import FuncType, Type, TypeVar, type_children
 from byoc.relay.adt import Pattern, PatternVar, patterns_of
@@ -71,6 +71,7 @@ def call_attributes(
     for field in dataclasses.fields(attrs):
         value = getattr(attrs, field.name)
         always = field.default is dataclasses.MISSING or "written" in field.metadata
-        if always or value != field.default or type(value) is not type(field.default):
+        default = None if always else freeze(field.default)
+        if always or value != default or type(value) is not type(default):
             parts.append(f"{key_text(field.name)}={write(matched(value, types[field.name]))}")
     return parts if of_operator else [*parts, f"{TYPE_KEY}={quoted(f'relay.attrs.{type(attrs).__name__}')}"]

@@ -14,12 +14,12 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.region_checks import check_regions
 from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.op.contrib.register import TARGET_PREDICATES, load_target
-from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.transform.infer_type import FunctionPass, InferType
 from byoc.relay.traverse import children, post_order
 from byoc.relay.typed_rewrite import keep_type, typed_rebuild
 
@@ -29,11 +29,11 @@ Choice = Callable[[Call], str | None]
 
 def AnnotateTarget(  # noqa: N802 - Relay's name
     targets: str | Sequence[str], include_non_call_ops: bool = True
-) -> FunctionPass:
-    """The pass that annotates each operator with the first of *targets* that takes it.
+) -> Sequential:
+    """The passes that annotate each operator with the first of *targets* that takes it.
 
     A target takes what its operator attribute ``target.<name>`` says, else what its predicate says, and composites
-    whose name begins with ``<name>.``. *include_non_call_ops*: tuples, projections and references go with their
+    whose name begins with ``<name>.``. Predicates see typed calls. *include_non_call_ops*: tuples, projections and references go with their
     arguments where these have one target. Raises PartitionError for a list without targets.
     """
     names = (targets,) if isinstance(targets, str) else tuple(str(t) for t in targets)
@@ -48,7 +48,8 @@ def AnnotateTarget(  # noqa: N802 - Relay's name
     def annotate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return annotate_function(func, first_taker, include_non_call_ops)
 
-    return FunctionPass(annotate, PassInfo("AnnotateTarget"))
+    function_pass = FunctionPass(annotate, PassInfo("AnnotateTargetFunc", 0, ("InferType",)))
+    return Sequential([function_pass, InferType()], name="AnnotateTarget")
 
 
 @paused_collector()

@@ -20,7 +20,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.expr import Call, Constant, Function, TupleGetItem, const
+from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
 from byoc.relay.transform.call_rules import call_op
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
@@ -272,13 +272,13 @@ def rows_of_product(product: RelayExpr, rows: slice) -> Call | None:
         made = rows_of_product(inner, rows) if isinstance(bias, Constant) else None
         if made is None or bias.data.shape[-1:] != inner.args[1].data.shape[:1]:  # type: ignore[attr-defined, union-attr]
             return None
-        part = const(bias.data.numpy()[..., rows], span=bias.span)  # type: ignore[attr-defined]
+        part = constant(bias.data.numpy()[..., rows], span=bias.span)  # type: ignore[attr-defined]
         return Call(product.op, [made, part], product.attrs, span=product.span)  # type: ignore[attr-defined]
     if not calls(product, "nn.dense") or not isinstance(product.args[1], Constant):  # type: ignore[attr-defined]
         return None
     weight = product.args[1]  # type: ignore[attr-defined]
     attrs = replace(product.attrs, units=rows.stop - rows.start)  # type: ignore[attr-defined]
-    part = const(weight.data.numpy()[rows], span=weight.span)
+    part = constant(weight.data.numpy()[rows], span=weight.span)
     return Call(product.op, [product.args[0], part], attrs, span=product.span)  # type: ignore[attr-defined]
 
 
@@ -310,7 +310,7 @@ def carry_views(func: Function, mod: IRModule | None = None) -> Function:
     """*func* with reshapes and transposes where something needs them."""
     func = infer_function(func, mod)
     body = _Carrier(func.body).run()
-    return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
+    return func.over(func.params, body)
 
 
 def CarryViews() -> FunctionPass:  # noqa: N802 - named as the passes around it

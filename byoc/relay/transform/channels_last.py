@@ -134,7 +134,7 @@ def _converted(held: _Held, wanted: Wanted) -> RelayExpr:
 def convert_calls(func: Function, forms: Mapping[Call, Form], chosen: frozenset[Call]) -> Function:
     """The typed *func* with the calls *chosen* in their *forms*, and conversions where orders differ."""
     body = _Rewriter(forms, chosen).run(func.body)
-    return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
+    return func.over(func.params, body)
 
 
 def channels_last_function(func: Function, mod: IRModule | None = None) -> Function:

@@ -14,34 +14,48 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
-from byoc.relay.expr import Call, Function, Var
-from byoc.relay.traverse import rewrite, substitute
+from byoc.relay.expr import Call, Function, Let, Var
+from byoc.relay.structural import structural_equal
+from byoc.relay.traverse import post_order, rewrite, substitute
 
 
 def OutlineCompilerFunctionsWithExistingGlobalSymbols(  # noqa: N802 - Relay's name
     compiler_filter: str = "",
 ) -> ModulePass:
-    """The pass that makes called function literals of *compiler_filter* global, under their ``global_symbol``.
+    """The pass that makes function literals of *compiler_filter* global, under their ``global_symbol``.
 
-    Raises PartitionError for a symbol that the module has already, or that two functions have.
+    They are called where they stand, or bound by a let, which goes; equal literals with one symbol share it. Raises
+    PartitionError for a symbol that the module has already, or that two different functions have.
     """
 
     def outline(mod: IRModule, ctx: PassContext) -> IRModule:
         result = mod.shallow_copy()
         outlined: dict[str, Function] = {}
+        bound: dict[RelayExpr, GlobalVar] = {}
+
+        def global_of(function: RelayExpr) -> GlobalVar | None:
+            if not isinstance(function, Function) or not _is_of(function, compiler_filter):
+                return None
+            if "global_symbol" not in function.attrs:
+                return None
+            name = str(function.attrs["global_symbol"])
+            known = outlined.setdefault(name, function)
+            if name in mod or not (known is function or structural_equal(known, function)):
+                raise PartitionError(f"two functions have the global_symbol {name!r}: give each its own")
+            result[name] = known
+            return result.get_global_var(name)
 
         def globally(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-            if not isinstance(after, Call) or not isinstance(after.op, Function):
-                return after
-            function = after.op
-            if not _is_of(function, compiler_filter) or "global_symbol" not in function.attrs:
-                return after
-            name = str(function.attrs["global_symbol"])
-            if outlined.setdefault(name, function) is not function or name in mod:
-                raise PartitionError(f"two functions have the global_symbol {name!r}: give each its own")
-            result[name] = function
-            return Call(result.get_global_var(name), after.args, after.attrs, span=after.span)
+            if isinstance(before, Let) and before.variable in bound:
+                return after.body  # type: ignore[attr-defined]
+            var = bound.get(before.op, global_of(after.op)) if isinstance(before, Call) else None  # type: ignore[attr-defined]
+            return after if var is None else Call(var, after.args, after.attrs, span=after.span)  # type: ignore[attr-defined]
 
+        for function in mod.functions.values():
+            for node in post_order(function) if isinstance(function, Function) else ():
+                found = global_of(node.value) if isinstance(node, Let) else None
+                if isinstance(node, Let) and found is not None:
+                    bound[node.variable] = found
         for var, function in mod.functions.items():
             if isinstance(function, Function) and not _is_of(function, compiler_filter):
                 result[var] = rewrite(function, globally)  # type: ignore[assignment]

@@ -1,8 +1,9 @@
 """DeadCodeElimination: bindings that nothing reads are dropped, unless making their value has an effect.
 
-An effect is writing a reference, a stateful operator (``TOpIsStateful``), or a call of a function that may have one. A
-projection of a tuple that stands in the graph, or is bound by a let, becomes the field itself, so that the other fields
-die. What dataflow alone does not reach is dead by construction. Source: ``relay.transform.DeadCodeElimination``.
+An effect is writing a reference, a stateful operator (``TOpIsStateful``), or a call of a function that may have one.
+What dataflow alone does not reach is dead by construction. In the pipeline (``EliminateHostDeadCode``) a projection of a
+tuple that stands in the graph, or is bound by a let, becomes the field itself, so that the other fields die; Relay's
+pass leaves projections alone. Source: ``relay.transform.DeadCodeElimination``.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Sequence
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Function, Let, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
-from byoc.relay.traverse import children, post_order, rebuild, rewrite
+from byoc.relay.traverse import children, post_order, rewrite
+from byoc.relay.typed_rewrite import typed_rebuild
 
 
 class _Effects:
@@ -73,9 +75,10 @@ class _Effects:
 
 
 def _live(root: RelayExpr, acting: set[RelayExpr]) -> set[RelayExpr]:
-    """The nodes that are needed: a let's value only where its variable is read or its value has an effect."""
-    waiting: dict[RelayExpr, RelayExpr] = {}
+    """The lets that are needed: those whose variable is read or whose value has an effect."""
+    waiting: dict[RelayExpr, Let] = {}
     live: set[RelayExpr] = set()
+    bindings: set[RelayExpr] = set()
     stack = [root]
     while stack:
         node = stack.pop()
@@ -85,14 +88,17 @@ def _live(root: RelayExpr, acting: set[RelayExpr]) -> set[RelayExpr]:
         if isinstance(node, Let):
             stack.append(node.body)
             if node.value in acting or node.variable in live:
+                bindings.add(node)
                 stack.append(node.value)
             else:
-                waiting[node.variable] = node.value
+                waiting[node.variable] = node
             continue
         if node in waiting:
-            stack.append(waiting.pop(node))
+            let = waiting.pop(node)
+            bindings.add(let)
+            stack.append(let.value)
         stack.extend(fusion_children(node))
-    return live
+    return bindings
 
 
 def _project_tuples(root: RelayExpr, effects: _Effects) -> RelayExpr:
@@ -113,25 +119,26 @@ def _project_tuples(root: RelayExpr, effects: _Effects) -> RelayExpr:
 
 
 def eliminate_dead_code(
-    root: RelayExpr, mod: IRModule | None = None, ignore_impurity: bool = False
+    root: RelayExpr, mod: IRModule | None = None, ignore_impurity: bool = False, project: bool = True
 ) -> RelayExpr:
-    """*root* without bindings and tuple fields that nothing reads; effects keep their number and order.
+    """*root* without bindings that nothing reads, nor tuple fields with *project*; effects keep number and order.
 
     With *ignore_impurity*, what has an effect goes as well where nothing reads its result.
     """
-    root = _project_tuples(root, _Effects(mod).scan(root))
+    if project:
+        root = _project_tuples(root, _Effects(mod).scan(root))
     live = _live(root, set() if ignore_impurity else _Effects(mod).scan(root).acting)
 
     def needed(node: RelayExpr) -> Sequence[RelayExpr]:
-        return (node.body,) if isinstance(node, Let) and node.value not in live else fusion_children(node)
+        return (node.body,) if isinstance(node, Let) and node not in live else fusion_children(node)
 
     memo: dict[RelayExpr, RelayExpr] = {}
     for node in post_order(root, needed):
-        if isinstance(node, Let) and node.value not in live:
+        if isinstance(node, Let) and node not in live:
             memo[node] = memo[node.body]
         else:
             inner = fusion_children(node)
-            memo[node] = rebuild(node, [memo[c] for c in inner]) if inner else node
+            memo[node] = typed_rebuild(node, [memo[c] for c in inner]) if inner else node
     return memo[root]
 
 
@@ -156,7 +163,7 @@ def inline_single_uses(root: RelayExpr, mod: IRModule | None, ignore_impurity: b
             memo[node] = memo[node.body]
         else:
             inner = fusion_children(node)
-            memo[node] = rebuild(node, [memo[c] for c in inner]) if inner else node
+            memo[node] = typed_rebuild(node, [memo[c] for c in inner]) if inner else node
     return memo[root]
 
 
@@ -193,15 +200,28 @@ def _uses_and_owners(root: RelayExpr) -> tuple[dict[RelayExpr, int], dict[RelayE
 
 def DeadCodeElimination(  # noqa: N802 - Relay's name
     inline_once: bool = False, ignore_impurity: bool = False
-) -> FunctionPass:
-    """The pass that drops what nothing reads.
+) -> ModulePass:
+    """The pass that drops bindings that nothing reads, in all functions; types are not inferred afterwards.
 
     With *inline_once*, what is bound and read once moves to where it is read; with *ignore_impurity*, writes to
     references and stateful operators count as without effect.
     """
 
+    def eliminate(mod: IRModule, ctx: PassContext) -> IRModule:
+        result = mod.shallow_copy()
+        for var, func in mod.functions.items():
+            if isinstance(func, Function):
+                new = eliminate_dead_code(func, mod, ignore_impurity, project=False)
+                result[var] = inline_single_uses(new, mod, ignore_impurity) if inline_once else new  # type: ignore[assignment]
+        return result
+
+    return ModulePass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",)))
+
+
+def EliminateHostDeadCode() -> FunctionPass:  # noqa: N802 - named as the pass above
+    """DeadCodeElimination of the pipeline, of the same name: fields of tuples that nothing reads go too."""
+
     def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        new = eliminate_dead_code(func, mod, ignore_impurity)
-        return inline_single_uses(new, mod, ignore_impurity) if inline_once else new  # type: ignore[return-value]
+        return eliminate_dead_code(func, mod)  # type: ignore[return-value]
 
     return FunctionPass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",)))

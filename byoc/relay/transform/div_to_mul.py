@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.transform.call_rules import call_op, call_rule_pass
 from byoc.relay.transform.infer_type import FunctionPass
 
@@ -28,7 +28,7 @@ def divide_to_multiply(before: Call, after: Call) -> RelayExpr:
         inverse = np.asarray(1.0 / values).astype(values.dtype)
     if not np.all(np.isfinite(inverse)):  # the reciprocal of a subnormal number has no finite value
         return after
-    return call_op("multiply", [after.args[0], const(inverse, span=divisor.span)], before.span)
+    return call_op("multiply", [after.args[0], constant(inverse, span=divisor.span)], before.span)
 
 
 def DivToMul() -> FunctionPass:  # noqa: N802 - Relay's name

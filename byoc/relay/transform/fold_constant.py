@@ -6,15 +6,21 @@ bounds became known turn static (``dynamic_to_static``). Not folded: operators w
 (random numbers), dropout (what it does is SimplifyInference's to say), operators without a kernel, quantized operators
 unless asked for (what is to be cut finds ``qnn.dequantize(weight)`` as it was written), other compilers' functions, and
 results that the budget forbids (``folding_budget``), since they would only swell the artefact. A folded constant
-is the value of one node and carries the span of that node. Source: ``relay.transform.FoldConstant``.
+is the value of one node and carries the span of that node. ``on_device`` of a constant counts as one.
+
+Relay's pass (``FoldConstant``) is the milder: calls without arguments (``zeros``) stay, and what a kernel refuses, such
+as an index outside its dimension, stays a call. The pipeline (``FoldHostConstant``) folds the first and raises for the
+second. Source: ``relay.transform.FoldConstant``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
+from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -23,8 +29,9 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, const
+from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
 from byoc.relay.interpreter import Value, run_operator
+from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.op.type_relations import is_float
 from byoc.relay.transform.dynamic_to_static import make_static
 from byoc.relay.transform.folding_budget import FoldingBudget, bytes_of, note_origins, origins
@@ -40,10 +47,10 @@ UNFOLDED = "FoldConstantKeeps"  # what marks an operator whose calls on constant
 
 
 def is_constant(expr: RelayExpr) -> bool:
-    """True for a constant, or a tuple whose fields all are."""
+    """True for a constant, on a device too, or a tuple whose fields all are."""
     stack = [expr]
     while stack:
-        top = stack.pop()
+        top = without_device(stack.pop())
         if isinstance(top, Tuple):
             stack.extend(top.fields)
         elif not isinstance(top, Constant):
@@ -51,8 +58,16 @@ def is_constant(expr: RelayExpr) -> bool:
     return True
 
 
+def without_device(expr: RelayExpr) -> RelayExpr:
+    """What is on a device, or *expr* itself."""
+    while is_on_device(expr):
+        expr = expr.args[0]  # type: ignore[attr-defined]
+    return expr
+
+
 def constant_value(expr: RelayExpr) -> Value:
     """The array of a constant; a list for a tuple."""
+    expr = without_device(expr)
     return [constant_value(f) for f in expr.fields] if isinstance(expr, Tuple) else expr.data.numpy()  # type: ignore
 
 
@@ -90,21 +105,24 @@ def fold_call(call: Call, budget: FoldingBudget | None = None) -> RelayExpr:
 
 
 def shape_constant(call: Call) -> Constant | None:
-    """The known shape that a typed call of ``shape_of`` asks for, in its dtype (floats too); else None."""
-    if not calls(call, "shape_of"):
+    """The known shape, or number of elements, that a typed call asks for, in its dtype (floats too); else None."""
+    if not calls(call, "shape_of", "ndarray_size"):
         return None
     source = tensor_types(call.args[0].checked_type)[0]
     dtype = tensor_types(call.checked_type)[0].dtype
     if not source.is_static or not is_float(dtype):
         return None
-    return const(np.asarray(source.concrete_shape, numpy_dtype(dtype)), span=call.span)
+    found = source.concrete_shape if calls(call, "shape_of") else math.prod(source.concrete_shape)
+    return constant(np.asarray(found, numpy_dtype(dtype)), span=call.span)
 
 
 class _Folder:
     """Rewrites a typed expression bottom up; types of new nodes are inferred as they are made."""
 
-    def __init__(self, mod: IRModule | None, fold_qnn: bool = False, budget: FoldingBudget | None = None):
-        self.mod, self.fold_qnn = mod, fold_qnn
+    def __init__(
+        self, mod: IRModule | None, fold_qnn: bool = False, budget: FoldingBudget | None = None, mild: bool = False
+    ):
+        self.mod, self.fold_qnn, self.mild = mod, fold_qnn, mild
         self.memo: dict[RelayExpr, RelayExpr] = {}
         self.bound: dict[RelayExpr, list[Var]] = {}
         self.shapes = ShapeValues()
@@ -121,7 +139,7 @@ class _Folder:
         for node in order:
             new = self.memo[node] = self._visit(node)
             for variable in self.bound.get(node, ()):
-                if isinstance(new, Constant):
+                if isinstance(without_device(new), Constant):
                     self.memo[variable] = new
         return self.memo[root]
 
@@ -145,17 +163,26 @@ class _Folder:
             return self._typed(known)
         call = make_static(call, self.shapes)
         self._typed(call)
-        return self._typed(fold_call(call, self.budget)) if can_fold(call, self.fold_qnn) else call
+        if not can_fold(call, self.fold_qnn) or (self.mild and not call.args):
+            return call
+        try:
+            return self._typed(fold_call(call, self.budget))
+        except (UserError, IndexError):
+            if self.mild:
+                return call
+            raise
 
     def fold_if(self, node: If) -> RelayExpr:
         """The branch that a constant condition takes."""
-        if not isinstance(node.cond, Constant):
+        cond = without_device(node.cond)
+        if not isinstance(cond, Constant):
             return node
-        return node.true_branch if bool(node.cond.data.numpy()) else node.false_branch
+        return node.true_branch if bool(cond.data.numpy()) else node.false_branch
 
     def fold_item(self, item: TupleGetItem) -> RelayExpr:
         """The field of a constant tuple."""
-        return item.tuple_value.fields[item.index] if is_constant(item.tuple_value) else item
+        value = without_device(item.tuple_value)
+        return value.fields[item.index] if isinstance(value, Tuple) and is_constant(value) else item
 
 
 _RULES: dict[type, Callable[..., RelayExpr]] = {
@@ -166,35 +193,49 @@ _RULES: dict[type, Callable[..., RelayExpr]] = {
 
 
 def fold_constants(
-    expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False, budget: FoldingBudget | None = None
+    expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False, budget: FoldingBudget | None = None,
+    mild: bool = False,
 ) -> RelayExpr:
     """*expr* with everything that depends on constants alone computed, quantized operators with *fold_qnn* only.
 
-    *budget* is one of more than this expression; by default it has one of its own.
+    *budget* is one of more than this expression; by default it has one of its own. *mild* folds what Relay's pass does.
 
-    Raises TypeInferenceError for an ill-typed expression, KernelError where a kernel refuses its arguments.
+    Raises TypeInferenceError for an ill-typed expression, KernelError where a kernel refuses its arguments, unless
+    *mild*.
     """
     infer_expr(expr, mod)
-    return _Folder(mod, fold_qnn, budget).run(expr)
+    return _Folder(mod, fold_qnn, budget, mild).run(expr)
 
 
 def FoldConstantExpr(  # noqa: N802 - Relay's name
     expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False
 ) -> RelayExpr:
     """*expr* with constants folded, quantized operators with *fold_qnn* only. Source: ``relay.transform``."""
-    return fold_constants(expr, mod, fold_qnn)
+    return fold_constants(expr, mod, fold_qnn, mild=True)
+
+
+def _pass(fold_qnn: bool, mild: bool) -> FunctionPass:
+    def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return fold_constants(func, mod, fold_qnn, mild=mild)  # type: ignore[return-value]
+
+    return FunctionPass(fold, PassInfo("FoldConstant", 2))
 
 
 def FoldConstant(fold_qnn: bool = False) -> FunctionPass:  # noqa: N802 - Relay's name
-    """The pass that folds constants, calls of quantized operators with *fold_qnn* only.
+    """The pass that folds constants, calls of quantized operators with *fold_qnn* only; it asks for no types before.
+
+    Ensures: no operator call on constants alone is left but those without arguments, those that the budget or the
+    operator forbids, and those that a kernel refuses.
+    """
+    return _pass(fold_qnn, mild=True)
+
+
+def FoldHostConstant(fold_qnn: bool = False) -> FunctionPass:  # noqa: N802 - named as the passes beside it
+    """FoldConstant of the pipeline, of the same name: calls without arguments are folded, refusals are errors.
 
     Ensures: no operator call on constants alone is left but those that the budget or the operator forbids.
     """
-
-    def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return fold_constants(func, mod, fold_qnn)  # type: ignore[return-value]
-
-    return FunctionPass(fold, PassInfo("FoldConstant", 2, ("InferType",)))
+    return _pass(fold_qnn, mild=False)
 
 
 def DynamicToStatic() -> FunctionPass:  # noqa: N802 - Relay's name

@@ -21,7 +21,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, const
+from byoc.relay.expr import Call, Constant, Function, constant
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.transform.scale_rules import SCALE_RULES, channel_values
@@ -119,7 +119,7 @@ class _Folder:
             values = bias.data.numpy()  # type: ignore[attr-defined]
             across = 0 if calls(call, "nn.bias_add") else ty.ndim - axis - 1
             factor = channels.reshape(channels.size, *(1,) * across)
-            args.append(const((values * factor).astype(values.dtype), span=merge_spans([bias.span, scaled.span])))
+            args.append(constant((values * factor).astype(values.dtype), span=merge_spans([bias.span, scaled.span])))
         return Call(call.op, args, call.attrs, span=merge_spans([call.span, scaled.span]))
 
     def _forward(self, node: RelayExpr) -> RelayExpr | None:
@@ -144,7 +144,7 @@ class _Folder:
     ) -> Call:
         """*call* on *data* with another weight; all that went into it gives its span."""
         span = merge_spans([call.args[1].span, scale.span])
-        new = Call(call.op, [data, const(weight, span=span), *call.args[2:]], call.attrs, call.type_args)
+        new = Call(call.op, [data, constant(weight, span=span), *call.args[2:]], call.attrs, call.type_args)
         new.span = merge_spans([call.span, scaled.span])
         return new
 

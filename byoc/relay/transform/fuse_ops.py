@@ -15,12 +15,21 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan, merge_spans
+from byoc.ir.target import Target
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import Type
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.transform.fusion_graph import OPAQUE, build_graph, fusion_children, is_scalar_constant
+from byoc.relay.transform.compiler_functions import applied
+from byoc.relay.transform.fusion_graph import (
+    GENERATED,
+    OPAQUE,
+    FusionRules,
+    build_graph,
+    fusion_children,
+    is_scalar_constant,
+)
 from byoc.relay.transform.fusion_groups import Group, fusion_groups
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import rebuild, rewrite, substitute
@@ -133,8 +142,10 @@ class _Fuser:
         return kernel.call(new, node.checked_type)
 
 
-def fuse_function(func: Function, mod: IRModule | None = None, level: int = 2, max_depth: int = 0) -> Function:
-    """*func* with its operator calls grouped into primitive functions.
+def fuse_function(
+    func: Function, mod: IRModule | None = None, level: int = 2, max_depth: int = 0, rules: FusionRules = GENERATED
+) -> Function:
+    """*func* with its operator calls grouped into primitive functions, as *rules* allow.
 
     *level* 0 puts every call into a function of its own; *max_depth* bounds the nodes of a function (0: the option
     ``relay.FuseOps.max_depth`` of the current context, else 256). With the option ``relay.FuseOps.link_params`` all
@@ -143,36 +154,45 @@ def fuse_function(func: Function, mod: IRModule | None = None, level: int = 2, m
     infer_expr(func, mod)
     config = PassContext.current().config
     bound = max_depth or int(config.get("relay.FuseOps.max_depth") or DEFAULT_MAX_DEPTH)  # type: ignore
-    nodes = build_graph(func.body)
-    groups = fusion_groups(nodes, level, bound)
+    nodes = build_graph(func.body, rules)
+    groups = fusion_groups(nodes, level, bound, rules.max_function_args)
     body = _Fuser(groups, bool(config.get("relay.FuseOps.link_params"))).run(func.body)
-    return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
+    return func.over(func.params, body)
 
 
 def FuseOps(fuse_opt_level: int = -1) -> FunctionPass:  # noqa: N802 - Relay's name
     """The pass that fuses operators; *fuse_opt_level* -1 takes the context's level.
 
+    Values of unknown size are fused like others, and no function takes more arguments than the current target allows.
     Requires: typed functions. Ensures: every operator call is inside a function with ``Primitive=1``.
     """
 
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return fuse_function(func, mod, ctx.opt_level if fuse_opt_level < 0 else fuse_opt_level)
+        target = Target.current()
+        rules = FusionRules(True, target.max_function_args if target is not None else 0)
+        return fuse_function(func, mod, ctx.opt_level if fuse_opt_level < 0 else fuse_opt_level, rules=rules)
 
     return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",)))
 
 
-def _inline_primitive(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-    if not (isinstance(after, Call) and isinstance(after.op, Function) and "Primitive" in after.op.attrs):
-        return after
-    if "Compiler" in after.op.attrs:
-        return after
-    return substitute(after.op.body, dict(zip(after.op.params, after.args, strict=True)))
+def FuseHostOps() -> FunctionPass:  # noqa: N802 - named as the passes beside it
+    """FuseOps of the pipeline, of the same name: only what code can be generated for is fused."""
+
+    def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return fuse_function(func, mod, ctx.opt_level)
+
+    return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",)))
+
+
+def _inline_literal(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+    is_literal = isinstance(after, Call) and isinstance(after.op, Function)
+    return applied(after.op, after.args) if is_literal else after  # type: ignore[attr-defined]
 
 
 def DefuseOps() -> FunctionPass:  # noqa: N802 - Relay's name
-    """The inverse of FuseOps: calls of primitive functions are replaced by their bodies."""
+    """The inverse of FuseOps: calls of function literals, primitive or not, are replaced by their bodies."""
 
     def defuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return rewrite(func, _inline_primitive)  # type: ignore[return-value]
+        return rewrite(func, _inline_literal)  # type: ignore[return-value]
 
     return FunctionPass(defuse, PassInfo("DefuseOps", 3, ("InferType",)))

@@ -9,11 +9,13 @@ it. Source: ``IndexedForwardGraph`` and ``DominatorTree`` of Relay; ancestors ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op, OpPattern
-from byoc.ir.types import TensorType, TupleType, Type
+from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.op.definition import takes_dtypes
 from byoc.relay.traverse import children, post_order
 
 ELEMWISE, BROADCAST, INJECTIVE = int(OpPattern.ELEMWISE), int(OpPattern.BROADCAST), int(OpPattern.INJECTIVE)
@@ -54,50 +56,71 @@ def is_scalar_constant(expr: RelayExpr) -> bool:
     return isinstance(expr, Constant) and expr.data.ndim == 0 and expr.data.dtype != "string"
 
 
-def _is_generated(ty: Type | None) -> bool:
-    """True when code can be generated for values of that type."""
-    if isinstance(ty, TensorType):
-        return ty.is_symbolic and ty.dtype != "string"
-    return isinstance(ty, TupleType) and all(_is_generated(f) for f in ty.fields)
+@dataclass(frozen=True)
+class FusionRules:
+    """What may be fused: values with dimensions ``?`` too with *dynamic*, *max_function_args* in a function (0: any)."""
+
+    dynamic: bool = False
+    max_function_args: int = 0
+
+    def allows(self, ty: Type | None) -> bool:
+        """True when a kernel may compute values of that type."""
+        if isinstance(ty, TensorType):
+            return (self.dynamic or ty.is_symbolic) and ty.dtype != "string"
+        return isinstance(ty, TupleType) and all(map(self.allows, ty.fields))
 
 
-def call_pattern(call: Call) -> int:
+GENERATED = FusionRules()  # what code can be generated for
+
+
+def call_pattern(call: Call, rules: FusionRules = GENERATED) -> int:
     """How a call may be fused: as its operator, but not where a numpy kernel has to run it.
 
-    That is the case for operators without a tensor expression, and for types with unknown dimensions or strings.
+    That is the case for operators without a tensor expression for the dtypes, and for types that *rules* do not allow.
     """
     op = call.op
     if not isinstance(op, Op) or op.compute is None:
         return OPAQUE
-    if not _is_generated(call.checked_type) or not all(_is_generated(a.checked_type) for a in call.args):
+    types = [arg.checked_type for arg in call.args]
+    if not all(map(rules.allows, (call.checked_type, *types))) or not takes_dtypes(op, call.attrs, types):
         return OPAQUE
     return int(op.get_attr("TOpPattern"))  # type: ignore[call-overload]
 
 
-def _node_pattern(expr: RelayExpr) -> int:
+def _node_pattern(expr: RelayExpr, rules: FusionRules) -> int:
     if isinstance(expr, Call):
-        return call_pattern(expr)
+        return call_pattern(expr, rules)
     if isinstance(expr, Tuple):
         return TUPLE
     if isinstance(expr, TupleGetItem):
-        return INJECTIVE if _is_generated(expr.tuple_value.checked_type) else OPAQUE
+        return INJECTIVE if rules.allows(expr.tuple_value.checked_type) else OPAQUE
     return ELEMWISE if is_scalar_constant(expr) else OPAQUE
 
 
-def _uses(expr: RelayExpr, pattern: int) -> Iterator[tuple[RelayExpr, int | None]]:
+def _is_same(a: Dim, b: Dim) -> bool:
+    """Whether two dimensions count as equal: one ``?`` does as another."""
+    return a == b or (isinstance(a, Any) and isinstance(b, Any) and not a.name and not b.name)
+
+
+def _have_one_shape(a: Type, b: Type) -> bool:
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType) or a.ndim != b.ndim:
+        return False
+    return all(map(_is_same, a.shape, b.shape))
+
+
+def _uses(expr: RelayExpr, pattern: int, rules: FusionRules) -> Iterator[tuple[RelayExpr, int | None]]:
     """The sub-expressions of *expr* with the kind of their use; None where it makes them extern."""
     if isinstance(expr, Call) and isinstance(expr.op, Op):
         result = expr.checked_type
         for arg in expr.args:
-            same = isinstance(result, TensorType) and isinstance(arg.checked_type, TensorType)
-            same = same and arg.checked_type.shape == result.shape  # type: ignore[union-attr]
-            yield arg, ELEMWISE if pattern == BROADCAST and same else pattern
+            elementwise = pattern == BROADCAST and _have_one_shape(arg.checked_type, result)
+            yield arg, ELEMWISE if elementwise else pattern
     elif isinstance(expr, Call):
         for child in children(expr):
             yield child, OPAQUE
     elif isinstance(expr, Tuple):
         for field in expr.fields:
-            yield field, INJECTIVE if _is_generated(field.checked_type_) else None
+            yield field, INJECTIVE if rules.allows(field.checked_type_) else None
     elif isinstance(expr, TupleGetItem):
         yield expr.tuple_value, INJECTIVE if pattern == INJECTIVE else None
     else:
@@ -105,14 +128,14 @@ def _uses(expr: RelayExpr, pattern: int) -> Iterator[tuple[RelayExpr, int | None
             yield child, None
 
 
-def build_graph(root: RelayExpr) -> list[Node]:
+def build_graph(root: RelayExpr, rules: FusionRules = GENERATED) -> list[Node]:
     """The fusion graph under *root*, which has been typed; operators and global names are no nodes."""
     nodes: list[Node] = []
     by_ref: dict[RelayExpr, Node] = {}
     for expr in post_order(root, fusion_children):
-        node = by_ref[expr] = Node(len(nodes), expr, _node_pattern(expr))
+        node = by_ref[expr] = Node(len(nodes), expr, _node_pattern(expr, rules))
         nodes.append(node)
-        for child, kind in _uses(expr, node.pattern):
+        for child, kind in _uses(expr, node.pattern, rules):
             if isinstance(child, (Op, GlobalVar)):
                 continue
             if kind is None:

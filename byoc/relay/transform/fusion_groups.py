@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from byoc.errors import InternalError
-from byoc.ir.expr import RelayExpr
+from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.transform.fusion_graph import (
     BROADCAST,
     COMM_REDUCE,
@@ -23,6 +25,8 @@ from byoc.relay.transform.fusion_graph import (
     TUPLE,
     Dominator,
     Node,
+    fusion_children,
+    is_scalar_constant,
     post_dominators,
 )
 
@@ -33,13 +37,14 @@ Condition = Callable[[int, bool], bool]
 class Group:
     """A set of nodes by union-find. The root of the set knows its kind, size, last node and anchor."""
 
-    __slots__ = ("anchor", "index", "parent", "pattern", "ref", "size")
+    __slots__ = ("anchor", "index", "members", "parent", "pattern", "ref", "size")
 
     def __init__(self, node: Node):
         self.parent: Group | None = None
         self.index, self.ref, self.pattern = node.index, node.ref, node.pattern
         self.anchor: RelayExpr | None = node.ref if node.pattern == OUT_FUSABLE else None
         self.size = 1
+        self.members = [node.ref]
 
     def find(self) -> Group:
         """The root of the set, with the path to it made short."""
@@ -57,6 +62,7 @@ def _merge(child: Group, parent: Group) -> None:
     if child is parent:
         return
     parent.size += child.size
+    parent.members += child.members
     child.parent = parent
     if child.anchor is not None:
         if parent.anchor is not None:
@@ -79,11 +85,14 @@ def _into_anchor(kind: int, is_sink: bool) -> bool:
 
 
 class Partitioner:
-    """Grows the groups of one graph; *max_size* bounds the nodes of a group, *level* 0 leaves every node alone."""
+    """Grows the groups of one graph; *max_size* bounds the nodes of a group, *level* 0 leaves every node alone.
 
-    def __init__(self, nodes: Sequence[Node], level: int, max_size: int):
+    *max_args* bounds the arguments of what a group becomes; 0 does not.
+    """
+
+    def __init__(self, nodes: Sequence[Node], level: int, max_size: int, max_args: int = 0):
         self.nodes = nodes
-        self.max_size = max_size
+        self.max_size, self.max_args = max_size, max_args
         self.groups = [Group(node) for node in nodes]
         if level <= 0:
             return
@@ -107,9 +116,20 @@ class Partitioner:
         if between is None:
             return
         on_way = all(condition(self.groups[n.index].find().pattern, False) for n in between[1:])
-        if on_way and condition(root.pattern, True):
+        if on_way and condition(root.pattern, True) and self._takes_few(between, root):
             for member in between:
                 _merge(self.groups[member.index], target)
+
+    def _takes_few(self, between: Sequence[Node], root: Group) -> bool:
+        """Whether *root*, joined with the groups of *between*, has no more arguments and outputs than there may be."""
+        if not self.max_args:
+            return True
+        groups = {root, *(self.groups[node.index].find() for node in between)}
+        inside = {member for group in groups for member in group.members}
+        args = {child for member in inside for child in fusion_children(member)} - inside
+        counted = [arg for arg in args if not isinstance(arg, (Op, GlobalVar)) and not is_scalar_constant(arg)]
+        outputs = sum(1 + unknown_dims(ty) for ty in tensor_types(root.ref.checked_type))
+        return sum(map(_argument_count, counted)) <= self.max_args - outputs
 
     @staticmethod
     def _condition(kind: int, way: int, sink: int, sink_root: int, phase: int) -> Condition | None:
@@ -149,7 +169,20 @@ class Partitioner:
         return list(seen)
 
 
-def fusion_groups(nodes: Sequence[Node], level: int, max_size: int) -> dict[RelayExpr, Group]:
+def unknown_dims(ty: TensorType) -> int:
+    """How many dimensions of *ty* are no numbers."""
+    return sum(not isinstance(d, int) for d in ty.shape)
+
+
+def _argument_count(arg: RelayExpr) -> int:
+    """What an argument takes of a function's: one a tensor; its sizes and strides too where some size is unknown."""
+    unknown = [(ty, unknown_dims(ty)) for ty in tensor_types(arg.checked_type)]
+    return sum(1 + (count + ty.ndim if count else 0) for ty, count in unknown)
+
+
+def fusion_groups(
+    nodes: Sequence[Node], level: int, max_size: int, max_args: int = 0
+) -> dict[RelayExpr, Group]:
     """The root group of each node of the graph."""
-    partition = Partitioner(nodes, level, max_size)
+    partition = Partitioner(nodes, level, max_size, max_args)
     return {node.ref: group.find() for node, group in zip(nodes, partition.groups, strict=True)}

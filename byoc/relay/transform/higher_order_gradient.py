@@ -3,6 +3,8 @@
 A tensor becomes a pair of itself and a reference to its gradient; every call of an operator puts itself before what
 the backpropagator, a reference to a function without arguments, does. Running that function at the end goes back
 through all calls that were made. The result is a program of the same language, so its gradient may be taken again.
+What ``annotation.checkpoint`` marks is kept apart: its value alone is computed, and the function that goes back computes
+it again, with a backpropagator of its own.
 Source: "Demystifying differentiable programming" (Wang et al., 2019); ``ReverseAD`` of Relay (``gradient.cc``).
 """
 
@@ -14,11 +16,12 @@ from byoc.errors import UserError
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
+from byoc.ir.op import Op, get_op
 from byoc.ir.types import FuncType, RefType, TensorType, TupleType, Type, rebuild_type, type_children
 from byoc.relay import op
 from byoc.relay.adt import Clause, Match, pattern_vars, rename_pattern
 from byoc.relay.analysis.module_types import infer_function, typed_expr
+from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import (
     Call,
     Constant,
@@ -34,11 +37,13 @@ from byoc.relay.expr import (
 )
 from byoc.relay.op.gradients import gradient_rule
 from byoc.relay.text.trampoline import Step, run
+from byoc.relay.transform.de_duplicate import dedup
 from byoc.relay.transform.to_a_normal_form import to_a_normal_form
-from byoc.relay.traverse import substitute
+from byoc.relay.traverse import rewrite, substitute
 
 UNIT = TupleType(())
 BACK = RefType(FuncType((), UNIT))
+CHECKPOINT = "Checkpoint"  # marks the function that stands for a checkpoint
 Block = list[tuple[Var, RelayExpr]]
 
 
@@ -109,14 +114,20 @@ class ReverseAD:
     def __init__(self, mod: IRModule | None, back: Var, globals_: dict[GlobalVar, GlobalVar]):
         self._mod, self._back, self._globals = mod, back, globals_
         self._vars: dict[Var, Var] = {}
+        self._checkpoints: dict[RelayExpr, Function] = {}
 
     def reverse(self, func: Function) -> RelayExpr:
         """*func* over pairs."""
-        normal = typed_expr(to_a_normal_form(func), self._mod)
+        apart = rewrite(func, _checkpoint_apart)
+        normal = typed_expr(to_a_normal_form(apart), self._mod)
         return run(self._function(normal))  # type: ignore[arg-type]
 
     def _expr(self, node: RelayExpr, block: Block) -> Step[RelayExpr]:
         while isinstance(node, Let):
+            if isinstance(node.value, Function) and CHECKPOINT in node.value.attrs:
+                self._checkpoints[node.variable] = node.value
+                node = node.body
+                continue
             value_type = reverse_type(node.variable.checked_type)
             new = self._vars[node.variable] = Var(node.variable.name_hint, value_type)
             block.append((new, (yield self._expr(node.value, block))))  # type: ignore[arg-type]
@@ -196,6 +207,8 @@ class ReverseAD:
     # calls ----------------------------------------------------------------------------------------------------------
 
     def _call(self, call: Call, block: Block) -> Step[RelayExpr]:
+        if call.op in self._checkpoints:
+            return (yield self._checkpoint(self._checkpoints[call.op], block))  # type: ignore[return-value]
         args = yield self._all(call.args, block)
         if isinstance(call.op, Op):
             return self._operator(call, args, block)  # type: ignore[arg-type]
@@ -221,6 +234,27 @@ class ReverseAD:
             _update(inner, arg, arg_type, substitute(share, {orig: value}))
         action = Function([], _closed(inner, Call(before, [])), UNIT)
         _bound(block, RefWrite(self._back, action), UNIT)
+        return result
+
+    def _checkpoint(self, apart: Function, block: Block) -> Step[RelayExpr]:
+        """The value of a checkpoint's body, which the backpropagator computes again over pairs."""
+        ty = apart.body.checked_type
+        values = {v: _value(self._vars[v], v.checked_type) for v in free_vars(apart.body)}
+        node = dedup(substitute(apart.body, values))  # type: ignore[arg-type]
+        while isinstance(node, Let):
+            block.append((node.variable, node.value))
+            node = node.body
+        value = _bound(block, node, ty)
+        result = _bound(block, _each(value, ty, _pair), reverse_type(ty))
+        before = _bound(block, RefRead(self._back), BACK.value)
+        inner: Block = []
+        back = _bound(inner, RefCreate(Function([], Tuple([]), UNIT)), BACK, "bp")
+        again = ReverseAD(self._mod, back, self._globals)
+        again._vars, again._checkpoints = dict(self._vars), dict(self._checkpoints)
+        pairs = yield again._expr(apart.body, inner)
+        _hand_over(inner, result, _bound(inner, pairs, reverse_type(ty)), ty)  # type: ignore[arg-type]
+        _bound(inner, Call(RefRead(back), []), UNIT)
+        _bound(block, RefWrite(self._back, Function([], _closed(inner, Call(before, [])), UNIT)), UNIT)
         return result
 
     def _global(self, var: GlobalVar) -> GlobalVar:
@@ -250,6 +284,22 @@ class ReverseAD:
         result = reverse_type(ty.ret_type)  # type: ignore[attr-defined]
         return Function(params, Call(made, [self._back, *params]), result, ty.type_params)  # type: ignore[attr-defined]
         yield
+
+
+def _checkpoint_apart(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+    """A checkpoint as the call of a function without arguments, inside which normal form leaves what it computes."""
+    if not isinstance(after, Call) or after.op is not get_op("annotation.checkpoint"):
+        return after
+    return Call(Function([], after.args[0], attrs={CHECKPOINT: 1}), [], span=after.span)
+
+
+def _hand_over(block: Block, source: RelayExpr, target: RelayExpr, ty: Type) -> None:
+    """Make the gradients of the pairs in *source* those of *target*."""
+    if isinstance(ty, TupleType):
+        for k, field in enumerate(ty.fields):
+            _hand_over(block, TupleGetItem(source, k), TupleGetItem(target, k), field)
+    elif isinstance(ty, TensorType):
+        _bound(block, RefWrite(TupleGetItem(target, 1), RefRead(TupleGetItem(source, 1))), UNIT)
 
 
 def _update(block: Block, pair: RelayExpr, ty: Type, grad: RelayExpr) -> None:

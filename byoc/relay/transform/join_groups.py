@@ -265,7 +265,7 @@ def join_groups(func: Function, mod: IRModule | None = None, attention: bool = F
     """The fused *func* with groups joined, those of *attention* too where that is asked for."""
     func = infer_function(func, mod)
     body = _Joiner(func.body, (*RULES, *(ATTENTION_RULES if attention else ()))).run()
-    return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
+    return func.over(func.params, body)
 
 
 def JoinGroups() -> FunctionPass:  # noqa: N802 - named as the passes around it

@@ -20,7 +20,7 @@ from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.nn.conv_geometry import conv_geometry
 from byoc.relay.transform.call_rules import call_rule_pass
@@ -45,8 +45,8 @@ class Shifted:
         """The same over data without a sign."""
         if self.data.checked_type.dtype == "uint8":
             return self
-        wide = relay.add(relay.cast(self.data, "int16"), const(np.int16(128)))
-        moved = const(np.int32(128)) if self.zero is None else relay.add(self.zero, const(np.int32(128)))
+        wide = relay.add(relay.cast(self.data, "int16"), constant(np.int16(128)))
+        moved = constant(np.int32(128)) if self.zero is None else relay.add(self.zero, constant(np.int32(128)))
         return Shifted(relay.cast(wide, "uint8"), moved)
 
 
@@ -120,12 +120,12 @@ def _conv(call: Call, data: Shifted, weights: np.ndarray) -> RelayExpr | None:
     axes = tuple(k for k, letter in enumerate(attrs.kernel_layout) if letter != "O")
     sums = weights.sum(axes, dtype=SUM).reshape([-1 if letter == "C" else 1 for letter in layout])
     attrs = dataclasses.replace(attrs, out_dtype=SUM)
-    return _corrected(Call(call.op, [source, const(weights)], attrs, None, call.span), data, sums)
+    return _corrected(Call(call.op, [source, constant(weights)], attrs, None, call.span), data, sums)
 
 
 def _dense(call: Call, data: Shifted, weights: np.ndarray) -> RelayExpr:
     attrs = dataclasses.replace(call.attrs, out_dtype=SUM)
-    product = Call(call.op, [data.data, const(weights)], attrs, None, call.span)
+    product = Call(call.op, [data.data, constant(weights)], attrs, None, call.span)
     return _corrected(product, data, weights.sum(1, dtype=SUM))
 
 
@@ -135,13 +135,13 @@ def _matmul(call: Call, data: Shifted, weights: np.ndarray) -> RelayExpr | None:
     attrs = dataclasses.replace(call.attrs, out_dtype=SUM)
     sums = weights.sum(-1 if attrs.transpose_b else -2, dtype=SUM)
     sums = sums[..., None, :] if weights.ndim > 2 else sums
-    return _corrected(Call(call.op, [data.data, const(weights)], attrs, None, call.span), data, sums)
+    return _corrected(Call(call.op, [data.data, constant(weights)], attrs, None, call.span), data, sums)
 
 
 def _corrected(product: Call, data: Shifted, sums: np.ndarray) -> RelayExpr:
     if data.zero is None:
         return product
-    return relay.subtract(product, relay.multiply(const(sums), data.zero))
+    return relay.subtract(product, relay.multiply(constant(sums), data.zero))
 
 
 Rule = Callable[[Call, Shifted, np.ndarray], "RelayExpr | None"]

@@ -44,7 +44,7 @@ from byoc.relay.expr import (
     Tuple,
     TupleGetItem,
     Var,
-    const,
+    constant,
 )
 from byoc.relay.interpreter.machine import run_operator
 from byoc.relay.text.trampoline import Step, run
@@ -310,7 +310,7 @@ def _operator(node: Call, args: Sequence[Value], frame: Frame) -> Value:
         except KernelError:  # a later stage has the operator
             result = None
         if isinstance(result, np.ndarray):
-            folded = const(result, span=node.span)
+            folded = constant(result, span=node.span)
             return Value(folded, folded)
     return Value(frame.emit(call))
 

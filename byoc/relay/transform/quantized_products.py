@@ -21,7 +21,7 @@ from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.nn.conv_geometry import conv_geometry
 from byoc.relay.transform.call_rules import call_rule_pass
@@ -75,7 +75,7 @@ def _of_bytes(call: Call) -> Dequantized | None:
         return None
     integers, point = relay.cast(data, SUM), int(zero.data.numpy().reshape(()))
     if point:
-        integers = relay.subtract(integers, const(np.int32(point)))
+        integers = relay.subtract(integers, constant(np.int32(point)))
     infer_expr(integers)
     return Dequantized(integers, float(scale.data.numpy().reshape(())))
 
@@ -159,9 +159,9 @@ def _rewritten(place: Place) -> Callable[[Call, Call], RelayExpr]:
             return after
         whole, scales = weights
         attrs = dataclasses.replace(after.attrs, out_dtype=SUM)  # type: ignore[type-var]
-        wide = relay.cast(const(whole), SUM)
+        wide = relay.cast(constant(whole), SUM)
         sums = Call(after.op, [data.integers, wide], attrs, None, before.span)
-        scale = const((scales * data.scale).astype(FLOAT).reshape(where[1]))
+        scale = constant((scales * data.scale).astype(FLOAT).reshape(where[1]))
         made = relay.multiply(relay.cast(sums, FLOAT), scale)
         infer_expr(made)
         return made
@@ -179,9 +179,9 @@ def _quantized(before: Call, after: Call) -> RelayExpr:
     limits = np.iinfo(after.attrs.out_dtype)  # type: ignore[union-attr]
     if limits.bits > 16:  # a float32 has no such limits
         return after
-    made = relay.multiply(after.args[0], const(np.float32(1.0) / scale.data.numpy().reshape(())))
+    made = relay.multiply(after.args[0], constant(np.float32(1.0) / scale.data.numpy().reshape(())))
     point = int(zero.data.numpy().reshape(()))
-    moved = relay.add(made, const(np.float32(point))) if point else made
+    moved = relay.add(made, constant(np.float32(point))) if point else made
     kept = relay.clip(moved, float(limits.min), float(limits.max))
     return relay.cast(relay.round(kept), after.attrs.out_dtype)  # type: ignore[union-attr]
 

@@ -15,7 +15,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import Any, TensorType, tensor_types
-from byoc.relay.expr import Call, Constant, Tuple, const
+from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
 from byoc.runtime.ndarray import numpy_dtype
 
@@ -104,7 +104,7 @@ class ShapeValues:
         if items is None or not _fits(items, dtype):  # what wraps around is the kernel's to say
             return call
         if all(isinstance(item, int) for item in items.reshape(-1)):
-            return const(np.asarray(items.tolist(), dtype).reshape(items.shape), span=call.span)
+            return constant(np.asarray(items.tolist(), dtype).reshape(items.shape), span=call.span)
         self._items[call] = items
         return call
 

@@ -1,20 +1,25 @@
 """SimplifyExpr's rules of arithmetic: neutral elements, constants in a row, full tensors, roots and powers.
 
-Sums and products of two constants are left as calls, which FoldConstant computes. Source: ``SimplifyAdd``,
+There are two sets. ``ARITHMETIC`` is the pipeline's: a constant of any shape may be neutral, and sums and products of
+two constants are left as calls, which FoldConstant computes within its budget. ``RELAY_ARITHMETIC`` is that of Relay's
+pass: only a scalar constant is neutral, two constants are one at once, and binomials are factored. Source: ``SimplifyAdd``,
 ``SimplifyRSqrt``, ``EliminateIdentity``, ``SwitchAddMultiply``, ``SimplifyAdjacentMultiplyOrAdd``, ``FullElementwise``
 of ``src/relay/transforms/simplify_expr.cc``; powers, repetitions and biases are ours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.transform.call_rules import call_op
 from byoc.relay.transform.scale_rules import channel_values
+from byoc.relay.transform.simplify_binomials import binomial
 from byoc.relay.transform.simplify_rules import (
     Rule,
     folded,
@@ -32,31 +37,38 @@ def idempotent(call: Call) -> RelayExpr | None:
     return call.args[0] if calls(call.args[0], call.op.name) else None  # type: ignore[attr-defined]
 
 
-def neutral(value: float, either: bool) -> Rule:
-    """``x op value`` is x; with *either* also ``value op x``."""
+def neutral(value: float, either: bool, any_shape: bool = True) -> Rule:
+    """``x op value`` is x; with *either* also ``value op x``. Without *any_shape* a constant must be a scalar."""
+
+    def is_neutral(expr: RelayExpr) -> bool:
+        counts = any_shape or not isinstance(expr, Constant) or expr.data.ndim == 0
+        return counts and is_all(expr, value)
 
     def rule(call: Call) -> RelayExpr | None:
         for data, other in (call.args, reversed(call.args)) if either else (call.args,):
-            if is_all(other, value) and data.checked_type == call.checked_type:
+            if is_neutral(other) and data.checked_type == call.checked_type:
                 return data if call.checked_type.is_symbolic else None  # type: ignore[attr-defined]
         return None
 
     return rule
 
 
-def adjacent_constants(call: Call) -> RelayExpr | None:
-    """``(x op c1) op c2`` is ``x op (c1 op c2)``, for sums and for products, constants on either side."""
+def adjacent_constants(call: Call, combine: Combine = of_constants) -> RelayExpr | None:
+    """``(x op c1) op c2`` is ``x op (c1 op c2)``, for sums and for products, constants on either side.
+
+    *combine* makes the sum or product of two constants.
+    """
     name, outer = call.op.name, with_constant(call)  # type: ignore[attr-defined]
     if outer is None or not calls(outer[0], name):
         return None
     inner = with_constant(outer[0])  # type: ignore[arg-type]
     if inner is None:
         return None
-    both = of_constants(name, inner[1], outer[1])
+    both = combine(name, inner[1], outer[1])
     return None if both is None else merged(name, [inner[0], both], {}, outer[0], call)
 
 
-def switch_add_multiply(call: Call) -> RelayExpr | None:
+def switch_add_multiply(call: Call, combine: Combine = of_constants) -> RelayExpr | None:
     """``(x + c1) * c2`` is ``x * c2 + c1 * c2``, which FoldScaleAxis can go on with."""
     outer = with_constant(call)
     if outer is None or not calls(outer[0], "add"):
@@ -64,7 +76,7 @@ def switch_add_multiply(call: Call) -> RelayExpr | None:
     inner = with_constant(outer[0])  # type: ignore[arg-type]
     if inner is None or inner[0].checked_type != call.checked_type:
         return None
-    shift = of_constants("multiply", inner[1], outer[1])
+    shift = combine("multiply", inner[1], outer[1])
     if shift is None:
         return None
     return merged("add", [call_op("multiply", [inner[0], outer[1]], call.span), shift], {}, outer[0], call)
@@ -76,7 +88,7 @@ def doubled(call: Call) -> RelayExpr | None:
     ty = call.checked_type
     if left is not right or is_constant(left) or not isinstance(ty, TensorType) or ty.dtype == "bool":
         return None
-    return merged("multiply", [left, const(2, ty.dtype)], {}, call)
+    return merged("multiply", [left, constant(2, ty.dtype)], {}, call)
 
 
 def _is_power_of_two(expr: RelayExpr) -> bool:
@@ -114,7 +126,7 @@ _FULL = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
 def _full_value(expr: RelayExpr, dtype: str) -> Constant | None:
     """The one value of a full tensor as a scalar; None for anything else."""
     if calls(expr, *_FULL):
-        return const(_FULL[expr.op.name], dtype, expr.span)  # type: ignore[attr-defined]
+        return constant(_FULL[expr.op.name], dtype, expr.span)  # type: ignore[attr-defined]
     if calls(expr, "full", "full_like"):
         value = expr.args[-1] if calls(expr, "full_like") else expr.args[0]  # type: ignore[attr-defined]
         if isinstance(value, Constant) and value.data.ndim == 0 and value.data.dtype == dtype:
@@ -166,10 +178,27 @@ def add_to_bias(call: Call) -> RelayExpr | None:
     more = channel_values(folded(outer[1]), int(attrs["axis"]) % result.ndim, result)
     if more is None:
         return None
-    both = const((bias.data.numpy() + more).astype(bias.data.dtype), span=spans_of(bias, outer[1]))
+    both = constant((bias.data.numpy() + more).astype(bias.data.dtype), span=spans_of(bias, outer[1]))
     return Call(outer[0].op, [data, both], attrs, span=spans_of(outer[0], call))  # type: ignore[attr-defined]
 
 
+def _at_once(name: str, left: RelayExpr, right: RelayExpr) -> Constant | None:
+    """The sum or product of two constants as a constant; None where it is larger than either."""
+    both = of_constants(name, left, right)
+    return None if both is None else folded(both)
+
+
+def adjacent_constants_at_once(call: Call) -> RelayExpr | None:
+    """:func:`adjacent_constants` with one constant in the end."""
+    return adjacent_constants(call, _at_once)
+
+
+def switch_add_multiply_at_once(call: Call) -> RelayExpr | None:
+    """:func:`switch_add_multiply` with one constant in the end."""
+    return switch_add_multiply(call, _at_once)
+
+
+Combine = Callable[[str, RelayExpr, RelayExpr], RelayExpr | None]
 MOST_EPSILON = 0.1
 BINARY = ("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "mod", "floor_divide", "floor_mod")
 
@@ -181,4 +210,18 @@ ARITHMETIC: dict[str, tuple[Rule, ...]] = {
     "subtract": (neutral(0.0, either=False), full_operand),
     "divide": (neutral(1.0, either=False), reciprocal_root, full_operand),
     "power": (power, full_operand),
+}
+
+RELAY_ARITHMETIC: dict[str, tuple[Rule, ...]] = {
+    **ARITHMETIC,
+    "add": (
+        neutral(0.0, either=True, any_shape=False), binomial, doubled, full_operand, adjacent_constants_at_once,
+        add_to_bias,
+    ),
+    "multiply": (
+        neutral(1.0, either=True, any_shape=False), full_operand, switch_add_multiply_at_once,
+        adjacent_constants_at_once,
+    ),
+    "subtract": (neutral(0.0, either=False, any_shape=False), full_operand),
+    "divide": (neutral(1.0, either=False, any_shape=False), reciprocal_root, full_operand),
 }

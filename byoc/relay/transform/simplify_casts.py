@@ -1,6 +1,7 @@
 """SimplifyExpr's rules of dtypes: casts in a row, clips that the dtype makes already, positions of quantized values.
 
-A cast is left out only where every value survives it. Source: ``SimplifySameCast``, ``SimplifyConsecutiveCast``,
+A cast is left out only where every value survives it. ``CASTS`` is the pipeline's set, ``RELAY_CASTS`` that of Relay's
+pass, where a clip to a whole range goes only behind a cast. Source: ``SimplifySameCast``, ``SimplifyConsecutiveCast``,
 ``SimplifyClipAndConsecutiveCast``, ``SimplifyCastClip``, ``SimplifyDQArgFunc`` of
 ``src/relay/transforms/simplify_expr.cc``, which take an int for a narrower uint and an int32 for a float32 too.
 """
@@ -63,10 +64,12 @@ def consecutive_casts(call: Call) -> RelayExpr | None:
     if not calls(inner, "cast"):
         return None
     data: RelayExpr = inner.args[0]  # type: ignore[attr-defined]
-    clipped = calls(data, "clip") and _is_integer(_dtype(data)) and _holds_range(data, _dtype(inner))  # type: ignore
+    target = _dtype(call)
+    # a float is cut to an integer by the one cast as by the other
+    whole = _is_integer(_dtype(data)) or _is_integer(target)
+    clipped = calls(data, "clip") and whole and _holds_range(data, _dtype(inner))  # type: ignore[arg-type]
     if not clipped and not holds_all(_dtype(inner), _dtype(data)):
         return None
-    target = _dtype(call)
     return data if clipped and target == _dtype(data) else merged("cast", [data], {"dtype": target}, inner, call)
 
 
@@ -78,6 +81,11 @@ def clip_of_dtype(call: Call) -> RelayExpr | None:
     info = np.iinfo(dtype)
     whole = call.attrs["a_min"] <= info.min and call.attrs["a_max"] >= info.max  # type: ignore[index, operator]
     return keeps_type(call) if whole else None
+
+
+def clip_of_cast(call: Call) -> RelayExpr | None:
+    """A clip of a cast to the whole range of its dtype is none; one of ``qnn.requantize`` stays to be matched."""
+    return clip_of_dtype(call) if calls(call.args[0], "cast") else None
 
 
 def of_dequantized(call: Call) -> RelayExpr | None:
@@ -99,3 +107,5 @@ CASTS: dict[str, tuple[Rule, ...]] = {
     "clip": (clip_of_dtype,),
     **dict.fromkeys(("argmax", "argmin", "argsort"), (of_dequantized,)),
 }
+
+RELAY_CASTS: dict[str, tuple[Rule, ...]] = {**CASTS, "clip": (clip_of_cast,)}

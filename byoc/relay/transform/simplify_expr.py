@@ -18,8 +18,8 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
-from byoc.relay.transform.simplify_arithmetic import ARITHMETIC, switch_add_multiply
-from byoc.relay.transform.simplify_casts import CASTS
+from byoc.relay.transform.simplify_arithmetic import ARITHMETIC, RELAY_ARITHMETIC, switch_add_multiply
+from byoc.relay.transform.simplify_casts import CASTS, RELAY_CASTS
 from byoc.relay.transform.simplify_norms import NORMS
 from byoc.relay.transform.simplify_rules import Rule
 from byoc.relay.transform.simplify_shapes import SHAPES
@@ -27,12 +27,16 @@ from byoc.relay.traverse import post_order, rebuild
 
 Rules = Mapping[str, Sequence[Rule]]
 
-RULES: Rules = {**SHAPES, **CASTS, **ARITHMETIC}
+# Relay's pass, which keeps what a vendor's patterns look for: tensors of zeros, clips behind quantized operators
+RULES: Rules = {**SHAPES, **RELAY_CASTS, **RELAY_ARITHMETIC}
+# what is worth doing whatever is looked for
+THOROUGH_RULES: Rules = {**SHAPES, **CASTS, **ARITHMETIC}
 
 # norms are gathered, and sums stay sums: a scale goes into weights through a bias (FoldConstantScales), and a sum that
 # is read twice is made once
 HOST_RULES: Rules = {
-    name: (*(r for r in rules if r is not switch_add_multiply), *NORMS.get(name, ())) for name, rules in RULES.items()
+    name: (*(r for r in rules if r is not switch_add_multiply), *NORMS.get(name, ()))
+    for name, rules in THOROUGH_RULES.items()
 }
 
 _AFTER_ALTER = ("add", "multiply", "subtract", "divide", "reshape", "contrib_reverse_reshape", "cast", "cast_like")
@@ -92,6 +96,11 @@ def _pass(name: str, rules: Rules) -> FunctionPass:
 def SimplifyExpr() -> FunctionPass:  # noqa: N802 - Relay's name
     """The pass that drops calls without effect on their result and merges neighbours."""
     return _pass("SimplifyExpr", RULES)
+
+
+def SimplifyControlExpr() -> FunctionPass:  # noqa: N802 - named as the passes above
+    """SimplifyExpr of functions with control flow, of the same name: as in the pipeline, but norms are left."""
+    return _pass("SimplifyExpr", THOROUGH_RULES)
 
 
 def SimplifyExprPostAlterOp() -> FunctionPass:  # noqa: N802 - Relay's name

@@ -19,7 +19,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, TupleGetItem, const
+from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
 from byoc.relay.transform.fusion_graph import fusion_children
 from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import post_order, rebuild
@@ -37,7 +37,7 @@ class Arithmetic:
     def __call__(self, name: str, *args: RelayExpr | float, **attrs: object) -> Call:
         """The call of operator *name*; numbers become scalar constants."""
         op = get_op(name)
-        operands = [a if isinstance(a, RelayExpr) else const(a, self.dtype, self.span) for a in args]
+        operands = [a if isinstance(a, RelayExpr) else constant(a, self.dtype, self.span) for a in args]
         return Call(op, operands, op.attrs_type(**attrs) if op.attrs_type is not None else None, span=self.span)
 
     def along(self, vector: RelayExpr, axis: int, ndim: int) -> RelayExpr:

@@ -13,7 +13,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.reduce import reduced_axes
 from byoc.relay.transform.simplify_rules import Rule, is_all, merged, spans_of
 
@@ -59,7 +59,7 @@ def _layer_norm(call: Call, centred: RelayExpr, spread: RelayExpr, *sources: Rel
     size = data.checked_type.shape[-1]
     if not isinstance(size, int):
         return None
-    vectors = [const(np.full(int(size), value, "float32")) for value in (1, 0)]
+    vectors = [constant(np.full(int(size), value, "float32")) for value in (1, 0)]
     attrs = {"axis": -1, "epsilon": found[1], "center": False, "scale": False}
     return merged("nn.layer_norm", [data, *vectors], attrs, mean, centred, spread, *sources, call)
 
@@ -97,7 +97,7 @@ def _takes(flag: str, place: int) -> Rule:
             if not _along_last(norm, vector) or norm.attrs["center"] or norm.attrs[flag]:  # type: ignore[attr-defined]
                 continue
             args = list(norm.args)  # type: ignore[attr-defined]
-            args[place] = const(vector.data.numpy().reshape(-1), span=vector.span)  # type: ignore[attr-defined]
+            args[place] = constant(vector.data.numpy().reshape(-1), span=vector.span)  # type: ignore[attr-defined]
             attrs = replace(norm.attrs, **{flag: True})  # type: ignore[attr-defined]
             return Call(norm.op, args, attrs, span=spans_of(norm, call))  # type: ignore[attr-defined]
         return None

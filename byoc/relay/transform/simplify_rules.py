@@ -15,7 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.transform.call_rules import call_op
 
 Rule = Callable[[Call], "RelayExpr | None"]
@@ -53,7 +53,7 @@ def folded(expr: RelayExpr) -> Constant:
     values = [a.data.numpy() for a in expr.args]  # type: ignore[attr-defined]
     with np.errstate(all="ignore"):
         result = _NUMPY[expr.op.name](*values)  # type: ignore[attr-defined]
-    return const(np.asarray(result, values[0].dtype), span=expr.span)
+    return constant(np.asarray(result, values[0].dtype), span=expr.span)
 
 
 def of_constants(name: str, left: RelayExpr, right: RelayExpr) -> Call | None:

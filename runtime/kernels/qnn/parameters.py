@@ -30,8 +30,8 @@ def limits(dtype: np.dtype, work: np.dtype) -> tuple[np.generic, np.generic]:
 
 
 def narrow(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """int32 *values* moved into the range of the integer *dtype*, and cast to it."""
-    if dtype == values.dtype:
-        return values
+    """int32 *values* moved into the range of an integer *dtype*, and cast to it."""
+    if dtype == values.dtype or dtype.kind not in "iu":
+        return values.astype(dtype, copy=False)
     info = np.iinfo(dtype)
     return np.clip(values, max(info.min, -(2**31)), min(info.max, 2**31 - 1)).astype(dtype)

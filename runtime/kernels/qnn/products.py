@@ -33,7 +33,7 @@ def conv2d(
     x = _shifted(to_letters(data, data_layout, LETTERS), input_zero_point)
     w = to_letters(weight, kernel_layout, "OIHW")
     if groups > 1 and groups == x.shape[1] == w.shape[0]:  # Relay's depthwise kernel: [C, multiplier, H, W]
-        w = w.reshape(-1, 1, *w.shape[2:])
+        w = w.reshape(w.shape[0] * w.shape[1], 1, *w.shape[2:])
     w = _shifted(w, kernel_zero_point)
     value = convolve(x, w, per_axis(strides, 2), pad_pairs(padding, 2), per_axis(dilation, 2), groups)
     return from_letters(finish(value, numpy_dtype(out_dtype)), LETTERS, out_layout or data_layout)
@@ -78,9 +78,10 @@ def contrib_dense_pack(
 ) -> np.ndarray:
     """``qnn.dense`` with a weight in blocks: [N/n, K/k, n, k] (``NC16n4c``), [N/n, K, n] or [N, K] -> [..., N]."""
     if weight.ndim == 4:
-        weight = weight.transpose(0, 2, 1, 3).reshape(weight.shape[0] * weight.shape[2], -1)
+        rows, columns = weight.shape[0] * weight.shape[2], weight.shape[1] * weight.shape[3]
+        weight = weight.transpose(0, 2, 1, 3).reshape(rows, columns)
     elif weight.ndim == 3:
-        weight = weight.transpose(0, 2, 1).reshape(-1, weight.shape[1])
+        weight = weight.transpose(0, 2, 1).reshape(weight.shape[0] * weight.shape[2], weight.shape[1])
     return dense(
         data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, out_dtype=out_dtype
     )

@@ -14,7 +14,7 @@ from byoc.compat.tvm_modules.relay.backend.executor_factory import FACTORY_CLASS
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor as Evaluator
 from byoc.compat.tvm_modules.relay.backend.interpreter import Interpreter
 from byoc.compat.tvm_modules.relay.backend.storage import with_storage
-from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, host_target
+from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, all_targets, host_target
 from byoc.compat.tvm_modules.relay.vm import VMExecutor
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
 from byoc.compat.tvm_modules.runtime.graph_inputs import relay_input
@@ -24,6 +24,7 @@ from byoc.driver.pipeline import optimize as optimize_module
 from byoc.errors import InputError, UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.target import region_targets
 from byoc.ir.transform import PassContext
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.partition.plan import Plan
@@ -54,7 +55,9 @@ def build(
     """
     chosen, mod = host_target(target), module_with_params(ir_mod, params)
     kind = executor or Executor("graph")
-    return FACTORY_CLASSES[kind.name](compile_module(mod), mod, mod_name, kind, chosen)
+    with region_targets(all_targets(target)):
+        library = compile_module(mod)
+    return FACTORY_CLASSES[kind.name](library, mod, mod_name, kind, chosen)
 
 
 def optimize(

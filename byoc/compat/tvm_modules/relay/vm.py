@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor
-from byoc.compat.tvm_modules.relay.backend.targets import host_target
+from byoc.compat.tvm_modules.relay.backend.targets import all_targets, host_target
 from byoc.driver.compile import CompileOptions
 from byoc.driver.vm.compile import generate
 from byoc.driver.vm.passes import prepare
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
+from byoc.ir.target import Target, region_targets
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
+from byoc.relay.transform.manifest_alloc import ManifestAlloc
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.vm import Executable, VirtualMachine
 
@@ -43,6 +45,7 @@ class VMCompiler:
         self._params: dict[str, NDArray] = {}
         self._ready: IRModule | None = None
         self._executable: Executable | None = None
+        self._targets: list[Target] = []
 
     def set_params(self, params: Mapping[str, object]) -> None:
         """Give parameters of main their values, by name."""
@@ -55,13 +58,15 @@ class VMCompiler:
     def lower(self, mod: IRModule | Function, target: object = None, target_host: object = None) -> None:
         """Bind parameters and run the passes before bytecode. Raises TypeInferenceError for ill-typed functions."""
         host_target(target)  # type: ignore[arg-type]
+        self._targets = all_targets(target)  # type: ignore[arg-type]
         self._ready, self._executable = prepare(module_with_params(mod, self._params)), None
 
     def codegen(self) -> None:
         """Generate bytecode and the library. Raises UserError before :meth:`lower`."""
         if self._ready is None:
             raise UserError("there is nothing to generate code for yet: call lower(mod, target) first")
-        self._executable = _without_checks(generate(self._ready, CompileOptions()))
+        with region_targets(self._targets):
+            self._executable = _without_checks(generate(self._ready, CompileOptions()))
 
     def optimize(
         self,
@@ -70,11 +75,14 @@ class VMCompiler:
         target_host: object = None,
         params: Mapping[str, object] | None = None,
     ) -> tuple[IRModule, dict[str, NDArray]]:
-        """The module after the passes before bytecode, and the parameters that are left to set."""
+        """The module after the passes before bytecode, its memory written out, and the parameters that are left to set.
+
+        Where a size is unknown, ``vm.shape_func`` computes it. Source: ``VMCompiler.optimize``.
+        """
         if params:
             self.set_params(params)
         host_target(target)  # type: ignore[arg-type]
-        return prepare(module_with_params(mod, self._params)), {}
+        return ManifestAlloc()(prepare(module_with_params(mod, self._params))), {}
 
     def get_exec(self) -> Executable:
         """The executable. Raises UserError before :meth:`codegen`."""

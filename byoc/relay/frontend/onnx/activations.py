@@ -6,6 +6,7 @@ import math
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.attributes import in_float32
 from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -165,9 +166,9 @@ def _shrink(node: OnnxNode) -> RelayExpr:
     """Integers are shrunk as float64 and cut off towards zero: bias and lambda may be fractions."""
     dtype, bias, lambd = node.dtype(node[0]), node.attrs.float("bias", 0.0), node.attrs.float("lambd", 0.5)
     work = dtype if dtype in FLOATS else "float64"
-    x, shift = relay.cast(node[0], work) if work != dtype else node[0], relay.const(bias, work)
-    low = relay.where(relay.less(x, relay.const(-lambd, work)), relay.add(x, shift), relay.zeros_like(x))
-    shrunk = relay.where(relay.greater(x, relay.const(lambd, work)), relay.subtract(x, shift), low)
+    x, shift = relay.cast(node[0], work) if work != dtype else node[0], constant(bias, work)
+    low = relay.where(relay.less(x, constant(-lambd, work)), relay.add(x, shift), relay.zeros_like(x))
+    shrunk = relay.where(relay.greater(x, constant(lambd, work)), relay.subtract(x, shift), low)
     return relay.cast(shrunk, dtype) if work != dtype else shrunk
 
 
@@ -228,4 +229,4 @@ def _hardmax_along(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
     if not isinstance(size, int):
         raise node.error("the size along the axis must be known; fix it with shapes=")
     winner = relay.argmax(data, axis=[axis])
-    return relay.one_hot(winner, relay.const(1, dtype), relay.const(0, dtype), size, axis, dtype)
+    return relay.one_hot(winner, constant(1, dtype), constant(0, dtype), size, axis, dtype)

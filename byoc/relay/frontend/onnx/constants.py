@@ -8,7 +8,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -32,7 +32,7 @@ def _constant(node: OnnxNode) -> RelayExpr:
         raise node.error(
             f"needs exactly one of the attributes {', '.join(_FORMS)}, got {', '.join(node.attrs.names()) or 'none'}"
         )
-    return const(_FORMS[forms[0]](node))
+    return constant(_FORMS[forms[0]](node))
 
 
 @converter("ConstantOfShape")
@@ -40,7 +40,7 @@ def _constant_of_shape(node: OnnxNode) -> RelayExpr:
     fill = node.services.tensor(node.attrs.tensor("value")) if "value" in node.attrs else np.zeros(1, "float32")
     if fill.size != 1:
         raise node.error(f"the value must have one element, got {fill.size}")
-    value = const(fill.reshape(()))
+    value = constant(fill.reshape(()))
     shape = node.value(0)
     if shape is None:
         filled, dims = relay.full(value, node[0], node.dtype(value)), node.services.dims(node[0])
@@ -81,4 +81,4 @@ def _eye_like(node: OnnxNode) -> RelayExpr:
     dtype = node.dtype(node[0])
     if "dtype" in node.attrs:
         dtype = dtype_of(node.attrs.int("dtype"), f"the attribute dtype of node {node.name}")
-    return const(np.eye(rows, columns, node.attrs.int("k", 0)).astype(dtype))
+    return constant(np.eye(rows, columns, node.attrs.int("k", 0)).astype(dtype))

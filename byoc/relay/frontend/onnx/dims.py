@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 
 
@@ -39,7 +40,7 @@ def reshaped(
 
 def _run_time_shape(node: OnnxNode, spec: Sequence[int | Any], sources: Sequence[RelayExpr]) -> RelayExpr:
     parts = [
-        _size(node, dim, sources) if isinstance(dim, Any) else relay.const([dim], "int64") for dim in spec
+        _size(node, dim, sources) if isinstance(dim, Any) else constant([dim], "int64") for dim in spec
     ]
     return relay.concatenate(parts, axis=0)
 
@@ -48,7 +49,7 @@ def _size(node: OnnxNode, dim: Any, sources: Sequence[RelayExpr]) -> RelayExpr:
     for source in sources:
         for axis, found in enumerate(node.shape(source)):
             if found == dim and dim.name:
-                return relay.take(relay.shape_of(source, "int64"), relay.const([axis], "int64"), axis=0)
+                return relay.take(relay.shape_of(source, "int64"), constant([axis], "int64"), axis=0)
     raise node.error(f"the size {dim} is not known at run time either; fix it with shapes=")
 
 

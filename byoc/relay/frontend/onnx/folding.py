@@ -13,7 +13,7 @@ from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, const
+from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, constant
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform import fold_constant
 from byoc.relay.transform.folding_budget import FoldingBudget, calls_below, constants_below, note_origins, origins
@@ -42,7 +42,7 @@ def fold_constants(
     if not budget.allows(calls, sources):
         return list(outputs)
     values = iter(evaluate(Tuple(pending)))  # type: ignore[arg-type]
-    folded = [o if isinstance(o, Constant) else const(next(values), span=span) for o in outputs]
+    folded = [o if isinstance(o, Constant) else constant(next(values), span=span) for o in outputs]
     note_origins([f for f, o in zip(folded, outputs, strict=True) if f is not o], sources)
     return folded
 

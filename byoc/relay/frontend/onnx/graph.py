@@ -16,7 +16,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.span import Span
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Function, Tuple, Var, const
+from byoc.relay.expr import Function, Tuple, Var, constant
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.element_types import check_element_types
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants
@@ -154,7 +154,7 @@ class GraphImporter:
             scope[tensor.name] = self._weight(tensor.name, self._model.array(tensor))
 
     def _weight(self, name: str, array: np.ndarray) -> RelayExpr:
-        value = const(array)
+        value = constant(array)
         if self._freeze or array.dtype.kind != "f" or array.ndim == 0:
             return value
         variable = Var(name, infer_expr(value))

@@ -15,7 +15,7 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Dim
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Constant
+from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.lengths import lengths_along
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
@@ -25,10 +25,10 @@ def _from_front(indices: RelayExpr, size: int) -> RelayExpr:
     """*indices* with negative ones, which count from the end of *size* elements, made positive, whatever they are."""
     if isinstance(indices, Constant):
         array = indices.data.numpy()
-        return relay.const(np.where(array < 0, array + size, array).astype(array.dtype))
+        return constant(np.where(array < 0, array + size, array).astype(array.dtype))
     dtype = infer_expr(indices).dtype
-    extent = relay.const(size, dtype)
-    return relay.where(relay.less(indices, relay.const(0, dtype)), relay.add(indices, extent), indices)
+    extent = constant(size, dtype)
+    return relay.where(relay.less(indices, constant(0, dtype)), relay.add(indices, extent), indices)
 
 
 def _check_known(node: OnnxNode, sizes: Sequence[Dim]) -> None:
@@ -151,7 +151,7 @@ def _top_k_of_any(node: OnnxNode, k: RelayExpr, axis: int) -> list[RelayExpr]:
         node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
     )
     count = relay.cast(relay.squeeze(k) if node.rank(k) else k, "int64")
-    places = relay.arange(relay.const(0, "int64"), count, relay.const(1, "int64"), dtype="int64")
+    places = relay.arange(constant(0, "int64"), count, constant(1, "int64"), dtype="int64")
     return [relay.take(part, places, axis=axis) for part in (found[0], found[1])]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -22,7 +22,7 @@ def _image_scaler(node: OnnxNode) -> RelayExpr:
     bias = node.attrs.floats("bias", [])
     if not bias:
         return data
-    return relay.add(data, const(np.array(bias, node.dtype(node[0])).reshape(-1, 1, 1)))
+    return relay.add(data, constant(np.array(bias, node.dtype(node[0])).reshape(-1, 1, 1)))
 
 
 @converter("Crop")
@@ -74,4 +74,4 @@ def _given_tensor_fill(node: OnnxNode) -> RelayExpr:
     values, shape = node.attrs.floats("values", []), node.attrs.ints("shape", [])
     if not shape or int(np.prod(shape)) != len(values):
         raise node.error(f"{len(values)} values do not fill the shape {shape}")
-    return const(np.array(values, "float32").reshape(shape))
+    return constant(np.array(values, "float32").reshape(shape))

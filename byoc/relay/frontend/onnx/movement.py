@@ -7,6 +7,7 @@ import numpy as np
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.constants import MAX_ELEMENTS
 from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -120,13 +121,13 @@ def _slice_dynamic(node: OnnxNode) -> RelayExpr:
     begin = _full_rank(node, node[1], axes, rank, 0)
     end = _full_rank(node, node[2], axes, rank, INT32_MAX)
     strides = [steps[axes.index(axis)] if axis in axes else 1 for axis in range(rank)]
-    cut = relay.strided_slice(node[0], begin, end, relay.const(np.array(strides, "int64")))
+    cut = relay.strided_slice(node[0], begin, end, constant(np.array(strides, "int64")))
     return matched(node, cut, [None if axis in axes else size for axis, size in enumerate(node.shape(node[0]))])
 
 
 def _full_rank(node: OnnxNode, bounds: RelayExpr, axes: list[int], rank: int, default: int) -> RelayExpr:
     wide = relay.cast(bounds, "int64") if node.dtype(bounds) != "int64" else bounds
-    filler = relay.const(np.array([default], "int64"))
+    filler = constant(np.array([default], "int64"))
     parts = [
         relay.strided_slice(wide, begin=[axes.index(axis)], end=[axes.index(axis) + 1], strides=[1])
         if axis in axes else filler
@@ -180,7 +181,7 @@ def _trilu(node: OnnxNode) -> RelayExpr:
     data, upper = node[0], node.attrs.flag("upper", True)
     diagonal = node.value(1) if node.optional(1) is not None else np.zeros((), np.int64)
     if isinstance(rows, Any) or isinstance(columns, Any) or diagonal is None:
-        k = relay.const(diagonal.reshape(())) if diagonal is not None else relay.reshape(node[1], [])
+        k = constant(diagonal.reshape(())) if diagonal is not None else relay.reshape(node[1], [])
         row, column = (_counted(node, data, node.rank(data) - back) for back in (2, 1))
         distance = relay.subtract(relay.expand_dims(column, 0), relay.expand_dims(row, 1))
         mask = relay.greater_equal(distance, k) if upper else relay.less_equal(distance, k)
@@ -188,12 +189,12 @@ def _trilu(node: OnnxNode) -> RelayExpr:
         if rows * columns > MAX_ELEMENTS:
             raise node.error(f"a mask of {rows} x {columns} elements is more than can be made when importing")
         positions = np.arange(columns)[None, :] - np.arange(rows)[:, None]
-        mask = relay.const(positions >= int(diagonal.reshape(())) if upper else positions <= int(diagonal.reshape(())))
+        mask = constant(positions >= int(diagonal.reshape(())) if upper else positions <= int(diagonal.reshape(())))
     return relay.where(mask, data, relay.zeros_like(data))
 
 
 def _counted(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
     """``0, 1, ...`` up to the size of a dimension of *data*."""
-    size = relay.take(relay.shape_of(data, "int64"), relay.const(axis, "int64"))
-    numbers = relay.arange(relay.const(0, "int64"), size, relay.const(1, "int64"), dtype="int64")
+    size = relay.take(relay.shape_of(data, "int64"), constant(axis, "int64"))
+    numbers = relay.arange(constant(0, "int64"), size, constant(1, "int64"), dtype="int64")
     return matched(node, numbers, [node.shape(data)[axis]])

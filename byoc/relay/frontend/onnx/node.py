@@ -11,7 +11,7 @@ from byoc.errors import ImportModelError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Constant, const
+from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
 
 
@@ -148,8 +148,8 @@ class OnnxNode:
 
     def constant(self, value: object, dtype: str) -> Constant:
         """A constant of *dtype*."""
-        return const(value, dtype)
+        return constant(value, dtype)
 
     def like(self, value: object, expr: RelayExpr) -> Constant:
         """A constant of the element type of *expr*."""
-        return const(value, self.dtype(expr))
+        return constant(value, self.dtype(expr))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
-from byoc.relay.expr import Constant
+from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -83,5 +83,5 @@ def _wrapped(node: OnnxNode, data: RelayExpr, width: list[tuple[int, int]]) -> R
     for axis, ((before, after), size) in enumerate(zip(width, sizes, strict=True)):
         if before or after:
             positions = [k % size for k in range(-before, size + after)]
-            data = relay.take(data, relay.const(positions, "int64"), axis=axis)
+            data = relay.take(data, constant(positions, "int64"), axis=axis)
     return data

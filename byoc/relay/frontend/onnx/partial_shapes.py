@@ -12,7 +12,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
-from byoc.relay.expr import Constant, const
+from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 
 Dims = tuple[int | Any | None, ...]
@@ -101,4 +101,4 @@ class PartialShapes:
         self._known[outputs[0]] = dims
         if not all(isinstance(d, int) for d in dims):
             return None
-        return const(np.array(dims if ty.ndim else dims[0], ty.dtype))
+        return constant(np.array(dims if ty.ndim else dims[0], ty.dtype))

@@ -9,6 +9,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.convolution import Window
 from byoc.relay.frontend.onnx.node import OnnxNode
 
@@ -22,12 +23,12 @@ def max_positions(node: OnnxNode, window: Window, pooled: RelayExpr) -> RelayExp
     area, count = math.prod(sizes), math.prod(outputs)
     places, inside = _places(window, sizes, outputs)
     order = COLUMN_MAJOR if node.attrs.flag("storage_order") else ROW_MAJOR
-    read = relay.const(_flat(places, inside, sizes, ROW_MAJOR))
+    read = constant(_flat(places, inside, sizes, ROW_MAJOR))
     seen = relay.take(relay.reshape(node[0], [rows, area]), read, axis=1)
     best = relay.cast(relay.argmax(seen, axis=[1]), "int64")
-    cells = relay.add(relay.multiply(best, relay.const(count, "int64")), relay.const(np.arange(count)))
-    named = relay.take(relay.const(_flat(places, inside, sizes, order).reshape(-1)), cells, axis=0)
-    starts = relay.const(np.arange(rows).reshape(-1, 1) * area)
+    cells = relay.add(relay.multiply(best, constant(count, "int64")), constant(np.arange(count)))
+    named = relay.take(constant(_flat(places, inside, sizes, order).reshape(-1)), cells, axis=0)
+    starts = constant(np.arange(rows).reshape(-1, 1) * area)
     return relay.reshape(relay.add(named, starts), [batch, channels, *outputs])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.attributes import in_float32
 from byoc.relay.frontend.onnx.lengths import lengths_along
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -83,7 +84,7 @@ class _Layer:
         value = self.node.optional(index)
         if value is None:
             return None
-        return relay.take(value, relay.const(direction.index, "int32"), axis=0, mode="clip")
+        return relay.take(value, constant(direction.index, "int32"), axis=0, mode="clip")
 
     def bias(self, direction: _Direction) -> tuple[RelayExpr, RelayExpr] | None:
         """What is added to the projections of the inputs and of the state, ``T[G * hidden]`` each, or None."""
@@ -99,14 +100,14 @@ class _Layer:
         if value is None:
             return self.zero_state()
         axis = 1 if self.batch_first else 0
-        return relay.take(value, relay.const(direction.index, "int32"), axis=axis, mode="clip")
+        return relay.take(value, constant(direction.index, "int32"), axis=axis, mode="clip")
 
     def zero_state(self) -> RelayExpr:
         """Zeros ``T[batch, hidden]``, as many rows as the inputs have."""
         batch = self.node.shape(self.data)[1]
         if isinstance(batch, int):
-            return relay.const(np.zeros((batch, self.hidden), self.node.dtype(self.data)))
-        row = relay.take(self.data, relay.const(0, "int32"), axis=0, mode="clip")
+            return constant(np.zeros((batch, self.hidden), self.node.dtype(self.data)))
+        row = relay.take(self.data, constant(0, "int32"), axis=0, mode="clip")
         column = relay.strided_slice(row, [0], [1], axes=[1])
         return relay.zeros_like(relay.repeat(column, self.hidden, axis=1))
 
@@ -222,7 +223,7 @@ def _gru_biases(layer: _Layer, direction: _Direction, linear: bool) -> tuple[Rel
     if not linear:
         return _joined(bias), None
     if bias is None:
-        return None, relay.const(np.zeros(layer.hidden, layer.node.dtype(layer.data)))
+        return None, constant(np.zeros(layer.hidden, layer.node.dtype(layer.data)))
     gates, last = relay.split(bias[1], [2 * layer.hidden], axis=0)
     outside = relay.concatenate([gates, relay.zeros_like(last)], axis=0)
     return relay.add(bias[0], outside), last

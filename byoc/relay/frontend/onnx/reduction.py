@@ -8,6 +8,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
@@ -35,12 +36,12 @@ def _of_nothing(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool
     kept = [1 if axis in axes else d for axis, d in enumerate(shape) if keep or axis not in axes]
     dtype = node.dtype(data)
     if dtype == "bool":
-        return relay.full(relay.const(builder == "min", "bool"), kept, "bool")
+        return relay.full(constant(builder == "min", "bool"), kept, "bool")
     if dtype in FLOATS:
         worst = np.inf if builder == "min" else -np.inf
     else:
         worst = np.iinfo(dtype).max if builder == "min" else np.iinfo(dtype).min
-    return relay.full(relay.const(worst, dtype), kept, dtype)
+    return relay.full(constant(worst, dtype), kept, dtype)
 
 
 def _square_sum(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool) -> RelayExpr:

@@ -10,7 +10,7 @@ import numpy as np
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.interpolation import (
     COORDINATES,
     NEAREST,
@@ -39,13 +39,13 @@ def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayE
     if sampling.mode == "nearest":
         data = node[0]
         for position, axis in changed:
-            data = relay.take(data, const(nearest_positions(axis, sampling)), axis=position)
+            data = relay.take(data, constant(nearest_positions(axis, sampling)), axis=position)
         return data
     dtype = node.dtype(node[0])
     data = relay.cast(node[0], working_dtype(dtype)) if changed else node[0]
     for position, axis in sorted(changed, key=_order):
         places, weights = taps(axis, sampling)
-        data = relay.image.resample(data, const(places), const(weights.astype(node.dtype(data))), axis=position)
+        data = relay.image.resample(data, constant(places), constant(weights.astype(node.dtype(data))), axis=position)
     return rounded(data, dtype) if changed else data
 
 
@@ -92,7 +92,7 @@ def _at_run_time(
             if scales[k] != 1:
                 data = resized_at_run_time(node, data, by_scale(node[0], axis, scales[k]), sampling)
         elif not _is_kept(node, k, axis):
-            new = relay.take(sizes, const(k, "int64"))
+            new = relay.take(sizes, constant(k, "int64"))
             data = resized_at_run_time(node, data, by_size(node[0], axis, new), sampling)
     return data if sampling.mode == "nearest" else rounded(data, dtype)
 
@@ -161,7 +161,7 @@ def _resize(node: OnnxNode) -> RelayExpr:
     if not outside.any():
         return result
     filler = node.like(node.attrs.float("extrapolation_value", 0.0), result)
-    return relay.where(const(outside), filler, result)
+    return relay.where(constant(outside), filler, result)
 
 
 def _resize_dynamic(node: OnnxNode, sampling: Sampling) -> RelayExpr:

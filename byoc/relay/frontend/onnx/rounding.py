@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.op.image.coordinates import IN_FLOAT32
 from byoc.runtime.kernels.rounding import integer_limits
 
@@ -22,5 +22,5 @@ def rounded(value: RelayExpr, dtype: str) -> RelayExpr:
     work = working_dtype(dtype)
     if "int" in dtype:
         low, high = integer_limits(dtype, work)
-        value = relay.minimum(relay.maximum(relay.round(value), const(low, work)), const(high, work))
+        value = relay.minimum(relay.maximum(relay.round(value), constant(low, work)), constant(high, work))
     return value if dtype == work else relay.cast(value, dtype)

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.interpolation import Sampling
 from byoc.relay.frontend.onnx.node import OnnxNode
 
 
 def f64(value: float) -> RelayExpr:
     """A constant for computing positions, which are float64."""
-    return const(value, "float64")
+    return constant(value, "float64")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RunTimeAxis:
 
 def size_of(data: RelayExpr, axis: int) -> RelayExpr:
     """The size of a dimension, as a float64 scalar."""
-    return relay.cast(relay.take(relay.shape_of(data, "int64"), const(axis, "int64")), "float64")
+    return relay.cast(relay.take(relay.shape_of(data, "int64"), constant(axis, "int64")), "float64")
 
 
 def by_scale(data: RelayExpr, axis: int, scale: float) -> RunTimeAxis:
@@ -124,7 +124,7 @@ def resized_at_run_time(node: OnnxNode, data: RelayExpr, axis: RunTimeAxis, samp
     dtype, parts = node.dtype(data), []
     for offset, weight in _WEIGHTS[sampling.mode](relay.subtract(place, base), sampling.cubic_a):
         share = relay.cast(relay.reshape(weight, [-1, *ones]), dtype)
-        zero = const(0.0, dtype)
+        zero = constant(0.0, dtype)
         part = relay.multiply(_taken(data, relay.add(base, f64(offset)), axis), share)
         parts.append(relay.where(relay.equal(share, zero), zero, part))  # what does not count may be a NaN
     total = parts[0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dims import reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
@@ -26,7 +27,7 @@ def _affine_grid(node: OnnxNode) -> RelayExpr | None:
         raise node.error(f"{math.prod(extents)} places are more than the {MAX_PLACES} that a grid can have")
     axes = [_centres(extent, node.attrs.flag("align_corners")) for extent in extents]
     places = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(extents)], axis=-1)
-    rows = relay.const(places.reshape(1, -1, len(extents) + 1), node.dtype(node[0]))
+    rows = constant(places.reshape(1, -1, len(extents) + 1), node.dtype(node[0]))
     product = relay.nn.batch_matmul(rows, node[0])
     return reshaped(node, product, [node.shape(node[0])[0], *extents, len(extents)], (node[0],))
 

@@ -9,6 +9,7 @@ import numpy as np
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
+from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
@@ -22,7 +23,7 @@ def _shape(node: OnnxNode) -> RelayExpr:
     end = _clamped(node.attrs.int("end", rank), rank)
     chosen = shape[start:end]
     if all(isinstance(d, int) for d in chosen):
-        return relay.const(np.array(chosen, "int64"))
+        return constant(np.array(chosen, "int64"))
     sizes = relay.shape_of(node[0], "int64")
     if (start, end) == (0, rank):
         return sizes
@@ -37,7 +38,7 @@ def _clamped(position: int, rank: int) -> int:
 def _size(node: OnnxNode) -> RelayExpr:
     shape = node.shape(node[0])
     if all(isinstance(d, int) for d in shape):
-        return relay.const(np.array(math.prod(shape), "int64"))
+        return constant(np.array(math.prod(shape), "int64"))
     return relay.prod(relay.shape_of(node[0], "int64"), axis=[0])
 
 
@@ -180,7 +181,7 @@ def _expand_dynamic(node: OnnxNode) -> RelayExpr:
     """Multiplying with ones broadcasts like Expand, whatever the sizes turn out to be."""
     kind = node.dtype(node[0])
     dtype = "int8" if kind == "bool" else kind
-    ones = relay.full(relay.const(1, dtype), node[1], dtype)
+    ones = relay.full(constant(1, dtype), node[1], dtype)
     dims = node.services.dims(node[1])
     if dims is not None:
         ones = matched(node, ones, dims)

@@ -10,7 +10,7 @@ from byoc.ir.op import Op, register_op_attr
 from byoc.ir.types import TensorType
 from byoc.relay import op
 from byoc.relay.analysis.located import located
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 
 GradientRule = Callable[[Call, RelayExpr], Sequence[RelayExpr]]
 KEY = "FPrimalGradient"
@@ -54,13 +54,14 @@ def shape(expr: RelayExpr) -> tuple[int, ...]:
 
 def scalar(value: float, like: RelayExpr) -> Constant:
     """*value* as a constant of the dtype of *like*."""
-    return const(value, tensor(like).dtype)
+    return constant(value, tensor(like).dtype)
 
 
 def summed_like(grad: RelayExpr, arg: RelayExpr, call: Call) -> RelayExpr:
-    """*grad*, which has the shape of *call*, summed over the axes along which *arg* was broadcast."""
-    if tensor(arg).shape == tensor(call).shape and tensor(arg).is_static:
-        return grad
+    """*grad*, which has the shape of *call*, summed over the axes along which *arg* was broadcast.
+
+    Where there are none, ``collapse_sum_like`` is there all the same, as in Relay's rules: SimplifyExpr drops it.
+    """
     return op.collapse_sum_like(grad, arg)
 
 

@@ -7,8 +7,9 @@ import math
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op
-from byoc.relay.expr import Call, const
+from byoc.relay.expr import Call, constant
 from byoc.relay.op.gradients.rules import gradient, scalar, shape, tensor
+from byoc.relay.op.transform_slice import slices
 
 
 def _in_range(indices: RelayExpr, size: int, mode: str) -> RelayExpr:
@@ -79,7 +80,7 @@ def _put(value: RelayExpr, axis: int, places: list[int], size: int, dtype: str) 
     rows = {place: row for row, place in enumerate(places)}
     padded = op.concatenate([value, op.zeros_like(op.strided_slice(value, [0], [1], axes=[axis]))], axis)
     from_row = [rows.get(place, len(places)) for place in range(size)]
-    return op.take(padded, const(from_row, dtype), axis)
+    return op.take(padded, constant(from_row, dtype), axis)
 
 
 @gradient("one_hot")

@@ -25,7 +25,7 @@ LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38, "float64": -1.
 
 @dataclass(frozen=True)
 class Dilation2DAttrs(Attrs):
-    """Attributes of ``image.dilation2d``."""
+    """Attributes of ``image.dilation2d``; of four strides or dilations the first two count, as in Relay."""
 
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0, 0, 0)
@@ -43,7 +43,7 @@ def _relation(types: Sequence[Type], attrs: Dilation2DAttrs) -> Type:
         raise TypeInferenceError(f"takes floats, got {data.dtype}")
     if differ(kernel[0], dims[1]) or not weight.is_static:
         raise TypeInferenceError(f"weight must have {dims[1]} channels of a known size, got {weight}")
-    steps = zip(dims[2:], kernel[1:], attrs.strides, attrs.dilations, pad_pairs(attrs.padding, 2), strict=True)
+    steps = zip(dims[2:], kernel[1:], attrs.strides[:2], attrs.dilations[:2], pad_pairs(attrs.padding, 2), strict=True)
     sizes = [window_extent(*step) for step in steps]  # type: ignore[arg-type]
     return TensorType(arranged((*dims[:2], *sizes), "NCHW", attrs.data_layout), attrs.out_dtype or data.dtype)
 
@@ -57,7 +57,7 @@ def _compute(attrs: Dilation2DAttrs, inputs: Sequence[Tensor], out_type: TensorT
     def element(*index: Index) -> PrimExpr:
         at: dict[str, PrimExpr] = dict(zip(attrs.data_layout, index, strict=True))
         taps = {"I": at["C"], "H": row, "W": column}
-        for letter, tap, stride, step in zip("HW", (row, column), attrs.strides, attrs.dilations, strict=True):
+        for letter, tap, stride, step in zip("HW", (row, column), attrs.strides[:2], attrs.dilations[:2], strict=True):
             at[letter] = at[letter] * stride + tap * step
         value = padded[tuple(at[letter] for letter in attrs.data_layout)]
         return te.max(value + weight[tuple(taps[letter] for letter in attrs.kernel_layout)], [row, column])
@@ -88,13 +88,19 @@ register_op(
 )
 
 
+def _steps(numbers: Ints, what: str) -> tuple[int, ...]:
+    if not isinstance(numbers, int) and len(numbers) == 4:
+        return tuple(numbers)
+    return per_axis(numbers, 2, what)
+
+
 def dilation2d(
     data: Operand, weight: Operand, strides: Ints = (1, 1), padding: Ints = (0, 0), dilations: Ints = (1, 1),
     data_layout: str = "NCHW", kernel_layout: str = "IHW", out_dtype: str = "",
 ) -> Call:
     """``T[N, C, H, W], T[C, h, w] -> T[N, C, OH, OW]``. Source: ``relay.image.dilation2d``."""
     attrs = Dilation2DAttrs(
-        per_axis(strides, 2, "strides"), pad_tuple(padding, 2), per_axis(dilations, 2, "dilations"), data_layout,
-        kernel_layout, out_dtype,
+        _steps(strides, "strides"), pad_tuple(padding, 2), _steps(dilations, "dilations"), data_layout, kernel_layout,
+        out_dtype,
     )
     return make_call("image.dilation2d", [as_expr(data), as_expr(weight)], attrs)

@@ -10,7 +10,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType, Type
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.builder import constant_ints, make_call
 from byoc.relay.op.image.coordinates import METHODS, MODES, ROUNDINGS, Interpolation, resize_stages
 from byoc.relay.op.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
@@ -73,7 +73,7 @@ def _relation(n: int) -> TypeRelation:
         _one_of(attrs.coordinate_transformation_mode, tuple(MODES), "coordinate_transformation_mode")
         _one_of(default_rounding(attrs.coordinate_transformation_mode, attrs.rounding_method), tuple(ROUNDINGS),
                 "rounding_method")
-        if len(attrs.size) != n or any(size < 1 for size in attrs.size):
+        if len(attrs.size) != n or any(isinstance(size, int) and size < 1 for size in attrs.size):
             raise TypeInferenceError(f"size must be {n} positive numbers, got {attrs.size}")
         if attrs.roi and len(attrs.roi) != 2 * n:
             raise TypeInferenceError(f"roi must be {2 * n} numbers, got {attrs.roi}")
@@ -97,6 +97,11 @@ def _compute(n: int) -> TensorCompute:
     return compute
 
 
+def _has_numbers(dtypes: Sequence[str], attrs: ResizeAttrs) -> bool:
+    """False where the size is a variable (``te.var``), of which types alone are known."""
+    return all(isinstance(size, int) for size in attrs.size)
+
+
 def _make(
     n: int, data: RelayExpr, size: object, roi: Sequence[float] | RelayExpr | None, layout: str, method: str, mode: str,
     rounding: str, alpha: float, exclude: int, extrapolation: float, out_dtype: str | None,
@@ -110,8 +115,8 @@ def _make(
     )
     if sizes is not None and region is not None:
         return make_call(f"image.resize{n}d", [data], attrs)
-    given = size if sizes is None else const(list(sizes), "int64")
-    part = roi if region is None else const(list(region), "float32")
+    given = size if sizes is None else constant(list(sizes), "int64")
+    part = roi if region is None else constant(list(region), "float32")
     return make_call("dyn.image.resize2d", [data, given, part], attrs)  # type: ignore[list-item]
 
 
@@ -191,5 +196,6 @@ _SAMPLES = {
 for _n in (1, 2, 3):
     register_op(
         f"image.resize{_n}d", inputs=("data",), rel=_relation(_n), doc=f"Resizing of {_n} spatial axes.",
-        attrs=_ATTRS[_n], pattern=OpPattern.INJECTIVE, compute=_compute(_n), samples=_SAMPLES[_n],
+        attrs=_ATTRS[_n], pattern=OpPattern.INJECTIVE, compute=_compute(_n), code_for=_has_numbers,
+        samples=_SAMPLES[_n],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.size_var import times
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call, TupleGetItem
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.indexing import ZERO, split_index
 from byoc.relay.op.nn.pool_compute import sum_dtype
-from byoc.relay.op.type_relations import identity, is_float, normalize_axis, tensor_arg
+from byoc.relay.op.type_relations import identity, is_float, normalize_axis, only, tensor_arg
 from byoc.relay.op.untyped_inputs import same_as_result, vectors_of_axis
 from byoc.relay.op.window import differ
 from byoc.relay.tuple_wrapper import TupleWrapper
@@ -74,11 +76,9 @@ def _vector_relation(name: str) -> Callable[[Sequence[Type], Attrs | None], Type
 
 
 def softmax_relation(types: Sequence[Type], attrs: SoftmaxAttrs) -> TensorType:
-    """Floats of the shape of the data, which has the axis. Raises TypeInferenceError otherwise."""
+    """The type of the data, which has the axis. Raises TypeInferenceError where it has not."""
     data = tensor_arg(types, 0)
     normalize_axis(attrs.axis, data.ndim)
-    if not is_float(data.dtype):
-        raise TypeInferenceError(f"takes floating-point data, got {data.dtype}")
     return data
 
 
@@ -93,7 +93,7 @@ def _flatten_relation(types: Sequence[Type], attrs: Attrs | None) -> TensorType:
     others = [d for d in data.shape[1:] if d != 1]
     if not any(isinstance(d, Any) for d in others):
         return TensorType((data.shape[0], math.prod(others)), data.dtype)
-    return TensorType((data.shape[0], others[0] if len(others) == 1 else Any()), data.dtype)
+    return TensorType((data.shape[0], functools.reduce(times, others)), data.dtype)
 
 
 def _elementwise(name: str, of: Callable[..., PrimExpr]) -> Callable[..., list[Tensor]]:
@@ -257,12 +257,13 @@ register_op(
     samples=[Sample([(2, 3, 4, 5), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
 )
 register_op(
-    "nn.softmax", inputs=("data",), rel=softmax_relation, doc="exp(x) over its sum.", attrs=SoftmaxAttrs,
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_softmax_compute,
+    "nn.softmax", inputs=("data",), rel=softmax_relation, code_for=only(is_float),
+    doc="exp(x) over its sum.", attrs=SoftmaxAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)],
 )
 register_op(
-    "nn.log_softmax", inputs=("data",), rel=softmax_relation, doc="The logarithm of the softmax.",
+    "nn.log_softmax", inputs=("data",), rel=softmax_relation, code_for=only(is_float),
+    doc="The logarithm of the softmax.",
     attrs=SoftmaxAttrs, pattern=OpPattern.OPAQUE, compute=_log_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=-120.0, high=120.0)],
 )

@@ -15,7 +15,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.conv_compute import conv_stages
-from byoc.relay.op.nn.conv_geometry import conv_geometry, conv_operations, types_of
+from byoc.relay.op.nn.conv_geometry import conv_geometry, conv_operations, one_dtype_or_result, types_of
 from byoc.relay.op.nn.group_kernels import has_group_axis, merged_stage
 from byoc.relay.op.untyped_inputs import conv_weight
 from byoc.relay.op.window import pad_tuple, per_axis
@@ -167,6 +167,7 @@ for _n, _attrs in _ATTRS.items():
         attrs=_attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         compute=_compute(_n),
+        code_for=one_dtype_or_result,
         operations=_operations(_n),
         infer_inputs=conv_weight(_n),
         samples=_SAMPLES[_n],

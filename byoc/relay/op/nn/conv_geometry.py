@@ -67,8 +67,6 @@ def _parts(
     dims = tuple(data.shape[a] for a in axes_of(attrs.data_layout, letters, "data"))
     axes_of(attrs.out_layout or attrs.data_layout, letters, "output")
     kernel = tuple(weight.shape[a] for a in axes_of(kernel_layout, kernel_order, "kernel"))
-    if not attrs.out_dtype and data.dtype != weight.dtype:
-        raise TypeInferenceError(f"data is {data.dtype} and the kernel {weight.dtype}: cast one, or give out_dtype")
     given = attrs.kernel_size
     if given is not None and per_axis(given, n, "kernel_size") != kernel[2:]:
         raise TypeInferenceError(f"kernel_size is {given}, the kernel has {kernel[2:]}")
@@ -121,12 +119,20 @@ def transposed_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry
     _check_groups(attrs.groups, kernel[1], out)
     _check_channels(attrs, out)
     strides, dilation = per_axis(attrs.strides, n, "strides"), per_axis(attrs.dilation, n, "dilation")
-    pads, extra = pad_pairs(attrs.padding, n), per_axis(attrs.output_padding, n, "output_padding")
+    pads, extra = pad_pairs(attrs.padding, n), per_axis(attrs.output_padding[:n], n, "output_padding")
     sizes = tuple(
         transposed_extent(*axis) for axis in zip(dims[2:], kernel[2:], strides, dilation, pads, extra, strict=True)
     )
     return Geometry(dims[0], channels, dims[2:], out, kernel[1] // attrs.groups, attrs.groups, kernel[2:], strides,
                     dilation, pads, sizes, 0, dtype)
+
+
+def one_dtype_or_result(dtypes: Sequence[str], attrs: Attrs | None) -> bool:
+    """True where code is generated for a convolution: its factors have one dtype, or it says that of its result.
+
+    The relation does not compare them, as in Relay.
+    """
+    return len(set(dtypes)) == 1 or bool(attrs.out_dtype)  # type: ignore[union-attr]
 
 
 def types_of(inputs: Sequence[Tensor]) -> list[Type]:

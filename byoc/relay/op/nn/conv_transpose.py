@@ -16,7 +16,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.conv import attr_or_none
-from byoc.relay.op.nn.conv_geometry import transposed_geometry, transposed_operations, types_of
+from byoc.relay.op.nn.conv_geometry import one_dtype_or_result, transposed_geometry, transposed_operations, types_of
 from byoc.relay.op.nn.conv_transpose_compute import transposed_stages
 from byoc.relay.op.nn.group_kernels import has_group_axis, merged_stage
 from byoc.relay.op.untyped_inputs import conv_weight
@@ -99,6 +99,11 @@ def _operations(n: int) -> OperationCount:
     return lambda attrs, types, out_type: transposed_operations(transposed_geometry(types, attrs, n))
 
 
+def _extra(output_padding: Ints) -> tuple[int, ...]:
+    """One number, or two of which the first counts, as in Relay."""
+    return (output_padding,) if isinstance(output_padding, int) else tuple(output_padding)[:2]
+
+
 def conv1d_transpose(
     data: RelayExpr, weight: RelayExpr, strides: Ints = (1,), padding: Ints = (0,), dilation: Ints = (1,),
     channels: int | None = None, kernel_size: Ints | None = None, groups: int = 1, data_layout: str = "NCW",
@@ -107,7 +112,7 @@ def conv1d_transpose(
     """1-d transposed convolution. Source: ``relay.nn.conv1d_transpose``. Raises UserError for a wrong count."""
     attrs = Conv1DTransposeAttrs(
         channels, attr_or_none(kernel_size, 1), per_axis(strides, 1, "strides"), pad_tuple(padding, 1),
-        per_axis(output_padding, 1, "output_padding"), per_axis(dilation, 1, "dilation"), groups, data_layout,
+        _extra(output_padding), per_axis(dilation, 1, "dilation"), groups, data_layout,
         kernel_layout, out_layout, out_dtype,
     )
     return make_call("nn.conv1d_transpose", [data, weight], attrs)
@@ -165,6 +170,7 @@ for _n, _attrs in _ATTRS.items():
         attrs=_attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         compute=_compute(_n),
+        code_for=one_dtype_or_result,
         operations=_operations(_n),
         infer_inputs=conv_weight(_n, transposed=True),
         samples=_SAMPLES[_n],

@@ -11,6 +11,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.fast_math import exp_of
 from byoc.relay.op.nn.activation import SoftmaxAttrs, softmax_of, softmax_relation
+from byoc.relay.op.type_relations import is_float, only
 from byoc.te import Tensor
 
 
@@ -19,7 +20,8 @@ def _compute(attrs: SoftmaxAttrs, inputs: Sequence[Tensor], out_type: Type) -> l
 
 
 register_op(
-    "nn.fast_softmax", inputs=("data",), rel=softmax_relation, doc="Softmax with exp by a polynomial.",
+    "nn.fast_softmax", inputs=("data",), rel=softmax_relation, code_for=only(is_float),
+    doc="Softmax with exp by a polynomial.",
     attrs=SoftmaxAttrs, pattern=OpPattern.OPAQUE, compute=_compute,
     samples=(Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)),
 )

@@ -22,7 +22,7 @@ from byoc.relay.op.nn.norm_compute import (
     layer_norm_compute,
     lrn_compute,
 )
-from byoc.relay.op.type_relations import is_float, normalize_axes, normalize_axis, tensor_arg
+from byoc.relay.op.type_relations import is_float, normalize_axes, normalize_axis, only, tensor_arg
 from byoc.relay.op.untyped_inputs import vectors_of_axis
 from byoc.relay.op.window import differ
 from byoc.relay.tuple_wrapper import TupleWrapper
@@ -88,18 +88,11 @@ class L2NormalizeAttrs(Attrs):
     axis: tuple[int, ...] = ()
 
 
-def _float_data(types: Sequence[Type]) -> TensorType:
-    data = tensor_arg(types, 0)
-    if not is_float(data.dtype):
-        raise TypeInferenceError(f"takes floating-point data, got {data.dtype}")
-    return data
-
-
 def _per_channel(*names: str) -> TypeRelation:
     """The relation of a norm whose inputs after the data hold one number for each index of ``attrs.axis``."""
 
     def relation(types: Sequence[Type], attrs: BatchNormAttrs) -> TensorType:
-        data = _float_data(types)
+        data = tensor_arg(types, 0)
         channels = data.shape[normalize_axis(attrs.axis, data.ndim)]
         for index, name in enumerate(names, 1):
             ty = tensor_arg(types, index, name)
@@ -138,7 +131,7 @@ def _group_relation(types: Sequence[Type], attrs: GroupNormAttrs) -> TensorType:
 
 
 def _lrn_relation(types: Sequence[Type], attrs: LRNAttrs) -> TensorType:
-    data = _float_data(types)
+    data = tensor_arg(types, 0)
     normalize_axis(attrs.axis, data.ndim)
     if attrs.size < 1:
         raise TypeInferenceError(f"size must be positive, got {attrs.size}")
@@ -146,7 +139,7 @@ def _lrn_relation(types: Sequence[Type], attrs: LRNAttrs) -> TensorType:
 
 
 def _l2_relation(types: Sequence[Type], attrs: L2NormalizeAttrs) -> TensorType:
-    data = _float_data(types)
+    data = tensor_arg(types, 0)
     normalize_axes(attrs.axis, data.ndim)
     return data
 
@@ -201,8 +194,9 @@ def l2_normalize(data: RelayExpr, eps: float, axis: int | Sequence[int] | None =
 _VARIANCES = np.array([0.5, 1.5, 0.1], "float32")
 _AFFINE = ("data", "gamma", "beta")
 
+_FLOATS = only(is_float)
 register_op(
-    "nn.batch_norm", inputs=(*_AFFINE, "moving_mean", "moving_var"), rel=_batch_norm_relation,
+    "nn.batch_norm", inputs=(*_AFFINE, "moving_mean", "moving_var"), rel=_batch_norm_relation, code_for=_FLOATS,
     doc="Normalisation by given moments.", attrs=BatchNormAttrs, infer_inputs=vectors_of_axis(4),
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     compute=batch_norm_stages,
@@ -212,17 +206,20 @@ register_op(
     ],
 )
 register_op(
-    "nn.instance_norm", inputs=_AFFINE, rel=_inner_relation, doc="Normalisation of each channel of each batch item.",
+    "nn.instance_norm", inputs=_AFFINE, rel=_inner_relation, code_for=_FLOATS,
+    doc="Normalisation of each channel of each batch item.",
     attrs=InstanceNormAttrs, infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=instance_norm_compute,
     samples=[Sample([(2, 3, 4, 5), (3,), (3,)]), Sample([(2, 7, 3), (3,), (3,)], {"axis": 2, "scale": False})],
 )
 register_op(
-    "nn.layer_norm", inputs=_AFFINE, rel=_affine, doc="Normalisation along one axis.", attrs=LayerNormAttrs,
+    "nn.layer_norm", inputs=_AFFINE, rel=_affine, code_for=_FLOATS,
+    doc="Normalisation along one axis.", attrs=LayerNormAttrs,
     infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=layer_norm_compute,
     samples=[Sample([(2, 3, 8), (8,), (8,)]), Sample([(2, 5, 3), (5,), (5,)], {"axis": 1, "center": False})],
 )
 register_op(
-    "nn.group_norm", inputs=_AFFINE, rel=_group_relation, doc="Normalisation of each group of channels.",
+    "nn.group_norm", inputs=_AFFINE, rel=_group_relation, code_for=_FLOATS,
+    doc="Normalisation of each group of channels.",
     attrs=GroupNormAttrs, infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=group_norm_compute,
     samples=[
         Sample([(2, 6, 4, 3), (6,), (6,)], {"num_groups": 2}),
@@ -230,13 +227,14 @@ register_op(
     ],
 )
 register_op(
-    "nn.lrn", inputs=("data",), rel=_lrn_relation, doc="Local response normalisation.", attrs=LRNAttrs,
+    "nn.lrn", inputs=("data",), rel=_lrn_relation, code_for=_FLOATS,
+    doc="Local response normalisation.", attrs=LRNAttrs,
     pattern=OpPattern.OPAQUE, compute=lrn_compute,
     samples=[Sample([(2, 7, 3, 4)], {"size": 3, "alpha": 0.1, "bias": 1.0}), Sample([(1, 3, 4, 5)], {"axis": 3}),
              Sample([(1, 6, 3)], {"size": 4, "alpha": 0.1})],
 )
 register_op(
-    "nn.l2_normalize", inputs=("data",), rel=_l2_relation, doc="Division by the Euclidean length.",
+    "nn.l2_normalize", inputs=("data",), rel=_l2_relation, code_for=_FLOATS, doc="Division by the Euclidean length.",
     attrs=L2NormalizeAttrs, pattern=OpPattern.OPAQUE, compute=l2_normalize_compute,
     samples=[Sample([(2, 3, 4)], {"eps": 1e-6, "axis": (1,)}), Sample([(2, 3)], {"eps": 1e-3})],
 )

@@ -13,6 +13,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.size_var import parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.builder import Operand, as_expr, known_dtype, make_call
@@ -43,7 +44,8 @@ class MirrorPadAttrs(Attrs):
 
 @dataclass(frozen=True)
 class SubPixelAttrs(Attrs):
-    """Attributes of ``nn.depth_to_space`` and ``nn.space_to_depth``."""
+    """Attributes of ``nn.depth_to_space`` and ``nn.space_to_depth``: every *mode* but ``DCR`` is ``CRD``, as in Relay.
+    """
 
     block_size: int
     layout: str = "NCHW"
@@ -53,19 +55,17 @@ class SubPixelAttrs(Attrs):
 def _padded_type(data: TensorType, pairs: Pairs, shortest: int | None) -> TensorType:
     """The type of padded data; where what is added comes from an axis it must be *shortest* longer than the pad.
 
-    Where a constant is added, *shortest* is None, and a negative number cuts off elements.
+    Where a constant or an edge is added, *shortest* is None; a negative number cuts off elements.
     """
     if len(pairs) != data.ndim or any(len(pair) != 2 for pair in pairs):
         raise TypeInferenceError(f"pad_width must be a pair for each of {data.ndim} axes, got {tuple(pairs)}")
     shape: list[Dim] = []
     for axis, (size, (before, after)) in enumerate(zip(data.shape, pairs, strict=True)):
-        if shortest is not None and min(before, after) < 0:
-            raise TypeInferenceError(f"pad_width must not be negative, got {before} and {after} for axis {axis}")
         if isinstance(size, int) and size + min(before, 0) + min(after, 0) < 0:
             raise TypeInferenceError(f"axis {axis} has {size} elements, too few to cut {-before} and {-after} off")
         if shortest is not None and isinstance(size, int) and max(before, after) > size - shortest:
             raise TypeInferenceError(f"axis {axis} has {size} elements, too few to add {max(before, after)} from them")
-        shape.append(size if before + after == 0 else Any() if isinstance(size, Any) else size + before + after)
+        shape.append(size if before + after == 0 else plus(size, before + after))
     return TensorType(shape, data.dtype)
 
 
@@ -80,14 +80,14 @@ def _pad_relation(types: Sequence[Type], attrs: PadAttrs) -> TensorType:
         raise TypeInferenceError(f"pad_mode is one of {', '.join(_SHORTEST)}, got {attrs.pad_mode!r}")
     if any(d != 1 for d in value.shape):
         raise TypeInferenceError(f"pad_value must be a scalar, got {value}")
-    if attrs.pad_mode != "constant" and any(min(pair, default=0) < 0 for pair in attrs.pad_width):
-        raise TypeInferenceError(f"pad_width must not be negative in pad_mode {attrs.pad_mode}, got {attrs.pad_width}")
     if attrs.pad_mode == "edge" and any(d == 0 and sum(p) for d, p in zip(data.shape, attrs.pad_width, strict=False)):
         raise TypeInferenceError(f"an empty axis has no edge to pad with, got {data}")
     return _padded_type(data, attrs.pad_width, _SHORTEST[attrs.pad_mode])
 
 
 def _mirror_relation(types: Sequence[Type], attrs: MirrorPadAttrs) -> TensorType:
+    if any(min(pair, default=0) < 0 for pair in attrs.pad_width):
+        raise TypeInferenceError(f"pad_width must not be negative, got {tuple(attrs.pad_width)}")
     if attrs.mode not in _MIRROR:
         raise TypeInferenceError(f"mode is one of {', '.join(_MIRROR)}, got {attrs.mode!r}")
     return _padded_type(tensor_arg(types, 0), attrs.pad_width, _MIRROR[attrs.mode])
@@ -131,18 +131,16 @@ def _mirror_compute(attrs: MirrorPadAttrs, inputs: Sequence[Tensor], out_type: T
 def _block(attrs: SubPixelAttrs) -> int:
     if attrs.block_size < 1:
         raise TypeInferenceError(f"block_size must be positive, got {attrs.block_size}")
-    if attrs.mode not in ("DCR", "CRD"):
-        raise TypeInferenceError(f"mode is DCR or CRD, got {attrs.mode!r}")
     return attrs.block_size
 
 
 def _scaled(size: Dim, factor: int) -> Dim:
-    return size if factor == 1 else Any() if isinstance(size, Any) else size * factor
+    return size if factor == 1 else times(size, factor)
 
 
 def _divided(size: Dim, divisor: int, what: str) -> Dim:
     if isinstance(size, Any):
-        return size if divisor == 1 else Any()
+        return size if divisor == 1 else parted(size, divisor)
     if size % divisor:
         raise TypeInferenceError(f"{what} {size} cannot be divided by {divisor}")
     return size // divisor

@@ -9,8 +9,9 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.size_var import SizeExpr, size_of
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.image.coordinates import MODES, Interpolation, resize_stages
 from byoc.relay.op.image.resize import default_rounding
@@ -69,6 +70,8 @@ Upsampling = UpSamplingAttrs | UpSampling3DAttrs
 
 
 def _scaled(size: Dim, scale: float) -> Dim:
+    if isinstance(size, SizeExpr):
+        return size if scale == 1 else size_of("cast", "int32", size_of("round", size * float(scale)))
     if isinstance(size, Any):
         return size if scale == 1 else Any()
     out = int(round(size * scale))
@@ -112,7 +115,7 @@ def _known_scales(*scales: Scale) -> list[float] | None:
 
 
 def _as_inputs(scales: Sequence[Scale]) -> list[RelayExpr]:
-    return [s if isinstance(s, RelayExpr) else const(float(s), "float64") for s in scales]
+    return [s if isinstance(s, RelayExpr) else constant(float(s), "float64") for s in scales]
 
 
 def upsampling(

@@ -15,7 +15,7 @@ from dataclasses import replace
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.conv import Conv2DAttrs
 from byoc.relay.op.nn.conv_geometry import Geometry, conv_geometry
@@ -66,7 +66,7 @@ class _Convolution:
             terms[2] = relay.multiply(self._kernel_sums(), input_zero)
             if not self.free_kernel:
                 size = self.geometry.reduced * math.prod(self.geometry.kernel)
-                terms[3] = relay.multiply(relay.multiply(input_zero, self._kernel_zero(INT32)), const(size, INT32))
+                terms[3] = relay.multiply(relay.multiply(input_zero, self._kernel_zero(INT32)), constant(size, INT32))
         out = self.attrs.out_dtype
         return combined([terms[0], *(t if t is None else cast(t, INT32, out) for t in terms[1:])])
 
@@ -87,7 +87,7 @@ class _Convolution:
         area = math.prod(self.geometry.kernel)
         sums = cast(data, self.data.dtype, INT32)
         if area > 1 or any(s != 1 for s in self.geometry.strides):
-            scaled = relay.multiply(sums, const(area, INT32)) if area > 1 else sums
+            scaled = relay.multiply(sums, constant(area, INT32)) if area > 1 else sums
             sums = relay.nn.avg_pool2d(
                 scaled, self.geometry.kernel, self.geometry.strides, layout=self.attrs.data_layout,
                 out_layout=self.layout,

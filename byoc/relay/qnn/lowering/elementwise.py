@@ -12,12 +12,12 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.op.nn.activation import LeakyReluAttrs, SoftmaxAttrs
 from byoc.relay.qnn.lowering.parameters import cast, is_zero, less_zero, narrow, number_of, scalar, value_of
 from byoc.relay.qnn.lowering.quantize import dequantized, quantized
 from byoc.relay.qnn.lowering.requantize import Rescaling, requantized
-from byoc.relay.qnn.op.binary import BroadcastAttrs
+from byoc.relay.qnn.op.binary import DTYPES, BroadcastAttrs
 from byoc.relay.qnn.op.op import register_qnn_canonicalize
 from byoc.runtime.kernels.qnn.elementwise import spread_from_last
 from byoc.runtime.kernels.qnn.fixed_point import multiplier_and_shift
@@ -38,10 +38,10 @@ def _sum_rule(
         out_scale, out_zero = inputs[6:]
         left = Rescaling(inputs[2], inputs[3], out_scale, out_zero, types[2:4], attrs.lhs_axis)
         right = Rescaling(inputs[4], inputs[5], out_scale, out_zero, types[4:6], attrs.rhs_axis)
-        if not (left.is_known and right.is_known):
-            return None
         lhs, rhs = types[:2]
         assert isinstance(lhs, TensorType) and isinstance(rhs, TensorType)
+        if not (left.is_known and right.is_known) or lhs.dtype not in DTYPES:
+            return None
         value = combine(rescaled(inputs[0], lhs, left), rescaled(inputs[1], rhs, right))
         if not is_zero(out_zero):
             value = undo_zero(value, scalar(out_zero, types[7], INT32))
@@ -56,17 +56,17 @@ register_qnn_canonicalize("qnn.subtract", _sum_rule(relay.subtract, relay.add))
 
 @register_qnn_canonicalize("qnn.mul")
 def lower_mul(attrs: BroadcastAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
-    """``qnn.mul`` as an int32 product, rescaled; None where a scale is not constant."""
+    """``qnn.mul`` as an int32 product, rescaled; None where a scale is not constant, or the data is not quantized."""
     scales, (lhs, rhs), out = [value_of(inputs[k]) for k in (2, 4)], types[:2], types[8]
-    if any(s is None for s in scales) or number_of(inputs[6]) is None:
-        return None
     assert isinstance(lhs, TensorType) and isinstance(rhs, TensorType) and isinstance(out, TensorType)
+    if any(s is None for s in scales) or number_of(inputs[6]) is None or lhs.dtype not in DTYPES:
+        return None
     left = less_zero(cast(inputs[0], lhs.dtype, INT32), inputs[3], types[3], attrs.lhs_axis, lhs.ndim, INT32)
     right = less_zero(cast(inputs[1], rhs.dtype, INT32), inputs[5], types[5], attrs.rhs_axis, rhs.ndim, INT32)
     ndim = out.ndim
     scale = spread_from_last(scales[0], attrs.lhs_axis, lhs.ndim, ndim).astype("float32")  # type: ignore[arg-type]
     scale = scale * spread_from_last(scales[1], attrs.rhs_axis, rhs.ndim, ndim).astype("float32")  # type: ignore
-    how = Rescaling(const(scale), const(0), inputs[6], inputs[7], (types[2], SCALAR))
+    how = Rescaling(constant(scale), constant(0), inputs[6], inputs[7], (types[2], SCALAR))
     return requantized(relay.multiply(left, right), TensorType(out.shape, INT32), how, lhs.dtype)
 
 
@@ -83,7 +83,7 @@ def _through_floats(function: Callable[[RelayExpr], RelayExpr]) -> Callable[...,
 
 def hard_swish(x: RelayExpr) -> RelayExpr:
     """``x * clip(x + 3, 0, 6) / 6`` in float32."""
-    return relay.divide(relay.multiply(x, relay.clip(relay.add(x, const(3.0)), 0.0, 6.0)), const(6.0))
+    return relay.divide(relay.multiply(x, relay.clip(relay.add(x, constant(3.0)), 0.0, 6.0)), constant(6.0))
 
 
 _FUNCTIONS: dict[str, Callable[[RelayExpr], RelayExpr]] = {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.nn.dense import BatchMatmulAttrs, DenseAttrs
 from byoc.relay.op.nn.dense_pack import DensePackAttrs
@@ -66,7 +66,7 @@ def _dense(
         input_zero = scalar(inputs[2], types[2], out)
         terms[2] = relay.multiply(_sum_last(inputs[1], weight.dtype, out, 1, False), input_zero)
         if not free_kernel:
-            terms[3] = relay.multiply(relay.multiply(input_zero, kernel_zero), const(depth, out))
+            terms[3] = relay.multiply(relay.multiply(input_zero, kernel_zero), constant(depth, out))
     return combined(terms)
 
 
@@ -122,7 +122,7 @@ def lower_batch_matmul(attrs: BatchMatmulAttrs, inputs: Sequence[RelayExpr], typ
         sums = relay.expand_dims(_sum_last(inputs[1], y.dtype, out, y_axis, False), 1)
         terms[2] = relay.multiply(sums, x_zero)
         if not free_y:
-            terms[3] = relay.multiply(relay.multiply(x_zero, y_zero), const(depth, out))
+            terms[3] = relay.multiply(relay.multiply(x_zero, y_zero), constant(depth, out))
     return combined(terms)
 
 

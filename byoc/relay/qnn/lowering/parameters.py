@@ -12,7 +12,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
-from byoc.relay.expr import Constant, const
+from byoc.relay.expr import Constant, constant
 from byoc.runtime.kernels.qnn.parameters import spread as spread_array
 
 # zero points up to here leave a difference with an 8-bit number that int16 holds
@@ -47,7 +47,7 @@ def spread(parameter: RelayExpr, ty: Type, axis: int, ndim: int, dtype: str) -> 
     """*parameter* of type *ty* as *dtype*, shaped to broadcast along *axis* of a tensor of *ndim* dimensions."""
     value = value_of(parameter)
     if value is not None:
-        return const(np.array(spread_array(value, axis, ndim), dtype))
+        return constant(np.array(spread_array(value, axis, ndim), dtype))
     assert isinstance(ty, TensorType)
     cast = parameter if ty.dtype == dtype else relay.cast(parameter, dtype)
     if ty.ndim == 0:

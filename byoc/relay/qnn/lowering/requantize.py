@@ -14,7 +14,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.qnn.lowering.parameters import cast, is_zero, less_zero, narrow, number_of, scalar, value_of
 from byoc.relay.qnn.op.op import register_qnn_canonicalize
 from byoc.relay.qnn.op.requantize import RequantizeAttrs
@@ -69,7 +69,7 @@ def _upward(data: RelayExpr, multipliers: np.ndarray, axis: int, ndim: int) -> R
     significands, shifts = (np.array(p, "int32").reshape(shape) for p in zip(*parts, strict=True))
     left, right = np.maximum(shifts, 0), np.maximum(-shifts, 0)
     return relay.fixed_point_multiply_per_axis(
-        data, const(significands), const(left), const(right), bool(left.any()), bool(right.any()), axes
+        data, constant(significands), constant(left), constant(right), bool(left.any()), bool(right.any()), axes
     )
 
 
@@ -79,13 +79,13 @@ def _to_nearest(data: RelayExpr, multipliers: np.ndarray, axis: int, ndim: int) 
     bits = FRACTION_BITS + np.maximum(-shift, 0)
 
     def wide(values: np.ndarray) -> RelayExpr:
-        return const(np.array(spread_array(values, axis, ndim), "int64"))
+        return constant(np.array(spread_array(values, axis, ndim), "int64"))
 
     value = relay.cast(data, "int64")
     if (shift > 0).any():
         value = relay.left_shift(value, wide(np.maximum(shift, 0)))
     half = np.left_shift(np.int64(1), bits - 1)
-    rounder = relay.where(relay.greater_equal(value, const(0, "int64")), wide(half), wide(half - 1))
+    rounder = relay.where(relay.greater_equal(value, constant(0, "int64")), wide(half), wide(half - 1))
     total = relay.add(relay.multiply(value, wide(significand)), rounder)
     return relay.cast(relay.right_shift(total, wide(bits)), "int32")
 
@@ -110,12 +110,12 @@ def _in_floats(
     value = less_zero(relay.cast(data, work), how.zero_point, how.types[1], how.axis, ty.ndim, work)
     multipliers = how.multipliers()
     if multipliers is not None:
-        value = relay.multiply(const(np.array(spread_array(multipliers, how.axis, ty.ndim), work)), value)
+        value = relay.multiply(constant(np.array(spread_array(multipliers, how.axis, ty.ndim), work)), value)
     if rounding == UPWARD:
-        value = relay.floor(relay.add(value, const(0.5, work)))
+        value = relay.floor(relay.add(value, constant(0.5, work)))
     else:  # halves away from zero, each step exact
         whole = relay.trunc(value)
-        value = relay.add(whole, relay.trunc(relay.multiply(relay.subtract(value, whole), const(2.0, work))))
+        value = relay.add(whole, relay.trunc(relay.multiply(relay.subtract(value, whole), constant(2.0, work))))
     if not is_zero(how.out_zero_point):
         value = relay.add(value, scalar(how.out_zero_point, TensorType((), "int32"), work))
     low, high = limits(np.dtype(out_dtype), np.dtype(work))

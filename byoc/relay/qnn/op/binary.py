@@ -15,8 +15,8 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.type_relations import broadcast
-from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_along, check_scalar, data_of
+from byoc.relay.op.type_relations import broadcast, tensor_arg
+from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_along, check_scalar
 
 INPUTS = (
     "lhs", "rhs", "lhs_scale", "lhs_zero_point", "rhs_scale", "rhs_zero_point", "output_scale", "output_zero_point"
@@ -33,7 +33,7 @@ class BroadcastAttrs(Attrs):
 
 
 def _relation(types: Sequence[Type], attrs: BroadcastAttrs) -> Type:
-    sides = (data_of(types, 0, "lhs", DTYPES), data_of(types, 1, "rhs", DTYPES))
+    sides = (tensor_arg(types, 0, "lhs"), tensor_arg(types, 1, "rhs"))  # of any dtype, as in Relay
     for side, name, first, axis in zip(
         sides, ("lhs", "rhs"), (2, 4), (attrs.lhs_axis, attrs.rhs_axis), strict=True
     ):

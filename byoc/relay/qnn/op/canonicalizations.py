@@ -13,7 +13,7 @@ import numpy as np
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
-from byoc.relay.expr import const
+from byoc.relay.expr import constant
 from byoc.relay.interpreter import evaluate
 from byoc.relay.qnn.op.quantize import dequantize, quantize
 
@@ -43,10 +43,10 @@ def create_integer_lookup_table(
         raise ValueError(f"Only integer dtypes allowed got {in_dtype} and {out_dtype} for in and out dtypes.")
     bits = np.iinfo(in_dtype).bits
     patterns = np.arange(2**bits, dtype=np.int64).astype(f"uint{bits}").view(in_dtype)
-    floats = run_const_expr(dequantize(const(patterns), input_scale, input_zero_point, in_axis))
+    floats = run_const_expr(dequantize(constant(patterns), input_scale, input_zero_point, in_axis))
     with np.errstate(all="ignore"):
         values = np.asarray(floating_point_func(floats)).astype(np.float32)
-    return run_const_expr(quantize(const(values), output_scale, output_zero_point, out_axis, out_dtype))
+    return run_const_expr(quantize(constant(values), output_scale, output_zero_point, out_axis, out_dtype))
 
 
 def create_integer_lookup_op(
@@ -59,11 +59,11 @@ def create_integer_lookup_op(
     if any(n.size != 1 for n in numbers):
         raise UserError("a table needs one scale and one zero point for the input and the output, got several numbers")
     dtypes = ("float32", "int32", "float32", "int32")
-    scalars = [const(n.reshape(()).astype(d)) for n, d in zip(numbers, dtypes, strict=True)]
+    scalars = [constant(n.reshape(()).astype(d)) for n, d in zip(numbers, dtypes, strict=True)]
     table = create_integer_lookup_table(
         floating_point_func, *scalars, in_axis=in_axis, out_axis=out_axis, in_dtype=in_dtype, out_dtype=out_dtype
     )
     unsigned = f"uint{np.iinfo(in_dtype).bits}"
     # a cast between integers of one size keeps the bits, and has generated code, which reinterpret has not
     index = input_arg if in_dtype == unsigned else relay.cast(input_arg, unsigned)
-    return relay.take(const(table), index, axis=0, mode="fast")
+    return relay.take(constant(table), index, axis=0, mode="fast")

@@ -18,7 +18,7 @@ from byoc.ir.op import get_op
 from byoc.ir.target import Target
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.builder import make_call
 from byoc.relay.qnn.lowering.convolution import lower_conv2d_transpose, shifted_conv2d
 from byoc.relay.qnn.lowering.matrix_products import shifted_dense
@@ -117,11 +117,11 @@ def _dtypes(types: Sequence[Type]) -> tuple[str, str]:
 def _moved(data: RelayExpr, zero_point: RelayExpr, dtype: str) -> tuple[RelayExpr, RelayExpr]:
     """8-bit *data* as the other signedness *dtype*: both it and its zero point moved by 128."""
     shift = 128 if dtype == "uint8" else -128
-    wide = relay.add(relay.cast(data, "int32"), const(shift, "int32"))
+    wide = relay.add(relay.cast(data, "int32"), constant(shift, "int32"))
     if isinstance(zero_point, Constant):
-        moved: RelayExpr = const(zero_point.data.numpy() + np.int32(shift))
+        moved: RelayExpr = constant(zero_point.data.numpy() + np.int32(shift))
     else:
-        moved = relay.add(zero_point, const(shift, "int32"))
+        moved = relay.add(zero_point, constant(shift, "int32"))
     return relay.cast(wide, dtype), moved
 
 

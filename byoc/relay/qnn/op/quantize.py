@@ -15,7 +15,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
-from byoc.relay.expr import Call, const
+from byoc.relay.expr import Call, constant
 from byoc.relay.op.builder import Operand, as_expr, make_call
 from byoc.relay.op.type_relations import is_float, tensor_arg
 from byoc.relay.qnn.op.type_relations import FLOATS, QUANTIZED, check_along, check_dtype, check_scalar, data_of
@@ -154,4 +154,4 @@ def _dtype_code(dtype: str | RelayExpr) -> RelayExpr:
         return dtype
     if dtype not in SQNN_DTYPE_TO_CODE:
         raise UserError(f"a simulated dtype is one of {', '.join(SQNN_DTYPE_TO_CODE)} or an expression, got {dtype!r}")
-    return const(SQNN_DTYPE_TO_CODE[dtype], "int32")
+    return constant(SQNN_DTYPE_TO_CODE[dtype], "int32")

@@ -15,7 +15,7 @@ from byoc.ir.affine_type import TensorAffineType
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
 from byoc.relay import qnn
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
 from byoc.relay.op.op import register_optional_fake_quantization_to_integer as register_optional
 from byoc.relay.transform.fake_quantization.parameters import (
@@ -63,7 +63,7 @@ def _held_by(asked: TensorAffineType, left: TensorAffineType) -> TensorAffineTyp
         return asked
     if {asked.dtype, left.dtype} == {"int8", "uint8"}:
         shift = 128 if left.dtype == "uint8" else -128
-        zero = fold_constant(relay.add(asked.zero_point, const(shift)))
+        zero = fold_constant(relay.add(asked.zero_point, constant(shift)))
         return TensorAffineType(asked.scale, zero, left.dtype, asked.axis)
     if is_per_axis(left):
         return TensorAffineType(asked.scale, asked.zero_point, left.dtype, asked.axis)
@@ -91,7 +91,7 @@ def _quantized_constant(value: RelayExpr, other: TensorAffineType) -> tuple[Rela
     low, high = min(float(numbers.min()), 0.0), max(float(numbers.max()), 0.0)
     scale = np.float32((high - low) / 255 or 1.0)
     zero = int(np.clip(np.rint(-low / scale) + info.min, info.min, info.max))
-    own = TensorAffineType(const(scale), const(zero), other.dtype)
+    own = TensorAffineType(constant(scale), constant(zero), other.dtype)
     return _quantized_like(value, own), own
 
 
@@ -249,5 +249,5 @@ def clip(expr: Call, type_map: TypeMap) -> Result:
 def _bound(bound: float, scale: RelayExpr, zero: RelayExpr, ty: TensorAffineType, ndim: int) -> RelayExpr:
     """The integers of *bound*, one for each scale, shaped to broadcast along their axis."""
     count = max(int(np.prod(tensor_type(p).concrete_shape)) for p in (scale, zero))
-    numbers = const(np.full(count, bound, "float32"))
+    numbers = constant(np.full(count, bound, "float32"))
     return along_axis(fold_constant(qnn.op.quantize(numbers, scale, zero, 0, ty.dtype)), ty, ndim)

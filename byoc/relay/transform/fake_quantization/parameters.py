@@ -10,7 +10,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Constant, const
+from byoc.relay.expr import Constant, constant
 from byoc.relay.structural import structural_equal
 from byoc.relay.transform.fold_constant import fold_constants
 
@@ -23,7 +23,7 @@ def fold_constant(expr: RelayExpr) -> RelayExpr:
 def get_zeros(scale: RelayExpr) -> RelayExpr:
     """Zero points of int32, one for each number of *scale*."""
     if isinstance(scale, Constant):
-        return const(np.zeros(scale.data.shape, "int32"))
+        return constant(np.zeros(scale.data.shape, "int32"))
     return fold_constant(relay.cast(relay.zeros_like(scale), "int32"))
 
 

@@ -13,7 +13,7 @@ from byoc.ir.affine_type import TensorAffineType
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
 from byoc.relay import qnn
-from byoc.relay.expr import Call, Constant, const
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
 from byoc.relay.transform.fake_quantization.parameters import (
     fold_constant,
@@ -93,7 +93,7 @@ def batch_matmul(expr: Call, type_map: TypeMap) -> Result:
     x, y, x_t, y_t = sides
     out = qnn.op.batch_matmul(x, y, x_t.zero_point, y_t.zero_point, x_t.scale, y_t.scale)
     scale = _product(x_t.scale, y_t.scale)
-    return [out, TensorAffineType(scale, const(0), out.attrs.out_dtype, x_t.axis)]  # type: ignore[union-attr]
+    return [out, TensorAffineType(scale, constant(0), out.attrs.out_dtype, x_t.axis)]  # type: ignore[union-attr]
 
 
 @register("nn.bias_add")

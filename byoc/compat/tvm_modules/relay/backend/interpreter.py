@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from byoc.compat.tvm_modules.relay.backend.targets import all_targets
 from byoc.errors import InputError, UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.target import region_targets
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import free_vars
@@ -57,7 +59,8 @@ class Executor:
         typed = infer_module(entry)
         main = typed["main"]
         assert isinstance(main, Function)
-        run = self.prepare(typed, main)
+        with region_targets(all_targets(self.target)):  # type: ignore[arg-type]
+            run = self.prepare(typed, main)
 
         def call(*args: object, **kwargs: object) -> object:
             return run(arguments(main, args, kwargs))

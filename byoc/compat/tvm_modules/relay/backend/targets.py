@@ -12,16 +12,21 @@ from byoc.errors import UserError
 TargetLike = str | Mapping[object, object] | Target
 
 
+def all_targets(target: TargetLike | None) -> list[Target]:
+    """The targets of a build: one, a list, or a mapping by devices; the current one, else llvm, where none is given."""
+    given = target if target is not None else Target.current() or "llvm"
+    several = list(given.values()) if isinstance(given, Mapping) and "kind" not in given else [given]
+    if isinstance(given, (list, tuple)):
+        several = list(given)
+    return [Target(t) for t in (several or ["llvm"])]  # type: ignore[arg-type]
+
+
 def host_target(target: TargetLike | None) -> Target:
     """The host among the targets of a build; an emulated environment may build further kinds as the host.
 
     Raises UserError for a target that byoc generates no code for.
     """
-    given = target if target is not None else Target.current() or "llvm"
-    several = list(given.values()) if isinstance(given, Mapping) and "kind" not in given else [given]
-    if isinstance(given, (list, tuple)):
-        several = list(given)
-    targets = [Target(t) for t in (several or ["llvm"])]  # type: ignore[arg-type]
+    targets = all_targets(target)
     for one in targets:
         if not _is_host(one) and one.kind.name not in backend_names():
             raise UserError(

@@ -1,0 +1,1 @@
+"""What tests of microcontrollers share. Source: ``tvm.micro.testing``."""

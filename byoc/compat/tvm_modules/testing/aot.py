@@ -1,0 +1,270 @@
+"""Ahead-of-time tests: a module becomes C, a program is built of it and run on inputs. Source: ``tvm.testing.aot``.
+
+The C is that of ``byoc.export_c``: portable C99 with a program that reads and writes files. Regions of ``ccompiler``
+are part of it. A region of another code generator has no C that stands alone: then the whole is built for the executor
+``aot``, saved, loaded again and run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from byoc.codegen.c.compiler import find_compiler
+from byoc.compat.tvm.below import NotHereError
+from byoc.compat.tvm_modules.ccompiler import KIND
+from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
+from byoc.compat.tvm_modules.relay.backend.executor_factory import ExecutorFactoryModule
+from byoc.compat.tvm_modules.relay.backend.targets import all_targets
+from byoc.compat.tvm_modules.relay.build_module import build, create_executor
+from byoc.compat.tvm_modules.runtime import load_module
+from byoc.compat.tvm_modules.runtime.executor.aot_executor import AotModule
+from byoc.driver.export_c import export_c
+from byoc.errors import CompileError, UserError
+from byoc.ir.module import IRModule
+from byoc.ir.target import region_targets
+from byoc.ir.types import TensorType, TupleType, Type
+from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.bind import module_with_params
+from byoc.relay.expr import Call, Function
+from byoc.relay.transform.compiler_functions import (
+    InlineCompilerFunctionsBoundTo,
+    OutlineCompilerFunctionsWithExistingGlobalSymbols,
+)
+from byoc.relay.traverse import post_order
+from byoc.runtime.device import cpu
+from byoc.runtime.ndarray import numpy_dtype
+
+INTERFACES = ("c", "packed")
+_TOLERANCE = 1e-3  # of floats where a model says none, as TVM's generated program has it
+_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class AOTTestRunner:
+    """How a program is built and run. Source: ``tvm.testing.aot.AOTTestRunner``.
+
+    *makefile* is ``default``, this machine; TVM's other values are simulators of boards. *prologue*, *epilogue*,
+    *includes* and *parameters* are C and settings of such a simulator's program; *pass_config* is for the build.
+    """
+
+    makefile: str = "default"
+    prologue: str = ""
+    epilogue: str = ""
+    includes: Sequence[str] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    pass_config: Mapping[str, object] = field(default_factory=dict)
+
+
+class AOTTestModel(NamedTuple):
+    """A module with *inputs* by name and the *outputs* that are wanted, in order or by name.
+
+    *outputs* may differ by *output_tolerance*: floats by 1e-3 and integers not at all where none is given. *params* are
+    bound by name. Source: ``tvm.testing.aot.AOTTestModel``.
+    """
+
+    module: IRModule
+    inputs: Mapping[str, np.ndarray]
+    outputs: Sequence[np.ndarray] | Mapping[str, np.ndarray]
+    output_tolerance: int | float | None = None
+    name: str = "default"
+    params: Mapping[str, object] | None = None
+    extra_memory_in_bytes: int = 0
+
+
+class AOTCompiledTestModel(NamedTuple):
+    """A model, built. Source: ``tvm.testing.aot.AOTCompiledTestModel``."""
+
+    model: AOTTestModel
+    executor_factory: ExecutorFactoryModule
+
+
+def compile_models(
+    models: AOTTestModel | Sequence[AOTTestModel],
+    interface_api: str = "c",
+    use_unpacked_api: bool = True,
+    target: object = "c",
+    runtime: Runtime | None = None,
+    **options: object,
+) -> list[AOTCompiledTestModel]:
+    """Build *models* ahead of time.
+
+    How TVM's C calls its functions (*interface_api*, *use_unpacked_api*, and *options* of alignment and memory) has
+    no counterpart here: each is taken, none changes the results. Raises UserError for an unknown interface, and what
+    ``relay.build`` raises. Source: ``tvm.testing.aot.compile_models``.
+    """
+    if interface_api not in INTERFACES:
+        raise UserError(f"interface_api is one of {', '.join(INTERFACES)}, got {interface_api!r}")
+    given = [models] if isinstance(models, AOTTestModel) else list(models)
+    return [
+        AOTCompiledTestModel(
+            model,
+            build(model.module, target, executor=Executor("aot"), runtime=runtime, params=model.params,  # type: ignore[arg-type]
+                  mod_name=model.name),
+        )
+        for model in given
+    ]
+
+
+def run_and_check(
+    models: AOTCompiledTestModel | Sequence[AOTCompiledTestModel],
+    runner: AOTTestRunner = AOTTestRunner(),  # noqa: B008 - it does not change
+    interface_api: str = "c",
+    test_dir: str | os.PathLike[str] | None = None,
+    checker: Callable[[str], bool] | None = None,
+    target: object = "c",
+    **options: object,
+) -> bool:
+    """Run built *models* and compare their outputs with those wanted; True where they agree.
+
+    *test_dir* keeps the C and its program; *checker* is asked of what the program printed instead of the outputs.
+    Raises AssertionError naming the output that differs, NotHereError for the simulator of a board. Source:
+    ``tvm.testing.aot.run_and_check``.
+    """
+    if runner.makefile != "default":
+        raise NotHereError(
+            f"the runner {runner.makefile!r} is a simulator of a board, which byoc does not have: take AOT_DEFAULT_RUNNER"
+        )
+    given = [models] if isinstance(models, AOTCompiledTestModel) else list(models)
+    for index, compiled in enumerate(given):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(test_dir) / f"{index}_{compiled.model.name}" if test_dir is not None else Path(temporary)
+            with region_targets(all_targets(target)):  # type: ignore[arg-type]
+                outputs, printed = _run(compiled, folder)
+            if checker is not None:
+                if not checker(printed):
+                    raise AssertionError(f"{compiled.model.name}: the checker refused what the program printed")
+            else:
+                _compare(compiled.model, outputs)
+    return True
+
+
+def compile_and_run(
+    models: AOTTestModel | Sequence[AOTTestModel],
+    runner: AOTTestRunner = AOTTestRunner(),  # noqa: B008 - it does not change
+    interface_api: str = "c",
+    use_unpacked_api: bool = True,
+    target: object = "c",
+    test_dir: str | os.PathLike[str] | None = None,
+    checker: Callable[[str], bool] | None = None,
+    **options: object,
+) -> bool:
+    """As :func:`compile_models`, then :func:`run_and_check`. Source: ``tvm.testing.aot.compile_and_run``."""
+    compiled = compile_models(models, interface_api, use_unpacked_api, target, **options)  # type: ignore[arg-type]
+    return run_and_check(compiled, runner, interface_api, test_dir, checker, target)
+
+
+def generate_ref_data(
+    mod: IRModule | Function, input_data: Mapping[str, np.ndarray], params: Mapping[str, object] | None = None,
+    target: object = "llvm",
+) -> dict[str, np.ndarray]:
+    """The outputs of *mod* on *input_data*, by names ``output``, ``output2`` and on. Source: ``generate_ref_data``."""
+    run = create_executor("graph", module_with_params(mod, params), target=target).evaluate()  # type: ignore[arg-type]
+    found = run(**{name: np.asarray(value) for name, value in input_data.items()})  # type: ignore[operator]
+    values = found if isinstance(found, list) else [found]
+    return {f"output{i + 1 if i else ''}": value.numpy() for i, value in enumerate(values)}
+
+
+def _run(compiled: AOTCompiledTestModel, folder: Path) -> tuple[list[np.ndarray], str]:
+    """The outputs in order, and what the program printed."""
+    model = compiled.model
+    mod = _with_c_inlined(module_with_params(model.module, model.params))
+    main = mod["main"]
+    assert isinstance(main, Function)
+    inputs = {param.name_hint: _input(model, param.name_hint) for param in main.params}
+    if not _has_regions(mod):
+        return _run_program(mod, folder, list(inputs.values()), _tensors(main.checked_type.ret_type))  # type: ignore[attr-defined]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{model.name}.byoc"
+    compiled.executor_factory.export_library(path)
+    made = AotModule(load_module(path)["default"](cpu()))
+    made.run(**inputs)
+    return [made.get_output(k).numpy() for k in range(made.get_num_outputs())], ""
+
+
+def _run_program(
+    mod: IRModule, folder: Path, inputs: Sequence[np.ndarray], outputs: Sequence[TensorType]
+) -> tuple[list[np.ndarray], str]:
+    """Write *mod* as portable C into *folder*, build its program, and run it on *inputs*.
+
+    Raises CompileError for operators without C, and for C that does not compile.
+    """
+    export_c(mod, folder, portable=True)
+    command = " ".join(find_compiler().command)
+    _called(["make", "-s", "-C", str(folder), f"CC={command}"])
+    files = []
+    for index, array in enumerate(inputs):
+        files.append(folder / f"input{index}.raw")
+        np.ascontiguousarray(array).tofile(files[-1])
+    results = folder / "results"
+    results.mkdir(exist_ok=True)
+    printed = _called([str((folder / "model").absolute()), "-o", str(results), *map(str, files)])
+    names = [line.split(":")[0] for line in printed.splitlines()]
+    raw = [(results / f"{name}.bin").read_bytes() for name in names]
+    pairs = zip(raw, outputs, strict=True)
+    return [np.frombuffer(data, numpy_dtype(ty.dtype)).reshape(ty.concrete_shape) for data, ty in pairs], printed
+
+
+def _called(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    if done.returncode:
+        raise CompileError(f"{' '.join(command)} ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def _compare(model: AOTTestModel, found: Sequence[np.ndarray]) -> None:
+    wanted = list(model.outputs.values()) if isinstance(model.outputs, Mapping) else list(model.outputs)
+    if len(wanted) != len(found):
+        raise AssertionError(f"{model.name} has {len(found)} outputs, {len(wanted)} are wanted")
+    for index, (value, want) in enumerate(zip(found, map(np.asarray, wanted), strict=True)):
+        tolerance = model.output_tolerance
+        if tolerance is None:
+            tolerance = _TOLERANCE if value.dtype.kind == "f" else 0
+        np.testing.assert_allclose(
+            value.astype("float64"), want.reshape(value.shape).astype("float64"), rtol=0, atol=tolerance,
+            err_msg=f"output {index} of {model.name}",
+        )
+
+
+def _tensors(ty: Type) -> list[TensorType]:
+    return [t for field in ty.fields for t in _tensors(field)] if isinstance(ty, TupleType) else [ty]  # type: ignore[list-item]
+
+
+def _input(model: AOTTestModel, name: str) -> np.ndarray:
+    if name not in model.inputs:
+        given = ", ".join(model.inputs) or "none"
+        raise UserError(f"{model.name}: main takes {name!r}, for which there is no input; given: {given}")
+    return np.asarray(model.inputs[name])
+
+
+def _with_c_inlined(mod: IRModule) -> IRModule:
+    """*mod*, with the regions of ``ccompiler`` as part of main: the same generator makes the C of both."""
+    outlined = OutlineCompilerFunctionsWithExistingGlobalSymbols(KIND)(infer_module(mod))
+    names = [
+        var for var, func in outlined.functions.items()
+        if isinstance(func, Function) and func.attrs.get("Compiler") == KIND
+    ]
+    return InlineCompilerFunctionsBoundTo(names)(outlined)
+
+
+def _has_regions(mod: IRModule) -> bool:
+    """Whether a function of *mod*, or one that is called in it, belongs to a code generator."""
+    functions = [func for func in mod.functions.values() if isinstance(func, Function)]
+    called = [
+        node.op for func in functions for node in post_order(func)
+        if isinstance(node, Call) and isinstance(node.op, Function)
+    ]
+    return any("Compiler" in func.attrs for func in (*functions, *called))
+
+
+__all__ = [
+    "AOTCompiledTestModel", "AOTTestModel", "AOTTestRunner", "compile_and_run", "compile_models", "generate_ref_data",
+    "run_and_check",
+]
