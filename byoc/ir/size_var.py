@@ -1,36 +1,81 @@
-"""Sizes as variables, as shapes are written with in TVM: a dimension with a name and a dtype.
+"""Sizes as variables, as shapes are written with in TVM: a dimension with a name and a dtype, and arithmetic on it.
 
+What arithmetic gives is a dimension without a name, so that no code is generated for it; it knows how it was computed,
+and is equal to what was computed alike. Sums, differences and products are kept as polynomials, so that ``(n * 2) * 3``
+is ``n * 6`` whatever the order; everything else (:func:`size_of`) is equal where operator and operands are.
 Source: ``tvm.tir.Var``, ``tvm.tir.SizeVar``.
 """
 
 from __future__ import annotations
 
-from byoc.ir.dims import Any
+from collections.abc import Callable, Mapping
+
+from byoc.ir.attrs import AttrObject
+from byoc.ir.dims import Any, Dim, dimension
+
+# factors (the same one may stand twice) -> how often their product is counted
+Terms = Mapping[tuple["SizeExpr", ...], int]
 
 
-class _Computed(Any):
-    """What arithmetic gives: a size of which nothing is known, with which arithmetic goes on."""
+class SizeExpr(Any, AttrObject):
+    """A size that is computed from others when the program runs. Source: ``tvm.tir.PrimExpr``.
 
-    __slots__ = ()
-
-    def _unknown(self, other: object = None) -> Any:
-        return _Computed()
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _unknown
-    __floordiv__ = __rfloordiv__ = __truediv__ = __mod__ = __rmod__ = __neg__ = _unknown
-
-
-class Var(_Computed):
-    """A size with a name: one size wherever the name occurs. Source: ``tvm.tir.Var``.
-
-    Sizes are not computed with when compiling: what arithmetic gives is a size of which nothing is known, as the type
-    relations of operators give it.
+    *key* says what it is: the terms of a polynomial, or an operator with its operands. Without one nothing is known.
     """
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: object = None, name: str = ""):
+        super().__init__(name)
+        self.key = key
+
+    def __eq__(self, other: object) -> bool:
+        if self.name or not isinstance(other, SizeExpr):
+            return super().__eq__(other) and (bool(self.name) or self.key is None)
+        return not other.name and self.key == other.key
+
+    def __hash__(self) -> int:
+        return Any.__hash__(self) if self.name or self.key is None else hash(("Any", self.key))
+
+    def __add__(self, other: object) -> Dim:
+        return _polynomial(self, other, lambda a, b: _sum(a, b, 1))
+
+    def __sub__(self, other: object) -> Dim:
+        return _polynomial(self, other, lambda a, b: _sum(a, b, -1))
+
+    def __rsub__(self, other: object) -> Dim:
+        return _polynomial(self, other, lambda a, b: _sum(b, a, -1))
+
+    def __mul__(self, other: object) -> Dim:
+        return size_of("mul", self, other) if isinstance(other, float) else _polynomial(self, other, _product)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __floordiv__(self, other: object) -> Any:
+        return self if other == 1 else size_of("floordiv", self, other)
+
+    def __rfloordiv__(self, other: object) -> Any:
+        return size_of("floordiv", other, self)
+
+    def __mod__(self, other: object) -> Any:
+        return size_of("floormod", self, other)
+
+    def __rmod__(self, other: object) -> Any:
+        return size_of("floormod", other, self)
+
+    __truediv__, __rtruediv__ = __floordiv__, __rfloordiv__
+
+
+class Var(SizeExpr):
+    """A size with a name: one size wherever the name occurs. Source: ``tvm.tir.Var``."""
 
     __slots__ = ("dtype", "span")
 
     def __init__(self, name: str, dtype: str = "int32", span: object | None = None):
-        super().__init__(str(name))
+        super().__init__(name=str(name))
         self.dtype, self.span = str(dtype), span
 
 
@@ -38,3 +83,68 @@ class SizeVar(Var):
     """A size that is not negative. Source: ``tvm.tir.SizeVar``."""
 
     __slots__ = ()
+
+
+def size_of(operator: str, *operands: object) -> Any:
+    """What *operator* gives of sizes and numbers; unknown where an operand is of no known origin."""
+    unknown = any(isinstance(o, Any) and not isinstance(o, SizeExpr) for o in operands)
+    return SizeExpr() if unknown else SizeExpr((operator, *operands))
+
+
+def _terms(value: object) -> Terms | None:
+    """*value* as a polynomial; None for a size of unknown origin."""
+    if isinstance(value, int):
+        return {(): int(value)} if value else {}
+    if not isinstance(value, SizeExpr) or (not value.name and value.key is None):
+        return None
+    if not value.name and isinstance(value.key, frozenset):
+        return dict(value.key)
+    return {(value,): 1}
+
+
+def _polynomial(a: object, b: object, combine: Callable[[Terms, Terms], Terms]) -> Dim:
+    if not isinstance(a, (int, Any)) or not isinstance(b, (int, Any)):
+        return NotImplemented  # type: ignore[no-any-return]
+    left, right = _terms(a), _terms(b)
+    if left is None or right is None:
+        return SizeExpr()
+    terms = {factors: count for factors, count in combine(left, right).items() if count}
+    if set(terms) <= {()}:
+        return dimension(terms.get((), 0))
+    if len(terms) == 1:
+        (factors, count), = terms.items()
+        if count == 1 and len(factors) == 1:
+            return factors[0]
+    return SizeExpr(frozenset(terms.items()))
+
+
+def _sum(a: Terms, b: Terms, sign: int) -> dict[tuple[SizeExpr, ...], int]:
+    return {key: a.get(key, 0) + sign * b.get(key, 0) for key in (*a, *b)}
+
+
+def _product(a: Terms, b: Terms) -> dict[tuple[SizeExpr, ...], int]:
+    result: dict[tuple[SizeExpr, ...], int] = {}
+    for one, m in a.items():
+        for two, n in b.items():
+            factors = tuple(sorted((*one, *two), key=lambda size: (size.name, hash(size))))
+            result[factors] = result.get(factors, 0) + m * n
+    return result
+
+
+def plus(a: Dim, b: Dim) -> Dim:
+    """The sum of two sizes, as type relations give it: computed for numbers and variables, unknown for another Any."""
+    return a + b if _is_computable(a, b) else Any()  # type: ignore[operator]
+
+
+def times(a: Dim, b: Dim) -> Dim:
+    """The product of two sizes; see :func:`plus`."""
+    return a * b if _is_computable(a, b) else Any()  # type: ignore[operator]
+
+
+def parted(a: Dim, b: int) -> Dim:
+    """The quotient of two sizes, rounded down; see :func:`plus`."""
+    return a // b if _is_computable(a, b) else Any()  # type: ignore[operator]
+
+
+def _is_computable(*sizes: Dim) -> bool:
+    return all(isinstance(size, (int, SizeExpr)) for size in sizes)

@@ -60,7 +60,9 @@ class JsonEngine:
         kernel = table[str(node["name"])]
         attrs = decode_attributes(node["attrs"], kernel.attributes)  # type: ignore[arg-type]
         sources = [rows[nid] + index for nid, index, _ in node.get("inputs", [])]  # type: ignore[attr-defined, misc]
-        return functools.partial(_run_kernel, kernel, attrs, sources, first, stop)
+        declared: Sequence[Sequence[str]] = node["attrs"].get("dtype", [[]])  # type: ignore[attr-defined]
+        wide = tuple(dtype == "int64" for dtype in declared[0]) if len(declared[0]) == stop - first else ()
+        return functools.partial(_run_kernel, kernel, attrs, sources, first, stop, wide)
 
     def __call__(self, inputs: Sequence[np.ndarray], constants: Sequence[np.ndarray]) -> list[np.ndarray]:
         values: list[object] = [None] * self._size
@@ -75,11 +77,15 @@ class JsonEngine:
 
 
 def _run_kernel(
-    kernel: Kernel, attrs: dict[str, object], sources: list[int], first: int, stop: int, values: list[object]
+    kernel: Kernel, attrs: dict[str, object], sources: list[int], first: int, stop: int, wide: tuple[bool, ...],
+    values: list[object],
 ) -> None:
+    """Run one node; positions, which kernels count in int32, are widened where *wide* says that the graph has int64."""
     result = kernel(*kernel.regroup([values[s] for s in sources]), **attrs)  # type: ignore[misc]
     results = result if isinstance(result, (tuple, list)) else (result,)
     if len(results) != stop - first:
         raise KernelError(f"kernel {kernel.name} gave {len(results)} outputs where the graph expects {stop - first}")
     for slot, value in zip(range(first, stop), results, strict=True):
-        values[slot] = np.asarray(value)
+        found = np.asarray(value)
+        is_narrow = found.dtype == np.int32 and any(wide) and wide[slot - first]
+        values[slot] = found.astype(np.int64) if is_narrow else found

@@ -77,19 +77,19 @@ _fast_erf = _on_float32(_quotient(ERF, ERF_RANGE), erf)
 @kernel("fast_exp")
 def fast_exp(data: np.ndarray) -> np.ndarray:
     """exp(x) within 4e-6 of it (n ln 2 is rounded once); beyond +-88.37 it stays at the value there."""
-    return _fast_exp(data)
+    return _fast_exp(data).astype(data.dtype, copy=False)
 
 
 @kernel("fast_tanh")
 def fast_tanh(data: np.ndarray) -> np.ndarray:
     """tanh(x) by a rational function of x within [-9, 9]."""
-    return _fast_tanh(data)
+    return _fast_tanh(data).astype(data.dtype, copy=False)
 
 
 @kernel("fast_erf")
 def fast_erf(data: np.ndarray) -> np.ndarray:
     """erf(x) by a rational function of x within [-4, 4]."""
-    return _fast_erf(data)
+    return _fast_erf(data).astype(data.dtype, copy=False)
 
 
 @kernel("nn.fast_softmax")

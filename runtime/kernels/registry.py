@@ -69,13 +69,18 @@ class Kernel:
     def __call__(self, *arrays: object, **attrs: object) -> Arrays:
         """Run on arrays; attributes that the kernel does not name are ignored, a missing one is a KernelError.
 
+        So is an operation that numpy does not define for the dtypes: the type relations of Relay take them all.
         Infinities and NaNs are numbers like others: numpy does not warn of them, as compiled code does not.
         """
         missing = self.required - attrs.keys()
         if missing:
             raise KernelError(f"kernel {self.name}: attribute {', '.join(sorted(missing))} is missing")
-        with np.errstate(all="ignore"):
-            return self.function(*arrays, **{k: attrs[k] for k in self.attributes if k in attrs})
+        try:
+            with np.errstate(all="ignore"):
+                return self.function(*arrays, **{k: attrs[k] for k in self.attributes if k in attrs})
+        except TypeError as error:
+            dtypes = ", ".join(dict.fromkeys(str(a.dtype) for a in arrays if isinstance(a, np.ndarray)))
+            raise KernelError(f"kernel {self.name} is not defined for elements of {dtypes}: {error}") from error
 
 
 KERNELS: dict[str, Kernel] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc.runtime.errors import KernelError
 from byoc.runtime.kernels.registry import kernel
 
 Index = tuple[np.ndarray, ...]
@@ -45,4 +46,7 @@ def scatter_elements(
 def scatter_nd(data: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, mode: str = "update") -> np.ndarray:
     """Each update written at the coordinates along the first axis of the indices."""
     index = tuple(_from_front(row, data.shape[k]) for k, row in enumerate(indices))
+    expected = indices.shape[1:] + data.shape[len(indices):]
+    if updates.shape != expected:
+        raise KernelError(f"scatter_nd: the updates have the shape {updates.shape}, the indices say {expected}")
     return _write(data, index, updates, mode)

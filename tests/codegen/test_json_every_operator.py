@@ -22,7 +22,7 @@ from byoc.runtime.kernels import get_kernel
 def expected(op, sample, call):
     """The outputs by another way than the JSON graph."""
     types = [a.checked_type for a in call.args]
-    if is_definable(op, types, call.checked_type):
+    if is_definable(op, call.attrs, types, call.checked_type):
         inputs = placeholders(types)
         arrays = [np.asarray(a) for i in sample.arrays() for a in (i if isinstance(i, list) else [i])]
         values = dict(zip(inputs, arrays, strict=True))

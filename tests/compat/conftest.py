@@ -6,6 +6,7 @@ import pytest
 
 import byoc.compat.tvm as compat
 import byoc.compat.tvm_modules.relay.analysis_api  # noqa: F401 - its registrations stay, as it is imported once
+import byoc.relay.op.contrib.bnns  # noqa: F401 - as above
 import byoc.relay.op.contrib.dnnl  # noqa: F401 - as above
 import byoc.relay.transform  # noqa: F401 - as above
 from byoc.ir.op import OPS

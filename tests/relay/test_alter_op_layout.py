@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from pass_checks import TempOpAttr, assert_same_numbers, check, run_passes, typed
 from random_graphs import calls_of
 
 from byoc import relay
 from byoc.errors import UserError
+from byoc.ir.target import Target
 from byoc.relay import transform
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.interpreter import evaluate
+from byoc.relay.structural import assert_structural_equal, structural_equal
+from byoc.relay.traverse import post_order
 
 BLOCK = "NCHW16c"
 
@@ -288,3 +292,40 @@ def test_legalize_reaches_every_call_of_a_chain():
         relay.Function([X], before), relay.Function([X], leaky(type("A", (), {"alpha": 0.25}), [one], None)), leaky,
         op="nn.leaky_relu",
     )
+
+
+@pytest.mark.parametrize("target, channels, padded", [
+    ("llvm -device=arm_cpu", (3, 5), (8, 8)), ("llvm -device=arm_cpu -mattr=+neon,+dotprod", (3, 5), (8, 8)),
+    ("llvm -device=arm_cpu -mattr=+dotprod", (3, 5), (3, 8)), ("llvm -device=arm_cpu", (16, 8), (16, 8)),
+    ("llvm -device=arm_cpu", (4, 8), (8, 8)), ("llvm", (3, 5), (3, 5)),
+])
+def test_channels_of_bytes_are_padded_to_whole_vectors_on_arm(target, channels, padded):
+    taken, made = channels
+    x, w = relay.var("x", shape=(1, 6, 6, taken), dtype="int8"), relay.var("w", shape=(3, 3, taken, made), dtype="int8")
+    body = relay.nn.conv2d(
+        x, w, channels=made, kernel_size=(3, 3), data_layout="NHWC", kernel_layout="HWIO", out_dtype="int32"
+    )
+    mod = transform.InferType()(relay.IRModule.from_expr(relay.Function([x, w], body)))
+    with Target(target):
+        after = transform.Legalize()(mod)
+    conv = next(n for n in post_order(after["main"]) if isinstance(n, relay.Call) and n.op.name == "nn.conv2d")
+    assert conv.args[1].checked_type.shape[2:] == padded and conv.attrs.channels == padded[1]
+    assert after["main"].body.checked_type == mod["main"].body.checked_type
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-9, 9, p.checked_type.concrete_shape).astype("int8") for p in (x, w)]
+    np.testing.assert_array_equal(evaluate(after, inputs), evaluate(mod, inputs))
+
+
+def test_on_arm_other_layouts_groups_and_dtypes_stay():
+    def stays(dtype, **options):
+        layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO", **options}
+        first = options.get("data_layout", "NHWC").startswith("NC")
+        x = relay.var("x", shape=(1, 4, 6, 6) if first else (1, 6, 6, 4), dtype=dtype)
+        w = relay.var("w", shape=(4, 4, 3, 3) if first else (3, 3, 4 // options.get("groups", 1), 4), dtype=dtype)
+        body = relay.nn.conv2d(x, w, channels=4, kernel_size=(3, 3), out_dtype="int32" if "int" in dtype else "", **layouts)
+        mod = transform.InferType()(relay.IRModule.from_expr(relay.Function([x, w], body)))
+        with Target("llvm -device=arm_cpu"):
+            return structural_equal(transform.Legalize()(mod), mod)
+
+    assert stays("float32") and stays("int8", groups=2) and stays("int8", dilation=(2, 2))
+    assert stays("int8", data_layout="NCHW", kernel_layout="OIHW") and not stays("uint8")

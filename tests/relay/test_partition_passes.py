@@ -22,6 +22,7 @@ from byoc.relay.transform import AnnotateTarget, InferType, MergeCompilerRegions
 from byoc.relay.transform.annotate_target import annotate_function
 from byoc.relay.transform.merge_compiler_regions import merge_regions
 from byoc.relay.traverse import post_order
+from byoc.runtime.device import Device
 
 
 @pytest.fixture(autouse=True)
@@ -356,3 +357,26 @@ def test_the_passes_find_an_installed_backend_in_a_fresh_process():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines() == ["['main', 'tvmgen_default_json_main_0']", "True"], done.stderr
+
+
+def test_predicates_see_the_types_of_calls_in_a_module_without_types():
+    seen = []
+    get_op("tanh").set_attr("target.typed_test", lambda call: seen.append(call.checked_type) or True)
+    try:
+        x = relay.var("x", shape=(2, 3))
+        step = AnnotateTarget("typed_test")
+        after = step(relay.IRModule.from_expr(relay.Function([x], relay.tanh(x))))
+    finally:
+        get_op("tanh").reset_attr("target.typed_test")
+    assert seen == [relay.TensorType((2, 3))]
+    assert after["main"].body.checked_type == relay.TensorType((2, 3))
+    first = step.passes[0].info
+    assert (first.required, step.info.name, len(step.passes)) == (("InferType",), "AnnotateTarget", 2)
+
+
+def test_a_device_that_constrains_nothing_is_no_device():
+    x = relay.var("x", shape=(2,))
+    device = Device("cpu")
+    opened = relay.annotation.on_device(x, device, constrain_result=False, constrain_body=False)
+    assert opened.attrs.virtual_device.device_type_int == -1
+    assert relay.annotation.on_device(x, device).attrs.virtual_device.device_type_int == 1

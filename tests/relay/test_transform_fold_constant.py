@@ -8,11 +8,16 @@ from hypothesis import given, settings
 from random_graphs import calls_of, check_same, modules
 
 from byoc import relay
+from byoc.ir.instrument import pass_instrument
 from byoc.ir.op import get_op
 from byoc.ir.span import Span
+from byoc.ir.transform import PassContext, Sequential
+from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
+from byoc.relay.transform.fold_constant import FoldHostConstant
 from byoc.relay.transform.folding_budget import MAX_GROWTH_BYTES
+from byoc.runtime.device import Device
 
 
 def folded(body, *params):
@@ -173,3 +178,87 @@ def test_dropout_of_a_constant_stays_a_call():
     data = relay.const(np.arange(4, dtype="float32"))
     body = folded(relay.nn.dropout(data) + relay.const(1.0)).body
     assert calls_of(body) == ["nn.dropout", "add"]
+
+
+def host_folded(body, *params):
+    return FoldHostConstant()(relay.IRModule({"main": relay.Function(params, body)}))["main"]
+
+
+def test_the_pass_asks_for_no_types_and_instruments_count_what_runs():
+    counted = []
+
+    @pass_instrument
+    class Counter:
+        def run_before_pass(self, mod, info):
+            counted.append(info.name)
+
+    assert transform.FoldConstant().info.required == ()
+    x = relay.var("x", shape=(2,))
+    with PassContext(instruments=[Counter()], opt_level=3):
+        Sequential([transform.InferType(), transform.FoldConstant(), transform.DeadCodeElimination()])(
+            relay.IRModule.from_expr(relay.Function([x], relay.add(x, relay.negative(relay.const(1.0)))))
+        )
+    assert counted == ["sequential", "InferType", "FoldConstant", "InferType", "InferType", "DeadCodeElimination"]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float16"])
+def test_the_number_of_elements_of_a_static_shape_is_a_constant_of_any_dtype(dtype):
+    x = relay.var("x", shape=(3, 4, 5))
+    body = folded(relay.ndarray_size(x, dtype), x).body
+    assert isinstance(body, relay.Constant) and body.data.dtype == dtype and body.data.numpy() == 60
+    sizes = folded(relay.shape_of(x, dtype), x).body
+    assert isinstance(sizes, relay.Constant) and sizes.data.dtype == dtype and sizes.data.numpy().tolist() == [3, 4, 5]
+    y = relay.var("y", shape=(relay.Any(), 4))
+    assert calls_of(folded(relay.ndarray_size(y, dtype), y)) == ["ndarray_size"]
+
+
+def on_cpu(body):
+    return relay.annotation.on_device(body, Device("cpu"), constrain_result=True)
+
+
+def test_a_constant_on_a_device_counts_as_one_and_takes_its_annotation_to_where_it_is_used():
+    x, a, b, c = relay.var("x", shape=(2,)), relay.var("a"), relay.var("b"), relay.var("c")
+    one = relay.const([1.0, 2.0])
+    body = relay.Let(b, on_cpu(relay.add(a, a)), relay.Let(c, on_cpu(relay.add(b, x)), c))
+    func = folded(relay.Let(a, on_cpu(one), body), x)
+    assert isinstance(func.body, relay.Let) and func.body.body is func.body.variable
+    assert calls_of(func) == ["on_device", "add", "on_device"]
+    constant = func.body.value.args[0].args[0].args[0]
+    assert constant.data.numpy().tolist() == [2, 4]
+
+
+def test_what_says_where_a_value_is_stays():
+    one = relay.const([1.0, 2.0])
+    assert calls_of(folded(on_cpu(one))) == ["on_device"]
+    copied = relay.annotation.on_device(relay.op.device_copy(one, Device("cpu"), Device("cuda")), Device("cuda"))
+    assert calls_of(folded(copied)) == ["device_copy", "on_device"]
+
+
+def test_the_device_of_a_function_can_be_set():
+    x = relay.var("x", shape=(2,))
+    func = relay.Function([x], x)
+    func.virtual_device_ = VirtualDevice(Device("cuda"))
+    assert func.virtual_device_.device_type == 2
+    func.virtual_device_ = Device("cpu")
+    assert func.virtual_device_ == VirtualDevice(Device("cpu"))
+
+
+def test_calls_without_arguments_stay_but_in_the_pipeline():
+    made = relay.zeros((2,), "float32")
+    assert calls_of(folded(relay.negative(made))) == ["zeros", "negative"]
+    assert isinstance(host_folded(relay.negative(made)).body, relay.Constant)
+
+
+def test_a_primitive_function_is_left():
+    y = relay.var("y", shape=(2,))
+    inner = relay.Function([y], relay.add(y, relay.negative(relay.const([1.0, 2.0]))), attrs={"Primitive": 1})
+    func = folded(relay.Call(inner, [relay.const([1.0, 2.0])]))
+    assert isinstance(func.body, relay.Call) and calls_of(func.body.op) == ["negative", "add"]
+
+
+def test_an_index_out_of_range_is_no_error_but_in_the_pipeline():
+    data, at = relay.const(np.arange(3, dtype="float32")), relay.const(np.array([7], "int64"))
+    put = relay.scatter_elements(data, at, relay.const(np.ones(1, "float32")))
+    assert calls_of(folded(relay.negative(put))) == ["scatter_elements", "negative"]
+    with pytest.raises(IndexError):
+        host_folded(relay.negative(put))

@@ -7,7 +7,7 @@ Source: ``tvm.te``.
 from __future__ import annotations
 
 from byoc.compat.tvm.below import Missing
-from byoc.compat.tvm_modules.tir import SizeVar, Var, const
+from byoc.compat.tvm_modules.tir import SizeVar, Var, const, indexdiv, indexmod, round
 
 
 def var(name: str = "tindex", dtype: str = "int32", span: object | None = None) -> Var:
@@ -26,4 +26,4 @@ def __getattr__(name: str) -> Missing:
     return Missing(f"tvm.te.{name}")
 
 
-__all__ = ["const", "size_var", "var"]
+__all__ = ["const", "indexdiv", "indexmod", "round", "size_var", "var"]

@@ -6,13 +6,14 @@ holds, so that predicates which tell known dimensions from ``Any`` work. A varia
 
 from __future__ import annotations
 
+import builtins
 import importlib
 
 from byoc.compat.tvm.below import Missing
 from byoc.ir.dims import Any, IntImm
 from byoc.ir.layout import BijectiveLayout, Layout, bijective_layout, layout
 from byoc.ir.op import Op
-from byoc.ir.size_var import SizeVar, Var
+from byoc.ir.size_var import SizeVar, Var, size_of
 
 
 class _NumberLike(type):
@@ -73,12 +74,22 @@ def const(value: float | bool, dtype: str | None = None, span: object | None = N
 
 def indexdiv(a: Any | int, b: Any | int, span: object | None = None) -> Any | int:
     """The quotient of two sizes, rounded down. Source: ``tvm.tir.indexdiv``."""
-    return Any() if isinstance(a, Any) or isinstance(b, Any) else a // b
+    return size_of("floordiv", a, b) if isinstance(a, Any) or isinstance(b, Any) else a // b
 
 
 def indexmod(a: Any | int, b: Any | int, span: object | None = None) -> Any | int:
     """The remainder of two sizes. Source: ``tvm.tir.indexmod``."""
-    return Any() if isinstance(a, Any) or isinstance(b, Any) else a % b
+    return size_of("floormod", a, b) if isinstance(a, Any) or isinstance(b, Any) else a % b
+
+
+def round(x: Any | float, span: object | None = None) -> Any | float:  # noqa: A001 - TVM's name
+    """The nearest whole number, of a size or a number. Source: ``tvm.tir.round``."""
+    return size_of("round", x) if isinstance(x, Any) else FloatImm("float64", builtins.round(x))
+
+
+def Cast(dtype: str, value: Any | float, span: object | None = None) -> Any | IntImm | FloatImm:  # noqa: N802
+    """A size or a number as *dtype*. Source: ``tvm.tir.Cast``."""
+    return size_of("cast", dtype, value) if isinstance(value, Any) else const(value, dtype)
 
 
 def __getattr__(name: str) -> object:
@@ -90,6 +101,6 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
-    "Any", "BijectiveLayout", "FloatImm", "IntImm", "Layout", "Op", "PrimExpr", "SizeVar", "StringImm", "Var",
-    "bijective_layout", "const", "layout",
+    "Any", "BijectiveLayout", "Cast", "FloatImm", "IntImm", "Layout", "Op", "PrimExpr", "SizeVar", "StringImm", "Var",
+    "bijective_layout", "const", "indexdiv", "indexmod", "layout", "round",
 ]

@@ -17,6 +17,7 @@ from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.types import TensorType
 from byoc.relay.adt import Match
 from byoc.relay.analysis.located import located
 from byoc.relay.expr import (
@@ -213,4 +214,9 @@ def run_operator(call: Call, args: Sequence[Value]) -> Value:
     """
     kernel = get_kernel(call.op.kernel)  # type: ignore[attr-defined]
     result = kernel(*args, **(call.attrs.as_dict() if call.attrs is not None else {}))
-    return [np.asarray(r) for r in result] if isinstance(result, (tuple, list)) else np.asarray(result)
+    if isinstance(result, (tuple, list)):
+        return [np.asarray(r) for r in result]
+    found, ty = np.asarray(result), call._checked_type
+    if isinstance(ty, TensorType) and found.dtype == np.int32 and ty.dtype == "int64":
+        return found.astype(np.int64)  # positions have the dtype of the dimension that they count along
+    return found

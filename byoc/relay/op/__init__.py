@@ -124,6 +124,7 @@ from byoc.relay.op.op import (
     register_stateful,
     register_strategy,
 )
+from byoc.relay.op.nn.conv_legalize import register_legalizations
 from byoc.relay.op.ordering import (
     argsort,
     argwhere,
@@ -210,6 +211,7 @@ from byoc.relay.op.transform_slice import (
 )
 
 set_support_levels()
+register_legalizations()
 
 __all__ = [
     "Op", "OpPattern", "abs", "acos", "acosh", "add", "adv_index", "all", "annotation", "any", "arange", "argmax",

@@ -16,6 +16,7 @@ from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, get_op
 from byoc.ir.registry import register_func
+from byoc.ir.size_var import SizeExpr
 from byoc.ir.span import AnySpan
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
@@ -80,7 +81,10 @@ def make_binary(op_name: str, lhs: Operand, rhs: Operand, span: AnySpan | None =
 
 
 def constant_ints(value: object) -> tuple[int, ...] | None:
-    """The numbers of a Constant, or of a list of ints; None for an expression that is not known when compiling."""
+    """The numbers of a Constant, or of a list of ints; None for an expression that is not known when compiling.
+
+    Sizes as variables (``te.size_var``) are left among them.
+    """
     if isinstance(value, Constant):
         return tuple(int(v) for v in value.data.numpy().reshape(-1))
     if isinstance(value, RelayExpr):
@@ -105,6 +109,8 @@ def in_dtype_of(value: object, numbers: Sequence[int]) -> tuple[int, ...]:
 def _constant_int(value: object) -> int:
     if isinstance(value, Constant):
         return int(value.data.numpy().reshape(()))
+    if isinstance(value, SizeExpr):
+        return value  # type: ignore[return-value]
     return int(value)  # type: ignore[call-overload]
 
 

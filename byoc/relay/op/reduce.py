@@ -197,8 +197,8 @@ _bool = only(lambda dtype: dtype == "bool")
 
 def _register(name: str, code_for: DtypePredicate, compute: TensorCompute, doc: str, samples: Sequence[Sample]) -> None:
     register_op(
-        name, inputs=("data",), attrs=ReduceAttrs, rel=_relation, compute=compute, code_for=code_for, doc=doc, samples=samples,
-        pattern=OpPattern.COMM_REDUCE, operations=_elements,
+        name, inputs=("data",), attrs=ReduceAttrs, rel=_relation, compute=compute, code_for=code_for, doc=doc,
+        samples=samples, pattern=OpPattern.COMM_REDUCE, operations=_elements,
     )
 
 
@@ -217,7 +217,8 @@ _ARG_SAMPLES = (
 )
 for _kind in ("argmax", "argmin"):
     register_op(
-        _kind, inputs=("data",), attrs=ArgReduceAttrs, rel=_position_relation, code_for=_number, compute=_arg_compute(_kind), samples=_ARG_SAMPLES,
+        _kind, inputs=("data",), attrs=ArgReduceAttrs, rel=_position_relation, code_for=_number,
+        compute=_arg_compute(_kind), samples=_ARG_SAMPLES,
         doc=f"The position of the {'greatest' if _kind == 'argmax' else 'least'} element over axes, as int32.",
         pattern=OpPattern.COMM_REDUCE, operations=_elements,
     )

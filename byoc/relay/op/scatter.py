@@ -82,7 +82,7 @@ def _scatter_nd_rel(types: Sequence[Type], attrs: ScatterNDAttrs) -> Type:
         raise TypeInferenceError(f"the first dimension of the indices counts coordinates of {data}, got {indices}")
     rows = data.shape[indices.shape[0]:]
     places = indices.ndim - 1
-    fits = updates.ndim == places + len(rows)  # that there are as many updates as places shows when it runs, as in Relay
+    fits = updates.ndim == places + len(rows)  # whether there is an update for each place shows when it runs
     if not fits or any(unify_dim(a, b) is None for a, b in zip(rows, updates.shape[places:], strict=True)):
         expected = (*indices.shape[1:], *rows)
         raise TypeInferenceError(f"updates must have the shape {expected}, got {updates.shape}")

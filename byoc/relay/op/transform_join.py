@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.size_var import parted, plus
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, as_tuple_expr, constant_ints, make_call
@@ -98,8 +100,7 @@ def _concatenate_rel(types: Sequence[Type], attrs: ConcatenateAttrs) -> Type:
     if not any(isinstance(s, Any) for s in sizes):
         shape = [Any() if any(_is_unknown(f.shape[k]) for f in fields) else dim for k, dim in enumerate(shape)]
     nonzero = [s for s in sizes if s != 0]
-    known = all(isinstance(s, int) for s in sizes)
-    shape[axis] = sum(sizes) if known else nonzero[0] if len(nonzero) == 1 else Any()  # type: ignore[arg-type]
+    shape[axis] = functools.reduce(plus, nonzero, 0) if len(nonzero) != 1 else nonzero[0]
     return TensorType(shape, dtype)
 
 
@@ -189,9 +190,9 @@ def _split_dims(attrs: SplitAttrs, dim: Dim) -> list[Dim]:
         cuts = [*_cuts(attrs, dim), dim]
         return [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
     if attrs.equal:
-        return [dim if attrs.numbers[0] == 1 else Any() for _ in range(attrs.numbers[0])]
+        return [dim if attrs.numbers[0] == 1 else parted(dim, attrs.numbers[0]) for _ in range(attrs.numbers[0])]
     cuts = _cuts(attrs, dim)
-    return [*(b - a for a, b in zip(cuts, cuts[1:], strict=False)), Any()]
+    return [*(b - a for a, b in zip(cuts, cuts[1:], strict=False)), plus(dim, -cuts[-1])]
 
 
 def _split_rel(types: Sequence[Type], attrs: SplitAttrs) -> Type:

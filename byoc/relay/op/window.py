@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.errors import TypeInferenceError
+from byoc.ir.size_var import parted, plus, times
 from byoc.ir.types import Any, Dim
 
 
@@ -48,7 +49,7 @@ def pad_pairs(padding: int | Sequence[int], n: int) -> tuple[tuple[int, int], ..
 
 
 def window_extent(
-    size: Dim, kernel: int, stride: int, dilation: int, pads: tuple[int, int], ceil_mode: bool = False
+    size: Dim, kernel: Dim, stride: int, dilation: int, pads: tuple[int, int], ceil_mode: bool = False
 ) -> Dim:
     """How many windows fit along one axis.
 
@@ -56,12 +57,14 @@ def window_extent(
     PyTorch; Relay also counts a window that sees padding alone); it may be the only one, wider than the data by less
     than a stride. Raises TypeInferenceError when none fits.
     """
+    if isinstance(kernel, Any):
+        return Any()
     span = dilation * (kernel - 1) + 1
     if min(kernel, stride, dilation) < 1:
         raise TypeInferenceError(f"kernel {kernel}, stride {stride} and dilation {dilation} must be positive")
     if isinstance(size, Any):
         keeps = stride == 1 and sum(pads) == span - 1
-        return size if keeps else Any()
+        return size if keeps else plus(parted(plus(size, sum(pads) - span), stride), 1)
     room = size + sum(pads) - span
     if room < (1 - stride if ceil_mode else 0):
         raise TypeInferenceError(
@@ -74,16 +77,18 @@ def window_extent(
 
 
 def transposed_extent(
-    size: Dim, kernel: int, stride: int, dilation: int, pads: tuple[int, int], output_padding: int
+    size: Dim, kernel: Dim, stride: int, dilation: int, pads: tuple[int, int], output_padding: int
 ) -> Dim:
     """The size of one axis after a transposed convolution. Raises TypeInferenceError when nothing is left."""
+    if isinstance(kernel, Any):
+        return Any()
     grown = dilation * (kernel - 1) + 1 + output_padding - sum(pads)
     if min(kernel, stride, dilation) < 1:
         raise TypeInferenceError(f"kernel {kernel}, stride {stride} and dilation {dilation} must be positive")
     if output_padding < 0:
         raise TypeInferenceError(f"output_padding must not be negative, got {output_padding}")
     if isinstance(size, Any):
-        return size if stride == 1 and grown == 1 else Any()
+        return size if stride == 1 and grown == 1 else plus(times(plus(size, -1), stride), grown)
     out = (size - 1) * stride + grown
     if out < 1:
         raise TypeInferenceError(f"padding {pads[0]} and {pads[1]} leaves nothing of an axis of {size}")

@@ -2,8 +2,8 @@
 
 Asked are ``{"nn.conv2d": ["NCHW", "OIHW"]}``: for each operator one layout an input, ``default`` leaving the choice of
 the others to the first. The hook ``FTVMConvertOpLayout`` of an operator, ``f(attrs, inputs, tinfos, desired_layouts)``,
-is asked; ``convert_layout_rules`` has those of our operators. Requires CanonicalizeOps, as in Relay: in a Sequential, biases
-become additions before it. Source: ``relay.transform.ConvertLayout``.
+is asked; ``convert_layout_rules`` has those of our operators. Requires CanonicalizeOps, as in Relay: in a Sequential,
+biases become additions before it. Source: ``relay.transform.ConvertLayout``.
 """
 
 from __future__ import annotations

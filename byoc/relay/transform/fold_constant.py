@@ -167,7 +167,7 @@ class _Folder:
             return call
         try:
             return self._typed(fold_call(call, self.budget))
-        except UserError:
+        except (UserError, IndexError):
             if self.mild:
                 return call
             raise

@@ -289,7 +289,8 @@ def slice_like(case: LayoutCase) -> CorrectLayouts | None:
         return CorrectLayouts((old, old), (old,), attrs)
     new = case.new[0]
     if axes:
-        attrs = _with_axis(attrs, tuple(new.index_of(old[a]) for a in axes), "axes")  # type: ignore[arg-type, union-attr]
+        places = tuple(new.index_of(old[a]) for a in axes)  # type: ignore[union-attr]
+        attrs = _with_axis(attrs, places, "axes")  # type: ignore[arg-type]
     return CorrectLayouts((new, new), (new,), attrs)
 
 

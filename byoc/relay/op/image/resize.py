@@ -73,7 +73,7 @@ def _relation(n: int) -> TypeRelation:
         _one_of(attrs.coordinate_transformation_mode, tuple(MODES), "coordinate_transformation_mode")
         _one_of(default_rounding(attrs.coordinate_transformation_mode, attrs.rounding_method), tuple(ROUNDINGS),
                 "rounding_method")
-        if len(attrs.size) != n or any(size < 1 for size in attrs.size):
+        if len(attrs.size) != n or any(isinstance(size, int) and size < 1 for size in attrs.size):
             raise TypeInferenceError(f"size must be {n} positive numbers, got {attrs.size}")
         if attrs.roi and len(attrs.roi) != 2 * n:
             raise TypeInferenceError(f"roi must be {2 * n} numbers, got {attrs.roi}")
@@ -95,6 +95,11 @@ def _compute(n: int) -> TensorCompute:
         return [resize_stages(inputs[0], axes, attrs.size, regions, how, out_type.dtype)]
 
     return compute
+
+
+def _has_numbers(dtypes: Sequence[str], attrs: ResizeAttrs) -> bool:
+    """False where the size is a variable (``te.var``), of which types alone are known."""
+    return all(isinstance(size, int) for size in attrs.size)
 
 
 def _make(
@@ -191,5 +196,6 @@ _SAMPLES = {
 for _n in (1, 2, 3):
     register_op(
         f"image.resize{_n}d", inputs=("data",), rel=_relation(_n), doc=f"Resizing of {_n} spatial axes.",
-        attrs=_ATTRS[_n], pattern=OpPattern.INJECTIVE, compute=_compute(_n), samples=_SAMPLES[_n],
+        attrs=_ATTRS[_n], pattern=OpPattern.INJECTIVE, compute=_compute(_n), code_for=_has_numbers,
+        samples=_SAMPLES[_n],
     )

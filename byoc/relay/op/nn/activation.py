@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.size_var import times
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call, TupleGetItem
 from byoc.relay.op.builder import make_call
@@ -91,7 +93,7 @@ def _flatten_relation(types: Sequence[Type], attrs: Attrs | None) -> TensorType:
     others = [d for d in data.shape[1:] if d != 1]
     if not any(isinstance(d, Any) for d in others):
         return TensorType((data.shape[0], math.prod(others)), data.dtype)
-    return TensorType((data.shape[0], others[0] if len(others) == 1 else Any()), data.dtype)
+    return TensorType((data.shape[0], functools.reduce(times, others)), data.dtype)
 
 
 def _elementwise(name: str, of: Callable[..., PrimExpr]) -> Callable[..., list[Tensor]]:

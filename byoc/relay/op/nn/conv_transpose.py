@@ -99,6 +99,11 @@ def _operations(n: int) -> OperationCount:
     return lambda attrs, types, out_type: transposed_operations(transposed_geometry(types, attrs, n))
 
 
+def _extra(output_padding: Ints) -> tuple[int, ...]:
+    """One number, or two of which the first counts, as in Relay."""
+    return (output_padding,) if isinstance(output_padding, int) else tuple(output_padding)[:2]
+
+
 def conv1d_transpose(
     data: RelayExpr, weight: RelayExpr, strides: Ints = (1,), padding: Ints = (0,), dilation: Ints = (1,),
     channels: int | None = None, kernel_size: Ints | None = None, groups: int = 1, data_layout: str = "NCW",
@@ -107,7 +112,7 @@ def conv1d_transpose(
     """1-d transposed convolution. Source: ``relay.nn.conv1d_transpose``. Raises UserError for a wrong count."""
     attrs = Conv1DTransposeAttrs(
         channels, attr_or_none(kernel_size, 1), per_axis(strides, 1, "strides"), pad_tuple(padding, 1),
-        per_axis(output_padding, 1, "output_padding"), per_axis(dilation, 1, "dilation"), groups, data_layout,
+        _extra(output_padding), per_axis(dilation, 1, "dilation"), groups, data_layout,
         kernel_layout, out_layout, out_dtype,
     )
     return make_call("nn.conv1d_transpose", [data, weight], attrs)

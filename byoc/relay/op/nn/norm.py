@@ -125,7 +125,7 @@ def _inner_relation(types: Sequence[Type], attrs: InstanceNormAttrs) -> TensorTy
 def _group_relation(types: Sequence[Type], attrs: GroupNormAttrs) -> TensorType:
     data = _inner_relation(types, attrs)
     channels = data.shape[normalize_axis(attrs.axis, data.ndim)]
-    if attrs.num_groups < 1 or isinstance(channels, Any) or channels % attrs.num_groups:
+    if attrs.num_groups < 1 or (not isinstance(channels, Any) and channels % attrs.num_groups):
         raise TypeInferenceError(f"{channels} channels cannot be divided into {attrs.num_groups} groups")
     return data
 
@@ -206,17 +206,20 @@ register_op(
     ],
 )
 register_op(
-    "nn.instance_norm", inputs=_AFFINE, rel=_inner_relation, code_for=_FLOATS, doc="Normalisation of each channel of each batch item.",
+    "nn.instance_norm", inputs=_AFFINE, rel=_inner_relation, code_for=_FLOATS,
+    doc="Normalisation of each channel of each batch item.",
     attrs=InstanceNormAttrs, infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=instance_norm_compute,
     samples=[Sample([(2, 3, 4, 5), (3,), (3,)]), Sample([(2, 7, 3), (3,), (3,)], {"axis": 2, "scale": False})],
 )
 register_op(
-    "nn.layer_norm", inputs=_AFFINE, rel=_affine, code_for=_FLOATS, doc="Normalisation along one axis.", attrs=LayerNormAttrs,
+    "nn.layer_norm", inputs=_AFFINE, rel=_affine, code_for=_FLOATS,
+    doc="Normalisation along one axis.", attrs=LayerNormAttrs,
     infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=layer_norm_compute,
     samples=[Sample([(2, 3, 8), (8,), (8,)]), Sample([(2, 5, 3), (5,), (5,)], {"axis": 1, "center": False})],
 )
 register_op(
-    "nn.group_norm", inputs=_AFFINE, rel=_group_relation, code_for=_FLOATS, doc="Normalisation of each group of channels.",
+    "nn.group_norm", inputs=_AFFINE, rel=_group_relation, code_for=_FLOATS,
+    doc="Normalisation of each group of channels.",
     attrs=GroupNormAttrs, infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=group_norm_compute,
     samples=[
         Sample([(2, 6, 4, 3), (6,), (6,)], {"num_groups": 2}),
@@ -224,7 +227,8 @@ register_op(
     ],
 )
 register_op(
-    "nn.lrn", inputs=("data",), rel=_lrn_relation, code_for=_FLOATS, doc="Local response normalisation.", attrs=LRNAttrs,
+    "nn.lrn", inputs=("data",), rel=_lrn_relation, code_for=_FLOATS,
+    doc="Local response normalisation.", attrs=LRNAttrs,
     pattern=OpPattern.OPAQUE, compute=lrn_compute,
     samples=[Sample([(2, 7, 3, 4)], {"size": 3, "alpha": 0.1, "bias": 1.0}), Sample([(1, 3, 4, 5)], {"axis": 3}),
              Sample([(1, 6, 3)], {"size": 4, "alpha": 0.1})],

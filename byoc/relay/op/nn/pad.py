@@ -13,6 +13,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.size_var import parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.builder import Operand, as_expr, known_dtype, make_call
@@ -64,7 +65,7 @@ def _padded_type(data: TensorType, pairs: Pairs, shortest: int | None) -> Tensor
             raise TypeInferenceError(f"axis {axis} has {size} elements, too few to cut {-before} and {-after} off")
         if shortest is not None and isinstance(size, int) and max(before, after) > size - shortest:
             raise TypeInferenceError(f"axis {axis} has {size} elements, too few to add {max(before, after)} from them")
-        shape.append(size if before + after == 0 else Any() if isinstance(size, Any) else size + before + after)
+        shape.append(size if before + after == 0 else plus(size, before + after))
     return TensorType(shape, data.dtype)
 
 
@@ -134,12 +135,12 @@ def _block(attrs: SubPixelAttrs) -> int:
 
 
 def _scaled(size: Dim, factor: int) -> Dim:
-    return size if factor == 1 else Any() if isinstance(size, Any) else size * factor
+    return size if factor == 1 else times(size, factor)
 
 
 def _divided(size: Dim, divisor: int, what: str) -> Dim:
     if isinstance(size, Any):
-        return size if divisor == 1 else Any()
+        return size if divisor == 1 else parted(size, divisor)
     if size % divisor:
         raise TypeInferenceError(f"{what} {size} cannot be divided by {divisor}")
     return size // divisor

@@ -9,6 +9,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.size_var import SizeExpr, size_of
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.builder import make_call
@@ -69,6 +70,8 @@ Upsampling = UpSamplingAttrs | UpSampling3DAttrs
 
 
 def _scaled(size: Dim, scale: float) -> Dim:
+    if isinstance(size, SizeExpr):
+        return size if scale == 1 else size_of("cast", "int32", size_of("round", size * float(scale)))
     if isinstance(size, Any):
         return size if scale == 1 else Any()
     out = int(round(size * scale))

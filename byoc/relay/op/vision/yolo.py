@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.size_var import SizeExpr, parted, times
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, make_call
@@ -24,12 +25,13 @@ class YoloReorgAttrs(Attrs):
 
 def _relation(types: Sequence[Type], attrs: YoloReorgAttrs) -> Type:
     data, s = tensor_of(types[0], 4, "data"), attrs.stride
-    if s < 1 or not all(isinstance(d, int) for d in data.shape[1:]):
+    if s < 1 or not all(isinstance(d, (int, SizeExpr)) for d in data.shape[1:]):
         raise TypeInferenceError(f"takes a positive stride and data of a known size, got {s} and {data}")
     batch, channels, height, width = data.shape
-    if channels % (s * s) or height % s or width % s:  # type: ignore[operator]
+    parts = ((channels, s * s), (height, s), (width, s))
+    if any(isinstance(size, int) and size % count for size, count in parts):
         raise TypeInferenceError(f"{data} cannot be divided by a stride of {s}")
-    return TensorType((batch, channels * s * s, height // s, width // s), data.dtype)  # type: ignore[operator]
+    return TensorType((batch, times(channels, s * s), parted(height, s), parted(width, s)), data.dtype)
 
 
 register_op(
