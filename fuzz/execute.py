@@ -149,7 +149,7 @@ def compiled(case: Case, configuration: Configuration) -> CompiledCase:
 
 
 def compiler_failure(error: BaseException) -> str:
-    """What the C compiler did with generated code that is no refusal of ours: hung, crashed or refused it; or nothing."""
+    """What the C compiler did to generated code, which is no refusal of ours: hung, crashed or refused; or nothing."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, CommandError) or GENERATED in str(cause):
