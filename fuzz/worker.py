@@ -14,7 +14,6 @@ from pathlib import Path
 
 from fuzz.case import Case
 
-
 COMPILER_SECONDS = "90"  # for one unit: less than the pool gives a configuration, so that a compiler is named
 
 
