@@ -277,3 +277,57 @@ def test_all_classes_are_listed_one_after_another(tvm, relay):
     indices, values, counts = relay.create_executor("vm", mod).evaluate()(boxes, scores)
     assert indices.numpy()[0, : counts.numpy()[0]].tolist() == [[0, 1], [0, 0], [1, 0], [1, 2], [1, 1]]
     np.testing.assert_allclose(values.numpy()[0, :5], [0.5, 0.2, 0.9, 0.8, 0.3])
+
+
+def test_the_optimized_module_writes_out_the_memory_of_what_it_calls(tvm, relay):
+    any_ = relay.Any()
+    x, y = relay.var("x", shape=(any_, any_)), relay.var("y", shape=(any_, any_))
+    found, left = relay.vm.VMCompiler().optimize(
+        tvm.IRModule.from_expr(relay.Function([x, y], relay.add(x, y))), target="llvm"
+    )
+    text = found.astext(False)
+    assert left == {}
+    for name in ("vm.shape_of", "vm.shape_func", "memory.alloc_storage", "memory.alloc_tensor", "vm.invoke_tvm_op"):
+        assert name in text
+    z = relay.var("z", shape=(2, 3))
+    static, _ = relay.vm.VMCompiler().optimize(tvm.IRModule.from_expr(relay.Function([z], relay.exp(z))), "llvm")
+    assert "shape_func" not in static.astext(False) and "const_shape" in static.astext(False)
+
+
+def test_the_optimized_module_of_an_external_region_has_a_shape_function(tvm, relay):
+    x = relay.var("x", shape=(relay.Any(), 25))
+    weight = relay.const(np.ones((5, 25), "float32"))
+    attrs = {"Primitive": 1, "Compiler": "optimize_test", "global_symbol": "f1"}
+    region = relay.Function([x], relay.nn.dense(x, weight), attrs=attrs)
+    mod, name = tvm.IRModule(), relay.GlobalVar("f1")
+    mod[name] = region
+    y = relay.var("y", shape=(relay.Any(), 25))
+    mod = relay.transform.InferType()(mod)
+    mod["main"] = relay.Function([y], name(y))
+    found, _ = relay.vm.VMCompiler().optimize(mod, target="llvm")
+    assert "shape_func" in found.astext(False)
+
+
+def test_branches_and_several_outputs_have_their_memory_too(tvm, relay):
+    c, x = relay.var("c", shape=(), dtype="bool"), relay.var("x", shape=(relay.Any(), 4))
+    parts = relay.split(x, 2, axis=1)
+    body = relay.If(c, relay.add(parts[0], parts[1]), relay.exp(parts[1]))
+    found, _ = relay.vm.VMCompiler().optimize(tvm.IRModule.from_expr(relay.Function([c, x], body)), "llvm")
+    assert found.astext(False).count("vm.shape_func") >= 3
+
+
+@pytest.mark.parametrize("shapes, count", [
+    (([-1, 4], [0, 2, -1]), 1), (([16, -1], [-1, 4, 2], [0, -1]), 1), (([0, 4, 4], [-3, 4]), 1),
+])
+def test_reshapes_in_a_row_are_one_instruction(tvm, relay, shapes, count):
+    data = np.arange(128, dtype="float32").reshape(8, 16)
+    want = data
+    for shape in shapes:
+        want = relay.create_executor("debug").evaluate(relay.reshape(relay.const(want), shape)).numpy()
+    for size in (relay.Any(), tvm.te.size_var("n"), 8):
+        x = value = relay.var("x", shape=(size, 16))
+        for shape in shapes:
+            value = relay.reshape(value, shape)
+        made = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], value)), "llvm")
+        assert made.bytecode.count("reshape_tensor") == count
+        np.testing.assert_array_equal(tvm.runtime.vm.VirtualMachine(made, tvm.cpu()).run(data).numpy(), want)

@@ -10,6 +10,7 @@ import numpy as np
 from byoc.driver.host import operators_name
 from byoc.driver.vm.function_builder import CodeBuilder
 from byoc.driver.vm.program import ProgramBuilder
+from byoc.driver.vm.reshapes import newshape_of
 from byoc.driver.vm.tensors import Part, Tensors
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
@@ -142,16 +143,17 @@ def _emit_reshape(to: Destination, call: Call, function: Function) -> bool:
 
 
 def _newshape(calls: list[Call], ty: TensorType) -> tuple[int, ...] | None:
-    """What reshapes to *ty*: its numbers, one of which may be inferred, or what a lone ``reshape`` asks for."""
+    """What reshapes to *ty*: its numbers, one of which may be inferred, or what *calls* of ``reshape`` ask for."""
     unknown = [dim for dim in ty.shape if not isinstance(dim, int)]
     if not unknown and 0 not in ty.shape:
         return tuple(int(dim) for dim in ty.shape)  # type: ignore[arg-type]
     if len(unknown) == 1 and 0 not in ty.shape:
         return tuple(int(dim) if isinstance(dim, int) else -1 for dim in ty.shape)
-    lone = calls[0] if len(calls) == 1 else None
-    if lone is not None and lone.op.name == _RESHAPE and not _allows_zero(lone):  # type: ignore[attr-defined]
-        return tuple(int(n) for n in lone.attrs.newshape)  # type: ignore[union-attr]
-    return None
+    if any(call.op.name != _RESHAPE or _allows_zero(call) for call in calls):  # type: ignore[attr-defined]
+        return None
+    if len(calls) == 1:
+        return tuple(int(n) for n in calls[0].attrs.newshape)  # type: ignore[union-attr]
+    return newshape_of(calls[-1])
 
 
 def _allows_zero(call: Call) -> bool:

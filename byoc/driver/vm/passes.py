@@ -11,6 +11,7 @@ import enum
 from collections.abc import Sequence
 
 from byoc.driver.pipeline import LAYOUTS, at_least_level_3, prepare_host, simplify
+from byoc.driver.vm.reshapes import join_reshapes
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -93,7 +94,11 @@ def prepare(mod: IRModule, layout: str = LAYOUTS[0], precision: Sequence[Pass] =
             chosen = [var for var, found in kinds.items() if found is kind]
             lowering = precision if kind is Kind.DATAFLOW else ()
             mod = _only(mod, chosen, [passes, prepare_host(layout, lowering)])
-        return infer_module(mod)
+        joined = infer_module(mod).shallow_copy()
+        for var, func in joined.functions.items():
+            if isinstance(func, Function) and kinds.get(var) in (Kind.DATAFLOW, Kind.CONTROL):
+                joined[var] = join_reshapes(func)
+        return infer_module(joined)
 
 
 def _only(mod: IRModule, chosen: list[GlobalVar], passes: list[Pass]) -> IRModule:

@@ -17,13 +17,18 @@ def _operator_holds(op: Op, name: str, wanted: object) -> bool:
 def _call_holds(call: Call, name: str, wanted: object) -> bool:
     attrs = call.attrs
     if isinstance(attrs, DictAttrs):  # of a call whose callee is no operator
-        return name in attrs and attrs[name] == (freeze(wanted) if isinstance(wanted, list) else wanted)
+        return name in attrs and _same(attrs[name], wanted)
     return isinstance(attrs, Attrs) and name in attrs.keys() and attrs[name] == wanted
 
 
 def _function_holds(func: Function, name: str, wanted: object) -> bool:
-    value = func.attrs.get(name)
-    return name in func.attrs and (freeze(value) if isinstance(value, list) else value) == wanted
+    return name in func.attrs and _same(func.attrs[name], wanted)
+
+
+def _same(value: object, wanted: object) -> bool:
+    """Whether two values are equal, lists and tuples by what they hold."""
+    first, second = (freeze(v) if isinstance(v, (list, tuple)) else v for v in (value, wanted))
+    return bool(first == second)
 
 
 _HOLDS: dict[type, Callable[..., bool]] = {Op: _operator_holds, Call: _call_holds, Function: _function_holds}

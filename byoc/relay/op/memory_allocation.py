@@ -20,6 +20,7 @@ from byoc.relay.expr import Call, Constant
 from byoc.relay.op.builder import Operand, as_expr, make_call
 from byoc.relay.op.device_placement import DeviceLike, as_virtual_device
 from byoc.relay.op.dynamic import vector_length
+from byoc.runtime.ndarray import NDArray
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,23 @@ class AllocStorageAttrs(Attrs):
 
 @dataclass(frozen=True)
 class AllocTensorAttrs(Attrs):
-    """The dtype of a tensor in storage, and its shape as far as it is known: a constant, or dimensions."""
+    """The dtype of a tensor in storage, and its shape as far as it is known.
 
-    const_shape: Constant | None = None
-    assert_shape: tuple[object, ...] = ()
+    ``const_shape`` is the shape whole, which may be given as the constant that Relay keeps there; ``assert_shape`` are
+    dimensions, -1 for one that is not known.
+    """
+
+    const_shape: object = None
+    assert_shape: tuple[int, ...] = ()
     dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        given = self.const_shape.data if isinstance(self.const_shape, Constant) else self.const_shape
+        if isinstance(given, NDArray):  # as the text has it, ``meta[relay.Constant][0]``
+            object.__setattr__(self, "const_shape", tuple(int(d) for d in given.numpy()))
+        known = tuple(int(d) if isinstance(d, int) else -1 for d in self.assert_shape or ())
+        object.__setattr__(self, "assert_shape", known)
+        super().__post_init__()
 
 
 def storage_type() -> Type:
@@ -60,9 +73,9 @@ def _tensor_rel(types: Sequence[Type], attrs: AllocTensorAttrs) -> Type:
         raise TypeInferenceError(f"storage must be of type {storage_type()!r}, got {types[0]!r}")
     _check_number(types, 1, "offset")
     if attrs.const_shape is not None:
-        return TensorType([int(d) for d in attrs.const_shape.data.numpy()], attrs.dtype)
-    dims = attrs.assert_shape or [Any()] * vector_length(types, 2, "shape")
-    return TensorType(dims, attrs.dtype)  # type: ignore[arg-type]
+        return TensorType(attrs.const_shape, attrs.dtype)  # type: ignore[arg-type]
+    dims = [d if d >= 0 else Any() for d in attrs.assert_shape] or [Any()] * vector_length(types, 2, "shape")
+    return TensorType(dims, attrs.dtype)
 
 
 def _register(
@@ -101,10 +114,12 @@ def alloc_tensor(
 
     Source: ``relay.op.memory.alloc_tensor``.
     """
-    constant = assert_shape if isinstance(assert_shape, Constant) else None
-    dims = () if constant is not None else tuple(assert_shape or ())  # type: ignore[arg-type]
     args = [storage, as_expr(offset, "int64"), as_expr(shape, "int64")]
-    return make_call("memory.alloc_tensor", args, AllocTensorAttrs(constant, dims, dtype))
+    if isinstance(assert_shape, Constant):
+        attrs = AllocTensorAttrs(assert_shape, (), dtype)
+    else:
+        attrs = AllocTensorAttrs(None, tuple(assert_shape or ()), dtype)  # type: ignore[arg-type]
+    return make_call("memory.alloc_tensor", args, attrs)
 
 
 def kill(data: RelayExpr) -> Call:

@@ -16,6 +16,7 @@ from byoc.relay.op.builder import Operand, as_expr, make_call
 from byoc.relay.op.dynamic import vector_length
 from byoc.relay.op.transform_create import ShapeOfAttrs
 from byoc.relay.op.type_relations import tensor_arg
+from byoc.relay.op.vm_calls import invoke_tvm_op, shape_func
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,6 @@ def reshape_tensor(data: Operand, shape: Operand, newshape: Sequence[Dim]) -> Ca
     """*data* in *shape*, of which *newshape* says what is known. Source: ``relay.op.vm.reshape_tensor``."""
     known = tuple(-1 if isinstance(d, Any) else int(d) for d in newshape)
     return make_call("vm.reshape_tensor", [as_expr(data), as_expr(shape)], ReshapeTensorAttrs(known))
+
+
+__all__ = ["invoke_tvm_op", "reshape_tensor", "shape_func", "shape_of"]

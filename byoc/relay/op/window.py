@@ -49,7 +49,7 @@ def pad_pairs(padding: int | Sequence[int], n: int) -> tuple[tuple[int, int], ..
 
 
 def window_extent(
-    size: Dim, kernel: int, stride: int, dilation: int, pads: tuple[int, int], ceil_mode: bool = False
+    size: Dim, kernel: Dim, stride: int, dilation: int, pads: tuple[int, int], ceil_mode: bool = False
 ) -> Dim:
     """How many windows fit along one axis.
 
@@ -57,6 +57,8 @@ def window_extent(
     PyTorch; Relay also counts a window that sees padding alone); it may be the only one, wider than the data by less
     than a stride. Raises TypeInferenceError when none fits.
     """
+    if isinstance(kernel, Any):
+        return Any()
     span = dilation * (kernel - 1) + 1
     if min(kernel, stride, dilation) < 1:
         raise TypeInferenceError(f"kernel {kernel}, stride {stride} and dilation {dilation} must be positive")
@@ -75,9 +77,11 @@ def window_extent(
 
 
 def transposed_extent(
-    size: Dim, kernel: int, stride: int, dilation: int, pads: tuple[int, int], output_padding: int
+    size: Dim, kernel: Dim, stride: int, dilation: int, pads: tuple[int, int], output_padding: int
 ) -> Dim:
     """The size of one axis after a transposed convolution. Raises TypeInferenceError when nothing is left."""
+    if isinstance(kernel, Any):
+        return Any()
     grown = dilation * (kernel - 1) + 1 + output_padding - sum(pads)
     if min(kernel, stride, dilation) < 1:
         raise TypeInferenceError(f"kernel {kernel}, stride {stride} and dilation {dilation} must be positive")

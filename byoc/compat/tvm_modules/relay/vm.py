@@ -15,6 +15,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.target import Target, region_targets
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
+from byoc.relay.transform.manifest_alloc import ManifestAlloc
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.vm import Executable, VirtualMachine
 
@@ -74,11 +75,14 @@ class VMCompiler:
         target_host: object = None,
         params: Mapping[str, object] | None = None,
     ) -> tuple[IRModule, dict[str, NDArray]]:
-        """The module after the passes before bytecode, and the parameters that are left to set."""
+        """The module after the passes before bytecode, its memory written out, and the parameters that are left to set.
+
+        Where a size is unknown, ``vm.shape_func`` computes it. Source: ``VMCompiler.optimize``.
+        """
         if params:
             self.set_params(params)
         host_target(target)  # type: ignore[arg-type]
-        return prepare(module_with_params(mod, self._params)), {}
+        return ManifestAlloc()(prepare(module_with_params(mod, self._params))), {}
 
     def get_exec(self) -> Executable:
         """The executable. Raises UserError before :meth:`codegen`."""

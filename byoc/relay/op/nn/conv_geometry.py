@@ -31,7 +31,7 @@ class Geometry:
     batch: Dim
     channels: Dim
     sizes: tuple[Dim, ...]
-    out: int
+    out: int  # of these three what is not known is an Any: such a kernel is given when it runs
     reduced: int
     groups: int
     kernel: tuple[int, ...]
@@ -62,18 +62,29 @@ def _parts(
     if isinstance(given_kernel, TensorType):
         given_kernel, kernel_layout = merged_type(given_kernel, attrs, grouped)
     data, weight = tensor_of(types[0], n + 2, "data"), tensor_of(given_kernel, n + 2, "the kernel")
-    if not weight.is_static:
-        raise TypeInferenceError(f"the kernel must have a known shape, got {weight}")
     dims = tuple(data.shape[a] for a in axes_of(attrs.data_layout, letters, "data"))
     axes_of(attrs.out_layout or attrs.data_layout, letters, "output")
     kernel = tuple(weight.shape[a] for a in axes_of(kernel_layout, kernel_order, "kernel"))
-    given = attrs.kernel_size
-    if given is not None and per_axis(given, n, "kernel_size") != kernel[2:]:
-        raise TypeInferenceError(f"kernel_size is {given}, the kernel has {kernel[2:]}")
+    if attrs.kernel_size is not None:
+        extent = per_axis(attrs.kernel_size, n, "kernel_size")
+        if any(differ(a, b) for a, b in zip(extent, kernel[2:], strict=True)):
+            raise TypeInferenceError(f"kernel_size is {attrs.kernel_size}, the kernel has {kernel[2:]}")
+        kernel = (*kernel[:2], *extent)
     return dims, kernel, attrs.out_dtype or data.dtype  # type: ignore[return-value]
 
 
-def _check_groups(groups: int, channels: Dim, out: int) -> None:
+def _product(a: Dim, b: Dim) -> Dim:
+    return Any() if isinstance(a, Any) or isinstance(b, Any) else a * b
+
+
+def _known(size: Dim, otherwise: Dim | None, parts: int = 1) -> Dim:
+    """*size*, or where it is not known what *otherwise* gives for each of so many *parts*."""
+    if not isinstance(size, Any) or otherwise is None or isinstance(otherwise, Any):
+        return size
+    return otherwise // parts if parts > 0 else otherwise
+
+
+def _check_groups(groups: int, channels: Dim, out: Dim) -> None:
     if groups < 1:
         raise TypeInferenceError(f"groups must be positive, got {groups}")
     for size, what in ((channels, "input"), (out, "output")):
@@ -81,19 +92,20 @@ def _check_groups(groups: int, channels: Dim, out: int) -> None:
             raise TypeInferenceError(f"{size} {what} channels cannot be divided into {groups} groups")
 
 
-def _check_channels(attrs: Attrs, out: int) -> None:
-    if attrs.channels is not None and attrs.channels != out:
+def _check_channels(attrs: Attrs, out: Dim) -> None:
+    if attrs.channels is not None and differ(attrs.channels, out):
         raise TypeInferenceError(f"channels is {attrs.channels}, the kernel gives {out}")
 
 
 def conv_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry:
     """The sizes of a convolution with *n* spatial axes. Raises TypeInferenceError where they do not fit."""
     dims, kernel, dtype = _parts(types, attrs, n, "O")
-    channels, out, reduced, multiplier = dims[1], kernel[0], kernel[1], 0
+    channels, multiplier = dims[1], 0
+    out, reduced = _known(kernel[0], attrs.channels), _known(kernel[1], channels, attrs.groups)
     if attrs.groups > 1 and attrs.groups == channels == out:
-        multiplier, out, reduced = reduced, out * reduced, 1
+        multiplier, out, reduced = reduced, out * reduced, 1  # type: ignore[assignment]
     _check_groups(attrs.groups, channels, out)
-    if differ(channels, reduced * attrs.groups):
+    if differ(channels, _product(reduced, attrs.groups)):
         raise TypeInferenceError(
             f"data has {channels} channels, the kernel expects {reduced} x groups {attrs.groups}"
         )
@@ -113,18 +125,19 @@ def transposed_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry
     Raises TypeInferenceError where they do not fit.
     """
     dims, kernel, dtype = _parts(types, attrs, n, "I")
-    channels, out = dims[1], kernel[0] * attrs.groups
-    if differ(channels, kernel[1]):
-        raise TypeInferenceError(f"data has {channels} channels, the kernel expects {kernel[1]}")
-    _check_groups(attrs.groups, kernel[1], out)
+    channels = dims[1]
+    taken, out = _known(kernel[1], channels), _known(_product(kernel[0], attrs.groups), attrs.channels)
+    if differ(channels, taken):
+        raise TypeInferenceError(f"data has {channels} channels, the kernel expects {taken}")
+    _check_groups(attrs.groups, taken, out)
     _check_channels(attrs, out)
     strides, dilation = per_axis(attrs.strides, n, "strides"), per_axis(attrs.dilation, n, "dilation")
     pads, extra = pad_pairs(attrs.padding, n), per_axis(attrs.output_padding[:n], n, "output_padding")
     sizes = tuple(
         transposed_extent(*axis) for axis in zip(dims[2:], kernel[2:], strides, dilation, pads, extra, strict=True)
     )
-    return Geometry(dims[0], channels, dims[2:], out, kernel[1] // attrs.groups, attrs.groups, kernel[2:], strides,
-                    dilation, pads, sizes, 0, dtype)
+    return Geometry(dims[0], channels, dims[2:], out, _known(Any(), taken, attrs.groups), attrs.groups, kernel[2:],
+                    strides, dilation, pads, sizes, 0, dtype)
 
 
 def one_dtype_or_result(dtypes: Sequence[str], attrs: Attrs | None) -> bool:
@@ -148,7 +161,7 @@ def size_of(dims: Sequence[Dim]) -> int:
 def conv_operations(geometry: Geometry) -> int:
     """Two operations for each multiply-add of a convolution."""
     outputs = size_of((geometry.batch, geometry.out, *geometry.out_sizes))
-    return 2 * outputs * geometry.reduced * math.prod(geometry.kernel)
+    return 2 * outputs * size_of((geometry.reduced, *geometry.kernel))
 
 
 def transposed_operations(geometry: Geometry) -> int:

@@ -19,7 +19,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.nn.conv import Ints, attr_or_none
-from byoc.relay.op.nn.conv_geometry import Geometry, conv_geometry, conv_operations
+from byoc.relay.op.nn.conv_geometry import Geometry, conv_geometry, conv_operations, size_of
 from byoc.relay.op.untyped_inputs import conv_weight
 from byoc.relay.op.window import differ, pad_tuple, per_axis
 
@@ -48,7 +48,8 @@ def _geometry(types: Sequence[Type], attrs: DeformableConv2DAttrs) -> Geometry:
 
 
 def _offset_dims(geometry: Geometry, attrs: DeformableConv2DAttrs) -> tuple[object, ...]:
-    taps = 2 * attrs.deformable_groups * math.prod(geometry.kernel)
+    unknown = any(isinstance(k, Any) for k in geometry.kernel)
+    taps = Any() if unknown else 2 * attrs.deformable_groups * math.prod(geometry.kernel)
     return (geometry.batch, taps, *geometry.out_sizes)
 
 
@@ -78,7 +79,7 @@ def _infer_inputs(types: Types, out: Type | None, attrs: DeformableConv2DAttrs) 
 def _operations(attrs: DeformableConv2DAttrs, types: Sequence[Type], out_type: TensorType) -> int:
     geometry = _geometry(types, attrs)
     sampled = math.prod(1 if isinstance(d, Any) else d for d in (geometry.batch, geometry.channels, *out_type.shape))
-    return conv_operations(geometry) + 8 * sampled * math.prod(geometry.kernel) // geometry.out
+    return conv_operations(geometry) + 8 * sampled * size_of(geometry.kernel) // size_of([geometry.out])
 
 
 register_op(

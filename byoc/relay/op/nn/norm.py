@@ -125,7 +125,7 @@ def _inner_relation(types: Sequence[Type], attrs: InstanceNormAttrs) -> TensorTy
 def _group_relation(types: Sequence[Type], attrs: GroupNormAttrs) -> TensorType:
     data = _inner_relation(types, attrs)
     channels = data.shape[normalize_axis(attrs.axis, data.ndim)]
-    if attrs.num_groups < 1 or isinstance(channels, Any) or channels % attrs.num_groups:
+    if attrs.num_groups < 1 or (not isinstance(channels, Any) and channels % attrs.num_groups):
         raise TypeInferenceError(f"{channels} channels cannot be divided into {attrs.num_groups} groups")
     return data
 

@@ -1,0 +1,93 @@
+"""Reshapes in a row as one: the functions that only reshape are joined, and what all of them ask for together is found.
+
+A size is a number times sizes of the input that are not known; products and quotients of such give numbers again where
+the unknown ones cancel, as in ``(n, 16)`` reshaped to ``[-1, 4]`` and then ``[0, 2, -1]``, which is ``[-1, 2, 2]``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.types import Dim, TensorType
+from byoc.relay.expr import Call, Function
+from byoc.relay.traverse import post_order, rewrite, substitute
+from byoc.runtime.kernels.newshape import plan_newshape
+
+
+def join_reshapes(root: Function) -> Function:
+    """*root*, typed, with a call of a reshaping function on the result of another as a call of one function."""
+
+    def join(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if not _only_reshapes(after) or not _only_reshapes(after.args[0]):  # type: ignore[attr-defined]
+            return after
+        outer, inner = after.op, after.args[0].op  # type: ignore[attr-defined]
+        body = substitute(outer.body, {outer.params[0]: inner.body})
+        made = Function(inner.params, body, outer.declared_ret_type, (), outer.attrs, outer.span)
+        return Call(made, after.args[0].args, span=after.span)  # type: ignore[attr-defined]
+
+    return rewrite(root, join)  # type: ignore[return-value]
+
+
+def _only_reshapes(expr: RelayExpr) -> bool:
+    if not isinstance(expr, Call) or not isinstance(expr.op, Function) or not expr.op.attrs.get("Primitive"):
+        return False
+    calls = [node for node in post_order(expr.op.body) if isinstance(node, Call)]
+    return len(expr.op.params) == 1 and bool(calls) and all(
+        isinstance(call.op, Op) and call.op.name == "reshape" and not call.attrs.allowzero  # type: ignore[union-attr]
+        for call in calls
+    )
+
+
+@dataclass(frozen=True)
+class _Size:
+    """``number`` times the unknown sizes *unknown*, each so many times."""
+
+    number: int = 1
+    unknown: Counter[object] = field(default_factory=Counter)
+
+    def times(self, other: _Size) -> _Size:
+        return _Size(self.number * other.number, self.unknown + other.unknown)
+
+    def by(self, other: _Size) -> _Size:
+        """The quotient; a new unknown size where it cannot be said."""
+        if other.number and self.number % other.number == 0 and not other.unknown - self.unknown:
+            return _Size(self.number // other.number, self.unknown - other.unknown)
+        return _Size(1, Counter([object()]))
+
+
+def _product(sizes: Sequence[_Size]) -> _Size:
+    total = _Size()
+    for size in sizes:
+        total = total.times(size)
+    return total
+
+
+def combined_newshape(shape: Sequence[Dim], newshapes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """What reshapes a tensor of *shape* at once as *newshapes* do one after another; None where it cannot be said."""
+    sizes = [_Size(dim) if isinstance(dim, int) else _Size(1, Counter([(at, dim)])) for at, dim in enumerate(shape)]
+    for newshape in newshapes:
+        made: list[_Size | None] = []
+        for new in plan_newshape(len(sizes), [int(n) for n in newshape]):
+            size = _product([sizes[at] for at in new.source]).times(_Size(new.number)).by(_Size(new.divisor))
+            made.append(None if new.inferred else size)
+        rest = _product(sizes).by(_product([size for size in made if size is not None]))
+        sizes = [rest if size is None else size for size in made]
+    unknown = sum(bool(size.unknown) for size in sizes)
+    if unknown > 1 or math.prod(size.number for size in sizes) == 0:
+        return None
+    return tuple(-1 if size.unknown else size.number for size in sizes)
+
+
+def newshape_of(body: RelayExpr) -> tuple[int, ...] | None:
+    """What a function's *body* of ``reshape`` calls asks for together; None where it cannot be said."""
+    newshapes: list[Sequence[int]] = []
+    while isinstance(body, Call):
+        newshapes.append(body.attrs.newshape)  # type: ignore[union-attr]
+        body = body.args[0]
+    ty = body.checked_type
+    return combined_newshape(ty.shape, newshapes[::-1]) if isinstance(ty, TensorType) else None
