@@ -43,8 +43,8 @@ class VirtualDevice(AttrObject):
                 device_type = wanted
             elif device_type != wanted:
                 raise UserError(
-                    f"target {target.kind} is for devices of type {wanted}, the virtual device is of type {device_type}: "
-                    "give a target of that device"
+                    f"target {target.kind} is for devices of type {wanted}, the virtual device is of type "
+                    f"{device_type}: give a target of that device"
                 )
         if device_type != INVALID_DEVICE_TYPE and device_id < 0:
             device_id = 0

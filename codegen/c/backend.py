@@ -116,9 +116,9 @@ def build_library(
     if prologue:
         units = [dataclasses.replace(unit, source=f"{prologue}\n{unit.source}") for unit in units]
     library = compiler.build_units(units, flags)
+    text = f"{prologue}\n{source.text()}" if prologue else source.text()
     return DsoModule(
-        library, signatures, (prologue and f"{prologue}\n") + source.text(), constant_arrays(programs), compiler.processor(flags), program,
-        compiler.sanitizers,
+        library, signatures, text, constant_arrays(programs), compiler.processor(flags), program, compiler.sanitizers,
     )
 
 

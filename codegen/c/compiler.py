@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from byoc.codegen.c.command import CommandError, Commands, Finished, run_command
+from byoc.codegen.c.float_ranges import float_range_flags
 from byoc.codegen.c.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.codegen.c.object_cache import cache_dir, compiler_folder, object_cache
 from byoc.codegen.c.sanitizers import requested, sanitizer_flags
@@ -271,7 +272,8 @@ def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...]) ->
             if macros is not None and matrix_refusal(processor_of(macros)):
                 flags, macros = (*flags, *NO_MATRICES), _macros(command, (*flags, *NO_MATRICES))
             if macros is not None:
-                flags = (*flags, *shared_store_flags(_is_gcc(macros)), *sanitizer_flags(sanitizers))
+                flags = (*flags, *shared_store_flags(_is_gcc(macros)), *float_range_flags(macros))
+                flags = (*flags, *sanitizer_flags(sanitizers))
                 return CCompiler(
                     command, version.splitlines()[0], flags, machine_of(macros), _is_gcc(macros), sanitizers=sanitizers
                 )

@@ -13,6 +13,7 @@ import pytest
 from byoc.codegen.c import compiler as compilers
 from byoc.codegen.c import object_cache
 from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.float_ranges import float_range_flags
 from byoc.codegen.c.machine import Machine, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.dso.processor import this_processor
@@ -193,3 +194,46 @@ def test_what_is_compiled_here_runs_here_and_plain_code_needs_less():
 def test_flags_that_the_compiler_refuses_are_named(cache):
     with pytest.raises(CompileError, match="refused the flags -march=abacus"):
         find_compiler().build(SOURCE, ("-march=abacus",))
+
+
+CHAINS = """#include <math.h>
+#include <stdint.h>
+static inline float max_f32(float a, float b) {
+  return a > b || a != a ? a : b;
+}
+static inline double max_f64(double a, double b) {
+  return a > b || a != a ? a : b;
+}
+void of_three(const float *restrict p0, float *restrict most, float *restrict all, int64_t begin, int64_t end) {
+  for (int64_t i0 = begin; i0 < end; ++i0) {
+    float acc = -INFINITY;
+    for (int64_t k = 0; k < 3; ++k) acc = max_f32(acc, max_f32(p0[k], -0.25971758f));
+    most[0] = acc;
+  }
+  for (int64_t i0 = begin; i0 < end; ++i0) all[i0] = expf(max_f32(p0[i0], -0.25971758f) - most[0]);
+}
+void padded(const double *restrict p0, double *restrict pooled, int64_t begin, int64_t end) {
+  for (int64_t i0 = 0; i0 < 3; ++i0)
+    for (int64_t i3 = begin; i3 < end; ++i3) {
+      double acc = -INFINITY;
+      for (int64_t kh = 0; kh < 3; ++kh)
+        for (int64_t kw = 0; kw < 3; ++kw) acc = max_f64(acc, kw < 2 ? p0[i0 * 6 + kh * 2 + kw] : -INFINITY);
+      pooled[i0] = acc;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [("-ffp-contract=off",), ("-fno-tree-loop-vectorize",), ()])
+def test_short_chains_of_maxima_are_compiled_in_time(cache, monkeypatch, flags):
+    """GCC 13.3 goes round for ever in these without the flag that it is given."""
+    monkeypatch.setenv("BYOC_COMPILER_SECONDS", "60")
+    assert find_compiler().build(CHAINS, flags)
+
+
+@pytest.mark.parametrize(("macros", "has_flag"), [
+    ({"__GNUC__": "13"}, True), ({"__GNUC__": "14"}, True), ({"__GNUC__": "12"}, False),
+    ({"__GNUC__": "13", "__clang__": "1"}, False), ({}, False),
+])
+def test_gcc_that_knows_ranges_of_floats_does_not_propagate_them(macros, has_flag):
+    assert ("-fno-tree-vrp" in float_range_flags(macros)) is has_flag

@@ -94,7 +94,7 @@ def test_the_rows_of_the_table(relay):
 
 
 @pytest.mark.parametrize("ending", ["relu", "tanh", "sigmoid", "clip", "gelu", "swish", "mish", None])
-@pytest.mark.parametrize("name", ["conv2d", "dense"])
+@pytest.mark.parametrize("name", ["conv2d", pytest.param("dense", marks=pytest.mark.slow)])
 def test_every_ending_behind_a_bias_that_is_a_parameter(relay, name, ending):
     product = weighted(relay)[name]()
     channels = (4,) if name == "dense" else (4, 1, 1)

@@ -139,7 +139,12 @@ def test_without_a_renderer_the_error_is_raised_as_it_is(tvm, capsys):
 
 def test_contexts_and_renderers_are_made_and_shown(tvm, capsys):
     from tvm.ir.diagnostics import (
-        Diagnostic, DiagnosticContext, DiagnosticLevel, DiagnosticRenderer, get_renderer, override_renderer,
+        Diagnostic,
+        DiagnosticContext,
+        DiagnosticLevel,
+        DiagnosticRenderer,
+        get_renderer,
+        override_renderer,
     )
 
     levels = {level.name: int(level) for level in DiagnosticLevel}

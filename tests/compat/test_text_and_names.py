@@ -91,3 +91,20 @@ def test_the_name_of_a_module_is_in_ascii(tvm):
     assert mangle_module_name("net") == "tvmgen_net" and mangle_module_name(None) == "tvmgen"
     with pytest.raises(ValueError, match="ASCII"):
         mangle_module_name("\u0394")
+
+
+def test_a_size_that_is_a_variable_stands_in_the_metadata(tvm):
+    from tvm import relay, te
+
+    n = te.size_var("n")
+    x, y = relay.var("x", shape=(n, 10)), relay.var("y", shape=(te.var("m"), n))
+    func = relay.Function([x, y], relay.Tuple([x, y]))
+    text = func.astext()
+    assert "Tensor[(meta[tir.SizeVar][0], 10), float32]" in text and "meta[tir.Var][0]" in text and "type_key" in text
+    assert "meta[tir.SizeVar][0]" in str(func) and "type_key" not in str(func)
+    again = relay.parse_expr(text)
+    tvm.ir.assert_structural_equal(again, func)
+    assert type(again.params[0].type_annotation.shape[0]) is type(n)
+    with pytest.raises(tvm.error.DiagnosticError, match="a dimension is a size of the metadata"):
+        relay.parse('#[version = "0.0.5"]\ndef @main(%x: Tensor[(meta[relay.Constant][0]), float32]) { %x }\n'
+                    '#[metadata]\n{"relay.Constant": [{"dtype": "int8", "shape": [1], "data": "AA=="}]}')

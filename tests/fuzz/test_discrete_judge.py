@@ -125,3 +125,38 @@ def test_a_reference_that_does_not_know_an_attribute_does_not_widen_what_is_righ
         "float[] y", feeds)
     assert np.abs(judge.in_float64(0) - judge.wanted[0]).max() > 0.1
     assert verdict(judge, {0: 0.01}) == WRONG
+
+
+def remainder(precision: str, changes: dict[int, float]) -> str:
+    """The verdict on remainders by 0.7 of a product of 0.25, 0.26, 0.72 and -0.31, changed so."""
+    judge = judge_of("t = MatMul (x, w)\ny = Mod <fmod: int = 1> (t, m)", "float[] y",
+                     {"x": VALUES, "w": IDENTITY, "m": np.array(0.7, "float32")})
+    np.testing.assert_allclose(judge.wanted[0], [[0.25, 0.26, 0.02, -0.31]], atol=1e-6)
+    return verdict(judge, changes, precision)
+
+
+def test_a_remainder_may_be_off_by_what_its_dividend_may_and_step_where_that_is_near_a_multiple():
+    assert remainder("bf16", {0: 0.001, 3: -0.001}) == ILL_CONDITIONED
+    assert remainder("bf16", {2: 0.679}) == ILL_CONDITIONED, "0.699 is what 0.72 - 0.021 leaves"
+    assert remainder("f32", {0: 0.001}) == remainder("f32", {2: 0.679}) == WRONG
+    assert remainder("bf16", {0: 0.4}) == remainder("bf16", {3: 0.3}) == WRONG
+
+
+def test_a_quotient_may_be_infinite_where_its_divisor_is_within_its_noise_of_0():
+    values = np.array([[0.25, 0.0001, 1.0, -0.5]], "float32")
+    judge = judge_of("t = MatMul (x, w)\ny = Div (c, t)", "float[] y",
+                     {"x": values, "w": IDENTITY, "c": np.ones((1, 4), "float32")})
+    assert verdict(judge, {1: np.inf}, "int8") == ILL_CONDITIONED
+    assert verdict(judge, {2: np.inf}, "int8") == verdict(judge, {1: np.inf}) == WRONG
+
+
+@pytest.mark.parametrize(("operator", "outputs"), [("ArgMin <axis: int = 1, keepdims: int = 0> (t)", "p"),
+                                                   ("TopK <largest: int = 0> (t, k)", "v, p")])
+def test_the_last_of_many_near_values_may_be_the_first_by_order(operator, outputs):
+    near = (0.5 + np.arange(12, dtype="float32") * 1e-8).reshape(1, 12)
+    near[0, 11] = 0.9
+    body = f"k = Constant <value_ints: ints = [1]> ()\nt = MatMul (x, w)\n{outputs} = {operator}"
+    judge = judge_of(body, "int64[] p", {"x": near, "w": np.eye(12, dtype="float32")})
+    assert judge.wanted[0].item() == 0
+    assert verdict(judge, {0: 10}) == ILL_CONDITIONED
+    assert verdict(judge, {0: 11}) == WRONG

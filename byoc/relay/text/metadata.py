@@ -1,4 +1,4 @@
-"""The metadata section of the text format: tensors that have no literal, as JSON with base64 data; virtual devices.
+"""The metadata section of the text format: tensors without a literal, as JSON with base64 data; devices; sizes.
 
 Invariant: one array is stored once, however many constants hold it, and the order is that of the first use. Data
 is little-endian and row-major. Source: Relay's ``#[metadata]``; the layout of the JSON is ours.
@@ -15,12 +15,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from byoc.errors import ParseError, UserError
+from byoc.ir.size_var import SizeVar, Var
 from byoc.ir.target import Target
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 CONSTANT_KEY = "relay.Constant"
 DEVICE_KEY = "VirtualDevice"
+# sizes that are variables, by the names of their classes in TVM
+SIZE_CLASSES: dict[str, type[Var]] = {"tir.SizeVar": SizeVar, "tir.Var": Var}
 MARKER = "#[metadata]"
 
 
@@ -31,9 +34,10 @@ class MetaTable:
         self._index: dict[int, int] = {}
         self._arrays: list[NDArray] = []
         self._devices: list[VirtualDevice] = []
+        self._sizes: dict[str, list[Var]] = {key: [] for key in SIZE_CLASSES}
 
     def __len__(self) -> int:
-        return len(self._arrays) + len(self._devices)
+        return len(self._arrays) + len(self._devices) + sum(map(len, self._sizes.values()))
 
     def add(self, array: NDArray) -> int:
         """The number of *array*, which is stored at its first use."""
@@ -45,6 +49,7 @@ class MetaTable:
     def text(self) -> str:
         """The whole section, one line an array or a device; nothing when none is stored."""
         tables = {CONSTANT_KEY: list(map(encode, self._arrays)), DEVICE_KEY: list(map(encode_device, self._devices))}
+        tables |= {key: [encode_size(key, size) for size in sizes] for key, sizes in self._sizes.items()}
         texts = [
             f'"{key}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for key, rows in tables.items() if rows
         ]
@@ -55,6 +60,19 @@ class MetaTable:
         if device not in self._devices:
             self._devices.append(device)
         return self._devices.index(device)
+
+
+    def size_variable(self, size: Var) -> str:
+        """``meta[tir.SizeVar][0]``: what stands for *size* in the text."""
+        key = next(key for key, kind in SIZE_CLASSES.items() if isinstance(size, kind))
+        if size not in self._sizes[key]:
+            self._sizes[key].append(size)
+        return f"meta[{key}][{self._sizes[key].index(size)}]"
+
+
+def encode_size(key: str, size: Var) -> dict[str, object]:
+    """A size that is a variable as JSON."""
+    return {"type_key": key, "name": size.name, "dtype": size.dtype}
 
 
 def encode_device(device: VirtualDevice) -> dict[str, object]:
@@ -133,6 +151,8 @@ def _decode_row(key: str, index: int, row: object, line: int) -> object:
     if not isinstance(row, dict):
         raise ParseError(f"line {line}: meta[{key}][{index}] must be a JSON object, got {type(row).__name__}")
     try:
+        if key in SIZE_CLASSES:
+            return SIZE_CLASSES[key](str(row["name"]), str(row["dtype"]))
         return decode_device(row) if key == DEVICE_KEY else decode(row)
     except (KeyError, TypeError, ValueError, UserError, binascii.Error) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else str(error)

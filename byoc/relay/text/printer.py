@@ -96,7 +96,7 @@ class FunctionPrinter:
         self, root: RelayExpr, meta: MetaTable, show_meta: bool, annotate: Annotate | None, taken: Iterable[str] = ()
     ):
         self._meta, self._show_spans, self._annotate = meta, show_meta, annotate
-        self._types = TypeNames(taken)
+        self._types = TypeNames(taken, meta)
         # constants know their types before inference
         self._is_typed = root.checked_type_ is not None and not isinstance(root, Constant)
         self._uses = _use_counts(root)

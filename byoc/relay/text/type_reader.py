@@ -125,6 +125,11 @@ class TypeReader(AtomReader):
         if self._kinds[self._at] == "dim":
             self._at += 1
             return Any(self.unquoted(self._texts[self._at - 1][1:]))
+        if self.skip("meta"):
+            at, size = self._at - 1, self.meta_entry()
+            if not isinstance(size, Any):
+                raise self.error("a dimension is a size of the metadata, such as meta[tir.SizeVar][0]", at)
+            return size
         text = self.take_kind("number", "a dimension: a number, ? or ?name")
         if not text.isdigit():
             raise self.error(f"a dimension is a whole number, got {text}", self._at - 1)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from byoc.ir.adt import TypeData
+from byoc.ir.size_var import Var as SizeVariable
 from byoc.ir.types import (
     DTYPES,
     Any,
@@ -24,6 +25,7 @@ from byoc.ir.types import (
     TypeKind,
     TypeVar,
 )
+from byoc.relay.text.metadata import MetaTable
 from byoc.relay.text.spelling import SIMPLE, quoted
 
 RESERVED = frozenset([*DTYPES, "Tensor", "fn", "ref", "_"])
@@ -31,9 +33,13 @@ _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_]")
 
 
 class TypeNames:
-    """The names of type parameters in one text; *taken* are the names of data types, which they must not hide."""
+    """The names of type parameters in one text; *taken* are the names of data types, which they must not hide.
 
-    def __init__(self, taken: Iterable[str] = ()):
+    *meta* takes the sizes that are variables, as Relay does; without it they are written by their names.
+    """
+
+    def __init__(self, taken: Iterable[str] = (), meta: MetaTable | None = None):
+        self._meta = meta
         self._names: dict[TypeVar, str] = {}
         self._taken = {*RESERVED, *taken}
         self._tensors: dict[TensorType, str] = {}
@@ -67,10 +73,18 @@ class TypeNames:
         if type(ty) is TensorType:
             known = self._tensors.get(ty)
             if known is None:
-                known = self._tensors[ty] = _tensor_text(ty)
+                known = self._tensors[ty] = self._tensor(ty)
             return known
         write = _TYPE_TEXT.get(type(ty))
         return write(self, ty) if write is not None else repr(ty)
+
+    def _tensor(self, ty: TensorType) -> str:
+        return f"Tensor[({', '.join(map(self._dim, ty.shape))}), {ty.dtype}]" if ty.shape else ty.dtype
+
+    def _dim(self, dim: int | Any) -> str:
+        if self._meta is not None and isinstance(dim, SizeVariable):
+            return self._meta.size_variable(dim)
+        return dim_text(dim)
 
     def texts(self, types: Iterable[Type]) -> str:
         """Types, separated by commas."""
@@ -87,10 +101,6 @@ def dim_text(dim: int | Any) -> str:
 def global_type_text(var: GlobalTypeVar) -> str:
     """The name of a data type; quoted where it could be read as something else."""
     return var.name_hint if SIMPLE.fullmatch(var.name_hint) and var.name_hint not in RESERVED else quoted(var.name_hint)
-
-
-def _tensor_text(ty: TensorType) -> str:
-    return f"Tensor[({', '.join(map(dim_text, ty.shape))}), {ty.dtype}]" if ty.shape else ty.dtype
 
 
 def _tuple_text(names: TypeNames, ty: TupleType) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from byoc.codegen.c import gathers, overflow, rounding, shared_stores
+from byoc.codegen.c import float_ranges, gathers, overflow, rounding, shared_stores
 from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions
 from byoc.codegen.c.unit import Unit
@@ -76,6 +76,10 @@ def write_makefile(options: ExportOptions, form: str, has_weights: bool, peculia
     ]
     for why, flags in peculiar.gcc_flags.items():
         lines += [f"# {why}", f"NEEDED += $(if $(findstring clang,$(shell $(CC) --version)),,{flags})"]
+    lines += [
+        f"# {float_ranges.REASON}",
+        f"NEEDED += $(if $(findstring Free Software Foundation,$(shell $(CC) --version)),{float_ranges.GCC_FLAGS[0]})",
+    ]
     lines += [
         "", f"{symbol}: main.o {objects}", "\t$(CC) $(CFLAGS) $(NEEDED) $(LDFLAGS) -o $@ $^ -lm", "",
         f"%.o: %.c {headers}", "\t$(CC) $(CFLAGS) $(NEEDED) -c -o $@ $<", "",

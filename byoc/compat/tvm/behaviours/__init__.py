@@ -17,7 +17,7 @@ Check = Callable[[ModuleType, ModuleType], object]
 
 @dataclass(frozen=True)
 class Behaviour:
-    """One fact: the *area* that it belongs to, a *sentence*, and the *check* that is given ``tvm`` and ``tvm.relay``."""
+    """One fact: the *area* that it belongs to, a *sentence*, and the *check*, given ``tvm`` and ``tvm.relay``."""
 
     area: str
     sentence: str

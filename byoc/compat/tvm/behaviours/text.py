@@ -41,10 +41,8 @@ def size_variable(tvm: ModuleType, relay: ModuleType) -> None:
 @behaviour(AREA, "type relations are equal where their attributes are")
 def relations(tvm: ModuleType, relay: ModuleType) -> None:
     func = tvm.ir.EnvFunc.get("tvm.relay.type_relation.Broadcast")
-    one, same = (
-        relay.TypeRelation(func, [relay.TensorType((2,))], 1, tvm.ir.make_node("attrs.TestAttrs", name="a", padding=(3, 4)))
-        for _ in range(2)
-    )
+    attrs = (tvm.ir.make_node("attrs.TestAttrs", name="a", padding=(3, 4)) for _ in range(2))
+    one, same = (relay.TypeRelation(func, [relay.TensorType((2,))], 1, given) for given in attrs)
     assert one == same
 
 

@@ -1,4 +1,4 @@
-"""``tvm.micro``: what tests run ahead-of-time code with; projects for boards are below the graph. Source: ``tvm.micro``."""
+"""``tvm.micro``: what ahead-of-time tests run with; projects for boards are below the graph. Source: ``tvm.micro``."""
 
 from __future__ import annotations
 

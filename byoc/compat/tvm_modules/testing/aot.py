@@ -8,7 +8,6 @@ are part of it. A region of another code generator has no C that stands alone: t
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,34 +16,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from byoc.codegen.c.compiler import find_compiler
 from byoc.compat.tvm.below import NotHereError
-from byoc.compat.tvm_modules.ccompiler import KIND
 from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
 from byoc.compat.tvm_modules.relay.backend.executor_factory import ExecutorFactoryModule
 from byoc.compat.tvm_modules.relay.backend.targets import all_targets
 from byoc.compat.tvm_modules.relay.build_module import build, create_executor
 from byoc.compat.tvm_modules.runtime import load_module
 from byoc.compat.tvm_modules.runtime.executor.aot_executor import AotModule
-from byoc.driver.export_c import export_c
-from byoc.errors import CompileError, UserError
+from byoc.compat.tvm_modules.testing.aot_program import has_regions, run_program, with_c_inlined
+from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.target import region_targets
-from byoc.ir.types import TensorType, TupleType, Type
-from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.bind import module_with_params
-from byoc.relay.expr import Call, Function
-from byoc.relay.transform.compiler_functions import (
-    InlineCompilerFunctionsBoundTo,
-    OutlineCompilerFunctionsWithExistingGlobalSymbols,
-)
-from byoc.relay.traverse import post_order
+from byoc.relay.expr import Function
 from byoc.runtime.device import cpu
-from byoc.runtime.ndarray import numpy_dtype
 
 INTERFACES = ("c", "packed")
 _TOLERANCE = 1e-3  # of floats where a model says none, as TVM's generated program has it
-_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +118,7 @@ def run_and_check(
     """
     if runner.makefile != "default":
         raise NotHereError(
-            f"the runner {runner.makefile!r} is a simulator of a board, which byoc does not have: take AOT_DEFAULT_RUNNER"
+            f"the runner {runner.makefile!r} is a simulator of a board, and byoc has none: use AOT_DEFAULT_RUNNER"
         )
     given = [models] if isinstance(models, AOTCompiledTestModel) else list(models)
     for index, compiled in enumerate(given):
@@ -175,48 +163,18 @@ def generate_ref_data(
 def _run(compiled: AOTCompiledTestModel, folder: Path) -> tuple[list[np.ndarray], str]:
     """The outputs in order, and what the program printed."""
     model = compiled.model
-    mod = _with_c_inlined(module_with_params(model.module, model.params))
+    mod = with_c_inlined(module_with_params(model.module, model.params))
     main = mod["main"]
     assert isinstance(main, Function)
     inputs = {param.name_hint: _input(model, param.name_hint) for param in main.params}
-    if not _has_regions(mod):
-        return _run_program(mod, folder, list(inputs.values()), _tensors(main.checked_type.ret_type))  # type: ignore[attr-defined]
+    if not has_regions(mod):
+        return run_program(mod, folder, list(inputs.values()))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{model.name}.byoc"
     compiled.executor_factory.export_library(path)
     made = AotModule(load_module(path)["default"](cpu()))
     made.run(**inputs)
     return [made.get_output(k).numpy() for k in range(made.get_num_outputs())], ""
-
-
-def _run_program(
-    mod: IRModule, folder: Path, inputs: Sequence[np.ndarray], outputs: Sequence[TensorType]
-) -> tuple[list[np.ndarray], str]:
-    """Write *mod* as portable C into *folder*, build its program, and run it on *inputs*.
-
-    Raises CompileError for operators without C, and for C that does not compile.
-    """
-    export_c(mod, folder, portable=True)
-    command = " ".join(find_compiler().command)
-    _called(["make", "-s", "-C", str(folder), f"CC={command}"])
-    files = []
-    for index, array in enumerate(inputs):
-        files.append(folder / f"input{index}.raw")
-        np.ascontiguousarray(array).tofile(files[-1])
-    results = folder / "results"
-    results.mkdir(exist_ok=True)
-    printed = _called([str((folder / "model").absolute()), "-o", str(results), *map(str, files)])
-    names = [line.split(":")[0] for line in printed.splitlines()]
-    raw = [(results / f"{name}.bin").read_bytes() for name in names]
-    pairs = zip(raw, outputs, strict=True)
-    return [np.frombuffer(data, numpy_dtype(ty.dtype)).reshape(ty.concrete_shape) for data, ty in pairs], printed
-
-
-def _called(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    if done.returncode:
-        raise CompileError(f"{' '.join(command)} ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
-    return done.stdout
 
 
 def _compare(model: AOTTestModel, found: Sequence[np.ndarray]) -> None:
@@ -233,35 +191,11 @@ def _compare(model: AOTTestModel, found: Sequence[np.ndarray]) -> None:
         )
 
 
-def _tensors(ty: Type) -> list[TensorType]:
-    return [t for field in ty.fields for t in _tensors(field)] if isinstance(ty, TupleType) else [ty]  # type: ignore[list-item]
-
-
 def _input(model: AOTTestModel, name: str) -> np.ndarray:
     if name not in model.inputs:
         given = ", ".join(model.inputs) or "none"
         raise UserError(f"{model.name}: main takes {name!r}, for which there is no input; given: {given}")
     return np.asarray(model.inputs[name])
-
-
-def _with_c_inlined(mod: IRModule) -> IRModule:
-    """*mod*, with the regions of ``ccompiler`` as part of main: the same generator makes the C of both."""
-    outlined = OutlineCompilerFunctionsWithExistingGlobalSymbols(KIND)(infer_module(mod))
-    names = [
-        var for var, func in outlined.functions.items()
-        if isinstance(func, Function) and func.attrs.get("Compiler") == KIND
-    ]
-    return InlineCompilerFunctionsBoundTo(names)(outlined)
-
-
-def _has_regions(mod: IRModule) -> bool:
-    """Whether a function of *mod*, or one that is called in it, belongs to a code generator."""
-    functions = [func for func in mod.functions.values() if isinstance(func, Function)]
-    called = [
-        node.op for func in functions for node in post_order(func)
-        if isinstance(node, Call) and isinstance(node.op, Function)
-    ]
-    return any("Compiler" in func.attrs for func in (*functions, *called))
 
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from byoc.compat.tvm_modules.testing.enabled import device_enabled, enabled_targets, runs_here, chosen_targets
+from byoc.compat.tvm_modules.testing.enabled import chosen_targets, device_enabled, enabled_targets, runs_here
 
 
 def target_parameter(target: object) -> object:

@@ -21,7 +21,6 @@ from byoc.relay.op.window import pad_pairs, per_axis
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import INDEX, Dimension
 
-
 _FLOATS = ("float16", "float32", "float64")
 
 
