@@ -129,7 +129,9 @@ register_op(
 )
 register_op(
     "qnn.conv2d_transpose", inputs=INPUTS, attrs=Conv2DTransposeAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    rel=_like_plain("nn.conv2d_transpose", lambda types, attrs: _known_kernel(transposed_geometry(types, attrs, 2)).out),
+    rel=_like_plain(
+        "nn.conv2d_transpose", lambda types, attrs: _known_kernel(transposed_geometry(types, attrs, 2)).out
+    ),
     operations=lambda attrs, types, out: get_op("nn.conv2d_transpose").operations(  # type: ignore[misc]
         attrs, types[:2], out
     ),
