@@ -36,7 +36,8 @@ def weighted(relay):
     w1, w2, w3 = (relay.const(normal(4, 4, *(3,) * n)) for n in (1, 2, 3))
     return {
         "conv1d": lambda: relay.nn.conv1d(x1, w1, padding=1), "conv2d": lambda: relay.nn.conv2d(x2, w2, padding=(1, 1)),
-        "conv3d": lambda: relay.nn.conv3d(x3, w3), "deconv2d": lambda: relay.nn.conv2d_transpose(x2, w2, strides=(2, 2)),
+        "conv3d": lambda: relay.nn.conv3d(x3, w3),
+        "deconv2d": lambda: relay.nn.conv2d_transpose(x2, w2, strides=(2, 2)),
         "deconv3d": lambda: relay.nn.conv3d_transpose(x3, w3),
         "dense": lambda: relay.nn.dense(relay.var("x", shape=(3, 8)), relay.const(normal(4, 8))),
     }
