@@ -1,7 +1,8 @@
 """Kernels of grouped convolutions with the groups as an axis of their own: ``GOIHW``, ``GIOHW``.
 
 Such a kernel ``[G, O / G, I, ...]`` holds the same numbers in the same order as the plain one, in which the axis O (I
-of a transposed convolution) runs along all groups. oneDNN's integration asks for it. Source: ``dnnl.legalize_group_conv``.
+of a transposed convolution) runs along all groups. oneDNN's integration asks for it. Source:
+``dnnl.legalize_group_conv``.
 """
 
 from __future__ import annotations
