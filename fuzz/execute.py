@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import byoc
+from byoc.codegen.c.command import CommandError
 from byoc.driver.vm import compile_module
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, UserError
 from byoc.partition.planner import make_plan  # noqa: F401  # loads the planner before time is taken
@@ -29,6 +30,7 @@ from fuzz.running import run_library
 REFUSED, ERROR, CRASHED, HUNG = "refused", "error", "crashed", "hung"
 COSTS = "typical"  # those that are equal on every machine, so that a seed stands for one cut
 BAD = (WRONG, ERROR, CRASHED, HUNG)
+GENERATED = "refused generated code"  # how the C compiler's own error begins
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def _attempt(
     except (CompilerNotFoundError, DeviceError):
         raise
     except UserError as error:
-        return REFUSED, reason_of(error), False
+        told = compiler_failure(error)
+        return (ERROR, f"compiling: {told}", False) if told else (REFUSED, reason_of(error), False)
     except Exception as error:  # whatever is raised that is no refusal is what the fuzzer looks for
         return ERROR, f"compiling: {_last_line(error)}", False
     taken = model.took_a_region
@@ -143,6 +146,16 @@ def compiled(case: Case, configuration: Configuration) -> CompiledCase:
         precision=configuration.precision, **options,  # type: ignore[arg-type]
     )
     return CompiledCase(configuration, library, None)
+
+
+def compiler_failure(error: BaseException) -> str:
+    """What the C compiler did to generated code, which is no refusal of ours: hung, crashed or refused; or nothing."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, CommandError) or GENERATED in str(cause):
+            return str(error).splitlines()[0][:300]
+        cause = cause.__cause__
+    return ""
 
 
 def reason_of(error: Exception) -> str:

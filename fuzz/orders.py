@@ -10,7 +10,9 @@ from fuzz.undefined import attribute
 ORDERS = {"TopK": 1, "ArgMax": 0, "ArgMin": 0}  # operator -> which output has positions
 
 
-def extreme_positions(node: NodeProto, value: np.ndarray, positions: np.ndarray, noise: float, last: bool) -> np.ndarray:
+def extreme_positions(
+    node: NodeProto, value: np.ndarray, positions: np.ndarray, noise: float, last: bool
+) -> np.ndarray:
     """For each of *positions* the first, or the *last*, of those whose element may stand there.
 
     An element comes before another for certain where their values in *value* differ by more than twice the *noise*.

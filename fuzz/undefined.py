@@ -182,14 +182,15 @@ def _padding(node: NodeProto, size: int, window: int, stride: int, pads: tuple[i
 
 @rule("Clip")
 def infinity_without_a_bound(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
-    """By ONNX's text a bound that is left out is the largest finite number; by its function body and its reference there is none."""
+    """A bound that is left out is the largest finite number by ONNX's text, and none by its function body."""
     data, low, high = (*inputs, None, None)[:3]
     if data is None or data.dtype.kind in "iub":
         return None
     low, high = (attribute(node, "min", low), attribute(node, "max", high))
     wide = data.astype("float64")
-    left = (low is None and (wide == -np.inf).any()) or (high is None and (wide == np.inf).any())
-    return "an infinity meets a bound that is left out, and ONNX says both that it stays and that it does not" if left else None
+    if (low is None and (wide == -np.inf).any()) or (high is None and (wide == np.inf).any()):
+        return "an infinity meets a bound that is left out, and ONNX says both that it stays and that it does not"
+    return None
 
 
 @rule("Conv")

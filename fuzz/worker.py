@@ -15,6 +15,9 @@ from pathlib import Path
 from fuzz.case import Case
 
 
+COMPILER_SECONDS = "90"  # for one unit: less than the pool gives a configuration, so that a compiler is named
+
+
 @dataclass(frozen=True)
 class Task:
     """A seed of a source, or the file of a case; ``done`` names configurations that are not to be run (again)."""
@@ -35,6 +38,7 @@ def serve(pipe: Connection, scratch: str) -> None:
     tempfile.tempdir = str(folder)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POCL_MAX_PTHREAD_COUNT"):
         os.environ.setdefault(name, "1")
+    os.environ.setdefault("BYOC_COMPILER_SECONDS", COMPILER_SECONDS)
     from fuzz.loader import LoaderProcess
 
     loader = LoaderProcess()

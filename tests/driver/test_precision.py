@@ -124,7 +124,8 @@ def test_a_value_that_products_and_elementwise_operators_read_is_stored_once(bf1
 @pytest.mark.parametrize(("reader", "stored"), [
     (lambda x: relay.greater(x, relay.const(300.0)), "float32"), (lambda x: relay.cast(x, "int32"), "float32"),
     (lambda x: relay.ceil(x), "float32"), (lambda x: relay.mod(x, relay.const(0.7)), "float32"),
-    (lambda x: relay.multiply(x, relay.const(3.0)), "bfloat16"), (lambda x: relay.divide(relay.const(3.0), x), "bfloat16"),
+    (lambda x: relay.multiply(x, relay.const(3.0)), "bfloat16"),
+    (lambda x: relay.divide(relay.const(3.0), x), "bfloat16"),
 ], ids=["compared", "cast to integers", "made whole", "what a quotient leaves", "multiplied", "a divisor"])
 def test_a_value_is_stored_in_bfloat16_only_where_its_readers_make_floats(reader, stored):
     x = relay.var("x", shape=(4, 32))

@@ -20,8 +20,8 @@ CONTRADICTIONS = {
     "dft": "a transform needs a point", "match_shape": "the sizes are to be equal",
     "nn.contrib_conv2d_gemm_without_weight_transform": "the weight has other channels than the attribute",
     "strided_set": "the values have another shape than the slice", "variance": "the mean has another batch",
-    "scatter_elements": "indices outside", "scatter_nd": "indices outside", "sparse_reshape": "no dimension to reshape to",
-    "nn.sparse_add": "indices outside", "vision.proposal": "two images have boxes",
+    "scatter_elements": "indices outside", "scatter_nd": "indices outside",
+    "sparse_reshape": "no dimension to reshape to", "nn.sparse_add": "indices outside", "vision.proposal": "two images have boxes",
 }
 
 
