@@ -79,7 +79,8 @@ def lrn(
     k, half, extent = axis % data.ndim, size // 2, data.shape[axis]
     squares = np.pad(np.square(data), [(half, half) if j == k else (0, 0) for j in range(data.ndim)])
     total = sum(squares[(slice(None),) * k + (slice(j, j + extent),)] for j in range(size))
-    scaled = (alpha / size) * total if data.dtype.itemsize > 2 else data.dtype.type(alpha) * total / data.dtype.type(size)
+    number = data.dtype.type
+    scaled = (alpha / size) * total if data.dtype.itemsize > 2 else number(alpha) * total / number(size)
     return (data / np.power(bias + scaled, beta)).astype(data.dtype)
 
 

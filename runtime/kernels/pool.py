@@ -61,7 +61,9 @@ def max_pool(
     return from_letters(value, letters, out_layout or layout)
 
 
-def _outside_value(dtype: np.dtype, kernel: Sequence[int], dilation: Sequence[int], pads: Sequence[Sequence[int]]) -> float:
+def _outside_value(
+    dtype: np.dtype, kernel: Sequence[int], dilation: Sequence[int], pads: Sequence[Sequence[int]]
+) -> float:
     """What padding holds for a maximum: the least finite value where some window sees nothing else, as in Relay."""
     blind = any(max(p) > (k - 1) * d for k, d, p in zip(kernel, dilation, pads, strict=True))
     return float(np.finfo(dtype).min) if blind and dtype.kind == "f" else lowest(dtype)

@@ -67,7 +67,8 @@ def unchecked_argument(name: str, given: object, ty: ParamType) -> Value:
     Raises InputError for what is neither a tensor nor data.
     """
     if isinstance(ty, tuple) and isinstance(given, (ADT, list, tuple)) and len(given) == len(ty):
-        return ADT(0, [unchecked_argument(f"{name}[{k}]", f, t) for k, (f, t) in enumerate(zip(given, ty, strict=True))])
+        pairs = enumerate(zip(given, ty, strict=True))
+        return ADT(0, [unchecked_argument(f"{name}[{k}]", field, t) for k, (field, t) in pairs])
     if not isinstance(ty, TensorSpec):
         return untyped(name, given)
     if isinstance(given, (ADT, list, tuple)) and len(given) == 1 and isinstance(given[0], (NDArray, np.ndarray)):

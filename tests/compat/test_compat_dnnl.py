@@ -31,7 +31,8 @@ def partitioned(relay, dnnl, body):
     import tvm
 
     seq = tvm.transform.Sequential(
-        [relay.transform.CanonicalizeOps(), relay.transform.InferType(), relay.transform.MergeComposite(dnnl.pattern_table()),
+        [relay.transform.CanonicalizeOps(), relay.transform.InferType(),
+         relay.transform.MergeComposite(dnnl.pattern_table()),
          relay.transform.AnnotateTarget("dnnl"), relay.transform.MergeCompilerRegions(),
          relay.transform.PartitionGraph()]
     )

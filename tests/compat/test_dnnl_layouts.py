@@ -44,7 +44,8 @@ def test_without_the_library_the_plain_layouts_are_the_best(relay, dnnl):
 @pytest.mark.parametrize(
     ("kind", "weight", "out", "answer"),
     [("conv", "8,3,3", "1,8,6", "abc,abc,abc"), ("conv", "8,3,3,3", "1,8,6,6", "abcd,abcd,abcd"),
-     ("conv", "8,3,3,3,3", "1,8,6,6,6", "abcde,abcde,abcde"), ("conv_transpose", "3,8,2,2", "1,8,6,6", "abcd,abcd,abcd"),
+     ("conv", "8,3,3,3,3", "1,8,6,6,6", "abcde,abcde,abcde"),
+     ("conv_transpose", "3,8,2,2", "1,8,6,6", "abcd,abcd,abcd"),
      ("conv", "2,4,3,3,3", "1,8,6,6", "abcd,abcde,abcd")],
 )
 def test_the_library_is_asked_by_name_and_answers_in_letters(relay, kind, weight, out, answer):

@@ -86,7 +86,7 @@ def quantized():
 WITHOUT_FLOATS = ("cmsisnn",)
 
 
-@pytest.mark.parametrize("model", ["resnet", "mobilenet"])
+@pytest.mark.parametrize("model", ["resnet", pytest.param("mobilenet", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", list(KINDS))
 def test_a_network_is_cut_and_gives_its_numbers(enabled, name, model):
     from tvm import relay
@@ -252,3 +252,21 @@ def test_what_mounted_files_read_of_tvm(installed):
                  "ExtractConstantsFromPartitionedFunction"):
         made = tvm.get_global_func(f"relay.ext.cmsisnn.transform.{name}")()
         tvm.ir.assert_structural_equal(made(mod), mod)
+
+
+@pytest.mark.parametrize("name", ["cublas", "cudnn", "cmsisnn", "clml", "libtorch", "mrvl", "ethosu"])
+def test_an_integration_that_is_not_mounted_can_be_imported_and_says_so_when_used(installed, name):
+    import tvm
+
+    module = importlib.import_module(f"tvm.relay.op.contrib.{name}")
+    with pytest.raises(tvm.TVMError, match="mount the folder of that integration"):
+        getattr(module, f"partition_for_{name}")(None)
+
+
+def test_what_such_files_reach_in_cpp_is_found_by_name(installed):
+    from tvm import relay
+    from tvm.relay.expr import bind
+    from tvm.relay.transform import _ffi_api
+
+    assert _ffi_api.InferType is relay.transform.InferType and bind is relay.bind
+    assert relay.transform._ffi_api is _ffi_api

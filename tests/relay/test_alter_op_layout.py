@@ -322,7 +322,8 @@ def test_on_arm_other_layouts_groups_and_dtypes_stay():
         first = options.get("data_layout", "NHWC").startswith("NC")
         x = relay.var("x", shape=(1, 4, 6, 6) if first else (1, 6, 6, 4), dtype=dtype)
         w = relay.var("w", shape=(4, 4, 3, 3) if first else (3, 3, 4 // options.get("groups", 1), 4), dtype=dtype)
-        body = relay.nn.conv2d(x, w, channels=4, kernel_size=(3, 3), out_dtype="int32" if "int" in dtype else "", **layouts)
+        out = "int32" if "int" in dtype else ""
+        body = relay.nn.conv2d(x, w, channels=4, kernel_size=(3, 3), out_dtype=out, **layouts)
         mod = transform.InferType()(relay.IRModule.from_expr(relay.Function([x, w], body)))
         with Target("llvm -device=arm_cpu"):
             return structural_equal(transform.Legalize()(mod), mod)

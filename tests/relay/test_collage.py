@@ -262,7 +262,8 @@ def test_where_the_largest_compete_smaller_ones_are_costed_too():
     def candidate(at, *indexes):
         return CandidatePartition("", SubGraph(graph, index_set(indexes)), at)
 
-    whole, pair, first, rest = candidate(spec, 4, 5, 6), candidate(other, 4, 5), candidate(spec, 4), candidate(spec, 5, 6)
+    whole, pair = candidate(spec, 4, 5, 6), candidate(other, 4, 5)
+    first, rest = candidate(spec, 4), candidate(spec, 5, 6)
     alone, twin = candidate(spec, 7), candidate(other, 7)
     pool = [first, rest, whole, pair, alone, twin]
     assert prune_candidates([whole, first, rest, alone, twin]) == [whole, alone, twin], "nothing competes"

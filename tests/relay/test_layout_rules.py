@@ -264,5 +264,30 @@ def test_a_list_attribute_prints_as_a_list():
     pad = relay.nn.pad(X, ((0, 0), (0, 0), (1, 1), (2, 2)))
     assert str(conv().attrs.padding) == "[1, 1, 1, 1]" and repr(conv().attrs.kernel_size) == "[3, 3]"
     assert str(pad.attrs.pad_width) == "[[0, 0], [0, 0], [1, 1], [2, 2]]"
-    assert f"{relay.sum(X, axis=1).attrs['axis']}" == "[1]" and str(relay.reshape(X, (-1, 4)).attrs.newshape) == "[-1, 4]"
+    reshaped = relay.reshape(X, (-1, 4))
+    assert str(relay.sum(X, axis=1).attrs["axis"]) == "[1]" and str(reshaped.attrs.newshape) == "[-1, 4]"
     assert conv().attrs.padding == (1, 1, 1, 1) and hash(conv().attrs.padding) == hash((1, 1, 1, 1))
+
+
+@pytest.mark.parametrize("name, call, inputs, outputs", [
+    ("nn.matmul", lambda: relay.nn.matmul(var("a", 2, 3), var("b", 3, 4)), ["NC", "NC"], ["NC"]),
+    ("nn.dense", lambda: relay.nn.dense(var("a", 2, 3), var("b", 4, 3)), ["NC", "NC"], ["NC"]),
+    (
+        "nn.bitserial_conv2d",
+        lambda: relay.nn.bitserial_conv2d(var("a", 1, 4, 4, 32), var("b", 3, 3, 32, 8), data_layout="NHWC",
+                                          kernel_layout="HWIO"),
+        ["NHWC", "HWIO"], ["NHWC"],
+    ),
+    ("image.dilation2d", lambda: relay.image.dilation2d(X, var("k", 8, 3, 3)), ["NCHW", "IHW"], ["NCHW"]),
+    (
+        "nn.contrib_conv2d_winograd_without_weight_transform",
+        lambda: relay.nn.contrib_conv2d_winograd_without_weight_transform(X, var("k", 4, 4, 8, 8), 2, channels=8,
+                                                                          kernel_size=(3, 3)),
+        ["NCHW", "OIHW"], ["NCHW"],
+    ),
+])
+def test_products_and_windows_say_their_own_layouts(name, call, inputs, outputs):
+    call = call()
+    rule = relay.op.get(name).get_attr("FInferCorrectLayout")
+    found = rule(call.attrs, None, [Layout()] * len(call.args), [a.type_annotation for a in call.args])
+    assert [x.name for x in found.input_layouts] == inputs and [x.name for x in found.output_layouts] == outputs

@@ -326,7 +326,9 @@ def relay_result(call, *arrays):
     return evaluate(call, arrays)
 
 
-@pytest.mark.parametrize("deformable_groups,groups,stride,padding,dilation", [(1, 1, 1, 1, 1), (2, 2, (2, 1), (0, 1), 2)])
+@pytest.mark.parametrize(
+    "deformable_groups,groups,stride,padding,dilation", [(1, 1, 1, 1, 1), (2, 2, (2, 1), (0, 1), 2)]
+)
 def test_a_deformable_convolution_agrees_with_the_operator(deformable_groups, groups, stride, padding, dilation):
     a, w = normal(1, 4, 7, 6), normal(6, 4 // groups, 3, 3)
     sides = ref.padding.both_sides(padding, [2 * d + 1 for d in ref.padding.per_axis(dilation, 2)])
@@ -347,14 +349,14 @@ def test_a_deformable_convolution_agrees_with_the_operator(deformable_groups, gr
     same(last, found.transpose(0, 2, 3, 1))
 
 
-@pytest.mark.parametrize("kernel,moved,stride1,stride2,padding,multiply", [(1, 2, 1, 1, 2, True), (3, 4, 2, 2, 5, False)])
+@pytest.mark.parametrize(
+    "kernel,moved,stride1,stride2,padding,multiply", [(1, 2, 1, 1, 2, True), (3, 4, 2, 2, 5, False)]
+)
 def test_a_correlation_agrees_with_the_operator(kernel, moved, stride1, stride2, padding, multiply):
     a, b = normal(2, 3, 8, 9), normal(2, 3, 8, 9)
-    call = relay.nn.correlation(
-        relay.var("a", shape=a.shape), relay.var("b", shape=b.shape), kernel, moved, stride1, stride2, padding, multiply,
-        "NCHW",
-    )
-    same(ref.correlation_nchw_python(a, b, kernel, moved, stride1, stride2, padding, multiply), relay_result(call, a, b))
+    arguments = (kernel, moved, stride1, stride2, padding, multiply)
+    call = relay.nn.correlation(relay.var("a", shape=a.shape), relay.var("b", shape=b.shape), *arguments, "NCHW")
+    same(ref.correlation_nchw_python(a, b, *arguments), relay_result(call, a, b))
 
 
 @pytest.mark.parametrize("method", ["nearest", "bilinear"])

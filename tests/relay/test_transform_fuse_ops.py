@@ -234,7 +234,9 @@ def sum_of(count, shape=(4,)):
     return relay.IRModule.from_expr(relay.Function(xs, total))
 
 
-@pytest.mark.parametrize("target, limit", [("opencl", 128), ("metal", 31), ("llvm", 0), ("opencl -max_function_args=8", 8)])
+@pytest.mark.parametrize(
+    "target, limit", [("opencl", 128), ("metal", 31), ("llvm", 0), ("opencl -max_function_args=8", 8)]
+)
 def test_no_function_has_more_arguments_than_the_target_allows(target, limit):
     mod = sum_of(140)
     with Target(target):

@@ -174,4 +174,6 @@ def _forget_replaced(package: str, folder: Path) -> None:
                 delattr(holder, child)
 
 
-__all__ = ["BelowModule", "Emulation", "Missing", "NotHereError", "emulate", "install", "is_installed", "mount", "uninstall"]
+__all__ = [
+    "BelowModule", "Emulation", "Missing", "NotHereError", "emulate", "install", "is_installed", "mount", "uninstall",
+]

@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments; what follows the script or module is its own."""
     made = argparse.ArgumentParser(prog="python -m byoc.compat.tvm", description="Run code written for TVM's Relay.")
     made.add_argument("--mount", action="append", default=[], metavar="FOLDER", help="modules of tvm.relay.op.contrib")
-    made.add_argument("--emulate", action="append", default=[], metavar="LIBRARY", help="a library to emulate: tensorrt")
+    made.add_argument("--emulate", action="append", default=[], metavar="LIBRARY", help="emulate it, as tensorrt")
     what = made.add_mutually_exclusive_group()
     what.add_argument("--coverage", metavar="FILE", help="print which names in FILE, and behaviours of Relay, are here")
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, such as pytest")

@@ -74,6 +74,7 @@ ALIASES = {
     "tvm.relay.transform.transform": "byoc.relay.transform",
     "tvm.relay.analysis.analysis": "byoc.relay.analysis",
     "tvm.relay.analysis.feature": "byoc.relay.analysis.features",
+    "tvm.relay.transform._ffi_api": f"{THIN}.relay.transform_api",
     "tvm.relay.analysis._ffi_api": f"{THIN}.relay.analysis_api",
     "tvm.relay.param_dict": "byoc.runtime.params",
     "tvm.relay.backend.utils": f"{THIN}.relay.backend.name_transforms",
@@ -86,7 +87,9 @@ ALIASES = {
 
 # TVM's own integrations, whose names are here and whose files are mounted by who uses them
 VENDORS = ("arm_compute_lib", "clml", "coreml", "cutlass", "ethosn", "libtorch", "mrvl", "tensorrt")
-ALIASES.update({f"tvm.relay.op.contrib.{vendor}": f"{THIN}.relay.vendors" for vendor in VENDORS})
+# those that TVM's package does not re-export
+OTHER_VENDORS = ("cmsisnn", "cublas", "cudnn", "ethosu", "uma")
+ALIASES.update({f"tvm.relay.op.contrib.{vendor}": f"{THIN}.relay.vendors" for vendor in (*VENDORS, *OTHER_VENDORS)})
 # modules of ours that a mounted folder does not replace
 OURS_FIRST = ("tvm.relay.op.contrib.register",)
 
@@ -199,6 +202,7 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
     "byoc.relay.op.nn": {"Constant": "byoc.relay.expr:Constant"},
     "byoc.relay.testing": {"enabled_targets": f"{THIN}.testing.enabled:enabled_targets"},
     "byoc.relay.expr": {
+        "bind": "byoc.relay.bind:bind",
         "Id": "byoc.relay.expr:VarId",
         "TupleWrapper": "byoc.relay.tuple_wrapper:TupleWrapper",
     },

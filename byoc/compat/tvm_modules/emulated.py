@@ -48,7 +48,7 @@ ENVIRONMENTS: dict[str, Environment] = {
                     "ConvertQnnMultiplyToDepthwise", "ConvertQnnMultiplyToReinterpretQuantize",
                 )
             },
-            "relay.backend.contrib.ethos-n.InlineNonComputeIntensivePartitions": f"{THAT}:inline_light_regions_of_ethosn",
+            "relay.backend.contrib.ethos-n.InlineNonComputeIntensivePartitions": f"{THAT}:inline_light_regions",
         },
     ),
     "tensorrt": Environment(
@@ -113,5 +113,5 @@ def ethosn_version() -> str:
 
 
 def is_supported(call: Call) -> bool:
-    """What the integration's own checks let through is taken: there is no support library that knows limits of a chip."""
+    """What the integration's own checks let through is taken: no support library knows the limits of a chip here."""
     return isinstance(call, Call)

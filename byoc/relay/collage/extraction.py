@@ -1,8 +1,9 @@
 """Making functions of sub-graphs, and calls of them in place of their nodes.
 
 A function gets a parameter ``FunctionVar_<k>`` for each input, numbered as the inputs are met walking down from the
-exits, of which the last is first, arguments from left to right; operators, functions and scalar constants are used as they are. Several exits are
-a tuple, in the order of their indexes. Requires types; ensures them. Source: Collage's ``Extractor`` and ``Rewriter``.
+exits, of which the last is first, arguments from left to right; operators, functions and scalar constants are used as
+they are. Several exits are a tuple, in the order of their indexes. Requires types; ensures them. Source: Collage's
+``Extractor`` and ``Rewriter``.
 """
 
 from __future__ import annotations

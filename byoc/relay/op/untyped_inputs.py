@@ -73,7 +73,8 @@ def conv_weight(n: int, transposed: bool = False) -> InputInference:
         dims = (*pair, *per_axis(attrs.kernel_size, n, "kernel_size"))  # type: ignore[union-attr]
         letters, layout = kernel_letters(n), attrs.kernel_layout  # type: ignore[union-attr]
         if "G" in layout:  # the groups have an axis of their own
-            dims, letters = (attrs.groups, *_of_one_group(pair, attrs.groups, transposed), *dims[2:]), f"G{letters}"  # type: ignore[union-attr]
+            groups, letters = attrs.groups, f"G{letters}"  # type: ignore[union-attr]
+            dims = (groups, *_of_one_group(pair, groups, transposed), *dims[2:])
         shape = arranged(dims, letters, layout)
         return [data, types[1] or TensorType(shape, data.dtype), *types[2:]]
 

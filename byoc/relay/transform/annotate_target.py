@@ -33,8 +33,8 @@ def AnnotateTarget(  # noqa: N802 - Relay's name
     """The passes that annotate each operator with the first of *targets* that takes it.
 
     A target takes what its operator attribute ``target.<name>`` says, else what its predicate says, and composites
-    whose name begins with ``<name>.``. Predicates see typed calls. *include_non_call_ops*: tuples, projections and references go with their
-    arguments where these have one target. Raises PartitionError for a list without targets.
+    whose name begins with ``<name>.``. Predicates see typed calls. *include_non_call_ops*: tuples, projections and
+    references go with their arguments where these have one target. Raises PartitionError for a list without targets.
     """
     names = (targets,) if isinstance(targets, str) else tuple(str(t) for t in targets)
     if not names:

@@ -1,8 +1,8 @@
 """DeadCodeElimination: bindings that nothing reads are dropped, unless making their value has an effect.
 
 An effect is writing a reference, a stateful operator (``TOpIsStateful``), or a call of a function that may have one.
-What dataflow alone does not reach is dead by construction. In the pipeline (``EliminateHostDeadCode``) a projection of a
-tuple that stands in the graph, or is bound by a let, becomes the field itself, so that the other fields die; Relay's
+What dataflow alone does not reach is dead by construction. In the pipeline (``EliminateHostDeadCode``) a projection of
+a tuple that stands in the graph, or is bound by a let, becomes the field itself, so that the other fields die; Relay's
 pass leaves projections alone. Source: ``relay.transform.DeadCodeElimination``.
 """
 

@@ -58,7 +58,7 @@ def is_scalar_constant(expr: RelayExpr) -> bool:
 
 @dataclass(frozen=True)
 class FusionRules:
-    """What may be fused: values with dimensions ``?`` too with *dynamic*, *max_function_args* in a function (0: any)."""
+    """What may be fused: with *dynamic* values of unknown size too; *max_function_args* of a function (0: any)."""
 
     dynamic: bool = False
     max_function_args: int = 0

@@ -1,11 +1,11 @@
 """Reverse-mode gradients of programs: closures, recursion, branches, references, algebraic data.
 
-A tensor becomes a pair of itself and a reference to its gradient; every call of an operator puts itself before what
-the backpropagator, a reference to a function without arguments, does. Running that function at the end goes back
-through all calls that were made. The result is a program of the same language, so its gradient may be taken again.
-What ``annotation.checkpoint`` marks is kept apart: its value alone is computed, and the function that goes back computes
-it again, with a backpropagator of its own.
-Source: "Demystifying differentiable programming" (Wang et al., 2019); ``ReverseAD`` of Relay (``gradient.cc``).
+A tensor becomes a pair of itself and a reference to its gradient; every call of an operator puts itself before what the
+backpropagator, a reference to a function without arguments, does. Running that function at the end goes back through
+all calls that were made. The result is a program of the same language, so its gradient may be taken again. What
+``annotation.checkpoint`` marks is kept apart: its value alone is computed, and the function that goes back computes it
+again, with a backpropagator of its own. Source: "Demystifying differentiable programming" (Wang et al., 2019);
+``ReverseAD`` of Relay (``gradient.cc``).
 """
 
 from __future__ import annotations

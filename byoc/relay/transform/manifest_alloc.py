@@ -128,11 +128,12 @@ def ManifestAlloc(virtual_device: VirtualDevice | None = None) -> ModulePass:  #
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         result = mod.shallow_copy()
         result.import_from_std("core.rly")
-        functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
-        regions = {v for v, f in functions.items() if "Compiler" in f.attrs}
-        for var, func in functions.items():
+        written = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
+        regions = {v for v, f in written.items() if "Compiler" in f.attrs}
+        for var, func in written.items():
             if var not in regions:
-                normal = infer_module(IRModule({**mod.functions, var: to_a_normal_form(func)}, mod.type_definitions))[var]
+                functions = {**mod.functions, var: to_a_normal_form(func)}
+                normal = infer_module(IRModule(functions, mod.type_definitions))[var]
                 assert isinstance(normal, Function)
                 body = _Manifest(device, regions).block(normal.body)
                 result[var] = Function(normal.params, body, func.ret_type, func.type_params, func.attrs, func.span)

@@ -2,9 +2,9 @@
 
 There are two sets. ``ARITHMETIC`` is the pipeline's: a constant of any shape may be neutral, and sums and products of
 two constants are left as calls, which FoldConstant computes within its budget. ``RELAY_ARITHMETIC`` is that of Relay's
-pass: only a scalar constant is neutral, two constants are one at once, and binomials are factored. Source: ``SimplifyAdd``,
-``SimplifyRSqrt``, ``EliminateIdentity``, ``SwitchAddMultiply``, ``SimplifyAdjacentMultiplyOrAdd``, ``FullElementwise``
-of ``src/relay/transforms/simplify_expr.cc``; powers, repetitions and biases are ours.
+pass: only a scalar constant is neutral, two constants are one at once, and binomials are factored. Source:
+``SimplifyAdd``, ``SimplifyRSqrt``, ``EliminateIdentity``, ``SwitchAddMultiply``, ``SimplifyAdjacentMultiplyOrAdd``,
+``FullElementwise`` of ``src/relay/transforms/simplify_expr.cc``; powers, repetitions and biases are ours.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class _Term:
 
 
 def _operands(expr: RelayExpr, name: str, most: int) -> list[RelayExpr]:
-    """What a nest of calls of operator *name* has at its leaves, from the left; the nest is left where there are more."""
+    """The leaves of a nest of calls of operator *name*, from the left; it is not opened where there are more."""
     found: list[RelayExpr] = []
     stack = [expr]
     while stack:

@@ -76,8 +76,10 @@ def pattern_table():
     dense += [("cutlass.dense_bias", make_gemm_pattern(), check_gemm)]
     dense += [("cutlass.dense", make_gemm_pattern(False), check_gemm)]
     conv = [(f"cutlass.conv2d_bias_{act}", make_conv2d_pattern(True, act), check) for act in acts]
-    conv += [("cutlass.conv2d_bias", make_conv2d_pattern(True), check), ("cutlass.conv2d", make_conv2d_pattern(), check)]
-    residual = [("cutlass.conv2d_bias_residual_add_relu", make_residual_block_pattern(make_conv2d_pattern(True)), check)]
+    conv += [("cutlass.conv2d_bias", make_conv2d_pattern(True), check)]
+    conv += [("cutlass.conv2d", make_conv2d_pattern(), check)]
+    block = make_residual_block_pattern(make_conv2d_pattern(True))
+    residual = [("cutlass.conv2d_bias_residual_add_relu", block, check)]
     return residual + dense + conv
 
 

@@ -1,4 +1,4 @@
-"""An integration of Marvell's inference processor in the style of TVM's: one region, in NHWC, of blocks with their sum."""
+"""An integration of Marvell's inference processor in the style of TVM's: blocks in NHWC, and their sums."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""An integration of TensorRT in the style of TVM's: composites by operator, checks by version, small regions put back."""
+"""An integration of TensorRT in the style of TVM's: composites by operator, checks by version, pruning."""
 
 import tvm
 from tvm import relay
@@ -47,7 +47,8 @@ def batch_is_kept(expr):
 
 def conv(expr):
     attrs = expr.attrs
-    return (attrs.data_layout, attrs.kernel_layout) == ("NCHW", "OIHW") and attrs.out_dtype in ("", "float32", "float16")
+    layouts = (attrs.data_layout, attrs.kernel_layout)
+    return layouts == ("NCHW", "OIHW") and attrs.out_dtype in ("", "float32", "float16")
 
 
 def pool(expr):

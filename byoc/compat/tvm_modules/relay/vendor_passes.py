@@ -29,8 +29,11 @@ def no_change(*options: object) -> Pass:
     return module_pass(same, opt_level=0, name="NoChange")  # type: ignore[return-value]
 
 
-def inline_light_regions_of_ethosn() -> Pass:
-    """A pass that puts regions back in which nothing is computed. Source: ``InlineNonComputeIntensivePartitions``."""
+def inline_light_regions() -> Pass:
+    """A pass that puts regions of Ethos-N back in which nothing is computed.
+
+    Source: ``InlineNonComputeIntensivePartitions``.
+    """
 
     def inline(mod: IRModule, ctx: PassContext) -> IRModule:
         light = [

@@ -1,7 +1,7 @@
-"""The graph's side of an integration of Apple's BNNS: its composites and the partition. Source: ``relay.op.contrib.bnns``.
+"""The graph's side of an integration of Apple's BNNS: its composites and the partition.
 
 Importing this module registers the pattern table of ``bnns`` and its ``target.bnns`` attributes; a vendor's own file of
-that name takes its place. The regions go to whoever is registered as ``relay.ext.bnns``.
+that name takes its place. The regions go to whoever is registered as ``relay.ext.bnns``. Source: ``relay.op.contrib.bnns``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What Legalize does with ``nn.conv2d`` of bytes on ARM: channels are padded to whole vectors, the result cut back.
 
-Only under a target with the key ``arm_cpu``, so that nothing happens where no target says so. Source: ``conv2d_legalize``
-of ``topi/arm_cpu/conv2d_alter_op.py`` and ``conv2d_alter_int8_common``.
+Only under a target with the key ``arm_cpu``, so that nothing happens where no target says so. Source:
+``conv2d_legalize`` of ``topi/arm_cpu/conv2d_alter_op.py`` and ``conv2d_alter_int8_common``.
 """
 
 from __future__ import annotations

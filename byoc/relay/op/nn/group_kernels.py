@@ -1,7 +1,8 @@
 """Kernels of grouped convolutions with the groups as an axis of their own: ``GOIHW``, ``GIOHW``.
 
 Such a kernel ``[G, O / G, I, ...]`` holds the same numbers in the same order as the plain one, in which the axis O (I
-of a transposed convolution) runs along all groups. oneDNN's integration asks for it. Source: ``dnnl.legalize_group_conv``.
+of a transposed convolution) runs along all groups. oneDNN's integration asks for it. Source:
+``dnnl.legalize_group_conv``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Sequence
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.types import Dim, TensorType
+from byoc.ir.types import Any, Dim, TensorType
+from byoc.relay.op.window import differ
 from byoc.te import Index, PrimExpr, Tensor
 
 GROUP = "G"
@@ -31,15 +33,15 @@ def merged_type(kernel: TensorType, attrs: Attrs, along: str) -> tuple[TensorTyp
     if not has_group_axis(layout) or kernel.ndim != len(layout):
         return kernel, layout
     groups = attrs.groups  # type: ignore[attr-defined]
-    if kernel.shape[0] != groups:
+    if differ(kernel.shape[0], groups):
         raise TypeInferenceError(f"the kernel has {kernel.shape[0]} groups in layout {layout}, the attributes {groups}")
-    return TensorType(_merged(kernel.shape, layout, along), kernel.dtype), layout[1:]
+    return TensorType(_merged((groups, *kernel.shape[1:]), layout, along), kernel.dtype), layout[1:]
 
 
 def _merged(shape: Sequence[Dim], layout: str, along: str) -> list[Dim]:
     groups, *sizes = shape
     place = layout.index(along) - 1
-    sizes[place] = sizes[place] * groups  # type: ignore[operator]
+    sizes[place] = Any() if isinstance(sizes[place], Any) else sizes[place] * groups  # type: ignore[operator]
     return sizes
 
 

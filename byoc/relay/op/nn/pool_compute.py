@@ -1,6 +1,7 @@
 """Tensor expressions of pools in any layout: a fold over each window (tag ``pool`` or ``reduce``), then a division.
 
-Means of integers are rounded toward zero. Loads outside the data are guarded by conditions, which stand only on the sides where a window can reach out.
+Means of integers are rounded toward zero. Loads outside the data are guarded by conditions, which stand only on the
+sides where a window can reach out.
 """
 
 from __future__ import annotations

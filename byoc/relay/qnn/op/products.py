@@ -14,11 +14,11 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TypeRelation, get_op, register_op
-from byoc.ir.types import Dim, TensorType, Type
+from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import Operand, as_expr, make_call
 from byoc.relay.op.nn.conv import Conv2DAttrs, attr_or_none
-from byoc.relay.op.nn.conv_geometry import conv_geometry, transposed_geometry
+from byoc.relay.op.nn.conv_geometry import Geometry, conv_geometry, transposed_geometry
 from byoc.relay.op.nn.conv_transpose import Conv2DTransposeAttrs
 from byoc.relay.op.nn.dense import BatchMatmulAttrs, DenseAttrs
 from byoc.relay.op.nn.dense_pack import DensePackAttrs
@@ -60,19 +60,30 @@ def _like_plain(name: str, channels: Callable[[Sequence[Type], Attrs], Dim]) -> 
     return relation
 
 
+def _known_kernel(geometry: Geometry) -> Geometry:
+    """*geometry* itself. Raises TypeInferenceError for a kernel of unknown size, by which zero points are corrected."""
+    if any(isinstance(size, Any) for size in (geometry.out, geometry.reduced, *geometry.kernel)):
+        raise TypeInferenceError("a quantized convolution needs a kernel whose sizes are known when compiling")
+    return geometry
+
+
 def _packed_rows(weight: TensorType) -> Dim:
     """The outputs of a weight in blocks: [N/n, K/k, n, k], [N/n, K, n] or [N, K]."""
     if weight.ndim not in (2, 3, 4):
         raise TypeInferenceError(f"weight must have 2 to 4 dimensions, got {weight}")
     rows, block = weight.shape[0], weight.shape[2] if weight.ndim > 2 else 1
-    return rows * block if isinstance(rows, int) and isinstance(block, int) else rows
+    return rows if block == 1 else _product(rows, block)
+
+
+def _product(a: Dim, b: Dim) -> Dim:
+    return a * b if isinstance(a, int) and isinstance(b, int) else Any()
 
 
 def _dense_pack_rel(types: Sequence[Type], attrs: DensePackAttrs) -> Type:
     data, weight = tensor_arg(types, 0), tensor_arg(types, 1, "weight")
     rows = _packed_rows(weight)
     _check_product(types, attrs.out_dtype, lambda: rows)
-    depth = weight.shape[1] * weight.shape[3] if weight.ndim == 4 else weight.shape[1]  # type: ignore[operator]
+    depth = _product(weight.shape[1], weight.shape[3]) if weight.ndim == 4 else weight.shape[1]
     if data.ndim < 1 or differ(data.shape[-1], depth):
         raise TypeInferenceError(f"data is {data}, the weight expects {depth} features")
     if attrs.units is not None and differ(attrs.units, rows):
@@ -104,7 +115,7 @@ def _bytes(dtype: str, *shape: int) -> np.ndarray:
 
 register_op(
     "qnn.conv2d", inputs=INPUTS, attrs=Conv2DAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    rel=_like_plain("nn.conv2d", lambda types, attrs: conv_geometry(types, attrs, 2).out),
+    rel=_like_plain("nn.conv2d", lambda types, attrs: _known_kernel(conv_geometry(types, attrs, 2)).out),
     operations=lambda attrs, types, out: get_op("nn.conv2d").operations(attrs, types[:2], out),  # type: ignore[misc]
     doc="The 2-d convolution of quantized tensors, in units of both scales.",
     samples=(
@@ -118,7 +129,9 @@ register_op(
 )
 register_op(
     "qnn.conv2d_transpose", inputs=INPUTS, attrs=Conv2DTransposeAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    rel=_like_plain("nn.conv2d_transpose", lambda types, attrs: transposed_geometry(types, attrs, 2).out),
+    rel=_like_plain(
+        "nn.conv2d_transpose", lambda types, attrs: _known_kernel(transposed_geometry(types, attrs, 2)).out
+    ),
     operations=lambda attrs, types, out: get_op("nn.conv2d_transpose").operations(  # type: ignore[misc]
         attrs, types[:2], out
     ),

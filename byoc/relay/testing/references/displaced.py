@@ -21,7 +21,8 @@ def deformable_conv2d_nchw_python(
     """
     kernel = w_np.shape[2:]
     strides, dilations = per_axis(stride, 2), per_axis(dilation, 2)
-    before = [sides[0] for sides in both_sides(padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)])]
+    extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    before = [sides[0] for sides in both_sides(padding, extent)]
     batch, channels = a_np.shape[:2]
     rows, columns = offset_np.shape[2:]
     moves = offset_np.reshape(batch, deformable_groups, *kernel, 2, rows, columns)

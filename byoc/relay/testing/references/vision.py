@@ -144,11 +144,12 @@ def grid_sample_python(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> np.ndarray:
-    """``data: [N, C, H, W], grid: [N, 2 (x, y), P, Q] -> [N, C, P, Q]``, or with a depth, ``grid: [N, 3 (x, y, z), ...]``.
+    """``data: [N, C, H, W], grid: [N, 2 (x, y), P, Q] -> [N, C, P, Q]``.
 
-    Raises UserError for an unknown word.
+    In NCDHW there is a depth too, ``grid: [N, 3 (x, y, z), ...]``. Raises UserError for an unknown word.
     """
-    if layout not in _LETTERS or data.ndim != len(layout) or method not in ("bilinear", "nearest") or padding_mode not in _OUTSIDE:
+    fits = layout in _LETTERS and data.ndim == len(layout)
+    if not fits or method not in ("bilinear", "nearest") or padding_mode not in _OUTSIDE:
         raise UserError(f"grid_sample_python knows no {method}, {layout} and {padding_mode} together")
     result = np.zeros((*data.shape[:2], *grid.shape[2:]), data.dtype)
     for n, *at in np.ndindex(grid.shape[0], *grid.shape[2:]):

@@ -1,7 +1,7 @@
 """The graph's side of an integration of oneDNN: what it takes, and rewrites towards it. Source: ``contrib.dnnl``.
 
-Importing this package registers the pattern table and the ``target.dnnl`` attributes; asking for the target or its table
-imports it. The regions go to whoever is registered as ``relay.ext.dnnl``: under TVM's names, byoc's own generators.
+Importing this package registers the pattern table and the ``target.dnnl`` attributes; asking for the target or its
+table imports it. The regions go to whoever is registered as ``relay.ext.dnnl``: under TVM's names, byoc's generators.
 """
 
 from byoc.relay.op.contrib.dnnl.layouts import alter_conv, alter_conv_transpose, legalize_group_conv
