@@ -13,7 +13,7 @@ AREA = "integrations"
 
 
 @behaviour(AREA, "the pattern table of oneDNN is there without importing anything")
-def table(tvm: ModuleType, relay: ModuleType) -> None:
+def _table(tvm: ModuleType, relay: ModuleType) -> None:
     rows = relay.op.contrib.get_pattern_table("dnnl")
     names = {row[0] for row in rows}
     assert any("sum" in name for name in names) and any("mish" in name for name in names)
@@ -21,7 +21,7 @@ def table(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "regions of oneDNN run on the graph executor and the virtual machine")
-def runs(tvm: ModuleType, relay: ModuleType) -> None:
+def _runs(tvm: ModuleType, relay: ModuleType) -> None:
     x, rng = relay.var("x", shape=(1, 4, 8, 8)), np.random.default_rng(0)
     weight = relay.const(rng.standard_normal((4, 4, 3, 3)).astype("float32"))
     body = relay.nn.relu(relay.nn.conv2d(x, weight, padding=(1, 1)))
@@ -39,7 +39,7 @@ def runs(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "kernels of convolutions may have the groups as an axis")
-def groups(tvm: ModuleType, relay: ModuleType) -> None:
+def _groups(tvm: ModuleType, relay: ModuleType) -> None:
     x, w = relay.var("x", shape=(1, 4, 8, 8)), relay.var("w", shape=(2, 3, 2, 3, 3))
     call = relay.nn.conv2d(x, w, groups=2, channels=6, kernel_size=(3, 3), kernel_layout="GOIHW")
     typed = relay.transform.InferType()(tvm.IRModule.from_expr(call))
@@ -47,6 +47,6 @@ def groups(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "a TensorRT answers to whoever asked for its emulation, and to nobody else")
-def unasked(tvm: ModuleType, relay: ModuleType) -> None:
+def _unasked(tvm: ModuleType, relay: ModuleType) -> None:
     assert tvm.get_global_func("relay.ext.tensorrt.is_runtime_enabled", True) is None
     assert callable(importlib.import_module("byoc.compat.tvm").emulate)

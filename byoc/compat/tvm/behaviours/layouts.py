@@ -17,36 +17,36 @@ def _converted(tvm: ModuleType, relay: ModuleType, tail: object, layout: tuple[s
 
 
 @behaviour(AREA, "argmax follows a new layout over several axes")
-def argmax(tvm: ModuleType, relay: ModuleType) -> None:
+def _argmax(tvm: ModuleType, relay: ModuleType) -> None:
     text = _converted(tvm, relay, lambda y: relay.argmax(y, axis=[2, 3]))
     assert "axis=[1, 2]" in text and text.count("layout_transform") == 2
 
 
 @behaviour(AREA, "strided_slice keeps its axes, renamed by place")
-def strided_slice(tvm: ModuleType, relay: ModuleType) -> None:
+def _strided_slice(tvm: ModuleType, relay: ModuleType) -> None:
     text = _converted(tvm, relay, lambda y: relay.strided_slice(y, begin=[0], end=[4], axes=[1]))
     assert "axes=[3]" in text
 
 
 @behaviour(AREA, "a convolution to a blocked layout is nn.contrib_conv2d_NCHWc")
-def blocked(tvm: ModuleType, relay: ModuleType) -> None:
+def _blocked(tvm: ModuleType, relay: ModuleType) -> None:
     assert "nn.contrib_conv2d_NCHWc" in _converted(tvm, relay, relay.nn.relu, ("NCHW4c", "OIHW4i4o"))
 
 
 @behaviour(AREA, "topk renames its axis")
-def topk(tvm: ModuleType, relay: ModuleType) -> None:
+def _topk(tvm: ModuleType, relay: ModuleType) -> None:
     text = _converted(tvm, relay, lambda y: relay.topk(y, k=2, axis=1, ret_type="values"))
     assert "topk" in text and "axis=3" in text
 
 
 @behaviour(AREA, "a list attribute prints as a list")
-def list_attribute(tvm: ModuleType, relay: ModuleType) -> None:
+def _list_attribute(tvm: ModuleType, relay: ModuleType) -> None:
     call = relay.nn.conv2d(relay.var("x", shape=(1, 3, 8, 8)), relay.var("w", shape=(4, 3, 3, 3)), padding=(1, 1))
     assert str(call.attrs.padding) == "[1, 1, 1, 1]"
 
 
 @behaviour(AREA, "a function that infers layouts answers with InferCorrectLayoutOutput")
-def inferred(tvm: ModuleType, relay: ModuleType) -> None:
+def _inferred(tvm: ModuleType, relay: ModuleType) -> None:
     from tvm.relay.transform.infer_layout_utils import (  # type: ignore[import-not-found]
         InferCorrectLayoutOutput,
     )

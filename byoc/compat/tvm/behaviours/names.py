@@ -11,24 +11,24 @@ AREA = "names"
 
 
 @behaviour(AREA, "the modules that integrations import first can be imported")
-def modules(tvm: ModuleType, relay: ModuleType) -> None:
+def _modules(tvm: ModuleType, relay: ModuleType) -> None:
     for name in ("tvm.ir.diagnostics", "tvm.target.codegen", "tvm.relay.transform.infer_layout_utils", "tvm.relay.base",
                  "tvm.testing.aot", "tvm.micro.testing.aot_test_utils", "tvm.relay.backend.te_compiler"):
         importlib.import_module(name)
 
 
 @behaviour(AREA, "LLVM's major version is an int")
-def llvm(tvm: ModuleType, relay: ModuleType) -> None:
+def _llvm(tvm: ModuleType, relay: ModuleType) -> None:
     assert isinstance(importlib.import_module("tvm.target.codegen").llvm_version_major(), int)
 
 
 @behaviour(AREA, "relay.backend has te_compiler without an import of it")
-def te_compiler(tvm: ModuleType, relay: ModuleType) -> None:
+def _te_compiler(tvm: ModuleType, relay: ModuleType) -> None:
     relay.backend.te_compiler.get().clear()
 
 
 @behaviour(AREA, "a renderer of diagnostics is shown what a failing pass found, once")
-def renderer(tvm: ModuleType, relay: ModuleType) -> None:
+def _renderer(tvm: ModuleType, relay: ModuleType) -> None:
     seen: list[list[str]] = []
     tvm.ir.diagnostics.override_renderer(lambda ctx: seen.append([d.message for d in ctx.diagnostics]))
     try:
@@ -42,13 +42,13 @@ def renderer(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "names of the contrib package are those of its modules")
-def contrib(tvm: ModuleType, relay: ModuleType) -> None:
+def _contrib(tvm: ModuleType, relay: ModuleType) -> None:
     contrib = importlib.import_module("tvm.relay.op.contrib")
     assert contrib.get_pattern_table("dnnl") and contrib.get_pattern_table("nobody") is None
 
 
 @behaviour(AREA, "nn.dilate, nn.Constant and SpanCheck are there")
-def small_names(tvm: ModuleType, relay: ModuleType) -> None:
+def _small_names(tvm: ModuleType, relay: ModuleType) -> None:
     call = relay.nn.dilate(relay.var("x", shape=(2, 3)), (1, 2))
     typed = relay.transform.InferType()(tvm.IRModule.from_expr(call))
     assert [int(n) for n in typed["main"].ret_type.shape] == [2, 5]

@@ -18,7 +18,7 @@ def _after(tvm: ModuleType, relay: ModuleType, expr: object, *passes: object) ->
 
 
 @behaviour(AREA, "SimplifyExpr keeps the addition of a tensor of zeros, and drops that of a scalar")
-def neutral(tvm: ModuleType, relay: ModuleType) -> None:
+def _neutral(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(2, 3))
     kept = _after(tvm, relay, x + relay.const(np.zeros((3,), "float32")), relay.transform.SimplifyExpr())
     gone = _after(tvm, relay, x + relay.const(0.0), relay.transform.SimplifyExpr())
@@ -26,14 +26,14 @@ def neutral(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "SimplifyExpr folds two constants beside each other")
-def folded(tvm: ModuleType, relay: ModuleType) -> None:
+def _folded(tvm: ModuleType, relay: ModuleType) -> None:
     x, c = relay.var("x", shape=(2,)), relay.const(np.ones(2, "float32"))
     found = _after(tvm, relay, (x + c) + c, relay.transform.SimplifyExpr())
     assert isinstance(found.args[1], relay.Constant)  # type: ignore[attr-defined]
 
 
 @behaviour(AREA, "DeadCodeElimination lets die what is not read, and leaves projections of tuples")
-def dead(tvm: ModuleType, relay: ModuleType) -> None:
+def _dead(tvm: ModuleType, relay: ModuleType) -> None:
     a, b, d = relay.var("a"), relay.var("b", shape=(2,)), relay.var("d", shape=(2,))
     body = relay.Function([b, d], relay.Let(a, b, d))
     assert isinstance(_after(tvm, relay, body, relay.transform.DeadCodeElimination()), relay.Var)
@@ -42,18 +42,18 @@ def dead(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "FoldConstant requires nothing")
-def requires(tvm: ModuleType, relay: ModuleType) -> None:
+def _requires(tvm: ModuleType, relay: ModuleType) -> None:
     assert list(relay.transform.FoldConstant().info.required) == []
 
 
 @behaviour(AREA, "AnnotateTarget types the module that it is given")
-def annotate(tvm: ModuleType, relay: ModuleType) -> None:
+def _annotate(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(2,))
     relay.transform.AnnotateTarget("dnnl")(tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(x))))
 
 
 @behaviour(AREA, "DefuseOps inlines every call of a function literal")
-def defused(tvm: ModuleType, relay: ModuleType) -> None:
+def _defused(tvm: ModuleType, relay: ModuleType) -> None:
     a, x = relay.var("a", shape=(2,)), relay.var("x", shape=(2,))
     body = relay.Function([x], relay.Call(relay.Function([a], relay.exp(a)), [x]))
     found = _after(tvm, relay, body, relay.transform.DefuseOps())
@@ -61,13 +61,13 @@ def defused(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "memory.alloc_storage has the type Storage[]")
-def storage(tvm: ModuleType, relay: ModuleType) -> None:
+def _storage(tvm: ModuleType, relay: ModuleType) -> None:
     for name in ("memory.alloc_storage", "memory.alloc_tensor", "memory.kill"):
         assert relay.op.get(name).name == name
 
 
 @behaviour(AREA, "on_device that constrains nothing has the unconstrained device")
-def device(tvm: ModuleType, relay: ModuleType) -> None:
+def _device(tvm: ModuleType, relay: ModuleType) -> None:
     call = relay.annotation.on_device(
         relay.var("x", shape=(2,)), tvm.cpu(), constrain_result=False, constrain_body=False
     )

@@ -16,14 +16,14 @@ def _evaluator(tvm: ModuleType, relay: ModuleType, expr: object, kind: str = "gr
 
 
 @behaviour(AREA, "the graph executor converts inputs to the parameter's dtype")
-def converts(tvm: ModuleType, relay: ModuleType) -> None:
+def _converts(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(2,))
     found = _evaluator(tvm, relay, relay.Function([x], x + x))(np.ones(2, "int32"))  # type: ignore[operator]
     assert found.numpy().tolist() == [2.0, 2.0] and found.dtype == "float32"
 
 
 @behaviour(AREA, "keywords that name no parameter are passed over")
-def keywords(tvm: ModuleType, relay: ModuleType) -> None:
+def _keywords(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(2,))
     for kind in ("graph", "vm", "debug"):
         call = _evaluator(tvm, relay, relay.Function([x], x + x), kind)
@@ -31,7 +31,7 @@ def keywords(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "a graph runs on inputs that were never set")
-def unset(tvm: ModuleType, relay: ModuleType) -> None:
+def _unset(tvm: ModuleType, relay: ModuleType) -> None:
     from tvm.contrib import graph_executor  # type: ignore[import-not-found]
 
     x = relay.var("x", shape=(2,))
@@ -40,21 +40,21 @@ def unset(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "the virtual machine does not check the shapes of inputs")
-def unchecked(tvm: ModuleType, relay: ModuleType) -> None:
+def _unchecked(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(2,))
     found = _evaluator(tvm, relay, relay.Function([x], relay.shape_of(x)), "vm")(np.ones(3, "float32"))  # type: ignore[operator]
     assert found.numpy().size == 1
 
 
 @behaviour(AREA, "mean of float16 sums in float32")
-def mean(tvm: ModuleType, relay: ModuleType) -> None:
+def _mean(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(4096,), dtype="float16")
     found = _evaluator(tvm, relay, relay.Function([x], relay.mean(x)))(np.full(4096, 30, "float16"))  # type: ignore[operator]
     assert float(found.numpy()) == 30.0
 
 
 @behaviour(AREA, "sizes that depend on data are found by the virtual machine and the debug executor")
-def dynamic(tvm: ModuleType, relay: ModuleType) -> None:
+def _dynamic(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(relay.Any(),), dtype="bool")
     for kind in ("vm", "debug"):
         found = _evaluator(tvm, relay, relay.Function([x], relay.argwhere(x)), kind)
@@ -62,7 +62,7 @@ def dynamic(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "bytecode of reshapes in a row has one reshape_tensor")
-def reshapes(tvm: ModuleType, relay: ModuleType) -> None:
+def _reshapes(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(4, 4))
     body = relay.reshape(relay.reshape(relay.reshape(x, (2, 8)), (16,)), (8, 2))
     exe = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], body)), "llvm")
@@ -70,7 +70,7 @@ def reshapes(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "constants may be moved out of an executable and loaded later")
-def late_bound(tvm: ModuleType, relay: ModuleType) -> None:
+def _late_bound(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(1000,))
     body = x + relay.const(np.arange(1000, dtype="float32"))
     exe = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], body)), "llvm")

@@ -13,31 +13,31 @@ AREA = "targets"
 
 
 @behaviour(AREA, "a target has the defaults of its kind's options")
-def defaults(tvm: ModuleType, relay: ModuleType) -> None:
+def _defaults(tvm: ModuleType, relay: ModuleType) -> None:
     attrs = tvm.target.Target("tensorrt").attrs
     assert attrs["use_fp16"] is False and attrs["max_workspace_size"] == 1 << 30
     assert tvm.target.Target("cutlass").attrs["sm"] == 80 and tvm.target.Target("ccompiler").attrs["header"] == ""
 
 
 @behaviour(AREA, "options given as text become the type that is declared")
-def typed(tvm: ModuleType, relay: ModuleType) -> None:
+def _typed(tvm: ModuleType, relay: ModuleType) -> None:
     assert tvm.target.Target("tensorrt -use_fp16=True").attrs["use_fp16"] is True
 
 
 @behaviour(AREA, "a target says how many arguments a kernel may have")
-def arguments(tvm: ModuleType, relay: ModuleType) -> None:
+def _arguments(tvm: ModuleType, relay: ModuleType) -> None:
     assert [tvm.target.Target(k).max_function_args for k in ("opencl", "metal", "llvm")] == [128, 31, 0]
 
 
 @behaviour(AREA, "an array takes the bytes of another, and numbers of numpy converted")
-def copies(tvm: ModuleType, relay: ModuleType) -> None:
+def _copies(tvm: ModuleType, relay: ModuleType) -> None:
     ones = np.ones(2, "int32")
     assert (tvm.nd.empty((2,)).copyfrom(tvm.nd.array(ones)).numpy() == ones.view("float32")).all()
     assert (tvm.nd.empty((2,)).copyfrom(ones).numpy() == 1).all()
 
 
 @behaviour(AREA, "C of a region that does not compile is a RuntimeError, the header of its target before it")
-def header(tvm: ModuleType, relay: ModuleType) -> None:
+def _header(tvm: ModuleType, relay: ModuleType) -> None:
     mod = _region(tvm, relay)
     target = tvm.target.Target({"kind": "ccompiler", "header": "Bogus"}, host="llvm")
     try:
@@ -48,7 +48,7 @@ def header(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "a module is built ahead of time, run and compared")
-def ahead_of_time(tvm: ModuleType, relay: ModuleType) -> None:
+def _ahead_of_time(tvm: ModuleType, relay: ModuleType) -> None:
     aot = importlib.import_module("tvm.testing.aot")
     x = np.ones((2, 2), "float32")
     assert aot.compile_and_run(aot.AOTTestModel(_region(tvm, relay), {"x": x}, [x + x]), use_unpacked_api=True)

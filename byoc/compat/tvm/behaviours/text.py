@@ -11,12 +11,12 @@ AREA = "text"
 
 
 @behaviour(AREA, "integers that do not fit int32 are int64")
-def integers(tvm: ModuleType, relay: ModuleType) -> None:
+def _integers(tvm: ModuleType, relay: ModuleType) -> None:
     assert [relay.parse_expr(t).data.dtype for t in ("2147483647", "2147483648")] == ["int32", "int64"]
 
 
 @behaviour(AREA, "floats that do not fit their dtype are errors")
-def floats(tvm: ModuleType, relay: ModuleType) -> None:
+def _floats(tvm: ModuleType, relay: ModuleType) -> None:
     for text in ("3.40283e+38f32", "65505f16"):
         try:
             relay.parse_expr(text)
@@ -26,20 +26,20 @@ def floats(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "an attribute that is None prints as None")
-def none(tvm: ModuleType, relay: ModuleType) -> None:
+def _none(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(2,))
     assert "Some=None" in relay.Function([x], x).with_attr("Some", None).astext()
 
 
 @behaviour(AREA, "a size that is a variable stands in the metadata")
-def size_variable(tvm: ModuleType, relay: ModuleType) -> None:
+def _size_variable(tvm: ModuleType, relay: ModuleType) -> None:
     te = importlib.import_module("tvm.te")
     text = relay.Function([x := relay.var("x", shape=(te.size_var("n"), 2))], x).astext()
     assert "meta[tir.SizeVar][0]" in text and "type_key" in text
 
 
 @behaviour(AREA, "type relations are equal where their attributes are")
-def relations(tvm: ModuleType, relay: ModuleType) -> None:
+def _relations(tvm: ModuleType, relay: ModuleType) -> None:
     func = tvm.ir.EnvFunc.get("tvm.relay.type_relation.Broadcast")
     attrs = (tvm.ir.make_node("attrs.TestAttrs", name="a", padding=(3, 4)) for _ in range(2))
     one, same = (relay.TypeRelation(func, [relay.TensorType((2,))], 1, given) for given in attrs)
@@ -47,19 +47,19 @@ def relations(tvm: ModuleType, relay: ModuleType) -> None:
 
 
 @behaviour(AREA, "attributes that map parameters are compared with parameters paired")
-def mapped(tvm: ModuleType, relay: ModuleType) -> None:
+def _mapped(tvm: ModuleType, relay: ModuleType) -> None:
     x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
     one, other = (relay.Function([v], v).with_attr("m", {v.vid: 1}) for v in (x, y))
     assert tvm.ir.structural_equal(one, other)
 
 
 @behaviour(AREA, "a span may have no source, and survives JSON")
-def span(tvm: ModuleType, relay: ModuleType) -> None:
+def _span(tvm: ModuleType, relay: ModuleType) -> None:
     made = relay.Span(None, 1, 2, 3, 4)
     assert tvm.ir.load_json(tvm.ir.save_json(made)).same_as(made) and str(made)
 
 
 @behaviour(AREA, "fresh global names of a module have its name before them")
-def supply(tvm: ModuleType, relay: ModuleType) -> None:
+def _supply(tvm: ModuleType, relay: ModuleType) -> None:
     supply = importlib.import_module("tvm.ir.supply").GlobalVarSupply(tvm.IRModule.from_expr(relay.const(1)))
     assert supply.fresh_global("f").name_hint == "tvmgen_default_f"

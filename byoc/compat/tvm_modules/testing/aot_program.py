@@ -37,7 +37,7 @@ def run_program(mod: IRModule, folder: Path, inputs: Sequence[np.ndarray]) -> tu
     files = []
     for index, array in enumerate(inputs):
         files.append(folder / f"input{index}.raw")
-        np.ascontiguousarray(array).tofile(files[-1])
+        np.asarray(array, order="C").tofile(files[-1])
     results = folder / "results"
     results.mkdir(exist_ok=True)
     printed = _called([str((folder / "model").absolute()), "-o", str(results), *map(str, files)])
