@@ -8,6 +8,8 @@ pass, where a clip to a whole range goes only behind a cast. Source: ``SimplifyS
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
@@ -59,15 +61,26 @@ def _holds_range(call: Call, dtype: str) -> bool:
 
 
 def consecutive_casts(call: Call) -> RelayExpr | None:
-    """A cast after one that keeps every value is one; so is a cast after a clip whose range the first one holds."""
+    """The outer of two casts alone, where the inner keeps every value of its input, or of the integers of a clip.
+
+    A clip of floats keeps the cast that makes bytes of it, by which products of bytes are found.
+    """
+    return _one_cast(call, lambda data: _is_integer(_dtype(data)))
+
+
+def consecutive_casts_of_relay(call: Call) -> RelayExpr | None:
+    """As :func:`consecutive_casts`, also of a clip of floats that an integer is made of at last."""
+    # a float is cut to an integer by the one cast as by the other
+    return _one_cast(call, lambda data: _is_integer(_dtype(data)) or _is_integer(_dtype(call)))
+
+
+def _one_cast(call: Call, takes_clip: Callable[[RelayExpr], bool]) -> RelayExpr | None:
     inner = call.args[0]
     if not calls(inner, "cast"):
         return None
     data: RelayExpr = inner.args[0]  # type: ignore[attr-defined]
     target = _dtype(call)
-    # a float is cut to an integer by the one cast as by the other
-    whole = _is_integer(_dtype(data)) or _is_integer(target)
-    clipped = calls(data, "clip") and whole and _holds_range(data, _dtype(inner))  # type: ignore[arg-type]
+    clipped = calls(data, "clip") and takes_clip(data) and _holds_range(data, _dtype(inner))  # type: ignore[arg-type]
     if not clipped and not holds_all(_dtype(inner), _dtype(data)):
         return None
     return data if clipped and target == _dtype(data) else merged("cast", [data], {"dtype": target}, inner, call)
@@ -108,4 +121,6 @@ CASTS: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(("argmax", "argmin", "argsort"), (of_dequantized,)),
 }
 
-RELAY_CASTS: dict[str, tuple[Rule, ...]] = {**CASTS, "clip": (clip_of_cast,)}
+RELAY_CASTS: dict[str, tuple[Rule, ...]] = {
+    **CASTS, "cast": (keeps_type, consecutive_casts_of_relay), "clip": (clip_of_cast,),
+}
