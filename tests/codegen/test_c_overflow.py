@@ -85,7 +85,7 @@ def test_a_value_that_is_used_twice_at_each_of_many_levels_is_looked_at_once():
 @pytest.mark.parametrize("targets", [["c"], ["opencl", "c"]], ids="-".join)
 def test_a_product_of_constants_beyond_64_bits_wraps(targets):
     x = relay.var("x", shape=(64,), dtype="int64")
-    big = [relay.const(np.array(v, "int64")) for v in (2**62 + 1, 6, 2**33 + 5)]
+    big = [relay.const(v, "int64") for v in (2**62 + 1, 6, 2**33 + 5)]
     expr = x
     for factor in big:
         expr = relay.multiply(expr, factor)

@@ -30,7 +30,7 @@ from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import fuse_body
 from byoc.ir.module import IRModule
-from byoc.relay.expr import Function, RelayExpr
+from byoc.relay.expr import Function, RelayExpr, constant
 from byoc.relay.transform import FoldConstant, InferType
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.ndarray import numpy_dtype
@@ -55,8 +55,8 @@ def _weights(dtype: str, *shape: int) -> RelayExpr:
     rng = np.random.default_rng(sum(shape))
     if dtype in ("uint8", "int32"):
         values = np.where(rng.random(shape) < 0.3, -128, rng.integers(-128, 128, shape))
-        return relay.const(values.astype("int8" if dtype == "uint8" else dtype))
-    return relay.const(rng.standard_normal(shape).astype(BF16).astype(numpy_dtype(dtype)))
+        return constant(values.astype("int8" if dtype == "uint8" else dtype))
+    return constant(rng.standard_normal(shape).astype(BF16).astype(numpy_dtype(dtype)))
 
 
 def _total(dtype: str) -> str:
@@ -65,8 +65,8 @@ def _total(dtype: str) -> str:
 
 def _ended(sums: RelayExpr, dtype: str, width: int) -> RelayExpr:
     """A bias and a bound, as epilogue."""
-    bias = relay.const(np.arange(width).astype(_total(dtype)))
-    return relay.maximum(relay.add(sums, bias), relay.const(np.array(3, _total(dtype))))
+    bias = constant(np.arange(width).astype(_total(dtype)))
+    return relay.maximum(relay.add(sums, bias), constant(np.array(3, _total(dtype))))
 
 
 def _dense(m: int | str, k: int, n: int) -> Build:
