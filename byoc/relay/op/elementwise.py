@@ -90,6 +90,11 @@ def _absolute(x: te.PrimExpr) -> te.PrimExpr:
     return x if x.dtype.startswith("uint") else te.abs(x)
 
 
+def _negative(x: te.PrimExpr) -> te.PrimExpr:
+    """The negative of 0 is -0 in floating point, which a difference from 0 would not give."""
+    return te.binary("sub", te.const(-0.0, x.dtype), x) if is_float(x.dtype) else -x
+
+
 def _sign(x: te.PrimExpr) -> te.PrimExpr:
     if is_float(x.dtype):
         return te.sign(x)
@@ -140,7 +145,7 @@ round = _unary(
 trunc = _unary("trunc", _rounding(te.trunc), "The whole number toward zero.", _numbers, _HALVES, STEP)
 abs = _unary("abs", _absolute, "The absolute value of each element.", _numbers, (*_MIXED, *_SPECIAL))
 sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED, STEP)
-negative = _unary("negative", lambda x: -x, "Each element with its sign turned.", _numbers, _MIXED)
+negative = _unary("negative", _negative, "Each element with its sign turned.", _numbers, _MIXED)
 _COPIED = (*_MIXED, Sample([(3,)], dtype="bool"))
 copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", None, _COPIED)
 isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _floats, _SPECIAL, rel=_TO_BOOL)

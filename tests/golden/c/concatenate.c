@@ -113,7 +113,7 @@ static inline void store_f32x8(float *place, f32x8 v) {
 }
 
 /* p0: f32[3, 40] -> concatenate: f32[3, 80] */
-void fused_negative_concatenate_7be976ed2571(const float *restrict p0, float *restrict concatenate, const Team *team) {
+void fused_negative_concatenate_a82f5b3a4c6c(const float *restrict p0, float *restrict concatenate, const Team *team) {
   for (int64_t i0 = 0; i0 < 3; ++i0) {
     const int64_t begin = 5 * team->thread / team->threads;
     const int64_t end = 5 * (team->thread + 1) / team->threads;
@@ -123,7 +123,7 @@ void fused_negative_concatenate_7be976ed2571(const float *restrict p0, float *re
     const int64_t begin_1 = 5 * team->thread / team->threads;
     const int64_t end_1 = 5 * (team->thread + 1) / team->threads;
     for (int64_t i1_block = begin_1; i1_block < end_1; ++i1_block) {
-      store_f32x8(concatenate + (i0 * 80 + i1_block * 8 + 40), (0.0f - load_f32x8(p0 + (i0 * 40 + i1_block * 8))));
+      store_f32x8(concatenate + (i0 * 80 + i1_block * 8 + 40), (-0.0f - load_f32x8(p0 + (i0 * 40 + i1_block * 8))));
     }
   }
 }
@@ -140,6 +140,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   (void)workspace;
   const float *rows = args[0];
   float *concatenate = args[1];
-  fused_negative_concatenate_7be976ed2571(rows, concatenate, team);
+  fused_negative_concatenate_a82f5b3a4c6c(rows, concatenate, team);
   return run_status(team);
 }
