@@ -33,7 +33,7 @@ DIRECT = WinogradOptions(())
 
 
 def weights(*shape, dtype="float32"):
-    return relay.const(np.random.default_rng(3).standard_normal(shape).astype(dtype))
+    return relay.const(np.random.default_rng(3).standard_normal(shape).astype(dtype), dtype)
 
 
 def dense(m=13, k=21, n=37, name="x", dtype="float32", relu=True):

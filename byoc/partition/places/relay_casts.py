@@ -104,7 +104,8 @@ class _Writer:
         value = self._tensors[tensor] if cast is None else self._casts[cast]
         for number in reversed(chain):
             step = self._casting.casts[number]
-            if step.kind != "target" or self._copies:
+            copied = step.kind == "target"
+            if not copied or (self._copies and not isinstance(value, Constant)):  # a constant is where it is read
                 value = self._written(value, step)
             self._casts[number] = value
         return value
