@@ -54,3 +54,19 @@ def tvm(installed):
     import tvm.relay.testing  # noqa: F401
 
     return tvm
+
+
+@pytest.fixture
+def relay(tvm):
+    """``tvm.relay``."""
+    from tvm import relay
+
+    return relay
+
+
+@pytest.fixture
+def dnnl(relay):
+    """``tvm.relay.op.contrib.dnnl``."""
+    from tvm.relay.op.contrib import dnnl
+
+    return dnnl

@@ -12,20 +12,6 @@ def normal(*shape):
     return RNG.normal(size=shape).astype("float32")
 
 
-@pytest.fixture
-def relay(installed):
-    from tvm import relay
-
-    return relay
-
-
-@pytest.fixture
-def dnnl(relay):
-    from tvm.relay.op.contrib import dnnl
-
-    return dnnl
-
-
 def partitioned(relay, dnnl, body):
     """The regions and composites of *body* cut for oneDNN, and what is left after pruning."""
     import tvm

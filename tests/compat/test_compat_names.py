@@ -131,7 +131,8 @@ def test_a_global_var_supply_knows_the_names_of_its_modules(tvm):
 
 def test_targets_are_read_asked_and_entered(tvm):
     target = tvm.target.Target("llvm -mcpu=skylake -device=arm_cpu", host="c")
-    assert (target.kind.name, target.mcpu, target.keys, target.host.kind.name) == ("llvm", "skylake", ["arm_cpu", "cpu"], "c")
+    found = (target.kind.name, target.mcpu, target.keys, target.host.kind.name)
+    assert found == ("llvm", "skylake", ["arm_cpu", "cpu"], "c")
     assert tvm.target.Target(target.export()) == target
     assert str(target) == "llvm -keys=arm_cpu,cpu -device=arm_cpu -mcpu=skylake"
     assert tvm.target.Target.current() is None
@@ -353,7 +354,8 @@ def test_a_new_operator_is_registered_by_name(tvm):
 
 def test_errors_and_the_build_are_named_as_in_tvm(tvm):
     assert tvm.TVMError is ByocError and issubclass(tvm.error.DiagnosticError, tvm.TVMError)
-    assert tvm.support.libinfo()["USE_LLVM"] == tvm.support.libinfo()["USE_OTHER"] == "OFF" and re.match(r"0\.18", tvm.__version__)
+    options = tvm.support.libinfo()
+    assert options["USE_LLVM"] == options["USE_OTHER"] == "OFF" and re.match(r"0\.18", tvm.__version__)
     assert tvm.runtime.enabled("llvm") and not tvm.runtime.enabled("cuda")
     assert tvm.device("llvm", 0) == tvm.cpu(0) == tvm.device(1) and str(tvm.cuda(1)) == "cuda(1)"
 

@@ -10,20 +10,6 @@ def integers(*shape, dtype="int8", low=-100, high=100):
     return RNG.integers(low, high, shape).astype(dtype)
 
 
-@pytest.fixture
-def tvm(installed):
-    import tvm
-
-    return tvm
-
-
-@pytest.fixture
-def relay(tvm):
-    from tvm import relay
-
-    return relay
-
-
 def test_every_module_of_quantization_is_found_under_its_name(tvm) -> None:
     import tvm.relay.qnn.op.canonicalizations
     import tvm.relay.qnn.op.legalizations

@@ -1,4 +1,4 @@
-"""Types and layouts under TVM's names: what scripts that say ``import tvm`` see, and what byoc.compile still refuses."""
+"""Types and layouts under TVM's names: what scripts see, and what byoc.compile still refuses."""
 
 import onnx
 import pytest

@@ -13,20 +13,6 @@ def normal(*shape):
     return RNG.normal(size=shape).astype("float32")
 
 
-@pytest.fixture
-def relay(installed):
-    from tvm import relay
-
-    return relay
-
-
-@pytest.fixture
-def dnnl(relay):
-    from tvm.relay.op.contrib import dnnl
-
-    return dnnl
-
-
 def types_of(relay, *shapes):
     return [relay.TensorType(shape) for shape in shapes]
 

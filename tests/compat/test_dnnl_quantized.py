@@ -10,20 +10,6 @@ RNG = np.random.default_rng(0)
 OUT = 12
 
 
-@pytest.fixture
-def relay(installed):
-    from tvm import relay
-
-    return relay
-
-
-@pytest.fixture
-def dnnl(relay):
-    from tvm.relay.op.contrib import dnnl
-
-    return dnnl
-
-
 def product(relay, layout="NCHW", groups=1, padding=(1, 1), zero=3, weight_zero=0):
     """A quantized product, the axis of its channels."""
     zeros, scales = (relay.const(zero), relay.const(weight_zero)), (relay.const(0.02), relay.const(0.01))

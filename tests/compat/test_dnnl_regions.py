@@ -7,13 +7,6 @@ pytestmark = pytest.mark.needs_cc
 RNG = np.random.default_rng(0)
 
 
-@pytest.fixture
-def relay(installed):
-    from tvm import relay
-
-    return relay
-
-
 def normal(*shape):
     return RNG.uniform(-1, 1, shape).astype("float32")
 

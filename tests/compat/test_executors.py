@@ -13,20 +13,6 @@ KINDS = ["graph", "vm", "debug", "aot"]
 
 
 @pytest.fixture
-def tvm(installed):
-    import tvm
-
-    return tvm
-
-
-@pytest.fixture
-def relay(tvm):
-    from tvm import relay
-
-    return relay
-
-
-@pytest.fixture
 def subtract(tvm, relay):
     """``x - y``."""
     x, y = relay.var("x", shape=(2, 3)), relay.var("y", shape=(2, 3))

@@ -12,20 +12,6 @@ X = np.arange(6, dtype="float32").reshape(2, 3)
 
 
 @pytest.fixture
-def tvm(installed):
-    import tvm
-
-    return tvm
-
-
-@pytest.fixture
-def relay(tvm):
-    from tvm import relay
-
-    return relay
-
-
-@pytest.fixture
 def graph_module(tvm, relay):
     """Makes the executor of a function."""
     from tvm.contrib import graph_executor

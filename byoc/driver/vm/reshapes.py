@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Op
 from byoc.ir.types import Dim, TensorType
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order, rewrite, substitute
 from byoc.runtime.kernels.newshape import plan_newshape
@@ -23,24 +23,26 @@ def join_reshapes(root: Function) -> Function:
     """*root*, typed, with a call of a reshaping function on the result of another as a call of one function."""
 
     def join(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-        if not _only_reshapes(after) or not _only_reshapes(after.args[0]):  # type: ignore[attr-defined]
+        outer = _reshaping(after)
+        if outer is None or not isinstance(after, Call) or not isinstance(after.args[0], Call):
             return after
-        outer, inner = after.op, after.args[0].op  # type: ignore[attr-defined]
+        inner = _reshaping(after.args[0])
+        if inner is None:
+            return after
         body = substitute(outer.body, {outer.params[0]: inner.body})
         made = Function(inner.params, body, outer.declared_ret_type, (), outer.attrs, outer.span)
-        return Call(made, after.args[0].args, span=after.span)  # type: ignore[attr-defined]
+        return Call(made, after.args[0].args, span=after.span)
 
     return rewrite(root, join)  # type: ignore[return-value]
 
 
-def _only_reshapes(expr: RelayExpr) -> bool:
+def _reshaping(expr: RelayExpr) -> Function | None:
+    """The function that *expr* calls, where it does nothing but reshape its only parameter."""
     if not isinstance(expr, Call) or not isinstance(expr.op, Function) or not expr.op.attrs.get("Primitive"):
-        return False
-    calls = [node for node in post_order(expr.op.body) if isinstance(node, Call)]
-    return len(expr.op.params) == 1 and bool(calls) and all(
-        isinstance(call.op, Op) and call.op.name == "reshape" and not call.attrs.allowzero  # type: ignore[union-attr]
-        for call in calls
-    )
+        return None
+    inner = [node for node in post_order(expr.op.body) if isinstance(node, Call)]
+    only = all(calls(call, "reshape") and not call.attrs.allowzero for call in inner)  # type: ignore[union-attr]
+    return expr.op if len(expr.op.params) == 1 and inner and only else None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from enum import Enum
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
+from byoc.relay.expr import Call
 
 KEY = "TSensitiveOperands"
 
@@ -31,7 +32,7 @@ STEP, EDGE = Sensitivity
 
 def sensitivities(call: RelayExpr, operand: RelayExpr) -> frozenset[Sensitivity]:
     """How *call*, of whatever kind, depends on *operand*, at whichever places it takes it."""
-    if not isinstance(getattr(call, "op", None), Op) or not call.op.has_attr(KEY):  # type: ignore[attr-defined]
+    if not isinstance(call, Call) or not isinstance(call.op, Op) or not call.op.has_attr(KEY):
         return frozenset()
-    declared: Mapping[int, Sensitivity] = call.op.get_attr(KEY)  # type: ignore[attr-defined]
-    return frozenset(how for place, how in declared.items() if call.args[place] is operand)  # type: ignore[attr-defined]
+    declared: Mapping[int, Sensitivity] = call.op.get_attr(KEY)  # type: ignore[assignment]
+    return frozenset(how for place, how in declared.items() if call.args[place] is operand)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 from byoc.compat.tvm.behaviours import behaviour
 
 AREA = "layouts"
 
 
-def _converted(tvm: ModuleType, relay: ModuleType, tail: object, layout: tuple[str, str] = ("NHWC", "default")) -> str:
+def _converted(
+    tvm: ModuleType, relay: ModuleType, tail: Callable[[Any], Any], layout: tuple[str, str] = ("NHWC", "default")
+) -> str:
     x, w = relay.var("x", shape=(1, 8, 6, 6)), relay.var("w", shape=(8, 8, 3, 3))
-    mod = tvm.IRModule.from_expr(tail(relay.nn.conv2d(x, w, kernel_size=(3, 3), channels=8)))  # type: ignore[operator]
+    mod = tvm.IRModule.from_expr(tail(relay.nn.conv2d(x, w, kernel_size=(3, 3), channels=8)))
     with tvm.transform.PassContext(opt_level=3):
         return str(relay.transform.ConvertLayout({"nn.conv2d": list(layout)})(mod)["main"])
 
@@ -47,9 +52,7 @@ def _list_attribute(tvm: ModuleType, relay: ModuleType) -> None:
 
 @behaviour(AREA, "a function that infers layouts answers with InferCorrectLayoutOutput")
 def _inferred(tvm: ModuleType, relay: ModuleType) -> None:
-    from tvm.relay.transform.infer_layout_utils import (  # type: ignore[import-not-found]
-        InferCorrectLayoutOutput,
-    )
+    utils = importlib.import_module("tvm.relay.transform.infer_layout_utils")
 
-    output = InferCorrectLayoutOutput(["NHWC"], ["NHWC"], None)
+    output = utils.InferCorrectLayoutOutput(["NHWC"], ["NHWC"], None)
     assert [one.name for one in output.input_layouts] == ["NHWC"] and output.new_attrs is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from byoc.compat.tvm.behaviours import behaviour
 AREA = "passes"
 
 
-def _after(tvm: ModuleType, relay: ModuleType, expr: object, *passes: object) -> object:
+def _after(tvm: ModuleType, relay: ModuleType, expr: object, *passes: object) -> Any:
     mod = tvm.transform.Sequential([relay.transform.InferType(), *passes])
     with tvm.transform.PassContext(opt_level=3):
         return mod(tvm.IRModule.from_expr(expr))["main"].body
@@ -29,7 +30,7 @@ def _neutral(tvm: ModuleType, relay: ModuleType) -> None:
 def _folded(tvm: ModuleType, relay: ModuleType) -> None:
     x, c = relay.var("x", shape=(2,)), relay.const(np.ones(2, "float32"))
     found = _after(tvm, relay, (x + c) + c, relay.transform.SimplifyExpr())
-    assert isinstance(found.args[1], relay.Constant)  # type: ignore[attr-defined]
+    assert isinstance(found.args[1], relay.Constant)
 
 
 @behaviour(AREA, "DeadCodeElimination lets die what is not read, and leaves projections of tuples")
@@ -57,7 +58,7 @@ def _defused(tvm: ModuleType, relay: ModuleType) -> None:
     a, x = relay.var("a", shape=(2,)), relay.var("x", shape=(2,))
     body = relay.Function([x], relay.Call(relay.Function([a], relay.exp(a)), [x]))
     found = _after(tvm, relay, body, relay.transform.DefuseOps())
-    assert found.op == relay.op.get("exp")  # type: ignore[attr-defined]
+    assert found.op == relay.op.get("exp")
 
 
 @behaviour(AREA, "memory.alloc_storage has the type Storage[]")

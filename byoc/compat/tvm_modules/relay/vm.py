@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor
-from byoc.compat.tvm_modules.relay.backend.targets import all_targets, host_target
+from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, all_targets, host_target
 from byoc.driver.compile import CompileOptions
 from byoc.driver.vm.compile import generate
 from byoc.driver.vm.passes import prepare
@@ -22,7 +22,7 @@ from byoc.runtime.vm import Executable, VirtualMachine
 
 def compile(
     mod: IRModule | Function,
-    target: object = None,
+    target: TargetLike | None = None,
     target_host: object = None,
     params: Mapping[str, object] | None = None,
 ) -> Executable:
@@ -55,10 +55,10 @@ class VMCompiler:
         """The parameters that are left to set: none after :meth:`lower`, for the constants are in the program."""
         return {} if self._ready is not None else dict(self._params)
 
-    def lower(self, mod: IRModule | Function, target: object = None, target_host: object = None) -> None:
+    def lower(self, mod: IRModule | Function, target: TargetLike | None = None, target_host: object = None) -> None:
         """Bind parameters and run the passes before bytecode. Raises TypeInferenceError for ill-typed functions."""
-        host_target(target)  # type: ignore[arg-type]
-        self._targets = all_targets(target)  # type: ignore[arg-type]
+        host_target(target)
+        self._targets = all_targets(target)
         self._ready, self._executable = prepare(module_with_params(mod, self._params)), None
 
     def codegen(self) -> None:
@@ -71,7 +71,7 @@ class VMCompiler:
     def optimize(
         self,
         mod: IRModule | Function,
-        target: object = None,
+        target: TargetLike | None = None,
         target_host: object = None,
         params: Mapping[str, object] | None = None,
     ) -> tuple[IRModule, dict[str, NDArray]]:
@@ -81,7 +81,7 @@ class VMCompiler:
         """
         if params:
             self.set_params(params)
-        host_target(target)  # type: ignore[arg-type]
+        host_target(target)
         return ManifestAlloc()(prepare(module_with_params(mod, self._params))), {}
 
     def get_exec(self) -> Executable:

@@ -12,21 +12,20 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from byoc.compat.tvm.below import NotHereError
 from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
 from byoc.compat.tvm_modules.relay.backend.executor_factory import ExecutorFactoryModule
-from byoc.compat.tvm_modules.relay.backend.targets import all_targets
+from byoc.compat.tvm_modules.relay.backend.targets import TargetLike
 from byoc.compat.tvm_modules.relay.build_module import build, create_executor
 from byoc.compat.tvm_modules.runtime import load_module
 from byoc.compat.tvm_modules.runtime.executor.aot_executor import AotModule
 from byoc.compat.tvm_modules.testing.aot_program import has_regions, run_program, with_c_inlined
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.ir.target import region_targets
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
 from byoc.runtime.device import cpu
@@ -78,7 +77,7 @@ def compile_models(
     models: AOTTestModel | Sequence[AOTTestModel],
     interface_api: str = "c",
     use_unpacked_api: bool = True,
-    target: object = "c",
+    target: TargetLike = "c",
     runtime: Runtime | None = None,
     **options: object,
 ) -> list[AOTCompiledTestModel]:
@@ -94,8 +93,10 @@ def compile_models(
     return [
         AOTCompiledTestModel(
             model,
-            build(model.module, target, executor=Executor("aot"), runtime=runtime, params=model.params,  # type: ignore[arg-type]
-                  mod_name=model.name),
+            build(
+                model.module, target, executor=Executor("aot"), runtime=runtime, params=model.params,
+                mod_name=model.name,
+            ),
         )
         for model in given
     ]
@@ -107,7 +108,6 @@ def run_and_check(
     interface_api: str = "c",
     test_dir: str | os.PathLike[str] | None = None,
     checker: Callable[[str], bool] | None = None,
-    target: object = "c",
     **options: object,
 ) -> bool:
     """Run built *models* and compare their outputs with those wanted; True where they agree.
@@ -124,8 +124,7 @@ def run_and_check(
     for index, compiled in enumerate(given):
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(test_dir) / f"{index}_{compiled.model.name}" if test_dir is not None else Path(temporary)
-            with region_targets(all_targets(target)):  # type: ignore[arg-type]
-                outputs, printed = _run(compiled, folder)
+            outputs, printed = _run(compiled, folder)
             if checker is not None:
                 if not checker(printed):
                     raise AssertionError(f"{compiled.model.name}: the checker refused what the program printed")
@@ -139,23 +138,23 @@ def compile_and_run(
     runner: AOTTestRunner = AOTTestRunner(),  # noqa: B008 - it does not change
     interface_api: str = "c",
     use_unpacked_api: bool = True,
-    target: object = "c",
+    target: TargetLike = "c",
     test_dir: str | os.PathLike[str] | None = None,
     checker: Callable[[str], bool] | None = None,
     **options: object,
 ) -> bool:
     """As :func:`compile_models`, then :func:`run_and_check`. Source: ``tvm.testing.aot.compile_and_run``."""
-    compiled = compile_models(models, interface_api, use_unpacked_api, target, **options)  # type: ignore[arg-type]
-    return run_and_check(compiled, runner, interface_api, test_dir, checker, target)
+    compiled = compile_models(models, interface_api, use_unpacked_api, target, **options)
+    return run_and_check(compiled, runner, interface_api, test_dir, checker)
 
 
 def generate_ref_data(
     mod: IRModule | Function, input_data: Mapping[str, np.ndarray], params: Mapping[str, object] | None = None,
-    target: object = "llvm",
+    target: TargetLike = "llvm",
 ) -> dict[str, np.ndarray]:
     """The outputs of *mod* on *input_data*, by names ``output``, ``output2`` and on. Source: ``generate_ref_data``."""
-    run = create_executor("graph", module_with_params(mod, params), target=target).evaluate()  # type: ignore[arg-type]
-    found = run(**{name: np.asarray(value) for name, value in input_data.items()})  # type: ignore[operator]
+    run: Any = create_executor("graph", module_with_params(mod, params), target=target).evaluate()
+    found = run(**{name: np.asarray(value) for name, value in input_data.items()})
     values = found if isinstance(found, list) else [found]
     return {f"output{i + 1 if i else ''}": value.numpy() for i, value in enumerate(values)}
 

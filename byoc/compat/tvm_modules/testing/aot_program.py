@@ -55,7 +55,10 @@ def _called(command: Sequence[str]) -> str:
 
 
 def _tensors(ty: Type) -> list[TensorType]:
-    return [t for field in ty.fields for t in _tensors(field)] if isinstance(ty, TupleType) else [ty]  # type: ignore[list-item]
+    if isinstance(ty, TupleType):
+        return [tensor for field in ty.fields for tensor in _tensors(field)]
+    assert isinstance(ty, TensorType)
+    return [ty]
 
 
 def with_c_inlined(mod: IRModule) -> IRModule:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from byoc.compat.tvm_modules.relay.backend.targets import all_targets
+from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, all_targets
 from byoc.errors import InputError, UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
@@ -25,7 +25,7 @@ Evaluator = Callable[..., object]
 class Executor:
     """Evaluates expressions against *mod*. Source: ``relay.backend.interpreter.Executor``."""
 
-    def __init__(self, mod: IRModule | None, device: Device | None = None, target: object = None):
+    def __init__(self, mod: IRModule | None, device: Device | None = None, target: TargetLike | None = None):
         self.mod, self.device, self.target = mod if mod is not None else IRModule(), device or cpu(), target
 
     def evaluate(
@@ -59,7 +59,7 @@ class Executor:
         typed = infer_module(entry)
         main = typed["main"]
         assert isinstance(main, Function)
-        with region_targets(all_targets(self.target)):  # type: ignore[arg-type]
+        with region_targets(all_targets(self.target)):
             run = self.prepare(typed, main)
 
         def call(*args: object, **kwargs: object) -> object:

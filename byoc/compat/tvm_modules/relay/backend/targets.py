@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from byoc.codegen.backend import backend_names
 from byoc.compat.tvm_modules.emulated import is_host_kind
 from byoc.compat.tvm_modules.target import HOST_KINDS, Target
 from byoc.errors import UserError
 
-TargetLike = str | Mapping[object, object] | Target
+OneTarget = str | Mapping[str, object] | Target
+# one, several, or several by their devices
+TargetLike = OneTarget | Mapping[object, OneTarget] | Sequence[OneTarget]
 
 
 def all_targets(target: TargetLike | None) -> list[Target]:
