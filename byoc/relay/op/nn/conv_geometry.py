@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
+from byoc.ir.size_var import times
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.op.layout import arranged, axes_of, data_letters, kernel_letters, tensor_of
 from byoc.relay.op.nn.group_kernels import merged_type
@@ -73,10 +74,6 @@ def _parts(
     return dims, kernel, attrs.out_dtype or data.dtype  # type: ignore[return-value]
 
 
-def _product(a: Dim, b: Dim) -> Dim:
-    return Any() if isinstance(a, Any) or isinstance(b, Any) else a * b
-
-
 def _known(size: Dim, otherwise: Dim | None, parts: int = 1) -> Dim:
     """*size*, or where it is not known what *otherwise* gives for each of so many *parts*."""
     if not isinstance(size, Any) or otherwise is None or isinstance(otherwise, Any):
@@ -105,7 +102,7 @@ def conv_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry:
     if attrs.groups > 1 and attrs.groups == channels == out:
         multiplier, out, reduced = reduced, out * reduced, 1  # type: ignore[assignment]
     _check_groups(attrs.groups, channels, out)
-    if differ(channels, _product(reduced, attrs.groups)):
+    if differ(channels, times(reduced, attrs.groups)):
         raise TypeInferenceError(
             f"data has {channels} channels, the kernel expects {reduced} x groups {attrs.groups}"
         )
@@ -126,7 +123,7 @@ def transposed_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry
     """
     dims, kernel, dtype = _parts(types, attrs, n, "I")
     channels = dims[1]
-    taken, out = _known(kernel[1], channels), _known(_product(kernel[0], attrs.groups), attrs.channels)
+    taken, out = _known(kernel[1], channels), _known(times(kernel[0], attrs.groups), attrs.channels)
     if differ(channels, taken):
         raise TypeInferenceError(f"data has {channels} channels, the kernel expects {taken}")
     _check_groups(attrs.groups, taken, out)

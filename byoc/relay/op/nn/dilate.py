@@ -10,7 +10,8 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
-from byoc.ir.types import Any, TensorType, Type
+from byoc.ir.size_var import plus, times
+from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.builder import make_call
 from byoc.relay.op.type_relations import tensor_arg
@@ -30,9 +31,7 @@ def _relation(types: Sequence[Type], attrs: DilateAttrs) -> TensorType:
     if len(attrs.strides) != data.ndim or any(stride < 1 for stride in attrs.strides):
         raise TypeInferenceError(f"strides must be a positive number for each of {data.ndim} axes, got {attrs.strides}")
     pairs = zip(data.shape, attrs.strides, strict=True)
-    return TensorType(
-        [n if s == 1 else Any() if isinstance(n, Any) else max((n - 1) * s + 1, 0) for n, s in pairs], data.dtype
-    )
+    return TensorType([n if s == 1 or n == 0 else plus(times(plus(n, -1), s), 1) for n, s in pairs], data.dtype)
 
 
 def _compute(attrs: DilateAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:

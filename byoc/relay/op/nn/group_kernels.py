@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.types import Any, Dim, TensorType
+from byoc.ir.size_var import times
+from byoc.ir.types import Dim, TensorType
 from byoc.relay.op.window import differ
 from byoc.te import Index, PrimExpr, Tensor
 
@@ -41,7 +42,7 @@ def merged_type(kernel: TensorType, attrs: Attrs, along: str) -> tuple[TensorTyp
 def _merged(shape: Sequence[Dim], layout: str, along: str) -> list[Dim]:
     groups, *sizes = shape
     place = layout.index(along) - 1
-    sizes[place] = Any() if isinstance(sizes[place], Any) else sizes[place] * groups  # type: ignore[operator]
+    sizes[place] = times(sizes[place], groups)
     return sizes
 
 
