@@ -43,7 +43,8 @@ def update(tensor: Tensor, fcompute: Callable[..., Number]) -> None:
 def recurrence(stages: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Those of *stages* that stand in a cycle, in the order in which one step computes them; empty without a cycle.
 
-    Raises InternalError where tensors of one step need each other.
+    Raises InternalError where tensors of one step need each other, and where one recurrence needs another's result:
+    each is a loop of its own.
     """
     reads = {s: frozenset(load.tensor for load in _loads(s)) for s in stages}
     place = {s: k for k, s in enumerate(stages)}
@@ -51,6 +52,9 @@ def recurrence(stages: Sequence[Tensor]) -> tuple[Tensor, ...]:
         return ()
     reached = {s: _reached(s, reads) for s in stages}
     ring = [s for s in stages if s in reached[s]]
+    between = [s for s in stages if s not in ring and reached[s].intersection(ring) and any(s in reached[r] for r in ring)]
+    if between or len({s.shape[0] for s in ring}) > 1:
+        raise InternalError(f"te: {', '.join(s.name for s in ring)} are more than one recurrence")
     order = _ordered(ring, {s: _at_its_own_step(s) for s in ring})
     if order is None:
         raise InternalError(f"te: {', '.join(s.name for s in ring)} need each other within one step")

@@ -124,7 +124,7 @@ class _Lowering:
         scope: Scope = {p: self._placeholders(p) for p in self.func.params}
         inputs = tuple(t for p in self.func.params for t in scope[p])
         self.ready.update(inputs)
-        whole = self.func.attrs.get("Primitive")
+        whole = self.func.attrs.get("Primitive") and not self.func.attrs.get("Compiler")
         outputs = self._distinct(self._fused(scope) if whole else self._evaluate(self.func.body, scope, self._group))
         constants = tuple((t, c.data) for c, t in self._used_constants())
         return Program(

@@ -9,6 +9,7 @@ from byoc.codegen.c.contraction.shape import PANEL
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl.backend import OpenCLBackend
 from byoc.codegen.opencl.backend import compile_functions as compile_opencl
 from byoc.errors import CompileError, InternalError, TypeInferenceError
@@ -16,6 +17,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, RNNSequenceAttrs
 from byoc.runtime.kernels.recurrent import rnn_sequence
+from byoc.te.walk import loaded_tensors
 
 X = te.placeholder((4, 3), name="x")
 
@@ -25,6 +27,11 @@ def running_sum():
     before = te.compute((4, 3), lambda t, i: te.if_then_else(t > 0, total[t - 1, i], 0.0), "before")
     te.update(total, lambda t, i: before[t, i] + X[t, i])
     return total, before
+
+
+def running_sum_stages(total):
+    """The stages of a running sum, from its result."""
+    return [*dict.fromkeys(t for t in loaded_tensors(total.body) if t is not X and t is not total), total]
 
 
 def test_a_recurrence_is_what_reads_itself_in_the_order_of_one_step():
@@ -61,6 +68,20 @@ def test_a_state_is_defined_once_and_by_elements_of_its_dtype():
         te.update(te.state((4,), "float32", "a"), lambda t: t)
 
 
+def test_a_recurrence_over_what_another_gives_is_no_stage_of_it():
+    """They are loops one after another; as stages of one loop the second would read what is not there yet."""
+    first, _ = running_sum()
+    doubled = te.compute((4, 3), lambda t, i: first[3 - t, i] * 2.0, "doubled")
+    second = te.state((4, 3), "float32", "second")
+    te.update(second, lambda t, i: te.if_then_else(t > 0, second[t - 1, i], 0.0) + doubled[t, i])
+    with pytest.raises(InternalError, match="more than one recurrence"):
+        te.recurrence([*running_sum_stages(first), doubled, second])
+    longer = te.state((9, 3), "float32", "longer")
+    te.update(longer, lambda t, i: te.if_then_else(t > 0, longer[t - 1, i], 1.0))
+    with pytest.raises(InternalError, match="more than one recurrence"):
+        te.recurrence([*running_sum_stages(first), longer])
+
+
 def gru(**attrs):
     """A GRU of three steps, two rows and eight units behind a relu of its gates, as a function of all its inputs."""
     shapes = {"gates": (3, 2, 24), "recurrence": (8, 24), "hidden": (2, 8)}
@@ -73,6 +94,16 @@ def test_the_stages_of_a_recurrence_are_one_group_and_stay_as_they_were_written(
     program = lower_function(gru(), "f")
     assert [len(g.stages) for g in program.groups] == [1, 6]
     assert [s.name for s in te.recurrence(program.groups[1].stages)] == ["before", "sums", "reset", "inner", "hidden"]
+
+
+def test_a_region_is_as_many_groups_as_it_has_fused_operators():
+    """What PartitionGraph marks as Primitive is whole for passes, not one loop nest."""
+    x = relay.var("x", shape=(2, 3, 8, 8))
+    first = relay.nn.conv2d(x, relay.const(np.ones((4, 3, 3, 3), "float32")), padding=(1, 1))
+    second = relay.nn.conv2d(relay.nn.relu(first), relay.const(np.ones((4, 4, 3, 3), "float32")))
+    attrs = {"Primitive": 1, "Compiler": "c", "global_symbol": "f"}
+    region = fuse_body(relay.Function([x], second, attrs=attrs))
+    assert [g.name for g in lower_function(region, "f").groups] == ["fused_nn_conv2d_nn_relu", "nn_conv2d"]
 
 
 def test_the_weights_of_a_recurrence_are_packed_into_panels():

@@ -8,6 +8,8 @@ from __future__ import annotations
 import pathlib
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from artifact_runner import ArtifactRunner
 from recurrent_layers import Layer, every_attribute, every_size
@@ -45,6 +47,30 @@ def check(layer: Layer, targets: list[str], runner: ArtifactRunner, folder: path
 )
 def test_a_layer_whose_constants_have_one_element_runs_from_its_artefact(layer, targets, artifact_runner, tmp_path):
     check(layer, targets, artifact_runner, tmp_path)
+
+
+@pytest.mark.parametrize("targets", TARGETS, ids="-".join)
+def test_layers_one_after_another_of_other_lengths_give_what_onnxruntime_gives(targets):
+    """An RNN goes over the two directions of a GRU's last states; a region that held both was once one loop."""
+    numbers = np.random.default_rng(0)
+
+    def weight(name: str, *shape: int) -> onnx.TensorProto:
+        return onnx.numpy_helper.from_array(numbers.normal(0, 0.3, shape).astype("float32"), name)
+
+    weights = [weight("w", 2, 24, 7), weight("r", 2, 24, 8), weight("v", 1, 17, 8), weight("s", 1, 17, 17)]
+    nodes = [
+        onnx.helper.make_node("GRU", ["x", "w", "r"], ["", "h"], hidden_size=8, direction="bidirectional"),
+        onnx.helper.make_node("RNN", ["h", "v", "s"], ["y", "last"], hidden_size=17),
+    ]
+    ends = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s)
+            for n, s in (("x", (3, 1, 7)), ("y", (2, 1, 1, 17)), ("last", (1, 1, 17)))]
+    graph = onnx.helper.make_graph(nodes, "two", ends[:1], ends[1:], weights)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+    x = numbers.normal(0, 1, (3, 1, 7)).astype("float32")
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    found = byoc.compile(model, targets, backend_options=STRICT)(x)
+    for got, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("k", range(7, len(SIZES), 97))
