@@ -14,6 +14,7 @@ from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
 from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.gathers import gather_flags
 from byoc.codegen.c.kernel_team import kernel_team_source
+from byoc.codegen.c.masked_loads import masked_load_flags
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.rounding import rounding_flags
@@ -148,6 +149,7 @@ def translation_units(source: LibrarySource, compiler: CCompiler, contract: str)
     units = [
         TranslationUnit(unit.source(), (
             *HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc), *gather_flags(unit.gathers, compiler.is_gcc),
+            *masked_load_flags(unit.masks, compiler.is_gcc),
             *rounding_flags(unit.contracts, unit.separates, compiler.is_gcc),
         ))
         for unit in source.units

@@ -17,6 +17,7 @@ from byoc.codegen.c.gathers import gathers
 from byoc.codegen.c.group_key import Key, group_key
 from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES
 from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.masked_loads import loads_under_a_condition
 from byoc.codegen.c.overflow import computes_on_integers
 from byoc.codegen.c.plain_expr import IndexTooWideError
 from byoc.codegen.c.rounding import NO_CONTRACTION, sums_products
@@ -48,8 +49,8 @@ class Unit:
     notation. ``vectors`` and ``helpers`` are the definitions that it uses, by their keys. ``wraps`` says that it
     computes on integers, whose overflow must wrap. ``local_bytes`` are those of its local arrays, which the stack has.
     ``checks`` is how many checks of indices it makes, whose numbers in the program are its parameters behind the sizes.
-    ``gathers`` says that it loads from places that are loaded, ``contracts`` that it has sums of products or functions
-    whose products and sums are contracted (``rounding.py``).
+    ``gathers`` says that it loads from places that are loaded, ``masks`` that it has loads under a condition, and
+    ``contracts`` that it has sums of products or functions whose products and sums are contracted (``rounding.py``).
     """
 
     name: str
@@ -62,6 +63,7 @@ class Unit:
     local_bytes: int = 0
     checks: int = 0
     gathers: bool = False
+    masks: bool = False
     contracts: bool = True
 
     @property
@@ -168,7 +170,8 @@ def _write_unit(
         for k in exprs.extents:
             body.line(f"uint64_t {outside_name(k)} = 0;")
         body.lines(writer.text())
-    wraps = any(computes_on_integers(s.body) for s in group.stages if s.body is not None)
+    bodies = [s.body for s in group.stages if s.body is not None]
+    wraps = any(map(computes_on_integers, bodies))
     text = body.text()
     contracts = sums_products(group.stages) or any(n in POLYNOMIALS for n, _, _ in statements.vectors)
     digest = hashlib.sha256(f"{wraps}\0{'' if contracts else NO_CONTRACTION}{text}".encode()).hexdigest()[:HASH_DIGITS]
@@ -176,8 +179,7 @@ def _write_unit(
     return Unit(
         name, signature.replace(_NAME, name, 1), text.replace(_NAME, name, 1), _notation(group, sources, names),
         tuple(statements.vectors), tuple(exprs.helpers), wraps, statements.local_bytes, len(group.checks),
-        any(gathers(s.body) for s in group.stages if s.body is not None),
-        contracts,
+        any(map(gathers, bodies)), any(map(loads_under_a_condition, bodies)), contracts,
     )
 
 

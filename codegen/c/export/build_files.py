@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from byoc.codegen.c import float_ranges, gathers, overflow, rounding, shared_stores
+from byoc.codegen.c import float_ranges, gathers, masked_loads, overflow, rounding, shared_stores
 from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions
 from byoc.codegen.c.unit import Unit
@@ -20,11 +20,13 @@ VECTOR_FLAGS = ("-std=gnu11", "-fno-math-errno")
 class Peculiarities:
     """What the code of a model does that takes flags.
 
-    Integers that wrap, loads from loaded places, a team's stores, products that are contracted and others that are not.
+    Integers that wrap, loads from loaded places and under conditions, a team's stores, products that are contracted and
+    others that are not.
     """
 
     wraps: bool = False
     gathers: bool = False
+    masks: bool = False
     team: bool = False
     contracts: bool = False
     separates: bool = False
@@ -33,9 +35,10 @@ class Peculiarities:
     def of(units: Iterable[Unit], options: ExportOptions) -> Peculiarities:
         """Those of *units* and their team; plain C has none but the team's."""
         found = [] if options.dialect.plain else list(units)
-        wraps, loads = any(unit.wraps for unit in found), any(unit.gathers for unit in found)
-        contracts, separates = any(unit.contracts for unit in found), any(unit.separates for unit in found)
-        return Peculiarities(wraps, loads, options.dialect.team, contracts, separates)
+        return Peculiarities(
+            any(unit.wraps for unit in found), any(unit.gathers for unit in found), any(unit.masks for unit in found),
+            options.dialect.team, any(unit.contracts for unit in found), any(unit.separates for unit in found),
+        )
 
     @property
     def gcc_flags(self) -> dict[str, str]:
@@ -45,6 +48,8 @@ class Peculiarities:
                 overflow.GCC_FLAGS if self.wraps else (),
             "GCC's vectoriser is wrong about some loads from places that are loaded":
                 gathers.GCC_FLAGS if self.gathers else (),
+            "GCC's conversion of conditions gives loads that lie side by side the mask of the first":
+                masked_loads.GCC_FLAGS if self.masks else (),
             "GCC's predictive commoning stores again what another thread has stored":
                 shared_stores.GCC_FLAGS if self.team else (),
             "GCC's vectoriser contracts products that are to be rounded before they are added":
