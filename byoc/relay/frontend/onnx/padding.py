@@ -43,11 +43,13 @@ def _padded(node: OnnxNode, pads: list[int], fill: float | RelayExpr) -> RelayEx
     rank = node.rank(node[0])
     if len(pads) != 2 * rank:
         raise node.error(f"pads needs {2 * rank} numbers for {rank} dimensions, got {len(pads)}")
+    mode = node.attrs.string("mode", "constant")
+    if mode == "constant":
+        pads = _within(node, pads)
     data = _cut(node, pads, rank)
     width = [(max(pads[axis], 0), max(pads[rank + axis], 0)) for axis in range(rank)]
     if not any(before or after for before, after in width):
         return data
-    mode = node.attrs.string("mode", "constant")
     if mode == "wrap":
         return _wrapped(node, data, width)
     if mode not in ("constant", "edge", "reflect"):
@@ -59,6 +61,20 @@ def _padded(node: OnnxNode, pads: list[int], fill: float | RelayExpr) -> RelayEx
     if mode == "constant":
         return relay.nn.pad(data, width, fill)
     return relay.nn.pad(data, width, pad_mode=mode)
+
+
+def _within(node: OnnxNode, pads: list[int]) -> list[int]:
+    """*pads* where no side cuts more than there is: what it lacks, the padding of the other side loses."""
+    shape, found = node.shape(node[0]), list(pads)
+    for axis, size in enumerate(shape):
+        before, after = pads[axis], pads[len(shape) + axis]
+        if not isinstance(size, int):
+            continue
+        if size + before + after < 0:
+            raise node.error(f"pads cut {-before - after} elements of the {size} of dimension {axis}")
+        lacking = max(-before - size, 0), max(-after - size, 0)
+        found[axis], found[len(shape) + axis] = before + lacking[0] - lacking[1], after + lacking[1] - lacking[0]
+    return found
 
 
 def _cut(node: OnnxNode, pads: list[int], rank: int) -> RelayExpr:
