@@ -130,6 +130,11 @@ class Judge:
         how = self._disturbance(max(size, 1.2e-7) if self.has_float32 else size, narrowing)
         if not how.jumping:
             return False
+        return self._may_be(name, index, got, how) or (
+            how.follows_a_jump(name) and self._may_be(name, index, got, how.with_rare_jumps())
+        )
+
+    def _may_be(self, name: str, index: int, got: np.ndarray, how: Disturbance) -> bool:
         hull = how.hull(name)
         if hull is None:
             return False

@@ -16,7 +16,7 @@ Two kinds of runs, so that a step of a discontinuous function is no licence for 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,6 +31,7 @@ from fuzz.promote import STATED
 from fuzz.remainders import moved_dividend, unbroken
 
 SMOOTH, JUMPING = 4, 16  # runs; an element goes both up and down in 16 but once in 32,768
+RARE = 256  # jumping runs, to see elements that depend on several jumps at once both ways
 FACTOR = 16.0  # by which a difference may exceed the largest of the smooth runs'
 # the input at whose 0 an operator's result is no number, or beyond which there is none
 EDGES = {"Div": 1, "Reciprocal": 0, "Log": 0, "Sqrt": 0}
@@ -53,6 +54,7 @@ class Disturbance:
     size: float
     narrowing: Narrowing | None = None
     noise_of: dict[str, float] = field(default_factory=dict)
+    jumping_runs: int = JUMPING
 
     @cached_property
     def base(self) -> Feeds:
@@ -69,7 +71,11 @@ class Disturbance:
         """The jumping runs that could be computed."""
         nodes = self.model.graph.node
         needed = any(map(self.jumps, nodes)) or any(self._edge(node) for node in nodes)
-        return list(self._runs(JUMPING, jumping=True)) if needed else self.smooth
+        return list(self._runs(self.jumping_runs, jumping=True)) if needed else self.smooth
+
+    def with_rare_jumps(self) -> Disturbance:
+        """The same with so many jumping runs that what several jumps make together is seen too."""
+        return replace(self, jumping_runs=RARE)
 
     def noise(self, name: str) -> float:
         """How far elements of the float value *name* may be from the true ones."""

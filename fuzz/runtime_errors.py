@@ -11,6 +11,7 @@ RECURRENT = frozenset(["RNN", "GRU", "LSTM"])
 BOUNDED = frozenset([b"Sigmoid", b"Tanh", b"HardSigmoid", b"Softsign"])
 # of three such numbers, as many as a step of a GRU multiplies, the product is a float32
 MULTIPLIED = 1e12
+FLUSHED = frozenset(["QuickGelu"])  # which read a sigmoid that is 0 for what it is not
 COUNTED = "axes counted from the front"
 
 
@@ -46,4 +47,8 @@ def runtime_error(node: NodeProto, feeds: Mapping[str, np.ndarray], outputs: Seq
         grows = not BOUNDED.issuperset(attributes.get("activations", BOUNDED))
         if grows and given and any(not (np.abs(v) < MULTIPLIED).all() for v in floats):
             return f"clips the sums of a {node.op_type} that overflow at the largest float32, where none is asked for"
+    if node.op_type in FLUSHED:
+        (given,), (found,) = feeds.values(), outputs
+        if ((given < 0) & np.isfinite(given) & (found == 0)).any():
+            return f"flushes {node.op_type} of some numbers below 0 to 0"
     return None

@@ -160,3 +160,15 @@ def test_the_last_of_many_near_values_may_be_the_first_by_order(operator, output
     assert judge.wanted[0].item() == 0
     assert verdict(judge, {0: 10}) == ILL_CONDITIONED
     assert verdict(judge, {0: 11}) == WRONG
+
+
+def test_what_several_jumps_make_together_is_seen():
+    """Seven signs of numbers within their noise of 0 may all be the same, which few runs show."""
+    numbers = np.linspace(0.3, 0.9, 7, dtype="float32")
+    judge = judge_of(
+        "p = Mul (x, w)\nd = Sub (p, c)\ns = Sign (d)\nt = ReduceSum <keepdims = 0> (s)", "float[] t",
+        {"x": numbers, "w": numbers, "c": numbers * numbers},
+    )
+    assert judge.wanted[0] == 0
+    assert verdict(judge, {0: 7}) == verdict(judge, {0: -7}) == ILL_CONDITIONED
+    assert verdict(judge, {0: 8}) == WRONG

@@ -49,6 +49,13 @@ def test_a_recurrent_layer_that_overflows_has_no_oracle():
     assert recurrent(1e15)[0].shape == (3, 1, 1, 1), "Sigmoid and Tanh are bounded"
 
 
+def test_a_sigmoid_that_is_flushed_to_0_is_no_oracle():
+    node = onnx.helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft")
+    with pytest.raises(NotApplicable, match="flushes"):
+        run_node(node, 17, {"x": np.array([1.0, -32.0], "float32")})
+    assert run_node(node, 17, {"x": np.array([1.0, -3.0], "float32")})[0][1] < 0
+
+
 @pytest.mark.parametrize(("attributes", "is_undefined"), [
     ({"ceil_mode": 1, "dilations": [2], "kernel_shape": [2], "pads": [1, 1], "strides": [1]}, True),
     ({"dilations": [1], "kernel_shape": [2], "pads": [1, 1]}, False),

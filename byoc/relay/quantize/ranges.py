@@ -34,10 +34,13 @@ class Affine:
 
     @staticmethod
     def of(low: float, high: float) -> Affine:
-        """For numbers from *low* to *high*, and 0; a range of one number has the scale 1."""
+        """For numbers from *low* to *high*, and 0.
+
+        The scale is 1 where a step would be no normal float32: of one number, and of numbers of which none is.
+        """
         low, high = min(low, 0.0), max(high, 0.0)
         scale = float(np.float32((high - low) / STEPS))
-        if not scale > 0.0:
+        if scale < np.finfo(np.float32).tiny:
             return Affine(1.0, 0)
         return Affine(scale, int(np.clip(np.rint(-low / scale), 0, STEPS)))
 
