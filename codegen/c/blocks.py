@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.loops import Let, Store
+from byoc.codegen.kernel.loops import For, Let, Stmt, Store
 from byoc.codegen.kernel.simplify import as_index
 from byoc.te import Index, PrimExpr, minimum
 from byoc.te.expr import Reduce, map_expr
@@ -20,13 +21,23 @@ class Block:
     loop: Index
     start: Index
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether the last block is moved back, so that it fits."""
+        return isinstance(self.axis.extent, int) and self.axis.extent % self.count != 0
+
     def let(self) -> Let:
-        """The start of the block: the last one is moved back so that it fits."""
+        """The start of a block, inside the loop."""
         begin = self.loop * self.count
-        extent = self.axis.extent
-        if isinstance(extent, int) and extent % self.count:
-            begin = minimum(begin, extent - self.count)
-        return Let(self.start, begin)
+        return Let(self.start, minimum(begin, self.axis.extent - self.count) if self.overlaps else begin)  # type: ignore[operator]
+
+    def around(self, body: Sequence[Stmt]) -> For:
+        """The loop over the blocks around *body*."""
+        return For(self.loop, self.loop.extent, body, overlaps=self.overlaps)
+
+    def over(self, body: Sequence[Stmt]) -> For:
+        """The loop over the blocks around the start of each and *body*."""
+        return self.around([self.let(), *body])
 
 
 def block_of(axis: Index, count: int) -> Block:

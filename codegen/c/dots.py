@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from byoc.codegen.c.blocks import Block, at, epilogue
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.loops import AddLanes, Alloc, For, Stmt, Store, VectorStore
+from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
@@ -27,7 +27,7 @@ def dot_nest(nest: Nest, reduce: Reduce, axis: Index, blocks: Sequence[Block], m
     body = _DotTile(nest, reduce, axis, blocks, machine).statements()
     blocked = {b.axis for b in blocks}
     for block in reversed(blocks):
-        body = [For(block.loop, block.loop.extent, [block.let(), *body])]
+        body = [block.over(body)]
     return loops([a for a in nest.axes if a not in blocked], body)
 
 

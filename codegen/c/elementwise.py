@@ -8,18 +8,18 @@ that it fits; at the end of a single axis it is a part of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
-from byoc.codegen.c.blocks import at
+from byoc.codegen.c.blocks import at, block_of
 from byoc.codegen.c.lane_analysis import LARGEST_VECTOR, LaneAnalysis, can_be_vector, values
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest, collapse_nest
 from byoc.codegen.kernel.cuts import cuts
-from byoc.codegen.kernel.loops import For, Let, Stmt, Store, VectorStore
+from byoc.codegen.kernel.loops import For, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
-from byoc.te import Index, PrimExpr, minimum
+from byoc.te import Index, PrimExpr
 from byoc.te.expr import Load, Reduce
 
 SMALLEST_LANES, SMALLEST_VECTOR = 4, 16
@@ -136,14 +136,10 @@ def _tiles(nest: Nest, axis: Index, across: Index, lanes: int) -> list[Stmt]:
     """Tiles of *across* and *axis*: a cache line of either is used up while it is near."""
     width, height = int(axis.extent), int(across.extent)  # type: ignore[call-overload]
     tall = min(TILE, height)
-    column, line = Index(f"{axis.name}_block", -(-width // lanes)), Index(f"{across.name}_block", -(-height // tall))
-    start, top = Index(axis.name, width - lanes + 1), Index(across.name, height - tall + 1)
+    columns = replace(block_of(axis, lanes), start=Index(axis.name, width - lanes + 1))
+    lines = replace(block_of(across, tall), start=Index(across.name, height - tall + 1))
     lane, step = Index("lane", lanes), Index(f"{across.name}_step", tall)
-    places: dict[Index, PrimExpr] = {axis: start + lane, across: top + step}
+    places: dict[Index, PrimExpr] = {axis: columns.start + lane, across: lines.start + step}
     store = VectorStore(nest.stage, [at(i, places) for i in nest.indices], at(nest.value, places), lane)
-    body = [
-        Let(start, minimum(column * lanes, width - lanes)), Let(top, minimum(line * tall, height - tall)),
-        For(step, tall, [store]),
-    ]
-    outer: Sequence[Index] = [a for a in nest.axes[:-1] if a is not across]
-    return loops([*outer, line, column], body)
+    inner = columns.around([columns.let(), lines.let(), For(step, tall, [store])])
+    return loops([a for a in nest.axes[:-1] if a is not across], [lines.around([inner])])

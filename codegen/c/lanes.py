@@ -63,7 +63,7 @@ def _by_columns(nest: Nest, reduce: Reduce) -> list[Stmt]:
         *loops([*reduce.axes, x], [step]),
         *loops([y], [epilogue(nest, reduce, results[y], {column: block.start + y})]),
     ]
-    return loops(nest.axes[:-1], [For(block.loop, block.loop.extent, [block.let(), *code])])
+    return loops(nest.axes[:-1], [block.over(code)])
 
 
 def _by_partials(nest: Nest, reduce: Reduce) -> list[Stmt]:

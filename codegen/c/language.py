@@ -170,13 +170,19 @@ def _check_index(dtype: str) -> str:
     )
 
 
+def _pair_start(dtype: str) -> str:
+    """The first place from *place* on that is not the second of a pair at the end of a row."""
+    return _define(f"int64_t pair_start_{short_name(dtype)}(int64_t place, int64_t row)",
+                   "return place % row == row - 1 ? place + 1 : place;")
+
+
 def _rounded(dtype: str) -> str:
     return rounded(TYPES[dtype], short_name(dtype))
 
 
 SUPPORT = {
     "rounded": _rounded,
-    "check_index": _check_index,
+    "check_index": _check_index, "pair_start": _pair_start,
     "min": lambda d: _extremum("min", "<", d),
     "max": lambda d: _extremum("max", ">", d),
     "abs": lambda d: _one(d, "abs", f"return ({TYPES[d]})(a < 0 ? -a : a);"),

@@ -15,10 +15,11 @@ from byoc.codegen.c.vectors import VectorPart
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
 from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Prefetch, Share, Stmt, Store, VectorStore
 from byoc.codegen.kernel.simplify import as_index, is_one
+from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, placeholder
-from byoc.te.expr import Const, operands
+from byoc.te.expr import INDEX, Const, operands
 
 
 class StatementWriter:
@@ -164,8 +165,12 @@ class StatementWriter:
             return
         extent = self.exprs.text(self.exprs.simplify(as_index(stmt.extent)), 13)
         begin, end = (self.exprs.names(i, i.name) for i in (stmt.begin, stmt.end))
-        self.writer.line(f"const int64_t {begin} = {extent} * team->thread / team->threads;")
-        self.writer.line(f"const int64_t {end} = {extent} * (team->thread + 1) / team->threads;")
+        for name, thread in ((begin, "team->thread"), (end, "(team->thread + 1)")):
+            place = f"{extent} * {thread} / team->threads"
+            if stmt.row:
+                place = f"pair_start_{short_name(INDEX)}({place}, {stmt.row})"
+                self.exprs.helpers.setdefault(("pair_start", INDEX))
+            self.writer.line(f"const int64_t {name} = {place};")
 
     def barrier(self, stmt: Barrier) -> None:
         if not self.dialect.team:

@@ -1,7 +1,8 @@
 """Work of one loop nest over the threads of a team, whose C stands in ``support.py``.
 
 Every thread of a team runs every group function with its own ``team``; a loop that is shared runs over this thread's
-part alone, so each element is stored by one thread, whatever their number, and computed in the same order.
+part alone, so each element is stored by one thread, whatever their number, and computed in the same order. Where the
+last block of an axis is moved back over the one before, one thread does both.
 """
 
 from __future__ import annotations
@@ -39,18 +40,24 @@ def _shared_loop(loop: For, depth: int | None) -> list[Stmt]:
         inside = None if depth is None else depth - 1
         return _joined(loop) or [For(loop.index, loop.extent, shared(loop.body, inside), loop.kind, loop.start)]
     begin, end = bounds_of_share(loop.extent)
-    return [Share(begin, end, loop.extent), For(loop.index, end, loop.body, loop.kind, begin)]
+    return [Share(begin, end, loop.extent, _row(loop)), For(loop.index, end, loop.body, loop.kind, begin)]
+
+
+def _row(loop: For) -> int:
+    """The iterations of *loop* of which the last two stay together, or 0."""
+    return int(loop.extent) if loop.overlaps else 0  # type: ignore[call-overload]
 
 
 def _joined(loop: For) -> list[Stmt]:
     """The first loops of *loop*'s nest as one, shared; nothing where the loops that may be joined are very short too.
 
-    The innermost loop stays as it is: its index is not worth a division.
+    The innermost loop stays as it is: its index is not worth a division. A loop whose iterations overlap is the last
+    that is joined, so that these follow each other.
     """
     if not _runs_over_its_index(loop):
         return []
     chain, count = [loop], int(loop.extent)  # type: ignore[call-overload]
-    while count < ENOUGH:
+    while count < ENOUGH and not chain[-1].overlaps:
         body = chain[-1].body
         inner = body[0] if len(body) == 1 else None
         if not (isinstance(inner, For) and _runs_over_its_index(inner)):
@@ -61,22 +68,25 @@ def _joined(loop: For) -> list[Stmt]:
         count *= int(inner.extent)  # type: ignore[call-overload]
     if len(chain) == 1 or count < SOME:
         return []
-    return shared_over([part.index for part in chain], chain[-1].body, "joined")
+    return shared_over([part.index for part in chain], chain[-1].body, "joined", _row(chain[-1]))
 
 
 def _runs_over_its_index(loop: For) -> bool:
     return isinstance(loop.extent, int) and loop.start == 0 and loop.index.extent == loop.extent
 
 
-def shared_over(axes: Sequence[Index], body: Sequence[Stmt], name: str = "part") -> list[Stmt]:
-    """*body* at every position of *axes*, the first outermost, in one loop whose parts the team shares."""
+def shared_over(axes: Sequence[Index], body: Sequence[Stmt], name: str = "part", row: int = 0) -> list[Stmt]:
+    """*body* at every position of *axes*, the first outermost, in one loop whose parts the team shares.
+
+    Of every *row* positions, where it is given, one thread does the last two.
+    """
     count = _count(axes)
     begin, end = bounds_of_share(count)
     moving = [a for a in axes if a.extent != 1]
     if len(moving) == 1:
-        return [Share(begin, end, count), For(moving[0], end, body, start=begin)]
+        return [Share(begin, end, count, row), For(moving[0], end, body, start=begin)]
     part = Index(name, count)
-    return [Share(begin, end, count), For(part, end, [*places_in(axes, part), *body], start=begin)]
+    return [Share(begin, end, count, row), For(part, end, [*places_in(axes, part), *body], start=begin)]
 
 
 def places_in(axes: Sequence[Index], flat: PrimExpr) -> list[Stmt]:

@@ -16,7 +16,7 @@ from byoc.codegen.c.dots import dot_nest
 from byoc.codegen.c.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.loops import Alloc, For, Stmt, VectorStore
+from byoc.codegen.kernel.loops import Alloc, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
@@ -99,15 +99,14 @@ def _column_nest(
     """Loops over the blocks; inside, the accumulators, the sum, and the epilogue."""
     body = _ColumnTile(nest, reduce, loads, columns, row, lanes).statements()
     outer = [a for a in nest.axes[:-1] if row is None or a is not row.axis]
-    inner: list[Stmt] = [For(columns.loop, columns.loop.extent, [columns.let(), *body])]
+    inner: list[Stmt] = [columns.over(body)]
     if row is None:
         return loops(outer, inner)
     by_row = sum(a.size for a in loads if a.steps[row.axis])
     by_column = sum(a.size for a in loads if not a.steps[row.axis])
     if by_row >= by_column:  # the larger operand is read once
-        return loops([row.loop], [row.let(), *loops(outer, inner)])
-    inside = For(row.loop, row.loop.extent, [row.let(), *body])
-    return loops(outer, [For(columns.loop, columns.loop.extent, [columns.let(), inside])])
+        return [row.over(loops(outer, inner))]
+    return loops(outer, [columns.over([row.over(body)])])
 
 
 class _ColumnTile:

@@ -9,6 +9,7 @@ inside its tensor become bounds of its loops. Products of different tensors are 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from byoc.codegen.c.blocks import at, block_of
 from byoc.codegen.c.elementwise import SMALLEST_LANES, SMALLEST_VECTOR, lane_count
@@ -17,7 +18,7 @@ from byoc.codegen.c.machine import Machine
 from byoc.codegen.c.window import clipped
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.loops import AddLanes, Alloc, For, Stmt, Store, VectorStore
+from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Index, PrimExpr, Tensor, binary, cast, placeholder
@@ -98,8 +99,8 @@ def _by_columns(nest: Nest, reduces: Sequence[Reduce], simplify: Simplifier, mac
         return []
     vectors = min(MOST_VECTORS, column.extent // lanes)
     block, lane = block_of(column, lanes * vectors), Index("lane", lanes)
-    start = Index(column.name, column.extent - block.count + 1)
-    places = [{column: start + (lane + v * lanes)} for v in range(vectors)]
+    block = replace(block, start=Index(column.name, column.extent - block.count + 1))
+    places = [{column: block.start + (lane + v * lanes)} for v in range(vectors)]
     code: list[Stmt] = []
     totals: list[dict[PrimExpr, PrimExpr]] = [{} for _ in range(vectors)]
     for reduce, window in zip(reduces, windows, strict=True):
@@ -118,8 +119,7 @@ def _by_columns(nest: Nest, reduces: Sequence[Reduce], simplify: Simplifier, mac
             nest.value, lambda e, v=v, p=place: totals[v].get(e) or (p.get(e) if isinstance(e, Index) else None)
         )
         code.append(VectorStore(nest.stage, indices, value, lane))
-    let = block.let()
-    return loops(nest.axes[:-1], [For(block.loop, block.loop.extent, [type(let)(start, let.value), *code])])
+    return loops(nest.axes[:-1], [block.over(code)])
 
 
 def _along(nest: Nest, reduces: Sequence[Reduce], simplify: Simplifier, machine: Machine) -> list[Stmt]:

@@ -17,13 +17,17 @@ SERIAL, SIMD, UNROLL = "serial", "simd", "unroll"
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """*body* for *index* from *start* up to *extent*; *kind* is leave to run it otherwise than one after another."""
+    """*body* for *index* from *start* up to *extent*; *kind* is leave to run it otherwise than one after another.
+
+    *overlaps*: its last two iterations store some elements both, the same numbers; one thread does these two.
+    """
 
     index: Index
     extent: Dimension
     body: Sequence[Stmt]
     kind: str = SERIAL
     start: Dimension = 0
+    overlaps: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +101,14 @@ class If:
 class Share:
     """Declare *begin* and *end*: the part of 0 to *extent* that this thread does, for the rest of the block.
 
-    The threads of a team get contiguous parts whose lengths differ by one at most; one alone gets all.
+    The threads of a team get contiguous parts whose lengths differ by one at most; one alone gets all. With *row*, the
+    last two of every *row* of them stay together, and lengths differ by two at most.
     """
 
     begin: Index
     end: Index
     extent: Dimension
+    row: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,8 @@
 """Recurrent layers as models of one node, with what ONNX Runtime gives for them: the axes along which tests vary them.
 
-ONNX Runtime has no ``layout=1``; it gets the layer with the steps first, and its answer is transposed.
+ONNX Runtime has no ``layout=1``; it gets the layer with the steps first, and its answer is transposed. Where a node says
+nothing of an activation's numbers they are those of the ONNX operator of that name; ONNX Runtime (1.30, 1.32) takes 0
+for some, and is told them.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ DIRECTIONS = ("forward", "reverse", "bidirectional")
 NAMES = ("Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu",
          "Softsign", "Softplus")
 FEATURES = 3
+UNKNOWN_DEFAULTS = {"Affine": (1.0, 0.0), "ThresholdedRelu": (1.0, None), "ScaledTanh": (1.0, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Layer:
 
     def expected(self) -> list[np.ndarray]:
         """What ONNX Runtime gives."""
-        attrs = {k: v for k, v in self.attrs.items() if k != "layout"}
+        attrs = {k: v for k, v in self.attrs.items() if k != "layout"} | _stated(self.attrs.get("activations", []))
         data = self._model(False, attrs).SerializeToString()
         session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
         arrays = self.arrays(False)
@@ -103,6 +106,16 @@ class Layer:
             [numpy_helper.from_array(arrays[n], n) for n in arrays if n not in given],
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+
+
+def _stated(activations: object) -> dict[str, object]:
+    """The numbers of *activations*, all of one name, where ONNX Runtime does not know them."""
+    names = list(activations)  # type: ignore[call-overload]
+    if not names or names[0] not in UNKNOWN_DEFAULTS:
+        return {}
+    alpha, beta = UNKNOWN_DEFAULTS[names[0]]
+    betas = {} if beta is None else {"activation_beta": [beta] * len(names)}
+    return {"activation_alpha": [alpha] * len(names), **betas}
 
 
 def every_size() -> Iterator[Layer]:

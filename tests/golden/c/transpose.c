@@ -106,14 +106,18 @@ static inline void store_f32x8(float *place, f32x8 v) {
   memcpy(place, &v, sizeof v);
 }
 
+static inline int64_t pair_start_i64(int64_t place, int64_t row) {
+  return place % row == row - 1 ? place + 1 : place;
+}
+
 static inline int64_t min_i64(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
 /* p0: f32[1, 4, 5, 8] -> transpose: f32[1, 8, 4, 5] */
-void transpose_1ff4fe10958a(const float *restrict p0, float *restrict transpose, const Team *team) {
-  const int64_t begin = 3 * team->thread / team->threads;
-  const int64_t end = 3 * (team->thread + 1) / team->threads;
+void transpose_1c5f1026c308(const float *restrict p0, float *restrict transpose, const Team *team) {
+  const int64_t begin = pair_start_i64(3 * team->thread / team->threads, 3);
+  const int64_t end = pair_start_i64(3 * (team->thread + 1) / team->threads, 3);
   for (int64_t i2_block = begin; i2_block < end; ++i2_block) {
     const int64_t i2 = min_i64(i2_block * 8, 12);
     for (int64_t i0_step = 0; i0_step < 8; ++i0_step) {
@@ -134,6 +138,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   (void)workspace;
   const float *image = args[0];
   float *transpose = args[1];
-  transpose_1ff4fe10958a(image, transpose, team);
+  transpose_1c5f1026c308(image, transpose, team);
   return run_status(team);
 }
