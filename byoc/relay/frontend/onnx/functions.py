@@ -85,8 +85,11 @@ class FunctionTable:
         if not written:
             return None
         types = [_type_proto(t).SerializeToString() for t in input_types]
-        text = schema.get_context_dependent_function_with_opset_version(max(written), node.SerializeToString(), types)
-        return _parsed(text)
+        try:
+            return _parsed(schema.get_context_dependent_function_with_opset_version(
+                max(written), node.SerializeToString(), types))
+        except RuntimeError:  # ONNX writes the body as text, and reads it with the names that the node has
+            return None
 
 
 def _schema(node: NodeProto, opset: int) -> onnx.defs.OpSchema | None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+
+
+MOST_POSITIONS = 1 << 24  # of a dimension that wraps, each of which the module keeps
 
 
 @converter("Pad")
@@ -98,6 +103,10 @@ def _wrapped(node: OnnxNode, data: RelayExpr, width: list[tuple[int, int]]) -> R
     sizes = node.static_dims(data, "padding that wraps")
     for axis, ((before, after), size) in enumerate(zip(width, sizes, strict=True)):
         if before or after:
-            positions = [k % size for k in range(-before, size + after)]
+            count = before + size + after
+            if not size or count > MOST_POSITIONS:
+                raise node.error(f"wrapping {size} elements to {count} of dimension {axis} is not supported: "
+                                 f"at least 1, and at most {MOST_POSITIONS}")
+            positions = np.arange(-before, size + after, dtype="int64") % size
             data = relay.take(data, constant(positions, "int64"), axis=axis)
     return data
