@@ -99,7 +99,7 @@ def call_seconds() -> float:
     return min(_seconds(executor.steps[0]) for _ in range(1000))
 
 
-def _seconds(step) -> float:  # noqa: ANN001
+def _seconds(step) -> float:
     start = time.perf_counter()
     step()
     return time.perf_counter() - start

@@ -39,7 +39,7 @@ def edited_json(data: object, rng: random.Random) -> bytes:
         depth = rng.choice((300, 5000, 200_000))
         text = text.replace("[", "[" * depth + "0" + "]" * depth + ",[", 1) if "[" in text else "[" * depth
     elif chance < 0.02:
-        text = re.sub(r"(\d+)", lambda m: rng.choice((m[1] + "0" * rng.choice((3, 30, 5000)), "1e999", "-" + m[1])), text, 1)
+        text = re.sub(r"(\d+)", lambda m: rng.choice((m[1] + "0" * rng.choice((3, 30, 5000)), "1e999", "-" + m[1])), text, count=1)
     elif chance < 0.04:
         keys = re.findall(r'"[^"\\]*": ?[^,{}\[\]]+', text)
         if keys:
@@ -61,26 +61,26 @@ def _places(data: object) -> list[tuple[object, object]]:
     return found
 
 
-def _number(box, key, places, rng):  # noqa: ANN001, ANN202
+def _number(box, key, places, rng):
     old = box[key]
     more = (old * 1000, old + 1, old - 1, -old, old * 2, old // 2, float(old)) if type(old) is int else ()
     box[key] = rng.choice((*NUMBERS, *more, *more))
 
 
-def _value(box, key, places, rng):  # noqa: ANN001, ANN202
+def _value(box, key, places, rng):
     box[key] = copy.deepcopy(rng.choice(VALUES))
 
 
-def _other(box, key, places, rng):  # noqa: ANN001, ANN202
+def _other(box, key, places, rng):
     there, where = rng.choice(places)
     box[key] = copy.deepcopy(there[where])
 
 
-def _delete(box, key, places, rng):  # noqa: ANN001, ANN202
+def _delete(box, key, places, rng):
     del box[key]
 
 
-def _add(box, key, places, rng):  # noqa: ANN001, ANN202
+def _add(box, key, places, rng):
     there, where = rng.choice(places)
     if isinstance(box, dict):
         box[rng.choice(("more", "shape", "a\0", str(key) + "_"))] = copy.deepcopy(there[where])
@@ -88,7 +88,7 @@ def _add(box, key, places, rng):  # noqa: ANN001, ANN202
         box.insert(rng.randrange(len(box) + 1), copy.deepcopy(there[where] if rng.random() < 0.5 else box[key]))
 
 
-def _reorder(box, key, places, rng):  # noqa: ANN001, ANN202
+def _reorder(box, key, places, rng):
     if isinstance(box, list):
         rng.shuffle(box) if rng.random() < 0.5 else box.reverse()
     else:
@@ -97,7 +97,7 @@ def _reorder(box, key, places, rng):  # noqa: ANN001, ANN202
         box.update(zip(names, values, strict=True))
 
 
-def _shorten(box, key, places, rng):  # noqa: ANN001, ANN202
+def _shorten(box, key, places, rng):
     if isinstance(box[key], list):
         del box[key][rng.randrange(len(box[key]) + 1) :]
     elif isinstance(box[key], str):

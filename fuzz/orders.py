@@ -18,7 +18,7 @@ def extreme_positions(
     An element comes before another for certain where their values in *value* differ by more than twice the *noise*.
     """
     axis = int(attribute(node, "axis", -1 if node.op_type == "TopK" else 0)) % value.ndim
-    falling = node.op_type == "ArgMax" or node.op_type == "TopK" and bool(attribute(node, "largest", 1))
+    falling = node.op_type == "ArgMax" or (node.op_type == "TopK" and bool(attribute(node, "largest", 1)))
     kept = positions if positions.ndim == value.ndim else np.expand_dims(positions, axis)
     wide = np.moveaxis(-value.astype("float64") if falling else value.astype("float64"), axis, -1)
     count = kept.shape[axis]

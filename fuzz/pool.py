@@ -47,7 +47,7 @@ class Pool:
         while True:
             open_ = time.monotonic() < deadline
             for index, member in enumerate(self._members):
-                if member.task is not None or not open_ and not again:
+                if member.task is not None or (not open_ and not again):
                     continue
                 task = again.pop() if again else next(tasks, None)
                 if task is None:

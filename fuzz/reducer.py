@@ -75,7 +75,7 @@ def reduce(case: Case, fails: Fails, deadline: float) -> Case:
     return case
 
 
-def _candidates(shrink, case: Case):  # noqa: ANN001, ANN202
+def _candidates(shrink, case: Case):
     found = shrink(case)
     while True:
         try:

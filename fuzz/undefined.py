@@ -156,7 +156,7 @@ def window_beyond_the_image(node: NodeProto, inputs: list[np.ndarray | None]) ->
 def window_of_padding(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     """ONNX Runtime's largest of no pixel is the least number of the type, its reference's NaN, and a mean is 0 / 0."""
     data = inputs[0]
-    if data is None or 0 in data.shape or node.op_type == "AveragePool" and attribute(node, "count_include_pad", 0):
+    if data is None or 0 in data.shape or (node.op_type == "AveragePool" and attribute(node, "count_include_pad", 0)):
         return None
     kernel = list(attribute(node, "kernel_shape", ()))
     strides, dilations = (list(attribute(node, n, [1] * len(kernel))) for n in ("strides", "dilations"))

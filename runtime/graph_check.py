@@ -6,6 +6,7 @@ names of their own, and a reshape has as many bytes as what it shares the memory
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -43,7 +44,7 @@ def checked_graph(data: object, where: str) -> dict[str, object]:
 def checked_rows(data: object, count: int, where: str) -> list[int]:
     """Where the entries of each of *count* nodes begin, and the end. Raises ArtifactError."""
     rows = [number_of(row, where, 0, MOST_NODES) for row in list_of(data, where, count + 1)]
-    if rows[0] or any(row > after for row, after in zip(rows, rows[1:], strict=False)):
+    if rows[0] or any(row > after for row, after in itertools.pairwise(rows)):
         raise ArtifactError(f"{where}: expected numbers from 0 on that do not fall")
     return rows
 

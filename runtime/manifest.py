@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -76,5 +77,5 @@ def _entry(data: object, where: str, more: tuple[str, ...]) -> ModuleEntry:
 def _check_paths(entries: tuple[ModuleEntry, ...]) -> None:
     """Raises ArtifactError where two modules share members."""
     paths = sorted(f"{entry.path}/" for entry in entries)
-    if any(after.startswith(path) for path, after in zip(paths, paths[1:], strict=False)) or "/" in paths:
+    if any(after.startswith(path) for path, after in itertools.pairwise(paths)) or "/" in paths:
         raise ArtifactError("manifest.json: two modules lie in one place")

@@ -92,7 +92,7 @@ def list_of(data: object, where: str, length: int | None = None) -> list[object]
 
 def text_of(data: object, where: str) -> str:
     """*data* as a text that can be a name: encodable, without NUL."""
-    if not isinstance(data, str) or "\0" in data or not data.isascii() and not _is_encodable(data):
+    if not isinstance(data, str) or "\0" in data or (not data.isascii() and not _is_encodable(data)):
         raise ArtifactError(f"{where}: expected a text, found {reprlib.repr(data)}")
     return data
 

@@ -60,9 +60,7 @@ def _write_nameless(path: Path, write: Write) -> bool:
 def _give_name(descriptor: int, path: Path) -> bool:
     source = f"{_OWN_DESCRIPTORS}/{descriptor}"
     with contextlib.suppress(FileExistsError):
-        if not _linked(source, path, descriptor):
-            return False
-        return True
+        return _linked(source, path, descriptor)
     part = part_of(path)
     lock(descriptor)  # until it is closed, which is behind the renaming
     if not _linked(source, part, descriptor):

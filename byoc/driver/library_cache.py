@@ -63,7 +63,7 @@ class LibraryCache:
                 if part.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                     part.unlink()
         kept = 0
-        for used, size, entry in sorted(self._entries(), reverse=True):
+        for _used, size, entry in sorted(self._entries(), reverse=True):
             kept += size
             if kept > self.limit:
                 entry.unlink(missing_ok=True)

@@ -175,7 +175,7 @@ def module_pass(
     return pass_maker(ModulePass, "transform_module", pass_func, opt_level, name, required, traceable)
 
 
-def PrintIR(header: str = "", show_metadata: bool = False) -> ModulePass:  # noqa: N802 - TVM's name
+def PrintIR(header: str = "", show_metadata: bool = False) -> ModulePass:
     """The pass that writes the module to standard error and leaves it as it is. Source: ``tvm.transform.PrintIR``."""
 
     def show(mod: IRModule, ctx: PassContext) -> IRModule:
@@ -185,7 +185,7 @@ def PrintIR(header: str = "", show_metadata: bool = False) -> ModulePass:  # noq
     return ModulePass(show, PassInfo("PrintIR"))
 
 
-def ApplyPassToFunction(  # noqa: N802 - TVM's name
+def ApplyPassToFunction(
     transform: Pass, func_name_regex: str, error_if_no_function_matches_regex: bool = False
 ) -> ModulePass:
     """The pass that runs *transform* over the functions whose whole name fits the expression.
@@ -214,6 +214,17 @@ def ApplyPassToFunction(  # noqa: N802 - TVM's name
 
 
 __all__ = [
-    "ApplyPassToFunction", "CONFIG_OPTIONS", "ModulePass", "Pass", "PassContext", "PassInfo", "PassInstrument",
-    "PassTimingInstrument", "PrintIR", "Sequential", "module_pass", "pass_named", "register_config_option",
+    "CONFIG_OPTIONS",
+    "ApplyPassToFunction",
+    "ModulePass",
+    "Pass",
+    "PassContext",
+    "PassInfo",
+    "PassInstrument",
+    "PassTimingInstrument",
+    "PrintIR",
+    "Sequential",
+    "module_pass",
+    "pass_named",
+    "register_config_option",
 ]

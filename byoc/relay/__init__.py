@@ -31,7 +31,7 @@ from byoc.ir.types import (
     TypeVar,
 )
 from byoc.relay import op, qnn
-from byoc.relay import std as _standard_modules  # noqa: F401 - registers them; relay.std is the operator
+from byoc.relay import std as _standard_modules
 from byoc.relay.adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from byoc.relay.bind import bind
 from byoc.relay.expr import (

@@ -95,9 +95,8 @@ class _Comparison:
             why = self._held_difference(a, b)
             return why or f"{len(bound_a)} parameters on the left, {len(bound_b)} on the right"
         for var_a, var_b in zip(bound_a, bound_b, strict=True):
-            if var_a in self._right or var_b in self._left:
-                if self._right.get(var_a) is not var_b:
-                    return f"the variable %{var_a.name_hint} is bound more than once on one side"
+            if (var_a in self._right or var_b in self._left) and self._right.get(var_a) is not var_b:
+                return f"the variable %{var_a.name_hint} is bound more than once on one side"
             self._pair(var_a, var_b)
             why = self._held_difference(var_a, var_b)
             if why is not None:

@@ -138,10 +138,7 @@ def post_order(root: RelayExpr, children_of: Children = children) -> Iterator[Re
             yield pop()  # type: ignore[misc]
         elif node not in seen:
             see(node)
-            if plain and type(node) is Call and type(node.op) is Op:
-                inner = node.args
-            else:
-                inner = children_of(node)
+            inner = node.args if plain and type(node) is Call and type(node.op) is Op else children_of(node)
             if inner:
                 stack += (node, None)
                 stack += inner[::-1]

@@ -143,11 +143,15 @@ def _row_of(expr: PrimExpr) -> tuple[object, ...]:
     return (by_tag[POWERS].tensor, *by_tag[POWERS].indices[:-1]) if {*by_tag} == {POWERS, INVERSE} else ()
 
 
+def _then_times(behind: Behind, factor: PrimExpr) -> Behind:
+    return lambda total: behind(total) * cast(total.dtype, factor)
+
+
 def _split_product(expr: Binary, axis: Index) -> tuple[PrimExpr, Behind]:
     for part, factor in ((expr.left, expr.right), (expr.right, expr.left)):
         if not mentions(factor, axis):
             inner, behind = _split(part, axis)
-            return inner, lambda total: behind(total) * cast(total.dtype, factor)
+            return inner, _then_times(behind, factor)
     left, left_behind = _split(expr.left, axis)
     right, right_behind = _split(expr.right, axis)
     same = left is expr.left and right is expr.right

@@ -223,7 +223,7 @@ class Draft:
                 raise NotApplicable(f"{node.op_type} is ill conditioned")
         freedom = self.freedom
         for value in (v for found in results for v in found):
-            if value.size > MOST_ELEMENTS or value.ndim > freedom.most_rank or 0 in value.shape and not freedom.empty:
+            if value.size > MOST_ELEMENTS or value.ndim > freedom.most_rank or (0 in value.shape and not freedom.empty):
                 raise NotApplicable(f"{node.op_type} gives shape {value.shape}")
         for k, found in enumerate(results):
             for name, value in zip(names, found, strict=True):

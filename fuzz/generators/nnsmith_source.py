@@ -32,7 +32,7 @@ def missing() -> str | None:
 
 
 @functools.cache
-def _library():  # noqa: ANN202
+def _library():
     """NNSmith's model class for ONNX and its operators; imports both packages, once."""
     warnings.simplefilter("ignore")
     import torch

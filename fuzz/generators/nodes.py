@@ -182,7 +182,7 @@ def pool(d: Draft) -> None:
     attrs = {"kernel_shape": kernel, "ceil_mode": d.rng.randrange(2) if op != "LpPool" else None}
     if op == "AveragePool":
         attrs["count_include_pad"] = d.rng.randrange(2)
-    window(d, attrs, len(kernel), op == "MaxPool" or op == "AveragePool" and d.opset > 18)
+    window(d, attrs, len(kernel), op == "MaxPool" or (op == "AveragePool" and d.opset > 18))
     if attrs.get("auto_pad") and (op == "LpPool" or "dilations" in attrs):  # ONNX Runtime's own formula
         raise NotApplicable
     n = len(kernel)

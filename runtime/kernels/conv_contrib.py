@@ -14,7 +14,7 @@ from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("nn.contrib_conv2d_gemm_weight_transform")
-def gemm_weight_transform(weight: np.ndarray, *, tile_N: int, tile_K: int) -> np.ndarray:  # noqa: N803 - Relay's names
+def gemm_weight_transform(weight: np.ndarray, *, tile_N: int, tile_K: int) -> np.ndarray:
     """weight: T[h, w, C, K] as a matrix ``[h w C, K]``, transposed, in tiles ``[tile_N, tile_K]`` padded with zeros."""
     matrix = weight.reshape(math.prod(weight.shape[:-1]), weight.shape[-1])
     rows, columns = (-(-size // tile) for size, tile in zip(matrix.shape, (tile_K, tile_N), strict=True))

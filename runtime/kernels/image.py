@@ -155,7 +155,7 @@ def _upsample(
     data: np.ndarray, scales: Sequence[float], layout: str, method: str, mode: str
 ) -> np.ndarray:
     spatial = to_letters(data, layout, "NC" + spatial_letters(len(scales))).shape[2:]
-    size = tuple(int(round(s * f)) for s, f in zip(spatial, scales, strict=True))
+    size = tuple(round(s * f) for s, f in zip(spatial, scales, strict=True))
     names = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
     return resize(
         data, size=size, layout=layout, method=names.get(method, method), coordinate_transformation_mode=mode

@@ -66,7 +66,7 @@ def lstm_sequence(
     Returns the hidden state after each step, T[steps, batch, hidden], the last one, and the last cell state.
     """
     steps, batch, _ = gates.shape
-    gate, squash, out = _functions(activations, alphas, betas, clip, gates.dtype)
+    gate, squash, _out = _functions(activations, alphas, betas, clip, gates.dtype)
     plain = _functions(activations, alphas, betas, 0.0, gates.dtype)[2]
     p_in, p_out, p_forget = np.split(more[0], 3) if peepholes else (0, 0, 0)
     running = _running(steps, batch, more, masked)

@@ -50,7 +50,7 @@ def sparse_fill_empty_rows(
     """
     rows, rank = int(dense_shape[0]), len(dense_shape)
     points = sparse_indices.reshape(-1, rank)
-    if len(points) and not (0 <= points[:, 0].min() and points[:, 0].max() < rows):
+    if len(points) and not (points[:, 0].min() >= 0 and points[:, 0].max() < rows):
         raise KernelError(f"sparse_fill_empty_rows: a row is outside the {rows} rows of the shape")
     empty = np.ones(rows, bool)
     empty[points[:, 0]] = False

@@ -5,10 +5,10 @@ import subprocess
 
 import numpy as np
 import onnx
-from fuzz.onnx_runtime import session
 from onnx import helper, numpy_helper
 
 import byoc
+from fuzz.onnx_runtime import session
 
 ROOT = pathlib.Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"

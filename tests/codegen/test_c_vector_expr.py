@@ -37,7 +37,7 @@ def _tensors() -> dict[str, te.Tensor]:
 
 
 T = _tensors()
-F, D, I, L, B = (T[d] for d in ("float32", "float64", "int32", "int64", "bool"))
+F, D, J, L, B = (T[d] for d in ("float32", "float64", "int32", "int64", "bool"))
 
 
 def _pow(x, y):
@@ -65,18 +65,18 @@ CASES = {
     "a gather": (lambda i: F[te.minimum(te.maximum(L[i], 0), N - 1)] * 2.0, False),
     "a wrapped place": (lambda i: F[(i * 7) % 5] + F[i], False),
     "doubles": (lambda i: D[i] * D[i + 1] - 0.5, True),
-    "ints": (lambda i: I[i] * 3 - I[i + 1], True),
+    "ints": (lambda i: J[i] * 3 - J[i + 1], True),
     "longs": (lambda i: L[i] * 3 - L[i + 1], True),
     "bytes": (lambda i: T["int8"][i] * T["int8"][i + 1] + 100, True),
-    "bits": (lambda i: te.binary("bit_xor", te.binary("bit_and", I[i], 12), te.binary("bit_or", I[i], I[i + 1])), True),
-    "whole division": (lambda i: te.binary("div", I[i], 3) + te.binary("mod", I[i + 1], 5), False),
+    "bits": (lambda i: te.binary("bit_xor", te.binary("bit_and", J[i], 12), te.binary("bit_or", J[i], J[i + 1])), True),
+    "whole division": (lambda i: te.binary("div", J[i], 3) + te.binary("mod", J[i + 1], 5), False),
     "extremes": (lambda i: te.minimum(te.maximum(F[i], F[i + 1]), F[i + 2]), True),
     "extremes of numbers": (lambda i: te.minimum(te.maximum(F[i], -1.0), 1.0), True),
-    "extremes of ints": (lambda i: te.minimum(te.maximum(I[i], I[i + 1]), 2), True),
+    "extremes of ints": (lambda i: te.minimum(te.maximum(J[i], J[i + 1]), 2), True),
     "a blend": (lambda i: _when(F[i] > 0.0, F[i], F[i] * 0.1), True),
-    "a blend of ints by floats": (lambda i: _when(F[i] > 0.0, I[i], 7), True),
-    "a blend of doubles by ints": (lambda i: _when(te.binary("eq", I[i], 1), D[i], D[i + 1]), True),
-    "logic": (lambda i: _when(te.binary("and", F[i] > 0.0, te.binary("or", B[i], I[i] < 2)), F[i], 1.0), True),
+    "a blend of ints by floats": (lambda i: _when(F[i] > 0.0, J[i], 7), True),
+    "a blend of doubles by ints": (lambda i: _when(te.binary("eq", J[i], 1), D[i], D[i + 1]), True),
+    "logic": (lambda i: _when(te.binary("and", F[i] > 0.0, te.binary("or", B[i], J[i] < 2)), F[i], 1.0), True),
     "not": (lambda i: _when(Intrinsic("not", [B[i]]), F[i], -F[i]), True),
     "a guarded load": (lambda i: _when(te.binary("and", i >= 3, i < 40), F[i - 3], 0.5), False),
     "a loop's condition": (lambda i: _when(L[te.const(0, "int64")] > 100, F[i + 1000], F[i]), True),
@@ -86,10 +86,10 @@ CASES = {
     "a copied bool": (lambda i: B[i], True),
     "equal bools": (lambda i: te.binary("eq", B[i], F[i] > 0.0), True),
     "an uncertain mask": (lambda i: te.binary("and", i >= 3, F[i - 3] > 0.0), False),
-    "float from int": (lambda i: te.cast("float32", I[i]) * 0.5, True),
+    "float from int": (lambda i: te.cast("float32", J[i]) * 0.5, True),
     "float from byte": (lambda i: te.cast("float32", T["uint8"][i]), True),
     "float from bool": (lambda i: te.cast("float32", B[i]) + te.cast("float32", F[i] > 0.0), True),
-    "int from bool": (lambda i: te.cast("int32", B[i]) + I[i], True),
+    "int from bool": (lambda i: te.cast("int32", B[i]) + J[i], True),
     "int from float": (lambda i: te.cast("int32", F[i] * 3.0), True),
     "byte from float": (lambda i: te.cast("int8", F[i] * 3.0), True),
     "bool from float": (lambda i: te.cast("bool", F[i]), True),
@@ -102,7 +102,7 @@ CASES = {
     "double functions": (lambda i: te.exp(D[i]) + te.floor(D[i]) + te.sqrt(te.abs(D[i])), True),
     "powers": (lambda i: _pow(F[i], te.const(2.0, "float32")) + _pow(F[i], te.const(3.0, "float32")), True),
     "a real power": (lambda i: _pow(te.abs(F[i]), F[i + 1]), False),
-    "signs": (lambda i: Intrinsic("sign", [F[i]]) + te.cast("float32", Intrinsic("sign", [I[i]])), True),
+    "signs": (lambda i: Intrinsic("sign", [F[i]]) + te.cast("float32", Intrinsic("sign", [J[i]])), True),
     "what is used often": (lambda i: _chain(F[i] * 0.01 + 0.9), True),
 }
 

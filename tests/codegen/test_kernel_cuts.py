@@ -14,7 +14,7 @@ CONDITIONS = {
     "from the other side": (te.binary("lt", te.const(5, "int64"), A), [6]),
     "of a multiple": (A * 3 < 10, [4]), "of a whole multiple": (A * 3 <= 9, [4]), "mirrored": (7 - A >= 0, [8]),
     "mirrored, of a multiple": (7 - A * 2 > 0, [4]), "never": (A < 0, []), "always": (A < 20, []),
-    "with another axis": (A + te.Index("b", 3) < 5, [3, 5]), "only with another axis": (A < te.Index("b", 20), [19]),
+    "with another axis": (A + te.Index("b", 3) < 5, [3, 5]), "only with another axis": (te.Index("b", 20) > A, [19]),
 }
 
 

@@ -32,7 +32,7 @@ def run(module, *arrays, shape, symbol="region_0", dtype="float32"):
 
 def conv_reference(data, weight, stride, padding, dilation, groups):
     """A convolution by its definition, one output position at a time, in float64."""
-    n, c, h, w = data.shape
+    n, _c, h, w = data.shape
     k, cg, r, s = weight.shape
     padded = np.pad(data.astype("float64"), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     p = (h + 2 * padding - dilation * (r - 1) - 1) // stride + 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-import byoc.relay.op  # noqa: F401 - registers the operators
+import byoc.relay.op
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
 from byoc.codegen.kernel.lower import lower_function, unsupported_reason
 from byoc.codegen.opencl.backend import OpenCLBackend, compile_functions

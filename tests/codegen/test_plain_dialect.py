@@ -13,7 +13,7 @@ import subprocess
 import numpy as np
 import pytest
 
-import byoc.relay.op  # noqa: F401 - registers the operators
+import byoc.relay.op
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
 from byoc.codegen.c.dialect import PLAIN_MACHINE, Dialect
 from byoc.codegen.c.prepare import prepare

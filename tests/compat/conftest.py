@@ -5,9 +5,9 @@ import pathlib
 import pytest
 
 import byoc.compat.tvm as compat
-import byoc.compat.tvm_modules.relay.analysis_api  # noqa: F401 - its registrations stay, as it is imported once
-import byoc.relay.op.contrib.bnns  # noqa: F401 - as above
-import byoc.relay.op.contrib.dnnl  # noqa: F401 - as above
+import byoc.compat.tvm_modules.relay.analysis_api
+import byoc.relay.op.contrib.bnns
+import byoc.relay.op.contrib.dnnl
 import byoc.relay.transform  # noqa: F401 - as above
 from byoc.ir.op import OPS
 from byoc.ir.registry import GLOBAL_FUNCTIONS
@@ -51,7 +51,7 @@ def tvm(installed):
     import tvm
     import tvm.contrib.graph_executor
     import tvm.ir.supply
-    import tvm.relay.testing  # noqa: F401
+    import tvm.relay.testing
 
     return tvm
 

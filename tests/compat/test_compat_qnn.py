@@ -101,9 +101,9 @@ def test_a_requantization_is_built_under_the_configuration_of_its_context(tvm, r
     mod = tvm.IRModule.from_expr(relay.Function([x], call))
     for rounding, want in (("UPWARD", [-2, -1, 0, 1, 2, 3]), ("TONEAREST", [-3, -2, -1, 1, 2, 3])):
         for compute in ("int64", "float32", "float64"):
-            with relay.qnn.op.requantize_config(rounding=rounding, compute_dtype=compute):
-                with tvm.transform.PassContext(opt_level=3):
-                    library = relay.build(mod, target="llvm")
+            asked = relay.qnn.op.requantize_config(rounding=rounding, compute_dtype=compute)
+            with asked, tvm.transform.PassContext(opt_level=3):
+                library = relay.build(mod, target="llvm")
             module = graph_executor.GraphModule(library["default"](tvm.cpu(0)))
             module.set_input("x", np.array([-5, -3, -1, 1, 3, 5], "int32"))
             module.run()

@@ -14,11 +14,11 @@ from byoc.relay.quantize.ranges import METHODS, PERCENTILE
 
 def test_the_command_line_says_what_the_compiler_says():
     assert words.PRECISIONS == precision.PRECISIONS
-    assert words.TUNE_LEVELS == tuple(LEVELS)
-    assert words.CALIBRATIONS == tuple(METHODS) and words.PERCENTILE == PERCENTILE
-    assert words.WINOGRAD == tuple(CHOICES)
-    assert words.POLICIES == tuple(planning.POLICIES) and words.OBJECTIVES == planning.OBJECTIVES
-    assert words.FORMULAS == tuple(FORMULAS)
+    assert tuple(LEVELS) == words.TUNE_LEVELS
+    assert tuple(METHODS) == words.CALIBRATIONS and words.PERCENTILE == PERCENTILE
+    assert tuple(CHOICES) == words.WINOGRAD
+    assert tuple(planning.POLICIES) == words.POLICIES and words.OBJECTIVES == planning.OBJECTIVES
+    assert tuple(FORMULAS) == words.FORMULAS
     assert tuple(words.LIMITS) == tuple(f.name for f in fields(Limits))
     assert words.TIME_LIMIT == TIME_LIMIT
     assert words.AVAILABLE == fallback.AVAILABLE

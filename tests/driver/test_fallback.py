@@ -130,7 +130,7 @@ def test_B14_it_is_decided_for_each_region(faults):
     assert len(library.fallbacks) == 2 and faults.counts["launch"] == 2
     faults.errors.clear()
     library = byoc.compile(byoc.IRModule.from_expr(relay.Function([x], body)), [NAME, "c"], fallback=True)
-    first, second = library.module.regions
+    first, _second = library.module.regions
     library.module.guard(first).failed(((3, 4),), RuntimeError("this one alone"))
     same(library.run({"x": X}), [np.tanh(np.exp(X))])
     assert faults.counts["launch"] == 3 and [r.subgraph for r in library.fallbacks] == [first]

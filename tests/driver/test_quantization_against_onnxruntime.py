@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fuzz.onnx_runtime import session
 
 import byoc
+from fuzz.onnx_runtime import session
 
 onnx = pytest.importorskip("onnx")
 quantization = pytest.importorskip("onnxruntime.quantization")

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.append(str(pathlib.Path(__file__).parent))
 
-from injection import Place  # noqa: E402 - where the line above finds it
+from injection import Place
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from fuzz.oracle import run_node
 from onnx import helper
+
+from fuzz.oracle import run_node
 
 RANGES = {"uint8": (0, 256), "int8": (-128, 128)}
 

@@ -114,7 +114,7 @@ def test_what_a_limit_sends_home_is_computed_there_as_it_comes(backend):
     half(backend, ["abs", "exp", "cast"])
     mod = chain("abs", "exp")
     wish = ["toy_half/fp16/any", "host"]
-    assert [d.operator for d in make_plan(mod, ["toy_half"], policy="score", valid_places=wish).decisions][0] == "cast"
+    assert next(d.operator for d in make_plan(mod, ["toy_half"], policy="score", valid_places=wish).decisions) == "cast"
     none = {"toy_half": Limits(max_regions=0)}
     plan = make_plan(mod, ["toy_half"], policy="score", valid_places=wish, limits=none)
     assert [(d.operator, d.target) for d in plan.decisions] == [("abs", None), ("exp", None)] and plan.places == ()

@@ -1,5 +1,6 @@
 """The Plan: decisions, reasons, limits, exclusions, JSON, table and picture."""
 
+import itertools
 import json
 import xml.dom.minidom
 
@@ -201,7 +202,7 @@ def test_boxes_of_a_large_picture_do_not_overlap(backend):
     ]
     assert len(set(corners)) == len(corners) == 251
     rows = sorted(corners, key=lambda corner: corner[::-1])
-    for (x1, y1), (x2, y2) in zip(rows, rows[1:], strict=False):
+    for (x1, y1), (x2, y2) in itertools.pairwise(rows):
         assert y1 != y2 or x2 - x1 >= 172
 
 

@@ -192,10 +192,7 @@ def test_a_sum_over_channels_takes_the_axis_and_its_block():
 def test_a_slice_of_whole_blocks_is_a_slice_of_blocks(cut, blocked):
     before = relay.strided_slice(conv(X, W), **cut)
     z = conv(block(X), W, data_layout=BLOCK)
-    if blocked is None:
-        expected = relay.strided_slice(plain(z), **cut)
-    else:
-        expected = plain(relay.strided_slice(z, **blocked))
+    expected = relay.strided_slice(plain(z), **cut) if blocked is None else plain(relay.strided_slice(z, **blocked))
     altered(relay.Function([X, W], before), relay.Function([X, W], expected))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ class ExpToLog(relay.ExprMutator):
 
 def test_a_visitor_meets_every_class_of_node_once() -> None:
     class Names(relay.ExprVisitor):
-        seen: list[str] = []
+        seen: ClassVar[list[str]] = []
 
         def visit(self, expr: relay.Expr) -> None:
             if expr not in self.memo_map:

@@ -1,5 +1,7 @@
 """Models that would take all memory or time: refused in one sentence, or read without computing what they blow up."""
 
+import itertools
+
 import numpy as np
 import onnx
 import pytest
@@ -118,7 +120,7 @@ def functions(count: int, calls: int) -> list[onnx.FunctionProto]:
         body = [helper.make_node("Neg", ["a"], ["b"])]
         if k < count - 1:
             names = ["a", *(f"t{c}" for c in range(calls - 1)), "b"]
-            pairs = zip(names, names[1:], strict=False)
+            pairs = itertools.pairwise(names)
             body = [helper.make_node(f"f{k + 1}", [a], [b], domain="own") for a, b in pairs]
         opsets = [helper.make_opsetid("", 19), helper.make_opsetid("own", 1)]
         made.append(helper.make_function("own", f"f{k}", ["a"], ["b"], body, opsets))

@@ -77,9 +77,8 @@ def test_an_instrument_that_cannot_enter_leaves_no_context_and_no_instrument():
     broken = recorder("b", events, fail_at="enter")
     ctx = PassContext(instruments=[recorder("a", events), broken, recorder("c", events)])
     before = PassContext.current()
-    with pytest.raises(RuntimeError, match="on purpose"):
-        with ctx:
-            raise AssertionError("not reached")
+    with pytest.raises(RuntimeError, match="on purpose"), ctx:
+        raise AssertionError("not reached")
     assert events == ["a enter", "b enter", "a exit"]
     assert PassContext.current() is before and not ctx.instruments
 
@@ -87,9 +86,8 @@ def test_an_instrument_that_cannot_enter_leaves_no_context_and_no_instrument():
 def test_an_instrument_that_cannot_exit_stops_the_others():
     events = []
     ctx = PassContext(instruments=[recorder("a", events, fail_at="exit"), recorder("b", events)])
-    with pytest.raises(RuntimeError, match="on purpose"):
-        with ctx:
-            InferType()(model())
+    with pytest.raises(RuntimeError, match="on purpose"), ctx:
+        InferType()(model())
     assert events[-1] == "a exit" and not ctx.instruments
     assert PassContext.current() is not ctx
 
@@ -97,9 +95,9 @@ def test_an_instrument_that_cannot_exit_stops_the_others():
 @pytest.mark.parametrize("where", ["should_run", "before", "after"])
 def test_a_failure_while_a_pass_runs_passes_through_and_the_context_is_left(where):
     events = []
-    with pytest.raises(RuntimeError, match="on purpose"):
-        with PassContext(instruments=[recorder("a", events, fail_at=where), recorder("b", events)]):
-            InferType()(model())
+    context = PassContext(instruments=[recorder("a", events, fail_at=where), recorder("b", events)])
+    with pytest.raises(RuntimeError, match="on purpose"), context:
+        InferType()(model())
     assert events[-2:] == ["a exit", "b exit"] and not PassContext.current().instruments
 
 

@@ -182,7 +182,7 @@ def test_a_called_literal_becomes_a_global_function():
     new = transform.InferType()(transform.LambdaLift()(mod))
     assert len(mod.functions) == 1 and len(new.functions) == 2
     assert isinstance(new["main"].body.op, GlobalVar)
-    np.testing.assert_allclose(evaluate(new, [np.ones((10, 5), "float32")] + [np.ones((1, 5), "float32")]), 2)
+    np.testing.assert_allclose(evaluate(new, [np.ones((10, 5), "float32"), np.ones((1, 5), "float32")]), 2)
 
 
 def test_captured_variables_become_parameters_of_a_closure():

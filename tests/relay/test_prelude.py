@@ -121,7 +121,7 @@ def test_functions_of_functions_and_trees() -> None:
 def test_natural_numbers() -> None:
     prelude = Prelude(relay.IRModule())
     add_nat_definitions(prelude)
-    nat, zero, after = prelude.mod.get_type("nat")
+    nat, _zero, _after = prelude.mod.get_type("nat")
     double, plus = prelude.mod.get_global_var("nat_double"), prelude.mod.get_global_var("nat_add")
     assert prelude.mod[double].checked_type == relay.FuncType([nat()], nat())
     mod = prelude.mod.shallow_copy()

@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from fuzz.oracle import run_node
 from onnx import helper
 from scipy import special
 
 import byoc.relay as relay
 from byoc.relay.interpreter import evaluate
 from byoc.runtime.kernels.qnn.fixed_point import multiplier_and_shift
+from fuzz.oracle import run_node
 
 FLOAT_ROUNDING = {"rounding": "TONEAREST", "compute_dtype": "float32"}
 

@@ -44,9 +44,8 @@ def test_scopes_that_do_not_fit_are_refused() -> None:
     builder = relay.ScopeBuilder()
     with pytest.raises(RuntimeError, match="ret is not called"):
         builder.get()
-    with pytest.raises(RuntimeError, match="must follow an if scope"):
-        with builder.else_scope():
-            builder.ret(ONE)
+    with pytest.raises(RuntimeError, match="must follow an if scope"), builder.else_scope():
+        builder.ret(ONE)
     with builder.if_scope(relay.const(True)):
         builder.ret(ONE)
         with pytest.raises(RuntimeError, match="outermost scope"):
@@ -55,9 +54,8 @@ def test_scopes_that_do_not_fit_are_refused() -> None:
         builder.get()
     with pytest.raises(RuntimeError, match="result already"):
         builder.ret(ONE)
-    with pytest.raises(RuntimeError, match="before its if"):
-        with builder.if_scope(relay.const(True)):
-            builder.ret(ONE)
+    with pytest.raises(RuntimeError, match="before its if"), builder.if_scope(relay.const(True)):
+        builder.ret(ONE)
     with pytest.raises(ValueError, match="its name and type"):
         builder.let(("a", None, None), ONE)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from pass_checks import assert_same_numbers, run_passes, typed
@@ -55,7 +57,7 @@ def transposes(x, *orders):
 
 
 def layouts(x, *names):
-    for src, dst in zip(names, names[1:], strict=False):
+    for src, dst in itertools.pairwise(names):
         x = relay.layout_transform(x, src, dst)
     return x
 

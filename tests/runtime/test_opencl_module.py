@@ -279,7 +279,7 @@ def test_only_a_pocl_device_is_repaired_and_only_unless_switched_off(monkeypatch
     class Fake:
         int_ptr = 8
 
-        class platform:  # noqa: N801 - as pyopencl names it
+        class platform:
             name = "NVIDIA CUDA"
 
     monkeypatch.setattr(pocl, "_name_processor", lambda record: "x86-64-v3")

@@ -104,7 +104,7 @@ def test_records_go_to_the_database_that_the_command_line_names(cache, tmp_path,
 ])
 def test_mistakes_are_one_sentence(cache, tmp_path, capsys, arguments, sentence):
     (tmp_path / "file").write_text("no folder")
-    code, out, err = run(capsys, "tune", *(a.format(tmp=tmp_path) for a in arguments))
+    code, _out, err = run(capsys, "tune", *(a.format(tmp=tmp_path) for a in arguments))
     assert code == 2 and sentence in err and err.count("\n") == 1
 
 

@@ -6,6 +6,7 @@ Importing such a name works, so that files which only mention it can be loaded; 
 from __future__ import annotations
 
 import types
+from typing import ClassVar
 
 from byoc.errors import UserError
 
@@ -50,7 +51,7 @@ class Missing:
 class BelowModule(types.ModuleType):
     """A module of such names."""
 
-    __path__: list[str] = []
+    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> Missing:
         if name.startswith("__"):

@@ -82,12 +82,12 @@ def indexmod(a: Any | int, b: Any | int, span: object | None = None) -> Any | in
     return size_of("floormod", a, b) if isinstance(a, Any) or isinstance(b, Any) else a % b
 
 
-def round(x: Any | float, span: object | None = None) -> Any | float:  # noqa: A001 - TVM's name
+def round(x: Any | float, span: object | None = None) -> Any | float:
     """The nearest whole number, of a size or a number. Source: ``tvm.tir.round``."""
     return size_of("round", x) if isinstance(x, Any) else FloatImm("float64", builtins.round(x))
 
 
-def Cast(dtype: str, value: Any | float, span: object | None = None) -> Any | IntImm | FloatImm:  # noqa: N802
+def Cast(dtype: str, value: Any | float, span: object | None = None) -> Any | IntImm | FloatImm:
     """A size or a number as *dtype*. Source: ``tvm.tir.Cast``."""
     return size_of("cast", dtype, value) if isinstance(value, Any) else const(value, dtype)
 

@@ -7,6 +7,7 @@ point describes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -152,7 +153,7 @@ def _passages(ring: Sequence[Edge]) -> list[Edge]:
     return [(entering[1], leaving[0]) for entering, leaving in zip([ring[-1], *ring[:-1]], ring, strict=True)]
 
 
-def _region_circle(  # noqa: PLR0913
+def _region_circle(
     program: PlacementProgram, chosen: Sequence[int], by_candidate: Mapping[int, int], site: Mapping[int, int],
     neighbours: Mapping[int, Sequence[int]], ring: Sequence[Edge],
 ) -> list[Row]:
@@ -166,7 +167,7 @@ def _region_circle(  # noqa: PLR0913
             fixed.add(program.x[chosen[by_candidate[head]]])
             continue
         way = way_inside(head, tail, neighbours)
-        inner += [(program.edge_number[min(e), max(e)], site[head]) for e in zip(way, way[1:], strict=False)]
+        inner += [(program.edge_number[min(e), max(e)], site[head]) for e in itertools.pairwise(way)]
     inner = list(dict.fromkeys(inner))
     if fixed or len({p for _, p in inner}) > 1:
         kept = [program.m[k] for k in inner]

@@ -51,7 +51,7 @@ class Rows:
             self._ends.append(len(self._columns))
             self.least.append(least)
 
-    def matrix(self, columns: int):  # noqa: ANN201 - scipy's type, which may be absent
+    def matrix(self, columns: int):
         """As scipy's csr_array."""
         sparse = importlib.import_module("scipy.sparse")
         return sparse.csr_array((self._data, self._columns, self._ends), shape=(len(self.least), columns))

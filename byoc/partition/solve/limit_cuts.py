@@ -78,7 +78,7 @@ def _too_large(
     assert most is not None
     weights = sum(problem.candidates[c].bytes for c in chosen)
     least = sum(_least_bytes(program, o, site) for o in members)
-    step, alive = _peak(problem, members)
+    _step, alive = _peak(problem, members)
     certain = sum(problem.values[t].bytes for t, leaving in alive if leaving is None)
     for enough in (least + certain > most, weights + certain > most, False):
         if enough:

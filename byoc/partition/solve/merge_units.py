@@ -30,7 +30,7 @@ def merge_units(
 
 
 class _Merger:
-    def __init__(self, site, parents, fits):  # noqa: ANN001
+    def __init__(self, site, parents, fits):
         self._site = site
         self._direct = parents
         self._above = [list(p) for p in parents]

@@ -122,7 +122,7 @@ class Messages:
         self.bound = self._pass(
             range(len(self.out) - 1, -1, -1), self.into, self.backward, self.forward, self.model.table)
 
-    def _pass(self, order, following, sent, received, tables) -> float:  # noqa: ANN001
+    def _pass(self, order, following, sent, received, tables) -> float:
         bound = 0.0
         add = operator.add
         subtract = operator.sub

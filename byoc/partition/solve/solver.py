@@ -100,7 +100,7 @@ def _without_program(
     return _solution(problem, settled, lower_bound(problem, usable, deadline, rounds), "heuristic", ())
 
 
-def _solution(  # noqa: PLR0913
+def _solution(
     problem: Problem, settled: Settled, bound: float | None, method: str, notes: tuple[str, ...], exact: bool = False
 ) -> Solution:
     chosen, regions = settled

@@ -103,7 +103,7 @@ class _Splitter:
                     ends[start] = end
         return ends
 
-    def _intervals(self, start: int):  # noqa: ANN202
+    def _intervals(self, start: int):
         """The ends of intervals from *start* within the limits, and what each costs; one unit always counts."""
         members, unit = self.members, self.units
         root: dict[int, int] = {}

@@ -32,7 +32,7 @@ def bypassed_edges(problem: Problem) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _reached(start: int, following: Sequence[Sequence[int]], allowed) -> set[int]:  # noqa: ANN001
+def _reached(start: int, following: Sequence[Sequence[int]], allowed) -> set[int]:
     seen: set[int] = set()
     pending = [start]
     while pending:

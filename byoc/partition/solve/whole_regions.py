@@ -19,7 +19,7 @@ def move_whole_regions(
 
 
 class _Mover:
-    def __init__(self, problem: Problem, usable: Sequence[int], chosen: Sequence[int], regions):  # noqa: ANN001
+    def __init__(self, problem: Problem, usable: Sequence[int], chosen: Sequence[int], regions):
         self.problem, self.regions = problem, regions
         self.candidate = [0] * problem.operators
         self.region = [-1] * problem.operators

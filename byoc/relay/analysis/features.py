@@ -30,23 +30,23 @@ from byoc.relay.traverse import children, post_order
 class Feature(enum.IntEnum):
     """A class of node, a node that is shared (``fGraph``), or a let that names itself (``fLetRec``)."""
 
-    fVar = 0  # noqa: N815 - Relay's names
-    fGlobalVar = 1  # noqa: N815
-    fConstant = 2  # noqa: N815
-    fTuple = 3  # noqa: N815
-    fTupleGetItem = 4  # noqa: N815
-    fFunction = 5  # noqa: N815
-    fOp = 6  # noqa: N815
-    fCall = 7  # noqa: N815
-    fLet = 8  # noqa: N815
-    fIf = 9  # noqa: N815
-    fRefCreate = 10  # noqa: N815
-    fRefRead = 11  # noqa: N815
-    fRefWrite = 12  # noqa: N815
-    fConstructor = 13  # noqa: N815
-    fMatch = 14  # noqa: N815
-    fGraph = 15  # noqa: N815
-    fLetRec = 16  # noqa: N815
+    fVar = 0
+    fGlobalVar = 1
+    fConstant = 2
+    fTuple = 3
+    fTupleGetItem = 4
+    fFunction = 5
+    fOp = 6
+    fCall = 7
+    fLet = 8
+    fIf = 9
+    fRefCreate = 10
+    fRefRead = 11
+    fRefWrite = 12
+    fConstructor = 13
+    fMatch = 14
+    fGraph = 15
+    fLetRec = 16
 
 
 _BY_CLASS: dict[type, Feature] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -188,11 +189,11 @@ def _cuts(attrs: SplitAttrs, dim: Dim) -> list[int]:
 def _split_dims(attrs: SplitAttrs, dim: Dim) -> list[Dim]:
     if isinstance(dim, int):
         cuts = [*_cuts(attrs, dim), dim]
-        return [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
+        return [b - a for a, b in itertools.pairwise(cuts)]
     if attrs.equal:
         return [dim if attrs.numbers[0] == 1 else parted(dim, attrs.numbers[0]) for _ in range(attrs.numbers[0])]
     cuts = _cuts(attrs, dim)
-    return [*(b - a for a, b in zip(cuts, cuts[1:], strict=False)), plus(dim, -cuts[-1])]
+    return [*(b - a for a, b in itertools.pairwise(cuts)), plus(dim, -cuts[-1])]
 
 
 def _split_rel(types: Sequence[Type], attrs: SplitAttrs) -> Type:

@@ -21,7 +21,7 @@ def _rules_pass(name: str, key: str) -> FunctionPass:
     return FunctionPass(run, PassInfo(name, 1, ("InferType",)))
 
 
-def CanonicalizeOps() -> FunctionPass:  # noqa: N802 - Relay's name
+def CanonicalizeOps() -> FunctionPass:
     """The pass that lowers quantized operators to plain ones.
 
     Ensures: of the operators of ``relay.qnn`` only simulated ones are left, and those whose scales are not constant.
@@ -29,6 +29,6 @@ def CanonicalizeOps() -> FunctionPass:  # noqa: N802 - Relay's name
     return _rules_pass("qnn.CanonicalizeOps", CANONICALIZE)
 
 
-def Legalize() -> FunctionPass:  # noqa: N802 - Relay's name
+def Legalize() -> FunctionPass:
     """The pass that makes quantized operators such as a target runs well, by their ``FTVMQnnLegalize``."""
     return _rules_pass("qnn.Legalize", LEGALIZE)

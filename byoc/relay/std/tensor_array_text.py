@@ -6,6 +6,7 @@ shapes may stand in them. Source: the definitions of ``tvm.relay.prelude``, writ
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 Names = Callable[[str], str]
@@ -144,7 +145,7 @@ def dynamic_text(n: Names, dtype: str) -> str:
     rows = [f"  {name}(Tensor[{shape_text(rank)}, {dtype}])," for rank, name in enumerate(made)]
     rows[0] = f"  {made[0]}({dtype}),"
     taken = [f"    {m}(%t) => {m}(take(%t, arange(%lower, %upper, 1, dtype=\"int32\"), axis=0))," for m in made[1:]]
-    expanded = [f"    {a}(%t) => {b}(expand_dims(%t, axis=0))," for a, b in zip(made, made[1:], strict=False)]
+    expanded = [f"    {a}(%t) => {b}(expand_dims(%t, axis=0))," for a, b in itertools.pairwise(made)]
     joined = [f"    ({m}(%a), {m}(%b)) => {m}(concatenate((%a, %b), axis=0))," for m in made[1:]]
     parts = [
         "\n".join([f"type {tensor} {{", f"  {n('tensor_nil')},", *rows, "}"]),

@@ -33,7 +33,7 @@ def _altered(call: Call, attrs: Attrs | None, args: Sequence[RelayExpr]) -> Rela
     return made.tuple_value if isinstance(made, TupleWrapper) else made
 
 
-def AlterOpLayout() -> FunctionPass:  # noqa: N802 - Relay's name
+def AlterOpLayout() -> FunctionPass:
     """The pass that lets operators choose their layouts. Requires: bias_add as additions (CanonicalizeOps)."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:

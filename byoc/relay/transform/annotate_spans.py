@@ -14,6 +14,6 @@ def annotate_spans(mod: IRModule, ctx: PassContext) -> IRModule:
     return parse(astext(mod), SOURCE, places=True)
 
 
-def AnnotateSpans() -> ModulePass:  # noqa: N802 - Relay's name
+def AnnotateSpans() -> ModulePass:
     """The pass that gives each expression the span of its place in the text of the module."""
     return ModulePass(annotate_spans, PassInfo("AnnotateSpans"))

@@ -27,7 +27,7 @@ DEFAULT = "default"
 Choice = Callable[[Call], str | None]
 
 
-def AnnotateTarget(  # noqa: N802 - Relay's name
+def AnnotateTarget(
     targets: str | Sequence[str], include_non_call_ops: bool = True
 ) -> Sequential:
     """The passes that annotate each operator with the first of *targets* that takes it.

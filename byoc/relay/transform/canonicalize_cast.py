@@ -60,7 +60,7 @@ def separate_casts(root: RelayExpr) -> RelayExpr:
     return rewrite(root, separate, fusion_children)
 
 
-def CanonicalizeCast() -> FunctionPass:  # noqa: N802 - Relay's name
+def CanonicalizeCast() -> FunctionPass:
     """The pass that gives each elementwise reader of a widening cast its own."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:

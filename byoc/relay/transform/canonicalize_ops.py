@@ -42,7 +42,7 @@ def canonicalize(root: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
     return rewrite(root, general, fusion_children)
 
 
-def CanonicalizeOps() -> FunctionPass:  # noqa: N802 - Relay's name
+def CanonicalizeOps() -> FunctionPass:
     """The pass that replaces special operators by general ones."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -313,7 +313,7 @@ def carry_views(func: Function, mod: IRModule | None = None) -> Function:
     return func.over(func.params, body)
 
 
-def CarryViews() -> FunctionPass:  # noqa: N802 - named as the passes around it
+def CarryViews() -> FunctionPass:
     """The pass that carries reshapes and transposes along as views."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -145,7 +145,7 @@ def channels_last_function(func: Function, mod: IRModule | None = None) -> Funct
     return convert_calls(func, forms, chosen) if chosen else func
 
 
-def ChannelsLast() -> FunctionPass:  # noqa: N802 - named as the passes around it
+def ChannelsLast() -> FunctionPass:
     """The pass that runs convolutions and what stands between them with their channels innermost."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:

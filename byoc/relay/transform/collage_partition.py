@@ -33,7 +33,7 @@ from byoc.relay.traverse import children, post_order, rebuild
 INDEX_SOURCE = SourceName("index")
 
 
-def CollagePartition(  # noqa: N802 - Relay's name
+def CollagePartition(
     config: CompilationTargets, cost_estimator: CostEstimator | None = None
 ) -> ModulePass:
     """The pass that gives each target of *config* the share that makes the whole cheapest, by *cost_estimator*.
@@ -56,7 +56,7 @@ def CollagePartition(  # noqa: N802 - Relay's name
     return ModulePass(partition, PassInfo("CollagePartition"))
 
 
-def CapturePostDfsIndexInSpans() -> FunctionPass:  # noqa: N802 - Relay's name
+def CapturePostDfsIndexInSpans() -> FunctionPass:
     """The pass that puts ``index:<post-order index>:<index of the closest post-dominator>`` into every span."""
 
     def capture(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -87,7 +87,7 @@ def _with_span(
     return copy
 
 
-def PartitionForTesting(  # noqa: N802 - Relay's name
+def PartitionForTesting(
     max_exits: int, allow_taps: bool, compiler: str, indexes: Sequence[int], labels: Sequence[str]
 ) -> FunctionPass:
     """The pass that makes a function of *compiler* of the nodes at *indexes*, where they are a valid sub-graph.

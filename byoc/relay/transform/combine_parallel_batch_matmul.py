@@ -62,6 +62,6 @@ class BatchMatmulCombiner(ParallelCombiner):
         return taken  # type: ignore[return-value]
 
 
-def CombineParallelBatchMatmul(min_num_branches: int = 3) -> FunctionPass:  # noqa: N802 - Relay's name
+def CombineParallelBatchMatmul(min_num_branches: int = 3) -> FunctionPass:
     """The pass that combines at least *min_num_branches* batched products of one input."""
     return combiner_pass("CombineParallelBatchMatmul", BatchMatmulCombiner, min_num_branches)

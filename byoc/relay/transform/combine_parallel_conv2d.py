@@ -97,6 +97,6 @@ class Conv2DCombiner(ParallelCombiner):
         return taken  # type: ignore[return-value]
 
 
-def CombineParallelConv2D(min_num_branches: int = 3) -> FunctionPass:  # noqa: N802 - Relay's name
+def CombineParallelConv2D(min_num_branches: int = 3) -> FunctionPass:
     """The pass that combines at least *min_num_branches* convolutions of one input."""
     return combiner_pass("CombineParallelConv2d", Conv2DCombiner, min_num_branches)

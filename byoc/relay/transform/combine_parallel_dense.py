@@ -121,7 +121,7 @@ class DenseToDenseCombiner(ParallelCombiner):
         return taken  # type: ignore[return-value]
 
 
-def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> FunctionPass:  # noqa: N802
+def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> FunctionPass:
     """The pass that combines at least *min_num_branches* products of one input, batched or side by side."""
     combiner = DenseToBatchCombiner if to_batch else DenseToDenseCombiner
     return combiner_pass("CombineParallelDense", combiner, min_num_branches)

@@ -100,7 +100,7 @@ def merge_common(func: Function, fskip: Callable[[RelayExpr], bool] | None = Non
     return done[func]  # type: ignore[return-value]
 
 
-def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> FunctionPass:  # noqa: N802
+def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> FunctionPass:
     """The pass that computes equal expressions once, except those for which *fskip* is true."""
 
     def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -19,7 +19,7 @@ from byoc.relay.structural import structural_equal
 from byoc.relay.traverse import post_order, rewrite, substitute
 
 
-def OutlineCompilerFunctionsWithExistingGlobalSymbols(  # noqa: N802 - Relay's name
+def OutlineCompilerFunctionsWithExistingGlobalSymbols(
     compiler_filter: str = "",
 ) -> ModulePass:
     """The pass that makes function literals of *compiler_filter* global, under their ``global_symbol``.
@@ -64,7 +64,7 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(  # noqa: N802 - Relay's n
     return ModulePass(outline, PassInfo("OutlineCompilerFunctionsWithExistingGlobalSymbols"))
 
 
-def InlineCompilerFunctionsBoundTo(  # noqa: N802 - Relay's name
+def InlineCompilerFunctionsBoundTo(
     global_vars: Sequence[GlobalVar | str],
 ) -> ModulePass:
     """The pass that puts the bodies of *global_vars* where they are called, their composites inlined too.
@@ -89,7 +89,7 @@ def InlineCompilerFunctionsBoundTo(  # noqa: N802 - Relay's name
     return ModulePass(inline, PassInfo("InlineCompilerFunctionsBoundTo"))
 
 
-def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> ModulePass:  # noqa: N802 - Relay's name
+def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> ModulePass:
     """The pass that leaves ``Extern = 1`` as the only attribute of the global functions of *compiler_filter*."""
 
     def mark(mod: IRModule, ctx: PassContext) -> IRModule:
@@ -103,7 +103,7 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> ModulePass:  # n
     return ModulePass(mark, PassInfo("MarkCompilerFunctionsAsExtern"))
 
 
-def InlineComposites(target: str) -> ModulePass:  # noqa: N802 - Relay's name
+def InlineComposites(target: str) -> ModulePass:
     """The pass that puts the bodies of composites where they are called, in the functions of *target* and in no other
     compiler's.
 

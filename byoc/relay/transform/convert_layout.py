@@ -43,7 +43,7 @@ def _by_desire(desired: Mapping[str, Sequence[str]]) -> Replace:
     return replace
 
 
-def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> FunctionPass:  # noqa: N802 - Relay's name
+def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> FunctionPass:
     """The pass that brings operators to *desired_layouts*. Raises UserError for a layout that a rule cannot take."""
     for name, layouts in desired_layouts.items():
         if isinstance(layouts, str):

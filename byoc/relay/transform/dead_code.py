@@ -198,7 +198,7 @@ def _uses_and_owners(root: RelayExpr) -> tuple[dict[RelayExpr, int], dict[RelayE
     return uses, owner
 
 
-def DeadCodeElimination(  # noqa: N802 - Relay's name
+def DeadCodeElimination(
     inline_once: bool = False, ignore_impurity: bool = False
 ) -> ModulePass:
     """The pass that drops bindings that nothing reads, in all functions; types are not inferred afterwards.
@@ -218,7 +218,7 @@ def DeadCodeElimination(  # noqa: N802 - Relay's name
     return ModulePass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",)))
 
 
-def EliminateHostDeadCode() -> FunctionPass:  # noqa: N802 - named as the pass above
+def EliminateHostDeadCode() -> FunctionPass:
     """DeadCodeElimination of the pipeline, of the same name: fields of tuples that nothing reads go too."""
 
     def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:

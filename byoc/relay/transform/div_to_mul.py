@@ -31,6 +31,6 @@ def divide_to_multiply(before: Call, after: Call) -> RelayExpr:
     return call_op("multiply", [after.args[0], constant(inverse, span=divisor.span)], before.span)
 
 
-def DivToMul() -> FunctionPass:  # noqa: N802 - Relay's name
+def DivToMul() -> FunctionPass:
     """The pass that multiplies by reciprocals instead of dividing by constants."""
     return call_rule_pass("DivToMul", 0, {"divide": divide_to_multiply})

@@ -17,7 +17,7 @@ from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import children, post_order, rebuild
 
 
-def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> ModulePass:  # noqa: N802
+def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> ModulePass:
     """The pass that makes literals of constructors, of global functions, or of both, where they are values.
 
     Ensures: all that is made has its type.

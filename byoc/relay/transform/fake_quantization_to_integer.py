@@ -30,7 +30,7 @@ from byoc.relay.transform.fake_quantization.rewriting import rewrite_regions
 from byoc.relay.transform.infer_type import FunctionPass
 
 
-def FakeQuantizationToInteger(  # noqa: N802 - Relay's name
+def FakeQuantizationToInteger(
     hard_fail: bool = False, use_qat: bool = False, optional_qnn_ops: Sequence[str] | None = None
 ) -> FunctionPass:
     """The pass that turns regions of floats between dequantized tensors and a quantize into integers.

@@ -22,6 +22,6 @@ def _to(name: str) -> CallRule:
     return fast
 
 
-def FastMath() -> FunctionPass:  # noqa: N802 - Relay's name
+def FastMath() -> FunctionPass:
     """The pass that replaces the operators of :data:`FAST_FORMS`."""
     return call_rule_pass("FastMath", 4, {name: _to(fast) for name, fast in FAST_FORMS.items()})

@@ -138,7 +138,7 @@ def _whole(grad: Cotangent | None, node: RelayExpr, ty: object) -> RelayExpr:
     return grad if isinstance(grad, RelayExpr) else op.zeros_like(node)
 
 
-def FirstOrderGradient() -> ModulePass:  # noqa: N802 - Relay's name
+def FirstOrderGradient() -> ModulePass:
     """The pass after which every function returns ``(result, (gradient of each parameter, …))``."""
 
     def transform(mod: IRModule, ctx: object) -> IRModule:

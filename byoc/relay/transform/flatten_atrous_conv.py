@@ -72,6 +72,6 @@ def flatten_batch_to_space(before: Call, after: Call) -> RelayExpr:
     return Call(conv.op, [spread.args[0], *conv.args[1:]], attrs, conv.type_args, span)  # type: ignore[attr-defined]
 
 
-def FlattenAtrousConv() -> FunctionPass:  # noqa: N802 - Relay's name
+def FlattenAtrousConv() -> FunctionPass:
     """The pass that makes dilated convolutions of those that were spread over the batch."""
     return call_rule_pass("FlattenAtrousConv", 3, {"nn.batch_to_space_nd": flatten_batch_to_space})

@@ -207,7 +207,7 @@ def fold_constants(
     return _Folder(mod, fold_qnn, budget, mild).run(expr)
 
 
-def FoldConstantExpr(  # noqa: N802 - Relay's name
+def FoldConstantExpr(
     expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False
 ) -> RelayExpr:
     """*expr* with constants folded, quantized operators with *fold_qnn* only. Source: ``relay.transform``."""
@@ -221,7 +221,7 @@ def _pass(fold_qnn: bool, mild: bool) -> FunctionPass:
     return FunctionPass(fold, PassInfo("FoldConstant", 2))
 
 
-def FoldConstant(fold_qnn: bool = False) -> FunctionPass:  # noqa: N802 - Relay's name
+def FoldConstant(fold_qnn: bool = False) -> FunctionPass:
     """The pass that folds constants, calls of quantized operators with *fold_qnn* only; it asks for no types before.
 
     Ensures: no operator call on constants alone is left but those without arguments, those that the budget or the
@@ -230,7 +230,7 @@ def FoldConstant(fold_qnn: bool = False) -> FunctionPass:  # noqa: N802 - Relay'
     return _pass(fold_qnn, mild=True)
 
 
-def FoldHostConstant(fold_qnn: bool = False) -> FunctionPass:  # noqa: N802 - named as the passes beside it
+def FoldHostConstant(fold_qnn: bool = False) -> FunctionPass:
     """FoldConstant of the pipeline, of the same name: calls without arguments are folded, refusals are errors.
 
     Ensures: no operator call on constants alone is left but those that the budget or the operator forbids.
@@ -238,7 +238,7 @@ def FoldHostConstant(fold_qnn: bool = False) -> FunctionPass:  # noqa: N802 - na
     return _pass(fold_qnn, mild=False)
 
 
-def DynamicToStatic() -> FunctionPass:  # noqa: N802 - Relay's name
+def DynamicToStatic() -> FunctionPass:
     """The pass that turns dynamic operators with known shapes, axes or bounds into static ones, constants folded."""
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -159,7 +159,7 @@ def fold_scales(root: RelayExpr, mod: IRModule | None = None, forward: bool = Tr
     return folder.memo[root]
 
 
-def FoldConstantScales(opt_level: int = 3) -> FunctionPass:  # noqa: N802 - named as the passes are
+def FoldConstantScales(opt_level: int = 3) -> FunctionPass:
     """The pass that folds constant scales into constant weights; it goes by the name of FoldScaleAxis."""
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:

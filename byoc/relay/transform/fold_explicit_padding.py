@@ -119,6 +119,6 @@ RULES = {
 }
 
 
-def FoldExplicitPadding() -> FunctionPass:  # noqa: N802 - Relay's name
+def FoldExplicitPadding() -> FunctionPass:
     """The pass that folds paddings into the operators that follow them."""
     return call_rule_pass("FoldExplicitPadding", 0, RULES)

@@ -19,7 +19,7 @@ from byoc.relay.transform.scale_backward import fold_backward
 from byoc.relay.transform.scale_forward import fold_forward
 
 
-def BackwardFoldScaleAxis() -> FunctionPass:  # noqa: N802 - Relay's name
+def BackwardFoldScaleAxis() -> FunctionPass:
     """The pass that folds a scale into the weights before it."""
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -28,7 +28,7 @@ def BackwardFoldScaleAxis() -> FunctionPass:  # noqa: N802 - Relay's name
     return FunctionPass(fold, PassInfo("BackwardFoldScaleAxis", 3, ("InferType",)))
 
 
-def ForwardFoldScaleAxis() -> FunctionPass:  # noqa: N802 - Relay's name
+def ForwardFoldScaleAxis() -> FunctionPass:
     """The pass that folds a scale into the weights after it."""
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -37,7 +37,7 @@ def ForwardFoldScaleAxis() -> FunctionPass:  # noqa: N802 - Relay's name
     return FunctionPass(fold, PassInfo("ForwardFoldScaleAxis", 3, ("InferType",)))
 
 
-def FoldScaleAxis() -> Sequential:  # noqa: N802 - Relay's name
+def FoldScaleAxis() -> Sequential:
     """The passes that fold scales into the weights before and after them, and the constants that this leaves."""
     steps = [BackwardFoldScaleAxis(), ForwardFoldScaleAxis(), FoldConstant(), FoldConstantScales()]
     return Sequential(steps, name="FoldScaleAxis")

@@ -160,7 +160,7 @@ def fuse_function(
     return func.over(func.params, body)
 
 
-def FuseOps(fuse_opt_level: int = -1) -> FunctionPass:  # noqa: N802 - Relay's name
+def FuseOps(fuse_opt_level: int = -1) -> FunctionPass:
     """The pass that fuses operators; *fuse_opt_level* -1 takes the context's level.
 
     Values of unknown size are fused like others, and no function takes more arguments than the current target allows.
@@ -175,7 +175,7 @@ def FuseOps(fuse_opt_level: int = -1) -> FunctionPass:  # noqa: N802 - Relay's n
     return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",)))
 
 
-def FuseHostOps() -> FunctionPass:  # noqa: N802 - named as the passes beside it
+def FuseHostOps() -> FunctionPass:
     """FuseOps of the pipeline, of the same name: only what code can be generated for is fused."""
 
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -189,7 +189,7 @@ def _inline_literal(before: RelayExpr, after: RelayExpr) -> RelayExpr:
     return applied(after.op, after.args) if is_literal else after  # type: ignore[attr-defined]
 
 
-def DefuseOps() -> FunctionPass:  # noqa: N802 - Relay's name
+def DefuseOps() -> FunctionPass:
     """The inverse of FuseOps: calls of function literals, primitive or not, are replaced by their bodies."""
 
     def defuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -31,7 +31,7 @@ LOG = logging.getLogger("byoc.graph_visualize")
 register_config_option(FOLDER, str)
 
 
-def GraphVisualize(folder: str | None = None) -> ModulePass:  # noqa: N802 - a pass
+def GraphVisualize(folder: str | None = None) -> ModulePass:
     """The pass that writes DOT to the next ``graph_000.dot`` in *folder*, or to the log ``byoc.graph_visualize``.
 
     Without *folder* the option ``relay.graph_visualize.folder`` of the context names it. It may stand anywhere in a

@@ -56,7 +56,7 @@ def higher_order_gradient(func: Function, mod: IRModule | None) -> Function:
     reversed_func = ad.reverse(func)
     result_type = func.body.checked_type
     result = _bound(block, Call(reversed_func, args), reverse_type(result_type))
-    first, first_type = _first(result, result_type)
+    first, _first_type = _first(result, result_type)
     _bound(block, RefWrite(TupleGetItem(first, 1), op.ones_like(TupleGetItem(first, 0))), UNIT)
     _bound(block, Call(RefRead(back), []), UNIT)
     grads = [_bound(block, RefRead(TupleGetItem(a, 1)), p.checked_type) for a, p in zip(args, func.params, strict=True)]

@@ -17,7 +17,7 @@ register_func("relay.ir.structural_hash", structural_hash)
 FunctionTransform = Callable[[Function, IRModule, PassContext], Function]
 
 
-def InferType() -> ModulePass:  # noqa: N802 - Relay's name
+def InferType() -> ModulePass:
     """The pass that gives every expression its type, in place."""
     return ModulePass(lambda mod, ctx: infer_module(mod), PassInfo("InferType"))
 

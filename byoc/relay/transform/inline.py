@@ -16,7 +16,7 @@ from byoc.relay.transform.de_duplicate import applied, dedup
 from byoc.relay.traverse import children, post_order, rebuild
 
 
-def Inline() -> ModulePass:  # noqa: N802 - Relay's name
+def Inline() -> ModulePass:
     """The pass that inlines the global functions marked as ``Inline``."""
     return ModulePass(lambda mod, ctx: inline_globals(mod, ctx), PassInfo("InlineGlobals", 1))
 

@@ -18,7 +18,7 @@ from byoc.relay.traverse import rewrite, substitute
 MEANINGFUL = ("Composite", "Primitive", "Compiler")
 
 
-def InlineCalls() -> FunctionPass:  # noqa: N802 - in the manner of Relay's names
+def InlineCalls() -> FunctionPass:
     """The pass that leaves no call of a plain function literal, so that graph executors can run what is left."""
 
     def inline(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -268,7 +268,7 @@ def join_groups(func: Function, mod: IRModule | None = None, attention: bool = F
     return func.over(func.params, body)
 
 
-def JoinGroups() -> FunctionPass:  # noqa: N802 - named as the passes around it
+def JoinGroups() -> FunctionPass:
     """The pass that joins groups, those of attention too unless the option ``byoc.attention`` is off."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -19,7 +19,7 @@ from byoc.relay.transform.de_duplicate import dedup
 from byoc.relay.traverse import children, post_order, rebuild, substitute
 
 
-def LambdaLift() -> ModulePass:  # noqa: N802 - Relay's name
+def LambdaLift() -> ModulePass:
     """The pass that leaves no local function that is not a unit."""
 
     def transform(mod: IRModule, ctx: object) -> IRModule:

@@ -21,7 +21,7 @@ _KNOWN = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
 Known = Callable[[RelayExpr], int | None]
 
 
-def LazyGradientInit() -> ModulePass:  # noqa: N802 - Relay's name
+def LazyGradientInit() -> ModulePass:
     """The pass that leaves out the zeros and ones that gradients begin with."""
 
     def transform(mod: IRModule, ctx: object) -> IRModule:

@@ -37,7 +37,7 @@ def legalize(root: RelayExpr, key: str) -> RelayExpr:
     return rewrite(root, replaced, fusion_children)
 
 
-def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> FunctionPass:  # noqa: N802 - Relay's name
+def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> FunctionPass:
     """The pass that lets operators replace themselves by the attribute *legalize_map_attr_name*."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -121,7 +121,7 @@ class _Manifest:
         return block.bind("tensor", alloc_tensor(storage, _int64(0), shape, ty.dtype, known))  # type: ignore[arg-type]
 
 
-def ManifestAlloc(virtual_device: VirtualDevice | None = None) -> ModulePass:  # noqa: N802 - Relay's name
+def ManifestAlloc(virtual_device: VirtualDevice | None = None) -> ModulePass:
     """The pass that writes out the memory of fused calls, on *virtual_device* (the host)."""
     device = virtual_device if virtual_device is not None else VirtualDevice(Device("cpu"))
 

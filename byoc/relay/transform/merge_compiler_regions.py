@@ -22,7 +22,7 @@ from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.typed_rewrite import typed_rebuild
 
 
-def MergeCompilerRegions() -> FunctionPass:  # noqa: N802 - Relay's name
+def MergeCompilerRegions() -> FunctionPass:
     """The pass that joins regions of one target wherever no region then waits for another.
 
     Raises InternalError naming the regions if any were to wait for each other.

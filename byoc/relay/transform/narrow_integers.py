@@ -93,7 +93,7 @@ def narrow_weights(expr: RelayExpr) -> np.ndarray | None:
     if not isinstance(ty, TensorType) or ty.dtype not in INTEGERS or not is_constant(expr):
         return None
     values = np.asarray(evaluate(expr))
-    fits = values.size and -128 <= int(values.min()) and int(values.max()) <= 127
+    fits = values.size and int(values.min()) >= -128 and int(values.max()) <= 127
     return values.astype("int8") if fits else None
 
 
@@ -169,6 +169,6 @@ def _narrowed(rule: Rule) -> Callable[[Call, Call], RelayExpr]:
     return narrowed
 
 
-def NarrowIntegerProducts() -> FunctionPass:  # noqa: N802 - named as the passes around it
+def NarrowIntegerProducts() -> FunctionPass:
     """The pass that lets integer products over bytes compute on bytes."""
     return call_rule_pass("NarrowIntegerProducts", 1, {name: _narrowed(rule) for name, rule in RULES.items()})

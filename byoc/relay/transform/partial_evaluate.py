@@ -105,7 +105,7 @@ class Frame:
         return result
 
 
-def PartialEvaluate() -> FunctionPass:  # noqa: N802 - Relay's name
+def PartialEvaluate() -> FunctionPass:
     """The pass that evaluates what is known when compiling."""
 
     def evaluate(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -37,7 +37,7 @@ class OutlinedFunction:
     regions: list[list[RelayExpr]] = field(default_factory=list)
 
 
-def PartitionGraph(  # noqa: N802 - Relay's name
+def PartitionGraph(
     mod_name: str | None = "default", bind_constants: bool = True, record: list[OutlinedFunction] | None = None
 ) -> ModulePass:
     """The pass that outlines each annotated region as ``tvmgen_<mod_name>_<target>_<function>_<id>``.

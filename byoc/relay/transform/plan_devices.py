@@ -32,7 +32,7 @@ from byoc.relay.traverse import children, post_order
 from byoc.relay.typed_rewrite import keep_type, typed_rebuild, typed_rewrite
 
 
-def PlanDevices(config: CompilationConfig) -> ModulePass:  # noqa: N802 - Relay's name
+def PlanDevices(config: CompilationConfig) -> ModulePass:
     """The pass that plans where everything is, by the annotations of the module and the defaults of *config*.
 
     Raises UserError where a value would have to be in two places, or on a device without a target.

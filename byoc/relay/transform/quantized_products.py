@@ -186,7 +186,7 @@ def _quantized(before: Call, after: Call) -> RelayExpr:
     return relay.cast(relay.round(kept), after.attrs.out_dtype)  # type: ignore[union-attr]
 
 
-def QuantizedProducts() -> FunctionPass:  # noqa: N802 - named as the passes around it
+def QuantizedProducts() -> FunctionPass:
     """The pass that multiplies the integers of dequantized operands. Requires a typed module before lowering."""
     rules = {name: _rewritten(place) for name, place in PLACES.items()}
     return call_rule_pass("QuantizedProducts", 1, {**rules, "qnn.quantize": _quantized})

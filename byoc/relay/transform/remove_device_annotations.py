@@ -15,7 +15,7 @@ from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import typed_rewrite
 
 
-def RemoveDeviceAnnotations() -> FunctionPass:  # noqa: N802 - as Relay names its passes
+def RemoveDeviceAnnotations() -> FunctionPass:
     """The pass that puts the annotated value in place of its annotation."""
 
     def remove(func: Function, mod: IRModule, ctx: PassContext) -> Function:

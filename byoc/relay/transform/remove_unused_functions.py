@@ -29,7 +29,7 @@ def reachable_functions(mod: IRModule, entries: Sequence[str] = ("main",)) -> li
     return [var for var in mod if var in reached]
 
 
-def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> ModulePass:  # noqa: N802 - Relay's name
+def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> ModulePass:
     """The pass that drops the functions which no entry (``main`` by default) reaches."""
     entries = tuple(entry_functions or ("main",))
 

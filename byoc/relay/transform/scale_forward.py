@@ -107,12 +107,10 @@ def _product(call: Call, args: Sequence[_State], message: Message | None) -> _St
         scale = as_scale(whole, call.args[1 - k], message.axes) if whole == tensor(call) else None
         if scale is None or (message.require_positive and not is_all_positive(scale)):
             continue
-        operand = args[1 - k]  # the same scale, as it is now
-        if scale is call.args[1 - k]:
-            scale = operand  # type: ignore[assignment]
-        else:
-            scale = Call(scale.op, [operand], scale.attrs, span=scale.span)  # type: ignore[attr-defined, list-item]
-        return _Scaled(args[k], scale, message.axes, call.span)  # type: ignore[arg-type]
+        now = args[1 - k]  # the same scale, as it is now
+        if scale is not call.args[1 - k]:
+            now = Call(scale.op, [now], scale.attrs, span=scale.span)  # type: ignore[attr-defined, list-item]
+        return _Scaled(args[k], now, message.axes, call.span)  # type: ignore[arg-type]
     return None
 
 

@@ -93,21 +93,21 @@ def _pass(name: str, rules: Rules) -> FunctionPass:
     return FunctionPass(run, PassInfo(name, 0, ("InferType",)))
 
 
-def SimplifyExpr() -> FunctionPass:  # noqa: N802 - Relay's name
+def SimplifyExpr() -> FunctionPass:
     """The pass that drops calls without effect on their result and merges neighbours."""
     return _pass("SimplifyExpr", RULES)
 
 
-def SimplifyControlExpr() -> FunctionPass:  # noqa: N802 - named as the passes above
+def SimplifyControlExpr() -> FunctionPass:
     """SimplifyExpr of functions with control flow, of the same name: as in the pipeline, but norms are left."""
     return _pass("SimplifyExpr", THOROUGH_RULES)
 
 
-def SimplifyExprPostAlterOp() -> FunctionPass:  # noqa: N802 - Relay's name
+def SimplifyExprPostAlterOp() -> FunctionPass:
     """The pass that cleans up what AlterOpLayout leaves: identities, reshapes and casts in a row."""
     return _pass("SimplifyExprPostAlterOp", POST_ALTER_RULES)
 
 
-def SimplifyHostExpr() -> FunctionPass:  # noqa: N802 - named as the passes above
+def SimplifyHostExpr() -> FunctionPass:
     """SimplifyExpr of the pipeline, of the same name: it gathers norms, and leaves sums before products."""
     return _pass("SimplifyExpr", HOST_RULES)

@@ -56,7 +56,7 @@ def simplify_fc_transpose(func: Function, names: Collection[str]) -> Function:
     return Function(params, body, func.ret_type, func.type_params, func.attrs, func.span)
 
 
-def SimplifyFCTranspose(target_weight_name: Collection[str]) -> FunctionPass:  # noqa: N802 - Relay's name
+def SimplifyFCTranspose(target_weight_name: Collection[str]) -> FunctionPass:
     """The pass that reads the weights called *target_weight_name* transposed, as parameters ``name.T``."""
     names = frozenset(map(str, target_weight_name))
 

@@ -161,7 +161,7 @@ def simplify_inference(root: RelayExpr, mod: IRModule | None = None, decompose_n
     return memo[root]
 
 
-def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:  # noqa: N802 - Relay's name
+def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:
     """The pass that makes norms arithmetic and drops dropouts.
 
     *decompose_norms* False keeps all norms but batch norms; None takes the option

@@ -25,6 +25,6 @@ def check_spans(mod: IRModule, ctx: PassContext) -> IRModule:
     return mod
 
 
-def SpanCheck() -> ModulePass:  # noqa: N802 - Relay's name
+def SpanCheck() -> ModulePass:
     """The pass that tells which expressions have no span, and changes nothing."""
     return ModulePass(check_spans, PassInfo("SpanCheck"))

@@ -50,7 +50,7 @@ def specialize(root: RelayExpr, sizes: Mapping[str, int]) -> RelayExpr:
     return memo[root]
 
 
-def SpecializeShapes(sizes: Mapping[str, int]) -> FunctionPass:  # noqa: N802 - a pass, like Relay's
+def SpecializeShapes(sizes: Mapping[str, int]) -> FunctionPass:
     """The pass that gives named dimensions their sizes. Raises UserError for a size that is not a positive int."""
     for name, size in sizes.items():
         if not isinstance(size, int) or size < 1:

@@ -24,7 +24,7 @@ Binding = tuple[Var, RelayExpr]
 Bindings = list["Binding | Bindings"]
 
 
-def ToANormalForm() -> ModulePass:  # noqa: N802 - Relay's name
+def ToANormalForm() -> ModulePass:
     """The pass that binds every intermediate value of every function."""
 
     def transform(mod: IRModule, ctx: object) -> IRModule:
@@ -37,7 +37,7 @@ def ToANormalForm() -> ModulePass:  # noqa: N802 - Relay's name
     return ModulePass(transform, PassInfo("ToANormalForm", 1))
 
 
-def ToANormalFormExpr(e: RelayExpr) -> RelayExpr:  # noqa: N802 - Relay's name
+def ToANormalFormExpr(e: RelayExpr) -> RelayExpr:
     """*e* alone with every intermediate value bound. Source: ``relay.transform.ToANormalFormExpr``."""
     return to_a_normal_form(e)
 

@@ -14,7 +14,7 @@ from byoc.relay.transform.infer_type import is_optimizable
 from byoc.relay.transform.to_a_normal_form import Fill
 
 
-def ToBasicBlockNormalForm() -> ModulePass:  # noqa: N802 - Relay's name
+def ToBasicBlockNormalForm() -> ModulePass:
     """The pass that binds what branches share, in every function."""
 
     def transform(mod: IRModule, ctx: object) -> IRModule:

@@ -16,7 +16,7 @@ from byoc.relay.transform.infer_type import FunctionPass
 from byoc.relay.traverse import children, post_order, rebuild
 
 
-def ToGraphNormalForm() -> FunctionPass:  # noqa: N802 - Relay's name
+def ToGraphNormalForm() -> FunctionPass:
     """The pass that turns bindings into sharing."""
 
     def transform(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -30,7 +30,7 @@ register_config_option(KEEP_DTYPE, bool)
 _FLOATS = ("float16", "float32", "float64", "bfloat16")
 
 
-def ToMixedPrecision(  # noqa: N802 - Relay's name
+def ToMixedPrecision(
     mixed_precision_type: str = "float16", missing_op_mode: int = 1
 ) -> FunctionPass:
     """The pass that converts to *mixed_precision_type*.

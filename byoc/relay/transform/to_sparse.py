@@ -15,19 +15,19 @@ def _refuse(name: str) -> NoReturn:
     raise UserError(f"{name}: byoc has no block-sparse products; leave this pass out, the dense weights give the same")
 
 
-def DenseToSparse(weight_name: Sequence[str], weight_shape: Sequence[Sequence[int]]) -> NoReturn:  # noqa: N802
+def DenseToSparse(weight_name: Sequence[str], weight_shape: Sequence[Sequence[int]]) -> NoReturn:
     """Raises UserError: there are no sparse products here."""
     _refuse("DenseToSparse")
 
 
-def Conv2dToSparse(  # noqa: N802 - Relay's name
+def Conv2dToSparse(
     weight_name: Sequence[str], weight_shape: Sequence[Sequence[int]], layout: str, kernel_size: int
 ) -> NoReturn:
     """Raises UserError: there are no sparse products here."""
     _refuse("Conv2dToSparse")
 
 
-def Conv2dToSparse2(  # noqa: N802 - Relay's name
+def Conv2dToSparse2(
     layout: str, kernel_size: int, blocksize: Sequence[int], sparsity_threshold: float
 ) -> NoReturn:
     """Raises UserError: there are no sparse products here."""

@@ -83,10 +83,7 @@ class Steps(ExprVisitor):
     def visit_call(self, call):
         for arg in call.args:
             self.visit(arg)
-        if isinstance(call.op, relay.Function):
-            run = composite(call.op)
-        else:
-            run = SUPPORTED[call.op.name]
+        run = composite(call.op) if isinstance(call.op, relay.Function) else SUPPORTED[call.op.name]
         self.slots[call] = len(self.slots)
         self.steps.append((self.slots[call], run, [self.slots[arg] for arg in call.args]))
 

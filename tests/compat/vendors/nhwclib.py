@@ -170,7 +170,7 @@ class SubgraphRemover(ExprMutator):
         if name not in self.removed:
             return self.new_mod.get_global_var(name)(*[super(SubgraphRemover, self).visit(arg) for arg in call.args])
         func = self.mod[name]
-        names = {var.name_hint: super(SubgraphRemover, self).visit(arg) for var, arg in zip(func.params, call.args)}
+        names = {var.name_hint: super(SubgraphRemover, self).visit(arg) for var, arg in zip(func.params, call.args, strict=True)}
 
         class Replace(ExprMutator):
             def visit_var(self, var):
@@ -178,7 +178,7 @@ class SubgraphRemover(ExprMutator):
 
             def visit_call(self, call):
                 if isinstance(call.op, relay.Function):  # a composite
-                    inner = relay.bind(call.op.body, dict(zip(call.op.params, [self.visit(a) for a in call.args])))
+                    inner = relay.bind(call.op.body, dict(zip(call.op.params, map(self.visit, call.args), strict=True)))
                     return inner
                 return super().visit_call(call)
 

@@ -7,9 +7,9 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from place_graphs import SEED_KERNELS, register_conv2d  # noqa: E402
+from place_graphs import SEED_KERNELS, register_conv2d
 
-from byoc.partition.places.kernel import KernelRegistry  # noqa: E402
+from byoc.partition.places.kernel import KernelRegistry
 
 
 @pytest.fixture

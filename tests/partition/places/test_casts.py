@@ -138,7 +138,7 @@ def test_E13_the_casts_of_one_tensor_are_minimal_under_random_rules(layouts):
         def state():
             target = rng.choice(("host", "opencl", "cuda"))
             plain = [y for y in layouts if target != "host" or y not in IMAGES]
-            return State(target, 0, rng.choice(("float", "fp16")), rng.choice(plain))  # noqa: B023
+            return State(target, 0, rng.choice(("float", "fp16")), rng.choice(plain))
 
         wild = ("host", "opencl", "cuda", ANY)
         rules = tuple(

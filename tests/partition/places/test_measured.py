@@ -118,7 +118,7 @@ def test_A12_a_search_that_dropped_ways_says_so():
 
 
 def test_A12_results_constants_and_opaque_operators_are_counted_right():
-    registry, made = two_targets()
+    registry, _made = two_targets()
     scale = register_kernel("scale", "opencl", registry=registry).bind_input("X").bind_input("W").finalize()
     tensors = (Tensor("x"), Tensor("w", constant=True), Tensor("y"))
     graph = Graph(tensors, (Operator("scale", (("X", 0), ("W", 1)), (("Out", 2),)),), {}, ((2, TensorTy("host")),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.compat.tvm_modules.ir import test_attrs  # noqa: F401 - a class that is found by its name
+from byoc.compat.tvm_modules.ir import test_attrs
 from byoc.errors import RegistryError, UserError
 from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.env_func import EnvFunc

@@ -204,7 +204,7 @@ def build_config(
     return PassContext(opt_level, list(required_pass or ()), list(disabled_pass or ()))  # type: ignore[call-overload]
 
 
-def InferTypeLocal(expr: RelayExpr) -> Type:  # noqa: N802 - Relay's name
+def InferTypeLocal(expr: RelayExpr) -> Type:
     """The type of *expr*, inferred from what it is made of. Source: ``relay.transform.InferTypeLocal``."""
     return infer_type_local(expr)
 

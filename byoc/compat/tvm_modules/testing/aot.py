@@ -104,7 +104,7 @@ def compile_models(
 
 def run_and_check(
     models: AOTCompiledTestModel | Sequence[AOTCompiledTestModel],
-    runner: AOTTestRunner = AOTTestRunner(),  # noqa: B008 - it does not change
+    runner: AOTTestRunner = AOTTestRunner(),
     interface_api: str = "c",
     test_dir: str | os.PathLike[str] | None = None,
     checker: Callable[[str], bool] | None = None,
@@ -135,7 +135,7 @@ def run_and_check(
 
 def compile_and_run(
     models: AOTTestModel | Sequence[AOTTestModel],
-    runner: AOTTestRunner = AOTTestRunner(),  # noqa: B008 - it does not change
+    runner: AOTTestRunner = AOTTestRunner(),
     interface_api: str = "c",
     use_unpacked_api: bool = True,
     target: TargetLike = "c",

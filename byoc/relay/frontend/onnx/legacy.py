@@ -35,10 +35,7 @@ def _crop(node: OnnxNode) -> RelayExpr:
     left, top, right, bottom = border
     height, width = node.static_dims_of(node[0], (2, 3), "Crop")
     scale = node.attrs.ints("scale", [])
-    if scale:
-        end = [top + scale[0], left + scale[1]]
-    else:
-        end = [height - bottom, width - right]
+    end = [top + scale[0], left + scale[1]] if scale else [height - bottom, width - right]
     if min(border) < 0 or end[0] > height or end[1] > width or end[0] <= top or end[1] <= left:
         raise node.error(f"the border {border} leaves nothing of an image of {height} x {width}")
     return relay.strided_slice(node[0], begin=[top, left], end=end, strides=[1, 1], axes=[2, 3])

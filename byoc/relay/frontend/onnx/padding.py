@@ -11,7 +11,6 @@ from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
-
 MOST_POSITIONS = 1 << 24  # of a dimension that wraps, each of which the module keeps
 
 

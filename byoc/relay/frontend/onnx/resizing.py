@@ -105,7 +105,7 @@ def _is_kept(node: OnnxNode, k: int, axis: int) -> bool:
 
 
 def _scaled(sizes: Sequence[int], scales: Sequence[float]) -> list[Axis]:
-    return [Axis(size, int(math.floor(size * scale)), scale) for size, scale in zip(sizes, scales, strict=True)]
+    return [Axis(size, math.floor(size * scale), scale) for size, scale in zip(sizes, scales, strict=True)]
 
 
 def _checked(node: OnnxNode, sampling: Sampling) -> Sampling:
@@ -211,7 +211,7 @@ def _by_scales(
 ) -> list[tuple[int, float]]:
     if min(scales, default=1) <= 0:
         raise node.error(f"scales must be positive, got {list(scales)}")
-    return [(int(math.floor(shape[a] * s)), s) for a, s in zip(chosen, scales, strict=True)]
+    return [(math.floor(shape[a] * s), s) for a, s in zip(chosen, scales, strict=True)]
 
 
 # how keep_aspect_ratio_policy picks one scale for all axes
@@ -228,7 +228,7 @@ def _by_sizes(
     if policy not in _POLICIES:
         raise node.error(f"keep_aspect_ratio_policy is stretch, not_larger or not_smaller, got {policy!r}")
     scale = _POLICIES[policy](scales)
-    return [(int(math.floor(shape[a] * scale + 0.5)), scale) for a in chosen]
+    return [(math.floor(shape[a] * scale + 0.5), scale) for a in chosen]
 
 
 def _roi(node: OnnxNode, chosen: Sequence[int]) -> list[tuple[float, float]]:

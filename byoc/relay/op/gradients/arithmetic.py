@@ -34,7 +34,7 @@ def multiply_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 @gradient("divide")
 def divide_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad / y, -grad * x / y^2."""
-    x, y = orig.args
+    _x, y = orig.args
     return _both(orig, op.divide(grad, y), op.negative(op.divide(op.multiply(grad, orig), y)))
 
 

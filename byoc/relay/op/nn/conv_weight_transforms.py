@@ -30,8 +30,8 @@ class ConvWinogradWeightTransformAttrs(Attrs):
 class ConvGemmWeightTransformAttrs(Attrs):
     """Attributes of the transform for matrix products: the sizes of a tile."""
 
-    tile_N: int = 4  # noqa: N815 - Relay's name
-    tile_K: int = 16  # noqa: N815 - Relay's name
+    tile_N: int = 4
+    tile_K: int = 16
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def contrib_conv2d_winograd_nnpack_weight_transform(
 
 
 def contrib_conv2d_gemm_weight_transform(
-    weights: RelayExpr, tile_N: int, tile_K: int  # noqa: N803 - Relay's names
+    weights: RelayExpr, tile_N: int, tile_K: int
 ) -> Call:
     """``T[h, w, C, K] -> T[K / tile_N, h w C / tile_K, tile_N, tile_K]``. Source: ``relay.nn``."""
     attrs = ConvGemmWeightTransformAttrs(tile_N, tile_K)

@@ -74,7 +74,7 @@ def _scaled(size: Dim, scale: float) -> Dim:
         return size if scale == 1 else size_of("cast", "int32", size_of("round", size * float(scale)))
     if isinstance(size, Any):
         return size if scale == 1 else Any()
-    out = int(round(size * scale))
+    out = round(size * scale)
     if out < 1:
         raise TypeInferenceError(f"a factor of {scale} leaves nothing of an axis of {size}")
     return out

@@ -17,6 +17,11 @@ from byoc.relay.testing.references.convolution import (
     dilate_python,
     group_conv1d_ncw_python,
 )
+from byoc.relay.testing.references.displaced import (
+    correlation_nchw_python,
+    deformable_conv2d_nchw_python,
+    deformable_conv2d_nhwc_python,
+)
 from byoc.relay.testing.references.indexing import (
     gather_nd_python,
     gather_python,
@@ -27,11 +32,6 @@ from byoc.relay.testing.references.indexing import (
     slice_axis_python,
     strided_set_python,
     strided_slice_python,
-)
-from byoc.relay.testing.references.displaced import (
-    correlation_nchw_python,
-    deformable_conv2d_nchw_python,
-    deformable_conv2d_nhwc_python,
 )
 from byoc.relay.testing.references.normalization import (
     batch_norm,

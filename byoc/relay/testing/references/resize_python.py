@@ -78,7 +78,7 @@ def _scaled(
 ) -> np.ndarray:
     axes = [layout.index(letter) for letter in spatial]
     factors = scale if isinstance(scale, (list, tuple)) else [scale] * len(axes)
-    sizes = [int(round(data.shape[axis] * factor)) for axis, factor in zip(axes, factors, strict=True)]
+    sizes = [round(data.shape[axis] * factor) for axis, factor in zip(axes, factors, strict=True)]
     return resize(data, sizes, axes, method, mode)
 
 

@@ -84,7 +84,7 @@ def roi_pool_nchw_python(
     sizes = per_axis(pooled_size, 2)
     result = np.zeros((len(rois_np), a_np.shape[1], *sizes), a_np.dtype)
     for r, (index, *corners) in enumerate(rois_np):
-        left, top, right, bottom = (int(round(corner * spatial_scale)) for corner in corners)
+        left, top, right, bottom = (round(corner * spatial_scale) for corner in corners)
         starts, extent = (top, left), (max(bottom - top + 1, 1), max(right - left + 1, 1))
         for place in np.ndindex(*sizes):
             where = []
@@ -119,7 +119,7 @@ def crop_and_resize_python(
             if 0 <= y <= height - 1 and 0 <= x <= width - 1:
                 source = data[int(box_indices[n])]
                 nearest = method == "nearest_neighbor"
-                result[n, :, i, j] = source[:, int(round(y)), int(round(x))] if nearest else bilinear(source, y, x)
+                result[n, :, i, j] = source[:, round(y), round(x)] if nearest else bilinear(source, y, x)
     return result if layout == "NCHW" else result.transpose(0, 2, 3, 1)
 
 

@@ -39,7 +39,7 @@ def _sides(expr: Call, type_map: TypeMap) -> Sides:
 
 def _check_axes(expr: Call, sides: Sides, weight_axis: int | None) -> None:
     """Raises UserError where scales lie along axes whose products have no one scale."""
-    x, y, x_t, y_t = sides
+    _x, y, x_t, y_t = sides
     name = expr.op.name  # type: ignore[attr-defined]
     if is_per_axis(x_t):
         raise UserError(f"the data of {name} must have one scale and one zero point")

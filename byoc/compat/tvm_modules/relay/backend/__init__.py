@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from byoc.errors import UserError
 
@@ -81,7 +82,7 @@ class _Named:
 class Executor(_Named):
     """What runs the graph: ``graph``, or ``aot``, which byoc runs as a graph. Source: ``relay.backend.Executor``."""
 
-    registered = {
+    registered: ClassVar[dict[str, dict[str, Option]]] = {
         "graph": {"link-params": Option(bool, False)},
         "aot": {
             "link-params": Option(bool, True), "unpacked-api": Option(bool), "interface-api": Option(str),
@@ -93,7 +94,7 @@ class Executor(_Named):
 class Runtime(_Named):
     """The runtime below the executor: ``cpp``, or ``crt`` as a name. Source: ``relay.backend.Runtime``."""
 
-    registered = {"cpp": {"system-lib": Option(bool)}, "crt": {"system-lib": Option(bool)}}
+    registered: ClassVar[dict[str, dict[str, Option]]] = {"cpp": {"system-lib": Option(bool)}, "crt": {"system-lib": Option(bool)}}
 
 
 __all__ = ["Executor", "Option", "Runtime"]
