@@ -8,7 +8,7 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo test test-slow fuzz fuzz-files bench bench-partition bench-plan clean
+.PHONY: demo lint test test-slow fuzz fuzz-files bench bench-partition bench-plan clean
 
 SECONDS ?= 600
 
@@ -17,6 +17,10 @@ demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on
 
 test: $(VENV)/.test  ## the default tests, under 15 minutes on two cores
 	$(BIN)/python -m pytest -n auto -m "not slow"
+
+lint: $(VENV)/.test  ## what ruff.toml asks of the code, and its format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 test-slow: $(VENV)/.test  ## the long tests
 	$(BIN)/python -m pytest -n auto -m slow

@@ -44,8 +44,12 @@ def write_model(model: Model, precision: str, folder: Path) -> Path:
     arrays, path = folder / f"{model.name}.npz", folder / f"{model.name}.json"
     np.savez(arrays, **model.inputs)
     data = {
-        "name": model.name, "onnx": str(model.onnx), "artefact": str(model.artefact), "inputs": str(arrays),
-        "precision": precision, "quantized": str(model.quantized) if model.quantized else None,
+        "name": model.name,
+        "onnx": str(model.onnx),
+        "artefact": str(model.artefact),
+        "inputs": str(arrays),
+        "precision": precision,
+        "quantized": str(model.quantized) if model.quantized else None,
     }
     path.write_text(json.dumps(data), encoding="utf-8")
     return path
@@ -67,8 +71,11 @@ def main() -> None:
     print(
         json.dumps(
             {
-                "peak_bytes": memory["VmHWM"], "anonymous_bytes": memory["RssAnon"], "file_bytes": memory["RssFile"],
-                "first_seconds": ready.first_seconds, "seconds": seconds,
+                "peak_bytes": memory["VmHWM"],
+                "anonymous_bytes": memory["RssAnon"],
+                "file_bytes": memory["RssFile"],
+                "first_seconds": ready.first_seconds,
+                "seconds": seconds,
             }
         )
     )

@@ -146,7 +146,8 @@ def lines(rows: Sequence[Row], verbose: bool) -> list[str]:
     shown = sorted(rows, key=lambda r: -r.measured)
     return [
         f"  {r.estimate * 1e6:10.1f} {r.measured * 1e6:10.1f} {r.error:+7.0%} {r.operations / 1e6:9.2f} "
-        f"{r.bytes / 1e6:8.3f}  {r.name}" for r in shown
+        f"{r.bytes / 1e6:8.3f}  {r.name}"
+        for r in shown
     ]
 
 

@@ -81,7 +81,17 @@ def _body(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 
 RULES: dict[str, Callable[[onnx.NodeProto, Shapes], int]] = {
-    "Conv": _convolution, "ConvInteger": _convolution, "QLinearConv": _quantized,
-    "ConvTranspose": _transposed, "MatMul": _matmul, "MatMulInteger": _matmul, "Gemm": _gemm,
-    "LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent, "Loop": _body, "Scan": _body, "If": _body,
+    "Conv": _convolution,
+    "ConvInteger": _convolution,
+    "QLinearConv": _quantized,
+    "ConvTranspose": _transposed,
+    "MatMul": _matmul,
+    "MatMulInteger": _matmul,
+    "Gemm": _gemm,
+    "LSTM": _recurrent,
+    "GRU": _recurrent,
+    "RNN": _recurrent,
+    "Loop": _body,
+    "Scan": _body,
+    "If": _body,
 }

@@ -148,8 +148,11 @@ class Benchmark:
         except CompileFailed as error:
             return {OURS: str(error)}
         self.extra.setdefault(model.name, {})["compile"] = {"cold": cold, "warm": warm}
-        print(f"{model.name:<16}      compiled cold in {cold['compile_seconds']:.1f} s, warm in "
-              f"{warm['compile_seconds']:.1f} s", flush=True)
+        print(
+            f"{model.name:<16}      compiled cold in {cold['compile_seconds']:.1f} s, warm in "
+            f"{warm['compile_seconds']:.1f} s",
+            flush=True,
+        )
         return {}
 
     def ready(self, model: Model, cell: Cell, expected: Sequence[np.ndarray] | None) -> dict[str, Ready]:
@@ -195,8 +198,11 @@ class Benchmark:
     def to_json(self) -> dict[str, object]:
         """All that was found, with what it was found on."""
         return {
-            "machine": machine(), "precision": self.options.precision, "tolerance": TOLERANCE[self.options.precision],
-            "cells": [cell.to_json() for cell in self.cells], "models": self.extra,
+            "machine": machine(),
+            "precision": self.options.precision,
+            "tolerance": TOLERANCE[self.options.precision],
+            "cells": [cell.to_json() for cell in self.cells],
+            "models": self.extra,
         }
 
 
@@ -211,8 +217,10 @@ def machine() -> dict[str, object]:
     names = [text.partition(":")[2].strip() for text in lines if text.startswith("model name")]
     installed = [name for name in ENGINES if not missing([name])]
     return {
-        "processor": names[0] if names else platform.processor(), "python": platform.python_version(),
-        "cores": len(os.sched_getaffinity(0)), "versions": {name: metadata.version(DISTRIBUTION if name == OURS else name) for name in installed},
+        "processor": names[0] if names else platform.processor(),
+        "python": platform.python_version(),
+        "cores": len(os.sched_getaffinity(0)),
+        "versions": {name: metadata.version(DISTRIBUTION if name == OURS else name) for name in installed},
     }
 
 
@@ -224,8 +232,10 @@ def tiny_call(path: Path, engines: Sequence[str], schedule: Schedule, scratch: P
     calls = {name: prepare(name, model, 1, "f32").run for name in engines}
     found = interleave(calls, schedule)
     for name, seconds in found.items():
-        print(f"one call of {path.name} by {name}: {seconds.median * 1e6:.1f} us "
-              f"({seconds.lower * 1e6:.1f}-{seconds.upper * 1e6:.1f})")
+        print(
+            f"one call of {path.name} by {name}: {seconds.median * 1e6:.1f} us "
+            f"({seconds.lower * 1e6:.1f}-{seconds.upper * 1e6:.1f})"
+        )
     return {name: seconds.to_json() for name, seconds in found.items()}
 
 

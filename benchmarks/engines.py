@@ -85,7 +85,9 @@ def run_openvino(model: Model, threads: int, precision: str) -> Call:
     import openvino
 
     config = {
-        "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": 1,
         "INFERENCE_PRECISION_HINT": OPENVINO_PRECISION[precision],
     }
     compiled = openvino.Core().compile_model(model.file_for(precision), "CPU", config)
@@ -102,7 +104,9 @@ def run_openvino(model: Model, threads: int, precision: str) -> Call:
 
 
 ENGINES: dict[str, Callable[[Model, int, str], Call]] = {
-    "byoc": run_ours, "onnxruntime": run_onnxruntime, "openvino": run_openvino,
+    "byoc": run_ours,
+    "onnxruntime": run_onnxruntime,
+    "openvino": run_openvino,
 }
 OURS = "byoc"
 

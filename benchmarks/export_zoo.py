@@ -96,8 +96,15 @@ def export(name: str, folder: Path) -> Path:
     shake_norms(model)
     path = folder / f"{name}.onnx"
     torch.onnx.export(
-        OneOutput(model).eval(), (ZOO[name].example(),), path, input_names=["x"], output_names=["out"],
-        opset_version=OPSET, dynamo=True, external_data=False, verbose=False,
+        OneOutput(model).eval(),
+        (ZOO[name].example(),),
+        path,
+        input_names=["x"],
+        output_names=["out"],
+        opset_version=OPSET,
+        dynamo=True,
+        external_data=False,
+        verbose=False,
     )
     return path
 

@@ -43,8 +43,12 @@ class GroupTime:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "symbol": self.symbol, "shapes": self.shapes, "origin": list(self.origin), "seconds": self.seconds,
-            "operations": self.operations, "bytes": self.bytes,
+            "symbol": self.symbol,
+            "shapes": self.shapes,
+            "origin": list(self.origin),
+            "seconds": self.seconds,
+            "operations": self.operations,
+            "bytes": self.bytes,
         }
 
 
@@ -81,6 +85,7 @@ def moved_bytes(function: Function) -> int:
 
 def shapes_text(function: Function) -> str:
     """``1x64x56x56 (64x64x3x3, 64) -> 1x64x56x56``: parameters, constants in brackets, results."""
+
     def text(types: Sequence[object]) -> str:
         return ", ".join("x".join(map(str, t.shape)) or "scalar" for t in types)  # type: ignore[attr-defined]
 
@@ -111,8 +116,12 @@ def time_groups(
             function = functions[node.function]
             found.append(
                 GroupTime(
-                    node.function, shapes_text(function), tuple(origins[node.name]), statistics.median(seconds),
-                    operations(function), moved_bytes(function),
+                    node.function,
+                    shapes_text(function),
+                    tuple(origins[node.name]),
+                    statistics.median(seconds),
+                    operations(function),
+                    moved_bytes(function),
                 )
             )
     return sorted(found, key=lambda g: -g.seconds)

@@ -95,7 +95,9 @@ def _normalised(graph: Graph, x: str) -> str:
 
 
 FAMILIES: dict[str, Callable[[int], onnx.ModelProto]] = {
-    "chain": chain, "layered": layered, "transformer": transformer,
+    "chain": chain,
+    "layered": layered,
+    "transformer": transformer,
 }
 
 

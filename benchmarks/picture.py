@@ -25,8 +25,13 @@ def draw(cells: Sequence[Cell], path: Path, title: str) -> None:
     if not kept:
         raise ValueError("no model has figures of ours and of a peer: there is nothing to draw")
     counts = list(dict.fromkeys(c.threads for c in kept))
-    figure, axes = pyplot.subplots(len(counts), 1, figsize=(1.5 + 1.1 * len(kept) / len(counts), 3.4 * len(counts)),
-                                   squeeze=False, layout="constrained")
+    figure, axes = pyplot.subplots(
+        len(counts),
+        1,
+        figsize=(1.5 + 1.1 * len(kept) / len(counts), 3.4 * len(counts)),
+        squeeze=False,
+        layout="constrained",
+    )
     for axis, threads in zip(axes[:, 0], counts, strict=True):
         rows = [c for c in kept if c.threads == threads]
         peers = list(dict.fromkeys(p for c in rows for p in c.timings if p != OURS))

@@ -163,7 +163,9 @@ class Benchmark:
     def to_json(self) -> dict[str, object]:
         """All that was found, with what it was found on."""
         return {
-            "machine": machine(), "costs": self.options.costs, "threads": self.options.threads,
+            "machine": machine(),
+            "costs": self.options.costs,
+            "threads": self.options.threads,
             "npu": "simulated: its regions take as long as its table says",
             "groups": [g.to_json() for g in self.groups],
         }
@@ -182,16 +184,24 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--zoo", type=Path, help="a folder of ONNX files (export_zoo.py makes one); none: no models")
     made.add_argument("--models", type=_names, help="names of files without .onnx, by commas (default: all)")
-    made.add_argument("--over", type=lambda text: [g.split("+") for g in text.split(",")], default=[ALL, REAL],
-                      help=f"accelerators joined by +, groups by commas (default {'+'.join(ALL)},{'+'.join(REAL)})")
+    made.add_argument(
+        "--over",
+        type=lambda text: [g.split("+") for g in text.split(",")],
+        default=[ALL, REAL],
+        help=f"accelerators joined by +, groups by commas (default {'+'.join(ALL)},{'+'.join(REAL)})",
+    )
     made.add_argument("--costs", default="measured", help="costs of real backends (default measured)")
     made.add_argument("--time-limit", type=float, default=10.0, help="seconds to look for the cheapest plan")
     made.add_argument("--threads", type=int, help="of a run (default: the processors that this process may use)")
     made.add_argument("--rounds", type=int, default=11, help="turns of each cut (default 11)")
     made.add_argument("--turn-seconds", type=float, default=0.25, help="of each turn (default 0.25)")
     made.add_argument("--measure", action=argparse.BooleanOptionalAction, default=True, help="compile and time cuts")
-    made.add_argument("--sizes", type=lambda text: [int(n) for n in _names(text)], default=list(SIZES),
-                      help="operators of large graphs, by commas; empty: none")
+    made.add_argument(
+        "--sizes",
+        type=lambda text: [int(n) for n in _names(text)],
+        default=list(SIZES),
+        help="operators of large graphs, by commas; empty: none",
+    )
     made.add_argument("--families", type=_names, default=list(FAMILIES), help=f"of {', '.join(FAMILIES)}")
     made.add_argument("--json", type=Path, help="write all that was found here")
     return made

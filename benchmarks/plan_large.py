@@ -41,10 +41,19 @@ def costs() -> MixedModel:
     """An operator takes 2 us on the host and 1 us on an accelerator, a composite 1.5."""
     composites = {row[0]: 1.5 * OPERATOR for row in pattern_table()}
     tables = {
-        name: TableModel(name, Table.from_json({
-            "format": "byoc.costs/1", "launch": LAUNCH, "transfer": {"latency": LATENCY}, "operators": composites,
-            "default": {"seconds": OPERATOR},
-        })) for name in TARGETS
+        name: TableModel(
+            name,
+            Table.from_json(
+                {
+                    "format": "byoc.costs/1",
+                    "launch": LAUNCH,
+                    "transfer": {"latency": LATENCY},
+                    "operators": composites,
+                    "default": {"seconds": OPERATOR},
+                }
+            ),
+        )
+        for name in TARGETS
     }
     host = Table.from_json({"format": "byoc.costs/1", "operators": {}, "default": {"seconds": 2 * OPERATOR}})
     return MixedModel({**tables, "c": TableModel("c", host)}, TableModel("c", host))

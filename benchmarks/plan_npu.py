@@ -27,10 +27,27 @@ from byoc.runtime.ndarray import NDArray
 
 NAME = "npu"
 TABLE_FILE = Path(__file__).resolve().parent / "npu.json"
-OPERATORS = frozenset([
-    "nn.conv2d", "nn.dense", "nn.batch_matmul", "nn.bias_add", "add", "multiply", "nn.relu", "clip", "sigmoid",
-    "nn.max_pool2d", "nn.avg_pool2d", "mean", "reshape", "transpose", "concatenate", "npu.conv2d", "npu.dense",
-])
+OPERATORS = frozenset(
+    [
+        "nn.conv2d",
+        "nn.dense",
+        "nn.batch_matmul",
+        "nn.bias_add",
+        "add",
+        "multiply",
+        "nn.relu",
+        "clip",
+        "sigmoid",
+        "nn.max_pool2d",
+        "nn.avg_pool2d",
+        "mean",
+        "reshape",
+        "transpose",
+        "concatenate",
+        "npu.conv2d",
+        "npu.dense",
+    ]
+)
 Clock = Callable[[], float]
 
 

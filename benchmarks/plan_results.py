@@ -54,7 +54,10 @@ class Found:
     def to_json(self) -> dict[str, object]:
         plain = {k: v for k, v in vars(self).items() if k not in ("way", "measured")}
         return {
-            "way": self.way.name, "policy": self.way.policy, "targets": list(self.way.targets), **plain,
+            "way": self.way.name,
+            "policy": self.way.policy,
+            "targets": list(self.way.targets),
+            **plain,
             "measured": self.measured and self.measured.to_json(),
         }
 
@@ -86,7 +89,10 @@ class Group:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "model": self.model, "targets": list(self.targets), "noise": self.noise, "slower_than": self.slower_than(),
+            "model": self.model,
+            "targets": list(self.targets),
+            "noise": self.noise,
+            "slower_than": self.slower_than(),
             "ways": [f.to_json() for f in self.found],
         }
 
@@ -105,14 +111,25 @@ def noise_of(once: Timing, again: Timing) -> float:
 def group_lines(group: Group) -> list[str]:
     """The table of a group, with what it says of the bars."""
     rows = [
-        ("  way", "regions", "offloaded", "plan s", "estimate ms", "bound ms", "gap", "measured ms (quartiles)",
-         "differs"),
+        (
+            "  way",
+            "regions",
+            "offloaded",
+            "plan s",
+            "estimate ms",
+            "bound ms",
+            "gap",
+            "measured ms (quartiles)",
+            "differs",
+        ),
     ]
     rows += [_row(found, group) for found in group.found]
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = [f"{group.model}: {', '.join(group.targets)} and the host"]
-    lines += ["  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True)))
-              for row in rows]
+    lines += [
+        "  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    ]
     lines += [f"  {found.way.name}: {found.failure}" for found in group.found if found.failure]
     return [*lines, f"  {_verdict(group)}"]
 
@@ -122,8 +139,14 @@ def _row(found: Found, group: Group) -> tuple[str, ...]:
     gap = NONE if found.total is None else _share(found.gap)
     measured = f"the cut of {same}" if same != found.way.name else _milliseconds(found.measured)
     return (
-        f"  {found.way.name}", str(found.regions), f"{found.offloaded} of {found.calls}", f"{found.planning:.2f}",
-        f"{found.estimate * 1e3:.3f}", NONE if found.bound is None else f"{found.bound * 1e3:.3f}", gap, measured,
+        f"  {found.way.name}",
+        str(found.regions),
+        f"{found.offloaded} of {found.calls}",
+        f"{found.planning:.2f}",
+        f"{found.estimate * 1e3:.3f}",
+        NONE if found.bound is None else f"{found.bound * 1e3:.3f}",
+        gap,
+        measured,
         NONE if found.difference is None else f"{found.difference:.0e}",
     )
 
@@ -160,14 +183,16 @@ def zoo_bars(groups: Sequence[Group]) -> list[Bar]:
     costs = [(g, f) for g in groups for f in g.found if f.way.policy == "cost"]
     slow = [
         f"{g.model} over {'+'.join(g.targets)} (gap {_share(f.gap)}, {f.planning:.1f} s)"
-        for g, f in costs if f.gap is None or f.gap > PROVEN or f.planning >= SECONDS_TO_PLAN
+        for g, f in costs
+        if f.gap is None or f.gap > PROVEN or f.planning >= SECONDS_TO_PLAN
     ]
     compared = [(g, worse) for g in groups if (worse := g.slower_than()) is not None]
     above = [f"{g.model} over {'+'.join(g.targets)} than {', '.join(worse)}" for g, worse in compared if worse]
     return [
         Bar("every plan by cost is proven best (gap 0) in under 10 s", not slow if costs else None, tuple(slow)),
         Bar(
-            "no plan by cost takes longer than another way's by more than noise", not above if compared else None,
+            "no plan by cost takes longer than another way's by more than noise",
+            not above if compared else None,
             tuple(above),
         ),
     ]
@@ -190,8 +215,12 @@ class Large:
     gap: float | None
 
     def to_json(self) -> dict[str, object]:
-        return {**vars(self), "planning": dict(self.planning), "processor": dict(self.processor),
-                "regions": dict(self.regions)}
+        return {
+            **vars(self),
+            "planning": dict(self.planning),
+            "processor": dict(self.processor),
+            "regions": dict(self.regions),
+        }
 
     def __str__(self) -> str:
         planned = "".join(
@@ -209,10 +238,12 @@ def large_bar(found: Sequence[Large]) -> Bar:
     asked = [f for f in found if f.operators >= 100_000]
     missed = [
         f"{f.family} ({f.planning['cost']:.1f} s, gap {_share(f.gap)})"
-        for f in asked if f.planning["cost"] >= SECONDS_FOR_MANY or f.gap is None
+        for f in asked
+        if f.planning["cost"] >= SECONDS_FOR_MANY or f.gap is None
     ]
-    return Bar("100,000 operators are planned by cost in under 30 s, with a gap", not missed if asked else None,
-               tuple(missed))
+    return Bar(
+        "100,000 operators are planned by cost in under 30 s, with a gap", not missed if asked else None, tuple(missed)
+    )
 
 
 def _milliseconds(found: Timing | None) -> str:

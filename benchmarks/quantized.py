@@ -45,8 +45,13 @@ def quantize_static(path: Path, folder: Path) -> Path:
     prepared, made = folder / f"{path.stem}_prepared.onnx", folder / f"{path.stem}_int8.onnx"
     quantization.shape_inference.quant_pre_process(str(path), str(prepared), skip_symbolic_shape=True)
     quantization.quantize_static(
-        str(prepared), str(made), Reader(), quant_format=quantization.QuantFormat.QDQ, per_channel=True,
-        activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8,
+        str(prepared),
+        str(made),
+        Reader(),
+        quant_format=quantization.QuantFormat.QDQ,
+        per_channel=True,
+        activation_type=quantization.QuantType.QUInt8,
+        weight_type=quantization.QuantType.QInt8,
         calibrate_method=quantization.CalibrationMethod.MinMax,
     )
     prepared.unlink()

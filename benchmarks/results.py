@@ -57,18 +57,23 @@ class Cell:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "model": self.model, "threads": self.threads, "precision": self.precision,
-            "multiply_adds": self.multiply_adds, "peak_multiply_adds_per_second": self.peak,
+            "model": self.model,
+            "threads": self.threads,
+            "precision": self.precision,
+            "multiply_adds": self.multiply_adds,
+            "peak_multiply_adds_per_second": self.peak,
             "engines": {
                 name: {
-                    **found.to_json(), "share_of_peak": self.share_of_peak(name),
+                    **found.to_json(),
+                    "share_of_peak": self.share_of_peak(name),
                     "difference": self.differences.get(name),
                 }
                 for name, found in self.timings.items()
             },
             "failures": self.failures,
             "ratios": {peer: self.ratio(peer) for peer in self.timings if peer != OURS},
-            "ratio_to_better": self.ratio_to_better, "seconds_at_peak": self.seconds_at_peak,
+            "ratio_to_better": self.ratio_to_better,
+            "seconds_at_peak": self.seconds_at_peak,
             "ratio_at_peak": self.ratio_at_peak,
         }
 

@@ -24,9 +24,11 @@ def signature_of(symbol: str, func: Function, constants: Mapping[str, NDArray]) 
     inputs = []
     for param in func.params:
         types = tensor_types(param.checked_type)
-        names = [param.name_hint] if isinstance(param.checked_type, TensorType) else [
-            f"{param.name_hint}.{k}" for k in range(len(types))
-        ]
+        names = (
+            [param.name_hint]
+            if isinstance(param.checked_type, TensorType)
+            else [f"{param.name_hint}.{k}" for k in range(len(types))]
+        )
         inputs += [spec_of(name, ty) for name, ty in zip(names, types, strict=True)]
     outputs = [spec_of(f"out{k}", t) for k, t in enumerate(tensor_types(func.body.checked_type))]
     return Signature(

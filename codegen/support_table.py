@@ -108,9 +108,16 @@ class SupportTable:
     def markdown(self) -> str:
         """The table as a page."""
         lines = [
-            f"# What the backend `{self.backend}` supports", "", f"{self.about}.", "",
-            f"Made by `byoc targets {self.backend} --markdown`; do not edit. {self.counted()}.", "",
-            "## Constraints", "", "| code | what is supported | asked about |", "|---|---|---|",
+            f"# What the backend `{self.backend}` supports",
+            "",
+            f"{self.about}.",
+            "",
+            f"Made by `byoc targets {self.backend} --markdown`; do not edit. {self.counted()}.",
+            "",
+            "## Constraints",
+            "",
+            "| code | what is supported | asked about |",
+            "|---|---|---|",
         ]
         lines += [
             f"| `{r.code}` | {_cell(r.text)}{' (as the machine has it)' if r.machine else ''} | {_about(r)} |"
@@ -131,11 +138,10 @@ def support_table(backend: Backend) -> SupportTable:
     """What *backend* supports, asked of it operator by operator."""
     text = first_sentence(type(backend)).replace("``", "`")
     return SupportTable(
-        backend.name, text or "no description",
+        backend.name,
+        text or "no description",
         tuple(ConstraintRow(c.code, c.text, c.of, c.machine) for c in backend.constraints),
-        tuple(
-            PatternRow(e.name, tuple(_operators(e.pattern)), tuple(_checks(e.check))) for e in backend.patterns()
-        ),
+        tuple(PatternRow(e.name, tuple(_operators(e.pattern)), tuple(_checks(e.check))) for e in backend.patterns()),
         tuple(_row(backend, op) for op in registered_operators()),
     )
 

@@ -94,7 +94,8 @@ class Constraint:
         found = ((inner, self.check(inner)) for inner in self._about(call))
         return tuple(
             Reason(self.code, self.text, str(actual), "" if inner is call else place_of(inner))
-            for inner, actual in found if actual is not None
+            for inner, actual in found
+            if actual is not None
         )
 
     def _about(self, call: Call) -> Sequence[Call]:

@@ -64,7 +64,9 @@ class Case:
     def to_json(self) -> dict[str, object]:
         """Everything but what is wanted, which the oracle computes anew."""
         return {
-            "name": self.name, "note": self.note, "configurations": list(self.configurations),
+            "name": self.name,
+            "note": self.note,
+            "configurations": list(self.configurations),
             "model": model_to_text(self.model),
             "feeds": [{name: array_to_json(value) for name, value in feeds.items()} for feeds in self.feeds],
         }

@@ -142,7 +142,7 @@ class Judge:
         return self._near(index, got, how) if is_float(got.dtype) else bool(((low <= got) & (got <= high)).all())
 
     def _near(self, index: int, got: np.ndarray, how: Disturbance) -> bool:
-        """Whether each float of *got* is within the noise of what it may be; what overflows in some run may be anything."""
+        """Whether each float of *got* is within the noise of what it may be; what overflows in one may be anything."""
         name, want = self.model.graph.output[index].name, self.wanted[index].astype("float64")
         allowed, truth = how.noise(name), want
         exact = None if how.follows_a_jump(name) else self.in_float64(index)

@@ -12,8 +12,12 @@ from dataclasses import dataclass, replace
 
 BACKENDS = ("c", "json", "opencl", "blas")
 MIXTURES = (
-    ("opencl", "json", "c"), ("blas", "opencl", "c"), ("c", "json", "c"), ("json", "opencl", "blas", "c"),
-    ("blas", "json", "c"), ("c", "opencl", "c"),
+    ("opencl", "json", "c"),
+    ("blas", "opencl", "c"),
+    ("c", "json", "c"),
+    ("json", "opencl", "blas", "c"),
+    ("blas", "json", "c"),
+    ("c", "opencl", "c"),
 )
 EXECUTORS = ("aot", "aot", "aot", "graph", "vm")
 KERNEL_PACKAGES = {"blas": "byoc.contrib.blas"}
@@ -31,8 +35,8 @@ class Narrowing:
 
 
 # bfloat16 has 8 bits, the leading one counted: to nearest, half a unit in the last place is at most 2**-8 of a number.
-# A step of int8 is at most the largest magnitude over 127 (weights: -127 to 127; others: 255 steps from the least to the
-# greatest number), and half a step is lost. Sums of products are those of the model's own types.
+# A step of int8 is at most the largest magnitude over 127 (weights: -127 to 127; others: 255 steps from the least to
+# the greatest number), and half a step is lost. Sums of products are those of the model's own types.
 NARROWINGS = {"f32": None, "bf16": Narrowing(relative=2.0**-8), "int8": Narrowing(absolute=1 / 254)}
 
 
@@ -51,10 +55,17 @@ class Configuration:
     @property
     def name(self) -> str:
         """As ``mixture:opencl+json+c:cost:f32:aot:4:saved``."""
-        return ":".join((
-            self.backend, "+".join(self.targets), self.policy, self.precision, self.executor, str(self.threads),
-            "saved" if self.saved else "here",
-        ))
+        return ":".join(
+            (
+                self.backend,
+                "+".join(self.targets),
+                self.policy,
+                self.precision,
+                self.executor,
+                str(self.threads),
+                "saved" if self.saved else "here",
+            )
+        )
 
     @property
     def kernel_packages(self) -> tuple[str, ...]:
@@ -99,6 +110,8 @@ def varied(configuration: Configuration, rng: random.Random) -> Configuration:
     if executor == "vm" and configuration.precision == "int8":
         executor = "aot"  # the machine has no int8, and says so
     return replace(
-        configuration, executor=executor, threads=rng.choice((1, 1, 2, 4)),
+        configuration,
+        executor=executor,
+        threads=rng.choice((1, 1, 2, 4)),
         saved=executor != "vm" and rng.random() < 0.4,
     )

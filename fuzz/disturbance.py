@@ -39,10 +39,27 @@ READS_NO_ELEMENT = frozenset(["Shape", "Size"])
 REMAINDER = "Mod"
 STEPS = frozenset(["Floor", "Ceil", "Round", "Sign", REMAINDER, "Hardmax"])  # floats that step
 PRODUCTS = frozenset(["Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "LSTM", "GRU", "RNN"])
-CARRIES = frozenset([  # what a lower precision may round on the other side of: it gives the same numbers
-    "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Split", "Concat", "Pad", "Expand",
-    "Tile", "Gather", "DepthToSpace", "SpaceToDepth", "MaxPool", "GlobalMaxPool",
-])
+CARRIES = frozenset(
+    [  # what a lower precision may round on the other side of: it gives the same numbers
+        "Reshape",
+        "Transpose",
+        "Squeeze",
+        "Unsqueeze",
+        "Flatten",
+        "Identity",
+        "Slice",
+        "Split",
+        "Concat",
+        "Pad",
+        "Expand",
+        "Tile",
+        "Gather",
+        "DepthToSpace",
+        "SpaceToDepth",
+        "MaxPool",
+        "GlobalMaxPool",
+    ]
+)
 
 
 @dataclass

@@ -51,7 +51,9 @@ class Outcome:
         return self.verdict in BAD
 
 
-def execute(case: Case, configuration: Configuration, judges: Sequence[Judge], loader: LoaderProcess, scratch: Path) -> Outcome:
+def execute(
+    case: Case, configuration: Configuration, judges: Sequence[Judge], loader: LoaderProcess, scratch: Path
+) -> Outcome:
     """The outcome of *case*, whose judges stand in the order of its feeds."""
     began = time.monotonic()
     verdict, text, taken = _attempt(case, configuration, judges, loader, scratch)
@@ -142,8 +144,12 @@ def compiled(case: Case, configuration: Configuration) -> CompiledCase:
         return CompiledCase(configuration, None, VirtualMachine(executable, byoc.runtime.cpu()))
     options = {"calibration": list(case.feeds)} if configuration.precision == "int8" else {}
     library = byoc.compile(
-        case.model, list(configuration.targets), policy=configuration.policy, costs=COSTS,
-        precision=configuration.precision, **options,  # type: ignore[arg-type]
+        case.model,
+        list(configuration.targets),
+        policy=configuration.policy,
+        costs=COSTS,
+        precision=configuration.precision,
+        **options,  # type: ignore[arg-type]
     )
     return CompiledCase(configuration, library, None)
 

@@ -2,9 +2,9 @@
 
 Artefacts of every kind are edited leaf by leaf with their hashes made valid again (``hashes``), with the seal made anew
 as well (``resealed``, which no editor of files does), and by their bytes; plans, boundaries, calibration files, inputs,
-parameters, bytecode, Relay's JSON and cost tables likewise. Allowed: an error of ours, or, for an artefact, outputs that
-are bit for bit those of the unedited one (with a seal made anew: of another program). A child process does so many files,
-is forked from one that has imported everything, and has limits of time and memory; what ends it is a finding.
+parameters, bytecode, Relay's JSON and cost tables likewise. Allowed: an error of ours, or, for an artefact, outputs
+that are bit for bit those of the unedited one (with a seal made anew: of another program). A child process does so many
+files, is forked from one that has imported everything, and has limits of time and memory; what ends it is a finding.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def edit(found: list[Subject], seed: int, number: int) -> tuple[Subject, str, st
     return subject, how, what, data
 
 
-def run(found: list[Subject], seed: int, numbers: list[int], deadline: float, keep: Path) -> tuple[Counter[str], list[str]]:
+def run(
+    found: list[Subject], seed: int, numbers: list[int], deadline: float, keep: Path
+) -> tuple[Counter[str], list[str]]:
     """Read the edits *numbers* until *deadline*: how often what came of them, and the findings."""
     counts: Counter[str] = Counter()
     findings: list[str] = []
@@ -226,7 +228,10 @@ def main(arguments: list[str] | None = None) -> int:
         began = time.monotonic()
         counts, findings = workers(found, options)
     seconds = time.monotonic() - began
-    print(f"{counts['files']} files in {seconds:.0f} s: " + ", ".join(f"{v} {k}" for k, v in counts.items() if k != "files"))
+    print(
+        f"{counts['files']} files in {seconds:.0f} s: "
+        + ", ".join(f"{v} {k}" for k, v in counts.items() if k != "files")
+    )
     print(f"{len(findings)} findings", *findings, sep="\n")
     return 1 if findings or counts[WRONG] else 0
 

@@ -18,10 +18,54 @@ from collections.abc import Callable
 from byoc.runtime.artifact import MANIFEST
 from byoc.runtime.seal import CODE_MEMBERS, KEY, TRAILER_BYTES, seal_of, sealed
 
-NUMBERS = (0, -1, 1, 2, 3, 7, 64, 255, 1 << 16, (1 << 31) - 1, 1 << 31, 1 << 40, 1 << 60, (1 << 63) - 1, 1 << 63, 1 << 64)
+NUMBERS = (
+    0,
+    -1,
+    1,
+    2,
+    3,
+    7,
+    64,
+    255,
+    1 << 16,
+    (1 << 31) - 1,
+    1 << 31,
+    1 << 40,
+    1 << 60,
+    (1 << 63) - 1,
+    1 << 63,
+    1 << 64,
+)
 VALUES: tuple[object, ...] = (
-    None, True, False, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", "exit", "abort", "N", "M", "a\0b", "\ud800",
-    "../../etc/passwd", "x" * 5000, "float32", "float64", "object", "V8", "-1", "0", [], [[]], {}, {"a": 1}, [0], [1, 2, 3],
+    None,
+    True,
+    False,
+    0.5,
+    -0.0,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "exit",
+    "abort",
+    "N",
+    "M",
+    "a\0b",
+    "\ud800",
+    "../../etc/passwd",
+    "x" * 5000,
+    "float32",
+    "float64",
+    "object",
+    "V8",
+    "-1",
+    "0",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    [0],
+    [1, 2, 3],
 )
 HOW = ("hashes", "resealed", "bytes", "cut", "splice", "zip")
 
@@ -39,7 +83,9 @@ def edited_json(data: object, rng: random.Random) -> bytes:
         depth = rng.choice((300, 5000, 200_000))
         text = text.replace("[", "[" * depth + "0" + "]" * depth + ",[", 1) if "[" in text else "[" * depth
     elif chance < 0.02:
-        text = re.sub(r"(\d+)", lambda m: rng.choice((m[1] + "0" * rng.choice((3, 30, 5000)), "1e999", "-" + m[1])), text, count=1)
+        text = re.sub(
+            r"(\d+)", lambda m: rng.choice((m[1] + "0" * rng.choice((3, 30, 5000)), "1e999", "-" + m[1])), text, count=1
+        )
     elif chance < 0.04:
         keys = re.findall(r'"[^"\\]*": ?[^,{}\[\]]+', text)
         if keys:
@@ -106,7 +152,17 @@ def _shorten(box, key, places, rng):
         _number(box, key, places, rng)
 
 
-_CHANGES: tuple[Callable[..., None], ...] = (_number, _number, _number, _value, _other, _delete, _add, _reorder, _shorten)
+_CHANGES: tuple[Callable[..., None], ...] = (
+    _number,
+    _number,
+    _number,
+    _value,
+    _other,
+    _delete,
+    _add,
+    _reorder,
+    _shorten,
+)
 
 
 def edited_bytes(data: bytes, rng: random.Random, other: bytes = b"") -> bytes:

@@ -155,16 +155,32 @@ def _table(path: Path) -> None:
 
 
 READERS: Mapping[str, Callable[[Path], None]] = {
-    "plan.json": _plan, "rules.boundaries": _boundaries, "rules_json.boundaries": _boundaries,
-    "samples.npz": _samples, "sample.npy": _input, "weights.params": _params, "code.vm": _bytecode,
-    "graph.relay": _relay, "table.json": _table,
+    "plan.json": _plan,
+    "rules.boundaries": _boundaries,
+    "rules_json.boundaries": _boundaries,
+    "samples.npz": _samples,
+    "sample.npy": _input,
+    "weights.params": _params,
+    "code.vm": _bytecode,
+    "graph.relay": _relay,
+    "table.json": _table,
 }
 _JSON = ("plan.json", "rules_json.boundaries", "graph.relay", "table.json")
 NEEDED = (
-    "byoc.partition.plan", "byoc.partition.boundary_file", "byoc.driver.cli.calibration_options", "byoc.relay.node_json",
-    "byoc.driver.cli.array_files", "byoc.partition.costs.table", "byoc.runtime.vm.executable", "byoc.runtime.aot",
-    "byoc.runtime.dso.module", "byoc.runtime.json.module", "byoc.runtime.origin", "byoc.runtime.opencl.module",
-    "byoc.contrib.blas", "ml_dtypes",
+    "byoc.partition.plan",
+    "byoc.partition.boundary_file",
+    "byoc.driver.cli.calibration_options",
+    "byoc.relay.node_json",
+    "byoc.driver.cli.array_files",
+    "byoc.partition.costs.table",
+    "byoc.runtime.vm.executable",
+    "byoc.runtime.aot",
+    "byoc.runtime.dso.module",
+    "byoc.runtime.json.module",
+    "byoc.runtime.origin",
+    "byoc.runtime.opencl.module",
+    "byoc.contrib.blas",
+    "ml_dtypes",
 )
 
 

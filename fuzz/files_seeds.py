@@ -31,7 +31,9 @@ RNG = np.random.default_rng(0)
 def model(batch: int | str = 2) -> ModelProto:
     """Conv, Relu, MaxPool, Flatten, Gemm and Softmax on 1x8x8 images."""
     weights = {
-        "w": RNG.standard_normal((4, 1, 3, 3)), "b": RNG.standard_normal(4), "g": RNG.standard_normal((16, 5)),
+        "w": RNG.standard_normal((4, 1, 3, 3)),
+        "b": RNG.standard_normal(4),
+        "g": RNG.standard_normal((16, 5)),
         "c": RNG.standard_normal(5),
     }
     nodes = [
@@ -43,7 +45,9 @@ def model(batch: int | str = 2) -> ModelProto:
         helper.make_node("Softmax", ["gemm"], ["y"], "softmax"),
     ]
     graph = helper.make_graph(
-        nodes, "small", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 1, 8, 8])],
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 1, 8, 8])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 5])],
         [numpy_helper.from_array(w.astype("float32"), name) for name, w in weights.items()],
     )
@@ -89,7 +93,8 @@ def libraries() -> dict[str, Callable[[], Library]]:
 def keep(folder: Path, kind: str, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
     """Write what the artefact of *kind* was given and gave."""
     arrays: Mapping[str, np.ndarray] = {
-        **{f"in_{k}": a for k, a in enumerate(inputs)}, **{f"out_{k}": a for k, a in enumerate(outputs)}
+        **{f"in_{k}": a for k, a in enumerate(inputs)},
+        **{f"out_{k}": a for k, a in enumerate(outputs)},
     }
     np.savez(folder / f"{kind}.npz", **arrays)
 
@@ -120,7 +125,12 @@ def make(folder: Path) -> None:
     (others / "weights.params").write_bytes(save_param_dict({"w": image, "n": np.arange(3, dtype="int64")}))
     (others / "graph.relay").write_text(relay_json(), encoding="utf-8")
     prices = {"nn.conv2d": {"per_operation": 1e-9, "per_byte": 1e-10}, "nn.relu": {"seconds": 1e-6}}
-    table = {"format": "byoc.costs/1", "operators": prices, "launch": 1e-5, "transfer": {"latency": 1e-6, "upload": 1e9}}
+    table = {
+        "format": "byoc.costs/1",
+        "operators": prices,
+        "launch": 1e-5,
+        "transfer": {"latency": 1e-6, "upload": 1e9},
+    }
     (others / "table.json").write_text(json.dumps(table), encoding="utf-8")
     (others / "model.onnx").write_bytes(model().SerializeToString())
 

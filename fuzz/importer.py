@@ -27,7 +27,12 @@ def make_input(seeds: list[bytes], seed: int, number: int) -> bytes:
 
 
 def fuzz(
-    inputs: int, seed: int, seconds: float, keep: Path | None, first: int = 0, compile_every: int = 0,
+    inputs: int,
+    seed: int,
+    seconds: float,
+    keep: Path | None,
+    first: int = 0,
+    compile_every: int = 0,
     folder: Path | None = None,
 ) -> tuple[Counter[str], list[Outcome]]:
     """Read inputs *first* to *first* + *inputs*, or as many as *seconds* allow: counts by outcome, and the findings."""

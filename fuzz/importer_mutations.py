@@ -19,8 +19,12 @@ INTS = [0, 1, -1, 2, 3, 7, 64, 65, 127, 255, 2**15, 2**31 - 1, -(2**31), 2**31, 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-45, 1e38, float("inf"), float("-inf"), float("nan")]
 TEXTS = ["", "x", "y", "a/b", "..", "\0", "\n", '"', "*/", "%s", "ß", "名前", "x" * 300, "int", "main", "If", "ai.onnx"]
 BYTES = [b"", b"\0", b"\xff\xfe", b"linear", b"SAME_UPPER", b"x" * 7]
-_INTEGERS = {FieldDescriptor.TYPE_INT32: 32, FieldDescriptor.TYPE_INT64: 64, FieldDescriptor.TYPE_UINT64: -64,
-             FieldDescriptor.TYPE_ENUM: 32}
+_INTEGERS = {
+    FieldDescriptor.TYPE_INT32: 32,
+    FieldDescriptor.TYPE_INT64: 64,
+    FieldDescriptor.TYPE_UINT64: -64,
+    FieldDescriptor.TYPE_ENUM: 32,
+}
 
 
 def messages(root: Message) -> Iterator[Message]:
@@ -182,8 +186,18 @@ def _odd_attribute(rng: random.Random, model: ModelProto, other: ModelProto) -> 
 
 
 STRUCTURE: tuple[Callable[[random.Random, ModelProto, ModelProto], None], ...] = (
-    _change_a_field, _change_a_field, _change_a_field, _change_a_list, _change_a_list, _graft, _graft, _rewire,
-    _take_nodes, _odd_tensor, _odd_type, _odd_attribute,
+    _change_a_field,
+    _change_a_field,
+    _change_a_field,
+    _change_a_list,
+    _change_a_list,
+    _graft,
+    _graft,
+    _rewire,
+    _take_nodes,
+    _odd_tensor,
+    _odd_type,
+    _odd_attribute,
 )
 
 

@@ -20,7 +20,9 @@ from onnx import ModelProto, NodeProto
 
 # operator -> where its bytes are, each value with its zero point; ConvInteger is exact as it is
 PRODUCTS_OF_BYTES = {
-    "MatMulInteger": ((0, 2), (1, 3)), "QLinearMatMul": ((0, 2), (3, 5)), "QLinearConv": ((0, 2), (3, 5)),
+    "MatMulInteger": ((0, 2), (1, 3)),
+    "QLinearMatMul": ((0, 2), (3, 5)),
+    "QLinearConv": ((0, 2), (3, 5)),
 }
 OUTPUT_ZERO = {"QLinearMatMul": 7, "QLinearConv": 7}  # the zero point of an output that is bytes too
 EXACT_PRODUCTS = "session.x64quantprecision"  # constant signed weights become unsigned ones when a graph is optimised

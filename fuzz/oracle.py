@@ -20,8 +20,16 @@ from fuzz.runtime_errors import runtime_error, with_counted_axes
 from fuzz.undefined import undefined
 
 ORT_ERRORS = (
-    ort.Fail, ort.InvalidArgument, ort.InvalidGraph, ort.NotImplemented, ort.RuntimeException, ort.NoSuchFile,
-    ort.EPFail, ort.ModelLoaded, ort.NoModel, ort.InvalidProtobuf,
+    ort.Fail,
+    ort.InvalidArgument,
+    ort.InvalidGraph,
+    ort.NotImplemented,
+    ort.RuntimeException,
+    ort.NoSuchFile,
+    ort.EPFail,
+    ort.ModelLoaded,
+    ort.NoModel,
+    ort.InvalidProtobuf,
 )
 NO_RUNTIME = ("bfloat16",)  # Python has no way to hand these to ONNX Runtime
 IR_VERSION = 9
@@ -34,7 +42,8 @@ class NotApplicable(Exception):
 def one_node_model(node: NodeProto, opset: int, feeds: Mapping[str, np.ndarray]) -> ModelProto:
     """A model of *node* alone, whose inputs are *feeds*."""
     graph = helper.make_graph(
-        [node], "one",
+        [node],
+        "one",
         [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), None) for n, v in feeds.items()],
         [helper.make_empty_tensor_value_info(n) for n in node.output if n],
     )

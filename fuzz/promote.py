@@ -1,4 +1,4 @@
-"""A model in float64: every floating-point input, constant and cast made float64, so that rounding is none to speak of."""
+"""A model in float64: every floating-point input, constant and cast made float64, so that rounding does not count."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from fuzz.case import Feeds
 from fuzz.oracle import evaluate, is_float, opset_of, read_names, run_node
 
 # their float operations are stated one by one, each rounded once: every IEEE 754 implementation has the same numbers
-STATED = frozenset([
-    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "Mod", "IsNaN",
-    "IsInf",
-])
+STATED = frozenset(
+    [
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "DynamicQuantizeLinear",
+        "QLinearMatMul",
+        "QLinearConv",
+        "Mod",
+        "IsNaN",
+        "IsInf",
+    ]
+)
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 

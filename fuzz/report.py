@@ -65,9 +65,13 @@ class Report:
         self.verdicts[chosen.backend][outcome.verdict] += 1
         self.taken[chosen.backend] += outcome.taken
         self.seconds[chosen.backend] += outcome.seconds
-        choices = {"policy": chosen.policy, "precision": chosen.precision, "executor": chosen.executor,
-                   "threads": str(chosen.threads),
-                   "saved": str(chosen.saved)}
+        choices = {
+            "policy": chosen.policy,
+            "precision": chosen.precision,
+            "executor": chosen.executor,
+            "threads": str(chosen.threads),
+            "saved": str(chosen.saved),
+        }
         for choice, value in choices.items():
             self.choices[choice][value] += 1
         if outcome.verdict == "refused":
@@ -96,12 +100,16 @@ class Report:
     def to_json(self) -> dict[str, object]:
         """Everything, for a machine."""
         return {
-            "models": dict(self.models), "seeds_without_a_model": dict(self.nothing),
-            "verdicts": {b: dict(c) for b, c in self.verdicts.items()}, "with_a_region": dict(self.taken),
-            "choices": {k: dict(c) for k, c in self.choices.items()}, "refusals": dict(self.refusals.most_common()),
+            "models": dict(self.models),
+            "seeds_without_a_model": dict(self.nothing),
+            "verdicts": {b: dict(c) for b, c in self.verdicts.items()},
+            "with_a_region": dict(self.taken),
+            "choices": {k: dict(c) for k, c in self.choices.items()},
+            "refusals": dict(self.refusals.most_common()),
             "operators": {op: sorted(types) for op, types in sorted(self.covered.items())},
             "seconds": {k: round(v, 1) for k, v in self.seconds.items()},
-            "findings": [vars(f) for f in self.findings], "broken": self.broken,
+            "findings": [vars(f) for f in self.findings],
+            "broken": self.broken,
         }
 
     def text(self) -> str:
@@ -122,4 +130,3 @@ class Report:
         lines += [f"  {f.verdict:8} {f.case} {f.configuration}: {f.text}" for f in self.findings]
         lines += [f"  the fuzzer itself: {b}" for b in self.broken]
         return "\n".join(lines)
-

@@ -41,8 +41,10 @@ def cut(case: Case) -> Iterator[Case]:
     values = [evaluate(case.model, feeds) for feeds in case.feeds]
     nodes = list(case.model.graph.node)
     for index in range(len(nodes) - 2, -1, -1):
-        rest = nodes[:index] + nodes[index + 1:]
-        feeds = [{**one, **{o: v[o] for o in nodes[index].output if o}} for one, v in zip(case.feeds, values, strict=True)]
+        rest = nodes[:index] + nodes[index + 1 :]
+        feeds = [
+            {**one, **{o: v[o] for o in nodes[index].output if o}} for one, v in zip(case.feeds, values, strict=True)
+        ]
         outputs = [n for n in output_names(case.model) if n not in nodes[index].output]
         if outputs:
             yield rebuilt(case, rest, outputs, feeds)
@@ -55,7 +57,7 @@ def bypass(case: Case) -> Iterator[Case]:
         if not node.input or not node.input[0] or set(node.output) & set(output_names(case.model)):
             continue
         rest = []
-        for other in nodes[:index] + nodes[index + 1:]:
+        for other in nodes[:index] + nodes[index + 1 :]:
             changed = NodeProto()
             changed.CopyFrom(other)
             for k, name in enumerate(changed.input):
@@ -75,7 +77,7 @@ def fewer_attributes(case: Case) -> Iterator[Case]:
             changed = NodeProto()
             changed.CopyFrom(node)
             del changed.attribute[k]
-            yield rebuilt(case, [*nodes[:index], changed, *nodes[index + 1:]], output_names(case.model), case.feeds)
+            yield rebuilt(case, [*nodes[:index], changed, *nodes[index + 1 :]], output_names(case.model), case.feeds)
 
 
 def smaller_sizes(case: Case) -> Iterator[Case]:
@@ -87,7 +89,9 @@ def smaller_sizes(case: Case) -> Iterator[Case]:
     for size in sizes:
         for smaller in dict.fromkeys((1, 2, size // 2, size - 1)):
             if 0 < smaller < size:
-                yield mapped(case, lambda n, v, a=size, b=smaller: v[tuple(slice(b if s == a else None) for s in v.shape)])
+                yield mapped(
+                    case, lambda n, v, a=size, b=smaller: v[tuple(slice(b if s == a else None) for s in v.shape)]
+                )
     for name, value in arrays.items():
         for axis, size in enumerate(value.shape):
             for smaller in dict.fromkeys((1, size // 2, size - 1)):
@@ -126,7 +130,13 @@ def simple_arrays(value: np.ndarray) -> Iterator[np.ndarray]:
 
 
 SHRINKS: Sequence[Shrink] = (
-    one_setting, one_output, cut, bypass, smaller_sizes, fewer_attributes, simpler_numbers,
+    one_setting,
+    one_output,
+    cut,
+    bypass,
+    smaller_sizes,
+    fewer_attributes,
+    simpler_numbers,
 )
 
 
@@ -153,7 +163,10 @@ def weights_of(model: ModelProto) -> Feeds:
 
 
 def rebuilt(
-    case: Case, nodes: Sequence[NodeProto], outputs: Sequence[str], feeds: Sequence[Feeds],
+    case: Case,
+    nodes: Sequence[NodeProto],
+    outputs: Sequence[str],
+    feeds: Sequence[Feeds],
     weights: Feeds | None = None,
 ) -> Case:
     """*case* with these nodes and outputs, without what they do not need; free sizes stay while feeds are several."""

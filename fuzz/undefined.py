@@ -147,8 +147,12 @@ def window_beyond_the_image(node: NodeProto, inputs: list[np.ndarray | None]) ->
     kernel = list(attribute(node, "kernel_shape", ()))
     dilations = attribute(node, "dilations", [1] * len(kernel))
     pads = list(attribute(node, "pads", [0] * 2 * len(kernel)))
-    room = [size + before + after - d * (k - 1) - 1 for size, before, after, d, k in zip(
-        data.shape[2:], pads[: len(kernel)], pads[len(kernel) :], dilations, kernel, strict=True)]
+    room = [
+        size + before + after - d * (k - 1) - 1
+        for size, before, after, d, k in zip(
+            data.shape[2:], pads[: len(kernel)], pads[len(kernel) :], dilations, kernel, strict=True
+        )
+    ]
     return "a window is larger than the padded image" if min(room, default=0) < 0 else None
 
 

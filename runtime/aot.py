@@ -37,7 +37,11 @@ class AotExecutor(Executor):
     """
 
     def __init__(
-        self, graph: Graph, native: NativeProgram, constants: Sequence[np.ndarray], externals: Sequence[External],
+        self,
+        graph: Graph,
+        native: NativeProgram,
+        constants: Sequence[np.ndarray],
+        externals: Sequence[External],
         threads: int | None = None,
     ):
         super().__init__(graph)

@@ -44,7 +44,8 @@ class Artifact:
     """The manifest, every member as a view of the file in memory (code without the seal behind it), and how it stands.
 
     ``edited`` is what is wrong with the seal, in one sentence: such an artefact may be looked into, and is not run.
-    ``watch`` is the watch over the file where it is mapped, ``signer`` the trusted key that signed, where one was asked for.
+    ``watch`` is the watch over the file where it is mapped, ``signer`` the trusted key that signed, if one was asked
+    for.
     """
 
     manifest: Mapping[str, object]
@@ -59,9 +60,7 @@ def write_artifact(path: Path, manifest: Mapping[str, object], members: Mapping[
 
     A *manifest* that has a seal keeps it, which fits the very members alone that it was made for; else it gets one.
     """
-    facts = {
-        "format": FORMAT, "schema_version": SCHEMA_VERSION, "json_graph_version": JSON_GRAPH_VERSION, **manifest
-    }
+    facts = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "json_graph_version": JSON_GRAPH_VERSION, **manifest}
     if KEY not in facts:
         seal = seal_of(facts, {name: hashlib.sha256(data).hexdigest() for name, data in members.items()})
         facts, members = {**facts, KEY: seal}, sealed(seal, members)

@@ -64,8 +64,12 @@ def check_counts(module: Module, symbols: Sequence[str], needs: Mapping[str, Seq
 
 
 def check_graph(
-    data: Mapping[str, object], graph: Graph, root: MetadataModule, told_inputs: Sequence[TensorSpec],
-    told_outputs: Sequence[TensorSpec], where: str,
+    data: Mapping[str, object],
+    graph: Graph,
+    root: MetadataModule,
+    told_inputs: Sequence[TensorSpec],
+    told_outputs: Sequence[TensorSpec],
+    where: str,
 ) -> None:
     """Raises ArtifactError where the graph calls what there is not, or has other tensors than what it calls."""
     missing = [n for n in graph.calls if n.function != RESHAPE and root.owner(n.function) is None]

@@ -72,10 +72,15 @@ class Graph:
     def overlap(self) -> Overlap:
         """What of the calls may be at work at the same time."""
         roots = self.storage()
-        return overlap([
-            Step((), (), False) if node.function == RESHAPE else Step(
-                tuple(roots[e] for e in node.inputs), tuple(roots[e] for e in node.outputs),
-                node.starts and not node.dynamic,
-            )
-            for node in self.calls
-        ])
+        return overlap(
+            [
+                Step((), (), False)
+                if node.function == RESHAPE
+                else Step(
+                    tuple(roots[e] for e in node.inputs),
+                    tuple(roots[e] for e in node.outputs),
+                    node.starts and not node.dynamic,
+                )
+                for node in self.calls
+            ]
+        )

@@ -70,8 +70,13 @@ def _types(data: object, count: int, where: str) -> tuple[list[tuple[Dim, ...]],
 
 
 def _node(
-    data: object, where: str, index: int, rows: Sequence[int], shapes: Sequence[tuple[Dim, ...]],
-    dtypes: Sequence[str], names: set[str],
+    data: object,
+    where: str,
+    index: int,
+    rows: Sequence[int],
+    shapes: Sequence[tuple[Dim, ...]],
+    dtypes: Sequence[str],
+    names: set[str],
 ) -> bool:
     """Check a node; whether it is an input."""
     node = object_of(data, where, ("op", "name", "inputs"), ("attrs",))
@@ -142,4 +147,3 @@ def _may_be(found: Sequence[object], wanted: Sequence[object]) -> bool:
     if len(found) != len(wanted):
         return False
     return all(not (type(a) is int and type(b) is int) or a == b for a, b in zip(found, wanted, strict=True))
-

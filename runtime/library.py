@@ -205,7 +205,10 @@ class Library:
 
 
 def load(
-    path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False,
+    path: str | os.PathLike[str],
+    threads: int | None = None,
+    *,
+    mapped: bool = False,
     trusted: Iterable[Key] | None = None,
 ) -> Library:
     """Load an artefact that ``Library.save`` wrote, to run on so many *threads*; needs no compiler.
@@ -229,9 +232,7 @@ def load(
     return library
 
 
-def read_library(
-    path: str | os.PathLike[str], mapped: bool = False, trusted: Sequence[bytes] | None = None
-) -> Library:
+def read_library(path: str | os.PathLike[str], mapped: bool = False, trusted: Sequence[bytes] | None = None) -> Library:
     """As :func:`load`, but without asking whether this machine can run it: to look into it."""
     artifact = read_artifact(Path(path), mapped, trusted)
     for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
@@ -319,4 +320,3 @@ def _restored(entry: ModuleEntry, members: Members, arrays: Mapping[str, NDArray
     if below or arrays:
         return module_class(key).restore(members, arrays, below)
     return load_or_lose(key, symbols, members, lambda: module_class(key).restore(members, arrays, below))
-

@@ -69,7 +69,9 @@ def _entry(data: object, where: str, more: tuple[str, ...]) -> ModuleEntry:
     symbols = tuple(symbol_of(s, place) for place, s in numbered(fields, "symbols", where))
     parent = fields.get("parent")
     return ModuleEntry(
-        text_of(fields["type_key"], at(where, "type_key")), symbols, text_of(fields["path"], at(where, "path")),
+        text_of(fields["type_key"], at(where, "type_key")),
+        symbols,
+        text_of(fields["path"], at(where, "path")),
         None if parent is None else number_of(parent, at(where, "parent")),
     )
 

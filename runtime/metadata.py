@@ -1,7 +1,8 @@
 """The metadata module: the root of a library's tree.
 
 It owns every constant once, whatever number of symbols use it, and gives each symbol its constants once, on first use,
-from any number of threads. Nobody writes to them: their arrays are read-only. Source: TVM's ConstLoaderModule, whose place it takes. A symbol that is a region of the
+from any number of threads. Nobody writes to them: their arrays are read-only. Source: TVM's
+ConstLoaderModule, whose place it takes. A symbol that is a region of the
 model is called through its guard, which knows what stands in for it (``region/``).
 """
 
@@ -33,7 +34,9 @@ class MetadataModule(Module):
     type_key = "metadata"
 
     def __init__(
-        self, constants: Mapping[str, NDArray], needs: Mapping[str, Sequence[str]],
+        self,
+        constants: Mapping[str, NDArray],
+        needs: Mapping[str, Sequence[str]],
         regions: Mapping[str, Region] | None = None,
     ):
         super().__init__()

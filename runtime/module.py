@@ -130,9 +130,17 @@ class Module:
         write_artifact(Path(file_name), manifest, members)
 
     def time_evaluator(
-        self, func_name: str, dev: object = None, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
-        limit_zero_time_iterations: int = 100, cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0, f_preproc: str = "",
+        self,
+        func_name: str,
+        dev: object = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
         """A function that times ``self[func_name]`` on its arguments. Source: ``Module.time_evaluator``."""
         function = self[func_name]

@@ -88,8 +88,11 @@ class NDArray:
                 f"cannot copy {dtype_name(array.dtype)}{list(array.shape)} into {self.dtype}{list(self.shape)}"
             )
         same = array.dtype == self._data.dtype or array.dtype.hasobject or self._data.dtype.hasobject
-        np.copyto(self._data, np.asarray(array, order="C").view(self._data.dtype) if is_array and not same else array,
-                  casting="unsafe")
+        np.copyto(
+            self._data,
+            np.asarray(array, order="C").view(self._data.dtype) if is_array and not same else array,
+            casting="unsafe",
+        )
         return self
 
     def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:

@@ -37,8 +37,12 @@ class OriginModule(Module):
     type_key = "origin"
 
     def __init__(
-        self, signature: Signature, graph: Mapping[str, object] | None, needs: Mapping[str, Sequence[str]],
-        modules: Sequence[Module], constant_arrays: Mapping[str, NDArray] | None = None,
+        self,
+        signature: Signature,
+        graph: Mapping[str, object] | None,
+        needs: Mapping[str, Sequence[str]],
+        modules: Sequence[Module],
+        constant_arrays: Mapping[str, NDArray] | None = None,
     ):
         super().__init__()
         self.signature = signature
@@ -86,8 +90,10 @@ class OriginModule(Module):
             for name, data in saved_members(module).items()
         }
         content = {
-            "signature": self.signature.to_json(), "graph": self._graph,
-            "needs": {symbol: list(names) for symbol, names in self._needs.items()}, "modules": places,
+            "signature": self.signature.to_json(),
+            "graph": self._graph,
+            "needs": {symbol: list(names) for symbol, names in self._needs.items()},
+            "modules": places,
         }
         return {**members, MEMBER: json.dumps(content, indent=1).encode()}
 

@@ -1,10 +1,10 @@
 """The seal: one SHA-256 over everything in an artefact, which the compiled code carries as well.
 
-The hashes in the manifest find damage; whoever edits a member and writes its hash anew gets past them. The seal is taken
-over the manifest and all members, and stands in the manifest and behind the last byte of every member that is code: a
-shared library, OpenCL source. So a graph, a weight, a lifetime or an extent that is edited, with hashes made valid
-again, no longer fits the code, and is refused before the code is loaded. It protects against edits that leave the code
-alone, not against somebody who writes all of it anew: that is what signing is for (``signing.py``).
+The hashes in the manifest find damage; whoever edits a member and writes its hash anew gets past them. The seal is
+taken over the manifest and all members, and stands in the manifest and behind the last byte of every member that is
+code: a shared library, OpenCL source. So a graph, a weight, a lifetime or an extent that is edited, with hashes made
+valid again, no longer fits the code, and is refused before the code is loaded. It protects against edits that leave the
+code alone, not against somebody who writes all of it anew: that is what signing is for (``signing.py``).
 """
 
 from __future__ import annotations

@@ -134,7 +134,9 @@ def trusted_keys(trusted: Iterable[Key] | None) -> list[bytes] | None:
         trusted = [trusted]
     keys = [public_key(key) for key in trusted]
     if not keys:
-        raise UserError(f"{where}: there is no key in it, so that nothing could be loaded; give a public key in PEM form")
+        raise UserError(
+            f"{where}: there is no key in it, so that nothing could be loaded; give a public key in PEM form"
+        )
     return keys
 
 

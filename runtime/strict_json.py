@@ -1,7 +1,7 @@
 """JSON that somebody else wrote: read within limits, and taken apart with every type and key checked.
 
-Python's own reader keeps the last of two equal keys, takes ``NaN``, and ends with RecursionError, or with the end of the
-stack where the limit was raised, on a text that is nested deeply enough. Here depth and length are looked at first.
+Python's own reader keeps the last of two equal keys, takes ``NaN``, and ends with RecursionError, or with the end of
+the stack where the limit was raised, on a text that is nested deeply enough. Here depth and length are looked at first.
 Every function raises ArtifactError, whose sentence begins with *where* the value stands.
 """
 
@@ -63,7 +63,9 @@ def _depth_bound(content: bytes) -> int:
     return int(np.cumsum(steps).max())
 
 
-def object_of(data: object, where: str, required: Sequence[str] = (), optional: Sequence[str] = ()) -> dict[str, object]:
+def object_of(
+    data: object, where: str, required: Sequence[str] = (), optional: Sequence[str] = ()
+) -> dict[str, object]:
     """*data* as an object with all *required* keys, and no other than these and the *optional* ones."""
     found = mapping_of(data, where)
     missing = [key for key in required if key not in found]

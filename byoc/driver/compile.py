@@ -100,10 +100,13 @@ def compile(
     tell = progress or _silent
     tuner = tuner_of(tune, tell)
     options = CompileOptions(
-        [targets] if isinstance(targets, str) else list(targets), shapes,
+        [targets] if isinstance(targets, str) else list(targets),
+        shapes,
         Placing(exclude=exclude, policy=policy, costs=costs, prefer=prefer, configuration=configuration),
         with_tuner(checked_options(backend_options or {}), tuner),
-        Precision.of(precision, keep_f32, calibration), replan, fallback,
+        Precision.of(precision, keep_f32, calibration),
+        replan,
+        fallback,
     )
     if plan is not None and not replan and (policy != "order" or exclude or prefer or configuration):
         raise PartitionError(
@@ -121,9 +124,7 @@ def compile(
     return library
 
 
-def with_tuner(
-    backend_options: Mapping[str, Mapping[str, object]], tuner: Tuner
-) -> Mapping[str, Mapping[str, object]]:
+def with_tuner(backend_options: Mapping[str, Mapping[str, object]], tuner: Tuner) -> Mapping[str, Mapping[str, object]]:
     """*backend_options* with *tuner* for generated C, where it tunes."""
     if not tuner.tunes:
         return dict(backend_options)
@@ -272,7 +273,9 @@ def report(plan: Plan, host: HostProgram) -> dict[str, object]:
     kernels, and why the model runs node by node, where it does.
     """
     told: dict[str, object] = {
-        "plan": plan.to_json(), "plan_text": str(plan), "host_fallbacks": dict(host.functions.fallback_reasons)
+        "plan": plan.to_json(),
+        "plan_text": str(plan),
+        "host_fallbacks": dict(host.functions.fallback_reasons),
     }
     if host.functions.node_by_node is not None:
         told["node_by_node"] = host.functions.node_by_node

@@ -71,8 +71,21 @@ def compile(
     its kind for reading, types, partitioning and compiling) with one sentence.
     """
     request = Request(
-        targets, shapes, exclude, backend_options, precision, keep_f32, calibration, tune, policy, costs, plan, replan,
-        fallback, prefer, configuration,
+        targets,
+        shapes,
+        exclude,
+        backend_options,
+        precision,
+        keep_f32,
+        calibration,
+        tune,
+        policy,
+        costs,
+        plan,
+        replan,
+        fallback,
+        prefer,
+        configuration,
     )
 
     def anew(progress: Callable[[str], None] | None) -> Library:
@@ -92,7 +105,9 @@ def compile(
 
 
 def _compiled(
-    source: object, request: Request, anew: Callable[[Callable[[str], None] | None], Library],
+    source: object,
+    request: Request,
+    anew: Callable[[Callable[[str], None] | None], Library],
     progress: Callable[[str], None] | None,
 ) -> Library:
     """The library of *request* from the cache where it may be there, else made *anew*."""
@@ -116,7 +131,11 @@ def _records(request: Request) -> str:
 
 
 def _keep(
-    libraries: LibraryCache, known: Circumstances, request: Request, library: Library, anew: Callable[[], Library],
+    libraries: LibraryCache,
+    known: Circumstances,
+    request: Request,
+    library: Library,
+    anew: Callable[[], Library],
     tell: Callable[[str], None],
 ) -> None:
     """Keep what the next compilation would give: *library*, or one made *anew* where this one tuned something.

@@ -24,8 +24,11 @@ LEAST_SECONDS = 0.02  # of a turn of the whole model
 
 
 def measure(
-    library: Library, plan: Plan | None = None, inputs: Mapping[str, object] | None = None,
-    turns: int = TURNS, clock: Callable[[], float] = time.perf_counter,
+    library: Library,
+    plan: Plan | None = None,
+    inputs: Mapping[str, object] | None = None,
+    turns: int = TURNS,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
     """The plan of *library* with measured seconds: the medians of *turns* for each region, all else on the ``host``,
     and the whole model (``total``). *plan* is the library's own where it is None; *inputs* are random where none are

@@ -122,16 +122,12 @@ def _absorbed(graph: _Graph, known: Mapping[int, int]) -> dict[int, int]:
     return {n: r for n, r in region.items() if r >= 0}
 
 
-def _lawful(
-    graph: _Graph, region: Mapping[int, int], plan: Plan
-) -> tuple[list[tuple[list[int], str, str]], list[str]]:
+def _lawful(graph: _Graph, region: Mapping[int, int], plan: Plan) -> tuple[list[tuple[list[int], str, str]], list[str]]:
     """The regions as parts that can run one after another: nodes, name, target; a part a run where one cannot."""
     level: dict[int, int] = {}
     for node in range(len(graph.nodes)):  # ONNX nodes stand in topological order
         mine = region.get(node)
-        level[node] = max(
-            (level[b] + (region.get(b) != mine or mine is None) for b in graph.before(node)), default=0
-        )
+        level[node] = max((level[b] + (region.get(b) != mine or mine is None) for b in graph.before(node)), default=0)
     groups: dict[tuple[int, int], list[int]] = {}
     for node, number in region.items():
         groups.setdefault((number, level[node]), []).append(node)
@@ -188,7 +184,9 @@ def _outlined(
     made = {name for node in nodes for name in node.output if name}
     inputs = list(dict.fromkeys(name for node in nodes for name in reads(node) if name not in made))
     outputs = [
-        name for node in nodes for name in node.output
+        name
+        for node in nodes
+        for name in node.output
         if name and (name in graph.results or any(r not in inside for r in graph.readers.get(name, ())))
     ]
     function = helper.make_function(domain, symbol, inputs, outputs, nodes, list(opsets))
@@ -209,13 +207,13 @@ def _ordered(graph: _Graph, part_of: Mapping[int, int], calls: Mapping[int, Node
         stack = [start]
         while stack:
             top = stack[-1]
-            waiting = [
-                made[n] for n in reads(units[top]) if n in made and made[n] not in done and made[n] != top
-            ] if top not in done else []
+            waiting = (
+                [made[n] for n in reads(units[top]) if n in made and made[n] not in done and made[n] != top]
+                if top not in done
+                else []
+            )
             if waiting:
                 stack += waiting
             else:
                 done[top] = units[stack.pop()]
     return list(done.values())
-
-

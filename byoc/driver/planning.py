@@ -85,8 +85,19 @@ def plan(
     """
     names = [targets] if isinstance(targets, str) else list(targets)
     placing = Placing(
-        exclude, force, stop_at, boundaries, policy, costs, objective, limits, time_limit,
-        valid_places, formula, prefer, configuration,
+        exclude,
+        force,
+        stop_at,
+        boundaries,
+        policy,
+        costs,
+        objective,
+        limits,
+        time_limit,
+        valid_places,
+        formula,
+        prefer,
+        configuration,
     )
     mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
     return plan_module(optimize(mod), names, placing, model)
@@ -113,9 +124,19 @@ def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: 
     machine = Machine()
     costs = machine.costs(placing.costs, names)
     made = make_plan(
-        mod, names, placing.exclude, policy, force=placing.force, stop_at=placing.stop_at,
-        boundary_lines=lines, limits=placing.limits, costs=costs, objective=placing.objective,
-        time_limit=placing.time_limit, valid_places=placing.valid_places, formula=placing.formula,
+        mod,
+        names,
+        placing.exclude,
+        policy,
+        force=placing.force,
+        stop_at=placing.stop_at,
+        boundary_lines=lines,
+        limits=placing.limits,
+        costs=costs,
+        objective=placing.objective,
+        time_limit=placing.time_limit,
+        valid_places=placing.valid_places,
+        formula=placing.formula,
         prefer=placing.prefer,
     )
     return replace(made, notes=(*notes, *made.notes, *machine.problems))

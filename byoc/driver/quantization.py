@@ -69,8 +69,10 @@ class Calibration:
         if isinstance(given, Calibration):
             return given
         if isinstance(given, Mapping):
-            raise UserError("calibration: give an iterable of samples, each a mapping from input names to arrays; "
-                            "got one mapping: write calibration=[sample]")
+            raise UserError(
+                "calibration: give an iterable of samples, each a mapping from input names to arrays; "
+                "got one mapping: write calibration=[sample]"
+            )
         if given is not None and not isinstance(given, Iterable):
             raise UserError(f"calibration: expected samples or a byoc.Calibration, got {type(given).__name__}")
         return Calibration(given)
@@ -116,9 +118,7 @@ class HostQuantization:
         made["main"] = func
         return QuantizedProducts()(InferType()(made))
 
-    def _static(
-        self, mod: IRModule, main: Function, compile_host: CompileHost
-    ) -> tuple[Function, Mapping[Call, Left]]:
+    def _static(self, mod: IRModule, main: Function, compile_host: CompileHost) -> tuple[Function, Mapping[Call, Left]]:
         quantizer = StaticQuantizer(main, self.keep, self.calibration.ends)
         seen = self._observe(mod, main, quantizer.sources, compile_host)
         for source, histogram in seen.items():
@@ -141,8 +141,10 @@ class HostQuantization:
         count = 0
         for count, sample in enumerate(self.calibration.samples or (), 1):
             if not isinstance(sample, Mapping):
-                raise UserError(f"calibration: sample {count - 1} is a {type(sample).__name__}, expected a mapping "
-                                "from the names of the inputs to arrays")
+                raise UserError(
+                    f"calibration: sample {count - 1} is a {type(sample).__name__}, expected a mapping "
+                    "from the names of the inputs to arrays"
+                )
             values = library.run(sample)
             for source, value in zip(made, values[outputs:], strict=True):
                 seen[source].update(value)

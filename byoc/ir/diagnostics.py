@@ -155,6 +155,15 @@ def mismatch(found: object, wanted: object) -> str:
 
 
 __all__ = [
-    "Diagnostic", "DiagnosticContext", "DiagnosticLevel", "DiagnosticRenderer", "SourceName", "Span", "described",
-    "get_renderer", "mismatch", "override_renderer", "rendered",
+    "Diagnostic",
+    "DiagnosticContext",
+    "DiagnosticLevel",
+    "DiagnosticRenderer",
+    "SourceName",
+    "Span",
+    "described",
+    "get_renderer",
+    "mismatch",
+    "override_renderer",
+    "rendered",
 ]

@@ -38,9 +38,7 @@ class RelayExpr:
         """True when *other* is this very node. Source: ``Object.same_as``."""
         return self is other
 
-    def astext(
-        self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None
-    ) -> str:
+    def astext(self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None) -> str:
         """The expression in Relay's text format; *annotate* gives the text behind each node. Source: ``astext``."""
         return str(get_global_func("relay.ir.astext")(self, show_meta_data, annotate))  # type: ignore[misc]
 

@@ -213,9 +213,7 @@ class IRModule:
         mod[str(getattr(main, "attrs", {}).get("global_symbol", "main"))] = main  # type: ignore[index]
         return mod
 
-    def astext(
-        self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None
-    ) -> str:
+    def astext(self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None) -> str:
         """The module in Relay's text format; *annotate* gives the text behind each node. Source: ``astext``."""
         return str(get_global_func("relay.ir.astext")(self, show_meta_data, annotate))
 

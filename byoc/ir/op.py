@@ -95,8 +95,23 @@ class Op(RelayExpr):
     """
 
     __slots__ = (
-        "_attr_levels", "_attr_map", "attrs_type", "attrs_type_key", "code_for", "compute", "declared", "description",
-        "infer_inputs", "input_names", "kernel", "name", "operations", "pattern", "rel", "samples", "support_level",
+        "_attr_levels",
+        "_attr_map",
+        "attrs_type",
+        "attrs_type_key",
+        "code_for",
+        "compute",
+        "declared",
+        "description",
+        "infer_inputs",
+        "input_names",
+        "kernel",
+        "name",
+        "operations",
+        "pattern",
+        "rel",
+        "samples",
+        "support_level",
         "variadic",
     )
 

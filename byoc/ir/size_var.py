@@ -112,7 +112,7 @@ def _polynomial(a: object, b: object, combine: Callable[[Terms, Terms], Terms]) 
     if set(terms) <= {()}:
         return dimension(terms.get((), 0))
     if len(terms) == 1:
-        (factors, count), = terms.items()
+        ((factors, count),) = terms.items()
         if count == 1 and len(factors) == 1:
             return factors[0]
     return SizeExpr(frozenset(terms.items()))

@@ -120,31 +120,51 @@ def _texts() -> TargetOption:
 
 
 _LLVM = {
-    "mattr": _texts(), "mcpu": TargetOption(str), "mtriple": TargetOption(str), "mabi": TargetOption(str),
-    "num-cores": TargetOption(int), "opt-level": TargetOption(int), "vector-width": TargetOption(int),
-    "fast-math": TargetOption(bool), "libs": _texts(),
+    "mattr": _texts(),
+    "mcpu": TargetOption(str),
+    "mtriple": TargetOption(str),
+    "mabi": TargetOption(str),
+    "num-cores": TargetOption(int),
+    "opt-level": TargetOption(int),
+    "vector-width": TargetOption(int),
+    "fast-math": TargetOption(bool),
+    "libs": _texts(),
 }
 _THREADS = {"max_num_threads": TargetOption(int, 256), "thread_warp_size": TargetOption(int, 1)}
 _GPU_CC = {
-    "mcpu": TargetOption(str), "arch": TargetOption(str), "max_num_threads": TargetOption(int, 1024),
-    "thread_warp_size": TargetOption(int, 32), "max_shared_memory_per_block": TargetOption(int),
-    "registers_per_block": TargetOption(int), "max_threads_per_block": TargetOption(int), "libs": _texts(),
+    "mcpu": TargetOption(str),
+    "arch": TargetOption(str),
+    "max_num_threads": TargetOption(int, 1024),
+    "thread_warp_size": TargetOption(int, 32),
+    "max_shared_memory_per_block": TargetOption(int),
+    "registers_per_block": TargetOption(int),
+    "max_threads_per_block": TargetOption(int),
+    "libs": _texts(),
 }
 _TENSORRT = {
-    "tensorrt_version": TargetOption(int, [], is_list=True), "use_implicit_batch": TargetOption(bool, True),
-    "remove_no_mac_subgraphs": TargetOption(bool, False), "max_workspace_size": TargetOption(int, 1 << 30),
-    "use_fp16": TargetOption(bool, False), "use_uint8": TargetOption(bool, False),
+    "tensorrt_version": TargetOption(int, [], is_list=True),
+    "use_implicit_batch": TargetOption(bool, True),
+    "remove_no_mac_subgraphs": TargetOption(bool, False),
+    "max_workspace_size": TargetOption(int, 1 << 30),
+    "use_fp16": TargetOption(bool, False),
+    "use_uint8": TargetOption(bool, False),
 }
 _CUTLASS = {
-    "sm": TargetOption(int, 80), "use_3xtf32": TargetOption(bool, True),
-    "split_k_slices": TargetOption(int, [1], is_list=True), "profile_all_alignments": TargetOption(bool, False),
-    "find_first_valid": TargetOption(bool, False), "use_multiprocessing": TargetOption(bool, False),
+    "sm": TargetOption(int, 80),
+    "use_3xtf32": TargetOption(bool, True),
+    "split_k_slices": TargetOption(int, [1], is_list=True),
+    "profile_all_alignments": TargetOption(bool, False),
+    "find_first_valid": TargetOption(bool, False),
+    "use_multiprocessing": TargetOption(bool, False),
     "threshold": TargetOption(int),
 }
 
 
 def _register(
-    names: Sequence[str], device_type: int, keys: tuple[str, ...], external: bool = False,
+    names: Sequence[str],
+    device_type: int,
+    keys: tuple[str, ...],
+    external: bool = False,
     options: Mapping[str, TargetOption] = MappingProxyType({}),
 ) -> None:
     for name in names:
@@ -159,13 +179,29 @@ _register(("ext_dev",), EXT_DEV, ())
 _register(("cuda", "nvptx"), CUDA, ("cuda", "gpu"), options=_GPU_CC)
 _register(("opencl",), OPENCL, ("opencl", "gpu"), options={**_THREADS, "max_function_args": TargetOption(int, 128)})
 _register(("vulkan",), VULKAN, ("vulkan", "gpu"), options=_THREADS)
-_register(("metal",), METAL, ("metal", "gpu"), options={
-    **_THREADS, "thread_warp_size": TargetOption(int, 16), "max_function_args": TargetOption(int, 31),
-})
-_register(("rocm",), ROCM, ("rocm", "gpu"), options={
-    "mcpu": TargetOption(str), "mtriple": TargetOption(str), "mattr": _texts(), "libs": _texts(),
-    "max_num_threads": TargetOption(int, 256), "thread_warp_size": TargetOption(int, 64),
-})
+_register(
+    ("metal",),
+    METAL,
+    ("metal", "gpu"),
+    options={
+        **_THREADS,
+        "thread_warp_size": TargetOption(int, 16),
+        "max_function_args": TargetOption(int, 31),
+    },
+)
+_register(
+    ("rocm",),
+    ROCM,
+    ("rocm", "gpu"),
+    options={
+        "mcpu": TargetOption(str),
+        "mtriple": TargetOption(str),
+        "mattr": _texts(),
+        "libs": _texts(),
+        "max_num_threads": TargetOption(int, 256),
+        "thread_warp_size": TargetOption(int, 64),
+    },
+)
 _register(("webgpu",), WEBGPU, ("webgpu", "gpu"), options={"max_num_threads": TargetOption(int, 256)})
 _register(("hexagon",), HEXAGON, ("hexagon",), options={**_LLVM, "num-cores": TargetOption(int)})
 # the external compilers that TVM v0.18 names as kinds of target

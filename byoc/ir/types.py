@@ -16,7 +16,22 @@ from byoc.errors import UserError
 from byoc.ir.dims import Any, Dim, IntImm, dimension
 
 DTYPES = frozenset(
-    ["bool", "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "string"]
+    [
+        "bool",
+        "float16",
+        "float32",
+        "float64",
+        "bfloat16",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "string",
+    ]
 )
 # other names of dtypes, as in TVM's DataType: a number without its width has 32 bits, one unsigned bit is a bool
 _OTHER_NAMES = {"float": "float32", "int": "int32", "uint": "uint32", "uint1": "bool"}

@@ -57,8 +57,11 @@ class Boundaries:
 
     @staticmethod
     def of(
-        targets: Sequence[str], exclude: Names = (), force: Mapping[str, Sequence[str]] | None = None,
-        stop_at: Names = (), lines: Iterable[Rule] = (),
+        targets: Sequence[str],
+        exclude: Names = (),
+        force: Mapping[str, Sequence[str]] | None = None,
+        stop_at: Names = (),
+        lines: Iterable[Rule] = (),
     ) -> Boundaries:
         """The rules of the arguments and of a file's *lines*.
 

@@ -51,8 +51,10 @@ def read_boundaries(path: str | os.PathLike[str], nodes: Iterable[NamedNode] = (
         return _from_json(text, where)
     known = tuple(nodes)
     return tuple(
-        rule for number, line in enumerate(text.splitlines(), 1)
-        if (content := _COMMENT.sub("", line).strip()) for rule in _rules(content, f"{where} line {number}", known)
+        rule
+        for number, line in enumerate(text.splitlines(), 1)
+        if (content := _COMMENT.sub("", line).strip())
+        for rule in _rules(content, f"{where} line {number}", known)
     )
 
 
@@ -98,7 +100,8 @@ def _by_tensors(line: str, nodes: Sequence[NamedNode]) -> list[str]:
     parts = [(tensors, "")] + [(tensors[:k], tensors[k + 1 :]) for k, letter in enumerate(tensors) if letter == ":"]
     wishes = [[set(filter(None, part.split(","))) for part in pair] for pair in parts]
     return [
-        n.name for n in nodes
+        n.name
+        for n in nodes
         if n.op_type.lower() == wanted
         and any(inputs.issubset(n.inputs) and outputs.issubset(n.outputs) for inputs, outputs in wishes)
     ]

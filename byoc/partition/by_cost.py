@@ -86,7 +86,8 @@ def _kept(placed: Placing, kept: Kept) -> Placing:
     if len(chosen) == len(problem.candidates):
         return placed
     return replace(
-        placed, problem=replace(problem, candidates=tuple(problem.candidates[k] for k in chosen)),
+        placed,
+        problem=replace(problem, candidates=tuple(problem.candidates[k] for k in chosen)),
         estimates=tuple(placed.estimates[k] for k in chosen),
         matches={new: placed.matches[k] for new, k in enumerate(chosen) if k in placed.matches},
     )
@@ -119,8 +120,7 @@ def _with_whole_matches(placed: Placing, solution: Solution, objective: str) -> 
 
 
 def _foldable(placed: Placing, solution: Solution) -> dict[int, int]:
-    """The matches, by candidate with its region, whose operators *solution* runs one by one, no faster, in one region.
-    """
+    """The matches, by candidate with its region, whose operators *solution* runs singly, no faster, in one region."""
     problem = placed.problem
     alone = {
         problem.candidates[c].operators[0]: c for c in solution.chosen if len(problem.candidates[c].operators) == 1
@@ -156,7 +156,10 @@ def _folded(
 
 
 def choice_of(
-    mod: IRModule, placings: Sequence[Placing], solutions: Sequence[Solution], objective: str,
+    mod: IRModule,
+    placings: Sequence[Placing],
+    solutions: Sequence[Solution],
+    objective: str,
     absences: Sequence[Absences],
 ) -> Choice:
     """*solutions* in the words of a plan; *absences* tell, by function, what limits kept from its place."""
@@ -178,8 +181,10 @@ def choice_of(
     notes = tuple(note for s in solutions for note in s.notes)
     placed = {
         (p.name, o): p.problem.sites[candidate.site].name
-        for p, s in zip(placings, solutions, strict=True) for c in s.chosen
-        for candidate in (p.problem.candidates[c],) for o in candidate.operators
+        for p, s in zip(placings, solutions, strict=True)
+        for c in s.chosen
+        for candidate in (p.problem.candidates[c],)
+        for o in candidate.operators
     }
     return Choice(tuple(decisions), composites, moved, _total(placings, solutions, objective), notes, placed)
 
@@ -190,8 +195,13 @@ def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective
     penalized, bound = sum(s.penalized for s in solutions), sum(s.bound or 0.0 for s in solutions)
     gap = None if not known else 0.0 if penalized <= 0 else max(0.0, (penalized - bound) / penalized)
     return Total(
-        objective, sum(s.seconds for s in solutions), sum(c.work for c in costs), sum(c.transfers for c in costs),
-        sum(c.launches for c in costs), bound if known else None, gap,
+        objective,
+        sum(s.seconds for s in solutions),
+        sum(c.work for c in costs),
+        sum(c.transfers for c in costs),
+        sum(c.launches for c in costs),
+        bound if known else None,
+        gap,
         ", ".join(dict.fromkeys(s.method for s in solutions)),
     )
 
@@ -203,10 +213,15 @@ def _moves(problem: Problem, solution: Solution) -> list[Move]:
     for number, source, destination in moves(problem, site, region):
         value = problem.values[number]
         name = "an input" if value.producer is None else problem.name_of(value.producer)
-        found.append(Move(
-            name, problem.sites[source].name, problem.sites[destination].name, value.bytes,
-            float(problem.transfer[number, source, destination]),
-        ))
+        found.append(
+            Move(
+                name,
+                problem.sites[source].name,
+                problem.sites[destination].name,
+                value.bytes,
+                float(problem.transfer[number, source, destination]),
+            )
+        )
     return found
 
 
@@ -218,13 +233,21 @@ def _decision(placed: Placing, chosen: int, number: int, region: int | None, abs
     call = placed.flow.calls[number] if match is None else match.call
     alternatives = tuple(
         Alternative(problem.sites[other.site].name, other.name, other.seconds)
-        for c in problem.covering[number] if c != chosen for other in (problem.candidates[c],)
+        for c in problem.covering[number]
+        if c != chosen
+        for other in (problem.candidates[c],)
     )
     spot = placed.spots[candidate.site]
     target = None if candidate.site == HOME else spot.target
     return Decision(
-        callee_name(call), span_names(call.span), target, _verdicts(placed, number, call, target, absences),
-        region=region, seconds=candidate.seconds, source=estimate.source, alternatives=alternatives,
+        callee_name(call),
+        span_names(call.span),
+        target,
+        _verdicts(placed, number, call, target, absences),
+        region=region,
+        seconds=candidate.seconds,
+        source=estimate.source,
+        alternatives=alternatives,
         chosen="" if spot.place is None else str(spot.place),
     )
 

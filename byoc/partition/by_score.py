@@ -1,5 +1,4 @@
-"""The policy ``score``: Paddle Lite's grade of kernels at an ordered wish of places, over composites formed row by row.
-"""
+"""The policy ``score``: Paddle Lite's grade of kernels at an ordered wish of places, composites formed row by row."""
 
 from __future__ import annotations
 
@@ -46,13 +45,15 @@ def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:
     verdicts: dict[str, Verdict] = {}
     for backend in backends:
         reason = view.reason(backend.name, call)
-        verdicts[backend.name] = (
-            judged(backend, call) if reason is None else Verdict(False, operator, nodes, (reason,))
-        )
+        verdicts[backend.name] = judged(backend, call) if reason is None else Verdict(False, operator, nodes, (reason,))
     inputs = [(dtype, isinstance(arg, Constant)) for arg in call.args for dtype in _dtypes(arg.checked_type)]
     return Unit(
-        operator, verdicts, tuple(d for d, _ in inputs), tuple(_dtypes(call.checked_type)),
-        frozenset(k for k, (_, constant) in enumerate(inputs) if constant), nodes,
+        operator,
+        verdicts,
+        tuple(d for d, _ in inputs),
+        tuple(_dtypes(call.checked_type)),
+        frozenset(k for k, (_, constant) in enumerate(inputs) if constant),
+        nodes,
     )
 
 
@@ -68,6 +69,4 @@ def _decision(unit: Unit, placed: Placed) -> Decision:
             lower = Reason(OUTSCORED, "another place has the higher score", str(placed.place))
             verdict = Verdict(False, unit.operator, unit.nodes, (lower,))
         verdicts.append((name, verdict))
-    return Decision(
-        unit.operator, unit.nodes, target, tuple(verdicts), chosen=str(placed.place), detail=str(placed)
-    )
+    return Decision(unit.operator, unit.nodes, target, tuple(verdicts), chosen=str(placed.place), detail=str(placed))

@@ -111,7 +111,8 @@ def placing(
     ]
     builder = _Builder(flow, costs)
     forced = {
-        k for k, call in enumerate(flow.calls)
+        k
+        for k, call in enumerate(flow.calls)
         if (rule := view.forced(call)) is not None and any(v for t, v in verdicts[k] if t == rule.target)
     }
     builder.add_home(forced)
@@ -119,7 +120,8 @@ def placing(
     for index, backend in enumerate(backends):
         alone: list[Unit] = [(flow.calls[k], (k,), None) for k, v in enumerate(verdicts) if v[index][1]]
         taken: list[Unit] = [
-            (m.call, m.numbers, m) for m in matches
+            (m.call, m.numbers, m)
+            for m in matches
             if m.chosen.target == backend.name and _takes(backend, m, flow, view)
         ]
         for spot, level in itertools.product(spots_of(backend), sorted(set(flow.levels)) or [0]):
@@ -132,7 +134,10 @@ def placing(
         no = refuse(flow.calls[number], "not_built", "its code can be built", why)
         verdicts[number] = tuple((t, no if t == target else v) for t, v in verdicts[number])
     problem = Problem(
-        len(flow.calls), flow.values, tuple(sites), tuple(builder.candidates),
+        len(flow.calls),
+        flow.values,
+        tuple(sites),
+        tuple(builder.candidates),
         transfer_seconds(flow.values, spots, costs),
         tuple(" ".join((callee_name(c), *span_names(c.span)[:1])) for c in flow.calls),
     )

@@ -42,9 +42,7 @@ def with_casts(mod: IRModule, places: Sequence[str]) -> tuple[IRModule, list[int
         number = {call: count + k for k, call in enumerate(calls)}
         made = insert_relay_casts(func, {call: Place.parse(places[number[call]]) for call in calls})
         result[var] = made.function
-        numbers += [
-            None if call not in made.origin else number[made.origin[call]] for call in calls_of(made.function)
-        ]
+        numbers += [None if call not in made.origin else number[made.origin[call]] for call in calls_of(made.function)]
         count += len(calls)
     return result, numbers
 
@@ -59,9 +57,7 @@ def cast_decisions(
     decided = {call: decisions[n] for call, n in zip(calls, numbers, strict=True) if n is not None}
     by_name = {b.name: b for b in backends}
     readers = _readers(mod)
-    return [
-        decided[call] if call in decided else _cast(call, _near(call, readers, decided), by_name) for call in calls
-    ]
+    return [decided[call] if call in decided else _cast(call, _near(call, readers, decided), by_name) for call in calls]
 
 
 def _readers(mod: IRModule) -> dict[Call, list[Call]]:

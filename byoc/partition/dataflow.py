@@ -57,7 +57,8 @@ def dataflow(func: Function) -> Dataflow:
             results.update(s for child in open_children(node) for s in sources_of(child))
     values = [
         Value(None, tuple(dict.fromkeys(read)), boundary("", tensor_types(source.checked_type)[k]).bytes)
-        for (source, k), read in readers.items() if source not in number and not isinstance(source, Constant)
+        for (source, k), read in readers.items()
+        if source not in number and not isinstance(source, Constant)
     ]
     for call in calls:
         for k, ty in enumerate(tensor_types(call.checked_type)):
@@ -73,8 +74,12 @@ def dataflow(func: Function) -> Dataflow:
     values += (Value(None, read, constant_bytes(constant), weight=True) for constant, read in shared.items())
     inner = _inner_calls(func)
     return Dataflow(
-        calls, tuple(values), frozenset(number[c] for c in calls if c in inner), _unused(len(calls), values),
-        _levels(func, number), frozenset(shared),
+        calls,
+        tuple(values),
+        frozenset(number[c] for c in calls if c in inner),
+        _unused(len(calls), values),
+        _levels(func, number),
+        frozenset(shared),
     )
 
 

@@ -70,7 +70,9 @@ def dissolve(mod: IRModule, calls: set[Call]) -> IRModule:
     result = mod.shallow_copy()
     for var, func in functions_of(mod):
         result[var] = typed_rewrite(  # type: ignore[assignment]
-            func, lambda before, after: _inlined(after) if before in calls else after, open_children  # type: ignore[arg-type]
+            func,
+            lambda before, after: _inlined(after) if before in calls else after,
+            open_children,  # type: ignore[arg-type]
         )
     return InferType()(result)
 

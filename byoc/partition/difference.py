@@ -47,7 +47,8 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     first, second = _places(before.decisions), _places(after.decisions)
     moved = tuple(
         Moved(name, first.get(name, "nowhere"), second.get(name, "nowhere"))
-        for name in dict.fromkeys((*first, *second)) if first.get(name) != second.get(name)
+        for name in dict.fromkeys((*first, *second))
+        if first.get(name) != second.get(name)
     )
     estimates = tuple(None if p.total is None else p.total.seconds for p in (before, after))
     return PlanDiff(moved, (len(before.regions), len(after.regions)), estimates)  # type: ignore[arg-type]

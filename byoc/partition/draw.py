@@ -16,8 +16,13 @@ from byoc.partition.plan import Plan
 
 # fill and frame by target, the host first; more targets begin again after the host
 COLOURS = (
-    ("#eeeeee", "#888888"), ("#cfe8ff", "#1f6fb2"), ("#ffe3c2", "#c46a00"), ("#d5f2d0", "#2e7d32"),
-    ("#f3d4f0", "#8e2a86"), ("#fff3b0", "#9a7d00"), ("#d8d6f7", "#4a3fb5"),
+    ("#eeeeee", "#888888"),
+    ("#cfe8ff", "#1f6fb2"),
+    ("#ffe3c2", "#c46a00"),
+    ("#d5f2d0", "#2e7d32"),
+    ("#f3d4f0", "#8e2a86"),
+    ("#fff3b0", "#9a7d00"),
+    ("#d8d6f7", "#4a3fb5"),
 )
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN, LEGEND = 172, 40, 20, 34, 20, 34
 MAX_LABEL, MAX_ORIGIN = 24, 30
@@ -32,7 +37,7 @@ def colour(picture: Picture, target: str) -> tuple[str, str]:
 def to_dot(mod: IRModule, plan: Plan) -> str:
     """DOT text of *mod* as *plan* cuts it: a cluster and a colour of its own a region, its frame in the target's."""
     picture = picture_of(mod, plan)
-    lines = ["digraph plan {", "  node [shape=box, style=filled, fontname=\"sans-serif\"];"]
+    lines = ["digraph plan {", '  node [shape=box, style=filled, fontname="sans-serif"];']
     for region, target in enumerate(picture.regions):
         _, frame = colour(picture, target)
         lines.append(f"  subgraph cluster_{region} {{")

@@ -54,7 +54,11 @@ class _Function:
     """The calls of one function; calls of inner scopes, which no region may join, stay in regions of their own."""
 
     def __init__(
-        self, flow: Dataflow, decisions: Sequence[Decision], limits: Mapping[str, Limits], regions: int,
+        self,
+        flow: Dataflow,
+        decisions: Sequence[Decision],
+        limits: Mapping[str, Limits],
+        regions: int,
         gains: Gains | None,
     ):
         self.flow, self.limits, self.regions, self.gains = flow, limits, regions, gains
@@ -85,8 +89,7 @@ class _Function:
         return self.decisions
 
     def _problem(self) -> Problem:
-        """The placement as it was decided, as a problem without choice: candidate k is call k; bytes stand for seconds.
-        """
+        """The placement that was decided, as a problem of no choice: candidate k is call k; bytes stand for seconds."""
         price = 1.0 + sum(v.bytes for v in self.flow.values)
         sites, place = {HOST: Site(HOST, HOST)}, {HOST: HOME}
         candidates: list[Candidate] = []
@@ -103,7 +106,10 @@ class _Function:
         values = tuple(
             Value(
                 None if v.producer is None else self.first[v.producer + 1] - 1,
-                tuple(self.first[c] for c in v.consumers), v.bytes, v.result, v.weight,
+                tuple(self.first[c] for c in v.consumers),
+                v.bytes,
+                v.result,
+                v.weight,
             )
             for v in self.flow.values
         )

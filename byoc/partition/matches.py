@@ -46,9 +46,7 @@ class Match:
     call: Call
 
 
-def matches_of(
-    name: str, func: Function, backends: Sequence[Backend], record: CompositeRecord
-) -> list[Match]:
+def matches_of(name: str, func: Function, backends: Sequence[Backend], record: CompositeRecord) -> list[Match]:
     """Every match in the function *name* of every row of every backend's table that its check accepts, by backend, row
     and root; those that cover another function's body, or no call, are left out. Checks that raise go to *record*.
     """
@@ -108,9 +106,7 @@ def _formed(func: Function, chosen: Sequence[Chosen]) -> tuple[Function, list[in
     return graph.root, [number[call] for call in calls_of(graph.root)]  # type: ignore[return-value, arg-type]
 
 
-def _groups(
-    graph: MutableGraph, calls: Sequence[Call], chosen: Sequence[Chosen]
-) -> Iterator[tuple[int, Group, str]]:
+def _groups(graph: MutableGraph, calls: Sequence[Call], chosen: Sequence[Chosen]) -> Iterator[tuple[int, Group, str]]:
     """The place, the group and the name of each chosen match."""
     rows: dict[tuple[str, int], list[Chosen]] = {}
     for choice in chosen:

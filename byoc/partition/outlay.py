@@ -1,5 +1,4 @@
-"""What a plan costs by its cost model: the sum, its parts, and each tensor that is brought from one place to another.
-"""
+"""What a plan costs by its cost model: the sum, its parts, and each tensor that goes from one place to another."""
 
 from __future__ import annotations
 

@@ -71,6 +71,7 @@ class Plan:
 
         The last sentence is the place of a product whose precision was chosen.
         """
+
         def sentences(decision: Decision) -> tuple[str, ...]:
             refused = tuple(f"{t}: {reasons(v)}" for t, v in decision.verdicts)
             return (*refused, decision.place) if decision.place else refused

@@ -52,17 +52,29 @@ def decision_to_json(decision: Decision) -> dict[str, object]:
         "target": decision.target,
         "verdicts": [
             {
-                "target": target, "accepted": v.accepted, "reasons": [asdict(r) for r in v.reasons],
+                "target": target,
+                "accepted": v.accepted,
+                "reasons": [asdict(r) for r in v.reasons],
                 **({"matches": [asdict(r) for r in v.matches]} if v.matches else {}),
             }
             for target, v in decision.verdicts
         ],
-        **({"precision": decision.precision, "precision_reason": decision.precision_reason}
-           if decision.precision else {}),
+        **(
+            {"precision": decision.precision, "precision_reason": decision.precision_reason}
+            if decision.precision
+            else {}
+        ),
         **({"chosen": decision.chosen, "detail": decision.detail} if decision.chosen else {}),
         **({"region": decision.region} if decision.region is not None else {}),
-        **({"seconds": decision.seconds, "source": decision.source,
-            "alternatives": [asdict(a) for a in decision.alternatives]} if decision.seconds is not None else {}),
+        **(
+            {
+                "seconds": decision.seconds,
+                "source": decision.source,
+                "alternatives": [asdict(a) for a in decision.alternatives],
+            }
+            if decision.seconds is not None
+            else {}
+        ),
     }
 
 

@@ -84,7 +84,16 @@ def make_plan(
     own = {b.name: b.limits for b in backends if b.limits != Limits()}
     wish = tuple(map(Place.of, [valid_places] if isinstance(valid_places, str) else valid_places))
     request = Request(
-        policy, backends, boundaries, {**own, **asked}, mod_name, costs, objective, time_limit, wish, formula,
+        policy,
+        backends,
+        boundaries,
+        {**own, **asked},
+        mod_name,
+        costs,
+        objective,
+        time_limit,
+        wish,
+        formula,
         Preferences.of(prefer, names),
     )
     if request.prefer.rules:
@@ -129,7 +138,9 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
     notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)
     return replace(
-        plan, notes=notes, origin=Origin(mod, request, remake, placed),
+        plan,
+        notes=notes,
+        origin=Origin(mod, request, remake, placed),
         regions=tuple(planned_regions(plan.annotate_prepared(prepared), plan.mod_name)),
     )
 
@@ -172,8 +183,16 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:
         if decisions == held:
             break
     plan = Plan(
-        "order", request.names, request.mod_name, tuple(decisions), (), dissolved, request.limits, tuple(dropped),
-        composites, preferred=bool(prefer.rules),
+        "order",
+        request.names,
+        request.mod_name,
+        tuple(decisions),
+        (),
+        dissolved,
+        request.limits,
+        tuple(dropped),
+        composites,
+        preferred=bool(prefer.rules),
     )
     return plan, {}, prepared
 
@@ -192,14 +211,22 @@ def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
         held = within_limits(cut, decisions, request.limits, costs)
         dropped.update(dict.fromkeys(told_drops(decisions, held)))
         gone = {
-            n: replace(after, chosen=HOME_PLACE) for n, before, after in zip(numbers, decisions, held, strict=True)
+            n: replace(after, chosen=HOME_PLACE)
+            for n, before, after in zip(numbers, decisions, held, strict=True)
             if n is not None and before.target is not None and after.target is None
         }
         if not gone or cut is prepared:
             break
         decided = [gone.get(n, d) for n, d in enumerate(decided)]  # without casts for what is at home
     plan = Plan(
-        "score", request.names, request.mod_name, tuple(held), (), dissolved, request.limits, tuple(dropped),
+        "score",
+        request.names,
+        request.mod_name,
+        tuple(held),
+        (),
+        dissolved,
+        request.limits,
+        tuple(dropped),
         places=() if cut is prepared else places,
     )
     return plan, {}, cut
@@ -216,8 +243,18 @@ def _by_cost(mod: IRModule, request: Request, kept: Kept) -> Made:
     else:
         places = ()
     plan = Plan(
-        "cost", request.names, request.mod_name, tuple(decisions), (), {}, request.limits, choice.notes,
-        choice.composites, choice.moves, choice.total, places=places,
+        "cost",
+        request.names,
+        request.mod_name,
+        tuple(decisions),
+        (),
+        {},
+        request.limits,
+        choice.notes,
+        choice.composites,
+        choice.moves,
+        choice.total,
+        places=places,
     )
     return plan, choice.placed, prepared
 

@@ -69,7 +69,10 @@ class Preferences:
 
 
 def form_preferred(
-    mod: IRModule, backends: Sequence[Backend], boundaries: Boundaries, preferences: Preferences,
+    mod: IRModule,
+    backends: Sequence[Backend],
+    boundaries: Boundaries,
+    preferences: Preferences,
     record: CompositeRecord,
 ) -> tuple[IRModule, tuple[Chosen, ...]]:
     """*mod*, which has types, with the composites that *preferences* choose, and which these are."""
@@ -77,10 +80,7 @@ def form_preferred(
     chosen: list[Chosen] = []
     for var, func in functions_of(mod):
         calls = list(calls_of(func))
-        found = [
-            m for m in matches_of(var.name_hint, func, backends, record)
-            if _allowed(m, calls, backends, view)
-        ]
+        found = [m for m in matches_of(var.name_hint, func, backends, record) if _allowed(m, calls, backends, view)]
         taken: set[int] = set()
         for match in sorted(found, key=lambda m: _rank(m, calls, backends, preferences)):
             if taken.isdisjoint(match.numbers) and not _gives_way(match, calls, backends, view, preferences):
@@ -89,9 +89,7 @@ def form_preferred(
     return with_composites(mod, chosen)[0], tuple(chosen)
 
 
-def preferred_order(
-    call: Call, backends: Sequence[Backend], preferences: Preferences
-) -> tuple[Sequence[Backend], str]:
+def preferred_order(call: Call, backends: Sequence[Backend], preferences: Preferences) -> tuple[Sequence[Backend], str]:
     """*backends* as *call* prefers them, and why so, for a reason."""
     name, listed = preferences.list_of(call)
     order = preferences.order(call, [b.name for b in backends])

@@ -110,9 +110,7 @@ class Problem:
     @cached_property
     def edges(self) -> tuple[tuple[int, int], ...]:
         """The pairs (from, to) of operators between which a tensor passes, each once, sorted."""
-        return tuple(sorted({
-            (v.producer, c) for v in self.values if v.producer is not None for c in v.consumers
-        }))
+        return tuple(sorted({(v.producer, c) for v in self.values if v.producer is not None for c in v.consumers}))
 
     @cached_property
     def region_limits(self) -> Mapping[int, tuple[tuple[int, ...], int]]:

@@ -87,7 +87,10 @@ class _Match:
 
 
 def with_refused_matches(
-    mod: IRModule, decisions: Sequence[Decision], backends: Sequence[Backend], boundaries: Boundaries,
+    mod: IRModule,
+    decisions: Sequence[Decision],
+    backends: Sequence[Backend],
+    boundaries: Boundaries,
     unchecked: Callable[[str], bool],
 ) -> tuple[Decision, ...]:
     """*decisions* about *mod* whose verdicts also tell of refused matches (see :func:`refused_matches`)."""

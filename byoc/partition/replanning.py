@@ -100,12 +100,12 @@ class Sweep:
 
 
 def sweep(origin: Origin, limits: Mapping[str, Sequence[object]]) -> Sweep:
-    """A plan for each value of the one limit in *limits*. Raises PartitionError for none, several, or an unknown one.
-    """
+    """A plan for each value of the one limit in *limits*. Raises PartitionError for none, several, an unknown one."""
     if len(limits) != 1:
-        raise PartitionError(f"sweep takes the values of one limit, got {', '.join(limits) or 'none'}; one of "
-                             f"{', '.join(LIMIT_NAMES)}")
-    (name, values), = limits.items()
+        raise PartitionError(
+            f"sweep takes the values of one limit, got {', '.join(limits) or 'none'}; one of {', '.join(LIMIT_NAMES)}"
+        )
+    ((name, values),) = limits.items()
     if name not in LIMIT_NAMES:
         raise PartitionError(f"sweep: no limit is called {name!r}; one of {', '.join(LIMIT_NAMES)}")
     if isinstance(values, str) or not isinstance(values, Iterable):

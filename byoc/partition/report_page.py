@@ -31,7 +31,7 @@ def to_html(mod: IRModule, plan: Plan) -> str:
     """The page of *plan* for *mod*. Raises PartitionError where they do not fit."""
     title = f"Plan of {plan.mod_name}"
     return (
-        f"<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{escape(title)}</title></head><body>\n"
+        f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{escape(title)}</title></head><body>\n'
         f"{fragment(plan, mod)}\n</body></html>\n"
     )
 
@@ -45,7 +45,11 @@ def fragment(plan: Plan, mod: IRModule | None = None) -> str:
     parts = [
         f"<p><b>policy {escape(plan.policy)}</b>, targets {escape(', '.join(plan.targets) or 'none')}: "
         f"{len(plan.regions)} regions, {len(plan.decisions) - host} of {len(plan.decisions)} calls offloaded</p>",
-        *_costs(plan), graph, _regions(plan), _moves(plan), _decisions(plan.decisions),
+        *_costs(plan),
+        graph,
+        _regions(plan),
+        _moves(plan),
+        _decisions(plan.decisions),
         *(f"<p>note: {escape(note)}</p>" for note in plan.notes),
     ]
     return f'<div class="byoc">{STYLE}{"".join(filter(None, parts))}</div>'
@@ -63,7 +67,7 @@ def notebook(plan: Plan) -> str:
 
 def _inline(svg: str) -> str:
     """An SVG document as part of a page."""
-    return svg[svg.index("<svg"):]
+    return svg[svg.index("<svg") :]
 
 
 def _costs(plan: Plan) -> Iterable[str]:
@@ -82,9 +86,11 @@ def _costs(plan: Plan) -> Iterable[str]:
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(
-            f'<{tag}{" class=l" if k < left else ""}>{escape(c)}</{tag}>' for k, c in enumerate(cells)
-        ) + "</tr>"
+        return (
+            "<tr>"
+            + "".join(f"<{tag}{' class=l' if k < left else ''}>{escape(c)}</{tag}>" for k, c in enumerate(cells))
+            + "</tr>"
+        )
 
     body = "".join(row(cells, "td") for cells in rows)
     return f"<table>{row(header, 'th')}{body}</table>" if body else ""

@@ -80,9 +80,7 @@ class Match(ExprWithOp):
 
     __slots__ = ("clauses", "complete", "data")
 
-    def __init__(
-        self, data: RelayExpr, clauses: Iterable[Clause], complete: bool = True, span: AnySpan | None = None
-    ):
+    def __init__(self, data: RelayExpr, clauses: Iterable[Clause], complete: bool = True, span: AnySpan | None = None):
         super().__init__(span)
         self.data = check_expr(data, "the value of a match")
         self.clauses = tuple(clauses)
@@ -126,6 +124,15 @@ def rename_pattern(pattern: Pattern, names: dict[Var, Var]) -> Pattern:
 
 
 __all__ = [
-    "Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard",
-    "TypeData", "pattern_vars", "patterns_of",
+    "Clause",
+    "Constructor",
+    "Match",
+    "Pattern",
+    "PatternConstructor",
+    "PatternTuple",
+    "PatternVar",
+    "PatternWildcard",
+    "TypeData",
+    "pattern_vars",
+    "patterns_of",
 ]

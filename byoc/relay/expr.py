@@ -259,9 +259,7 @@ class If(ExprWithOp):
 
     __slots__ = ("cond", "false_branch", "true_branch")
 
-    def __init__(
-        self, cond: RelayExpr, true_branch: RelayExpr, false_branch: RelayExpr, span: AnySpan | None = None
-    ):
+    def __init__(self, cond: RelayExpr, true_branch: RelayExpr, false_branch: RelayExpr, span: AnySpan | None = None):
         super().__init__(span)
         self.cond = check_expr(cond, "the condition of an if")
         self.true_branch = check_expr(true_branch, "the true branch of an if")
@@ -360,7 +358,21 @@ def bind_span(expr: RelayExpr, span: AnySpan | None) -> RelayExpr:
 
 
 __all__ = [
-    "Call", "Constant", "Expr", "Function", "GlobalVar", "If", "Let", "RefCreate", "RefRead", "RefWrite", "Tuple",
-    "TupleGetItem", "Var", "bind_span", "const", "constant",
+    "Call",
+    "Constant",
+    "Expr",
+    "Function",
+    "GlobalVar",
+    "If",
+    "Let",
+    "RefCreate",
+    "RefRead",
+    "RefWrite",
+    "Tuple",
+    "TupleGetItem",
+    "Var",
+    "bind_span",
+    "const",
+    "constant",
     "var",
 ]

@@ -22,8 +22,30 @@ from byoc.relay.text.parser import parse, parse_untyped
 
 DTYPES = ("float32", "float16", "float64", "int32", "uint8", "int8", "int16", "uint16", "int64")
 FUNCTIONS = (
-    "id", "compose", "flip", "hd", "tl", "nth", "update", "map", "foldl", "foldr", "foldr1", "concat", "filter", "zip",
-    "rev", "unfoldl", "unfoldr", "map_accuml", "map_accumr", "length", "sum", "tmap", "size", "iterate",
+    "id",
+    "compose",
+    "flip",
+    "hd",
+    "tl",
+    "nth",
+    "update",
+    "map",
+    "foldl",
+    "foldr",
+    "foldr1",
+    "concat",
+    "filter",
+    "zip",
+    "rev",
+    "unfoldl",
+    "unfoldr",
+    "map_accuml",
+    "map_accumr",
+    "length",
+    "sum",
+    "tmap",
+    "size",
+    "iterate",
 )
 
 
@@ -78,9 +100,7 @@ class Prelude:
 
     # tensor arrays of one shape -------------------------------------------------------------------------------------
 
-    def get_name_static(
-        self, canonical: str, dtype: str, shape: Sequence[object], batch_dim: int | None = None
-    ) -> str:
+    def get_name_static(self, canonical: str, dtype: str, shape: Sequence[object], batch_dim: int | None = None) -> str:
         """The name of a definition for a dtype and a shape."""
         return static_name(canonical, dtype, shape, batch_dim)
 

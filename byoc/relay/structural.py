@@ -63,9 +63,9 @@ class _Comparison:
                 return f"at {_place_text(place)}: {why}"
         return None
 
-    def _visit(self, a: RelayExpr, b: RelayExpr, place: Place, stack: list[tuple[RelayExpr, RelayExpr, Place]]) -> (
-        str | None
-    ):
+    def _visit(
+        self, a: RelayExpr, b: RelayExpr, place: Place, stack: list[tuple[RelayExpr, RelayExpr, Place]]
+    ) -> str | None:
         if type(a) is not type(b):
             return f"a {_title(a)} on the left, a {_title(b)} on the right"
         if is_graph_node(a):
@@ -85,9 +85,9 @@ class _Comparison:
     def _pair(self, a: RelayExpr, b: RelayExpr) -> None:
         self._right[a], self._left[b] = b, a
 
-    def _enter(self, a: RelayExpr, b: RelayExpr, place: Place, stack: list[tuple[RelayExpr, RelayExpr, Place]]) -> (
-        str | None
-    ):
+    def _enter(
+        self, a: RelayExpr, b: RelayExpr, place: Place, stack: list[tuple[RelayExpr, RelayExpr, Place]]
+    ) -> str | None:
         if isinstance(a, Function) and isinstance(b, Function) and not self._types.bind(a.type_params, b.type_params):
             return f"the type parameters are {_shown(a.type_params)} on the left, {_shown(b.type_params)} on the right"
         bound_a, bound_b = binders(a), binders(b)

@@ -130,9 +130,7 @@ def type_key(ty: Type, names: Mapping[Type, str], value_key: Callable[[object], 
         return ("?", int(ty.kind), id(ty))
     if isinstance(ty, TypeData):
         inner = bound_names(ty.type_vars, names)
-        rows = tuple(
-            (c.name_hint, tuple(type_key(t, inner, value_key) for t in c.inputs)) for c in ty.constructors
-        )
+        rows = tuple((c.name_hint, tuple(type_key(t, inner, value_key) for t in c.inputs)) for c in ty.constructors)
         return ("TypeData", ty.header.name_hint, _kinds(ty.type_vars), rows)
     extra: tuple[object, ...] = ()
     if isinstance(ty, FuncType):

@@ -20,25 +20,53 @@ Grid = dict[Index, np.ndarray]
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 _BINARY: dict[str, Callable[..., np.ndarray]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "mod": np.mod, "min": np.minimum, "max": np.maximum,
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-    "and": np.logical_and, "or": np.logical_or, "bit_and": np.bitwise_and, "bit_or": np.bitwise_or,
-    "bit_xor": np.bitwise_xor, "shift_left": np.left_shift, "shift_right": np.right_shift,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "mod": np.mod,
+    "min": np.minimum,
+    "max": np.maximum,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
 }
 _INTRINSIC: dict[str, Callable[..., np.ndarray]] = {
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "pow": np.power, "not": np.logical_not, "bit_not": np.bitwise_not, "atan2": np.arctan2,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "erf": lambda x: _erf(x).astype(x.dtype),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "round": np.rint,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "pow": np.power,
+    "not": np.logical_not,
+    "bit_not": np.bitwise_not,
+    "atan2": np.arctan2,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "erf": lambda x: _erf(x).astype(x.dtype),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "round": np.rint,
 }
 _REDUCE: dict[str, Callable[..., np.ndarray]] = {
-    "sum": np.sum, "prod": np.prod, "min": np.min, "max": np.max, "any": np.any, "all": np.all,
+    "sum": np.sum,
+    "prod": np.prod,
+    "min": np.min,
+    "max": np.max,
+    "any": np.any,
+    "all": np.all,
 }
 
 
-def evaluate(
-    tensor: Tensor, values: Mapping[Tensor, np.ndarray], sizes: Mapping[str, int] | None = None
-) -> np.ndarray:
+def evaluate(tensor: Tensor, values: Mapping[Tensor, np.ndarray], sizes: Mapping[str, int] | None = None) -> np.ndarray:
     """The value of *tensor* given the values of its placeholders and of the named sizes."""
     return _Evaluator(dict(values), dict(sizes or {})).tensor(tensor)
 

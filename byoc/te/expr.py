@@ -256,8 +256,13 @@ def binary(op: str, left: Number, right: Number) -> PrimExpr:
 
 
 _FOLD: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
 }
 
 
@@ -327,9 +332,7 @@ def map_expr(expr: PrimExpr, leaf: Callable[[PrimExpr], PrimExpr | None]) -> Pri
     return _map_expr(expr, leaf, {})
 
 
-def _map_expr(
-    expr: PrimExpr, leaf: Callable[[PrimExpr], PrimExpr | None], memo: dict[int, PrimExpr]
-) -> PrimExpr:
+def _map_expr(expr: PrimExpr, leaf: Callable[[PrimExpr], PrimExpr | None], memo: dict[int, PrimExpr]) -> PrimExpr:
     known = memo.get(id(expr))
     if known is not None:
         return known

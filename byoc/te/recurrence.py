@@ -52,7 +52,9 @@ def recurrence(stages: Sequence[Tensor]) -> tuple[Tensor, ...]:
         return ()
     reached = {s: _reached(s, reads) for s in stages}
     ring = [s for s in stages if s in reached[s]]
-    between = [s for s in stages if s not in ring and reached[s].intersection(ring) and any(s in reached[r] for r in ring)]
+    between = [
+        s for s in stages if s not in ring and reached[s].intersection(ring) and any(s in reached[r] for r in ring)
+    ]
     if between or len({s.shape[0] for s in ring}) > 1:
         raise InternalError(f"te: {', '.join(s.name for s in ring)} are more than one recurrence")
     order = _ordered(ring, {s: _at_its_own_step(s) for s in ring})

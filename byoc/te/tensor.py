@@ -199,5 +199,3 @@ def all_of(*conditions: PrimExpr) -> PrimExpr:
     for c in kept[1:]:
         result = binary("and", result, c)
     return result
-
-

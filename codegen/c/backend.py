@@ -103,7 +103,10 @@ def compile_functions(
 
 
 def build_library(
-    programs: Sequence[Program], compiler: CCompiler, flags: Sequence[str] = (), whole: Graph | None = None,
+    programs: Sequence[Program],
+    compiler: CCompiler,
+    flags: Sequence[str] = (),
+    whole: Graph | None = None,
     prologue: str = "",
 ) -> DsoModule:
     """The library of prepared programs, with the *whole* graph as one function where it is given.
@@ -119,7 +122,13 @@ def build_library(
     library = compiler.build_units(units, flags)
     text = f"{prologue}\n{source.text()}" if prologue else source.text()
     return DsoModule(
-        library, signatures, text, constant_arrays(programs), compiler.processor(flags), program, compiler.sanitizers,
+        library,
+        signatures,
+        text,
+        constant_arrays(programs),
+        compiler.processor(flags),
+        program,
+        compiler.sanitizers,
     )
 
 
@@ -147,11 +156,16 @@ def workbench(
 def translation_units(source: LibrarySource, compiler: CCompiler, contract: str) -> list[TranslationUnit]:
     """What the compiler compiles for *source*, each with the flags that it needs; the library carries *contract*."""
     units = [
-        TranslationUnit(unit.source(), (
-            *HIDDEN, *overflow_flags(unit.wraps, compiler.is_gcc), *gather_flags(unit.gathers, compiler.is_gcc),
-            *masked_load_flags(unit.masks, compiler.is_gcc),
-            *rounding_flags(unit.contracts, unit.separates, compiler.is_gcc),
-        ))
+        TranslationUnit(
+            unit.source(),
+            (
+                *HIDDEN,
+                *overflow_flags(unit.wraps, compiler.is_gcc),
+                *gather_flags(unit.gathers, compiler.is_gcc),
+                *masked_load_flags(unit.masks, compiler.is_gcc),
+                *rounding_flags(unit.contracts, unit.separates, compiler.is_gcc),
+            ),
+        )
         for unit in source.units
     ]
     carried = f'\nconst char {CONTRACT}[] = "{contract_text(contract)}";\n'

@@ -91,14 +91,16 @@ class Commands:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise CommandError(f"cannot be started: {reason}") from error
 
-    def _start(
-        self, command: Sequence[str], variables: Mapping[str, str], said: BinaryIO
-    ) -> subprocess.Popen[bytes]:
+    def _start(self, command: Sequence[str], variables: Mapping[str, str], said: BinaryIO) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._ended:
                 raise CommandError("was not started, since another failed")
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=variables,
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                env=variables,
                 start_new_session=True,
             )
             self._running.add(process)

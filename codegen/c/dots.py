@@ -74,7 +74,11 @@ class _DotTile:
         return code
 
     def operand(
-        self, load: Load, places: dict[Index, PrimExpr], lane: Index, known: dict[tuple[object, ...], Tensor],
+        self,
+        load: Load,
+        places: dict[Index, PrimExpr],
+        lane: Index,
+        known: dict[tuple[object, ...], Tensor],
         code: list[Stmt],
     ) -> PrimExpr:
         """A variable for *load*; positions at which it reads the same elements share one."""

@@ -68,7 +68,10 @@ def check_symbol(symbol: str) -> None:
 
 
 def emit_library(
-    programs: Sequence[Program], machine: Machine, graph: Graph | None = None, whole_symbol: str = "",
+    programs: Sequence[Program],
+    machine: Machine,
+    graph: Graph | None = None,
+    whole_symbol: str = "",
     guarded: bool = False,
 ) -> LibrarySource:
     """The source of a library of all *programs*, and of the whole *graph* as the function *whole_symbol*.
@@ -160,9 +163,7 @@ def _sizes_of(tensors: Sequence[Tensor]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n.name for d in dims for n in unique_nodes(d) if isinstance(n, Size)))
 
 
-def _entry(
-    program: Program, plan: WorkspacePlan, calls: Sequence[GroupCall], names: Names, exprs: ExprWriter
-) -> str:
+def _entry(program: Program, plan: WorkspacePlan, calls: Sequence[GroupCall], names: Names, exprs: ExprWriter) -> str:
     """The exported function: places the buffers and calls the groups in order."""
     for call in calls:
         names.reserve(call.unit.name)

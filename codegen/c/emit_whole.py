@@ -87,7 +87,13 @@ class _WholeWriter:
         text = self.writer.text() if self.is_static else f"{self.writer.text()}\n{self._buffers_function()}"
         lifetimes = () if self.is_static else tuple(self.lifetimes.values())
         return WholeSource(text, tuple(self.exprs.helpers)), WholeProgram(
-            plan.symbol, tuple(plan.constants), plan.sizes, tuple(plan.externals), arena, lifetimes, plan.operations(),
+            plan.symbol,
+            tuple(plan.constants),
+            plan.sizes,
+            tuple(plan.externals),
+            arena,
+            lifetimes,
+            plan.operations(),
             checks=self.checks,
         )
 

@@ -110,7 +110,9 @@ def _keyed(found: RowStages, top: Tensor, powers: Tensor) -> tuple[Tensor, ...] 
     assert isinstance(top.body, Reduce) and powers.body is not None
     keyed: set[Tensor] = set()
     open_ends: list[tuple[PrimExpr, Index]] = [
-        (top.body.body, top.body.axes[0]), (powers.body, powers.axes[-1]), (weighed.body, weighed.axes[0])
+        (top.body.body, top.body.axes[0]),
+        (powers.body, powers.axes[-1]),
+        (weighed.body, weighed.axes[0]),
     ]
     while open_ends:
         expr, key = open_ends.pop()

@@ -33,11 +33,25 @@ LARGEST_VECTOR = 64  # bytes: a wider type has no register anywhere
 TESTS = frozenset(["isnan", "isinf", "isfinite"])
 POWERS = {1.0: "", 2.0: "square", 3.0: "cube"}  # by which function
 ROUNDINGS = frozenset(["floor", "ceil", "round", "trunc"])
-MASK_LOGIC = {"and": "&", "or": "|", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "mul": "&", "add": "|",
-              "min": "&", "max": "|", "ne": "^"}
+MASK_LOGIC = {
+    "and": "&",
+    "or": "|",
+    "bit_and": "&",
+    "bit_or": "|",
+    "bit_xor": "^",
+    "mul": "&",
+    "add": "|",
+    "min": "&",
+    "max": "|",
+    "ne": "^",
+}
 _HOLDS: dict[str, Callable[[int], bool]] = {  # of a difference
-    "lt": lambda d: d < 0, "le": lambda d: d <= 0, "gt": lambda d: d > 0, "ge": lambda d: d >= 0,
-    "eq": lambda d: d == 0, "ne": lambda d: d != 0,
+    "lt": lambda d: d < 0,
+    "le": lambda d: d <= 0,
+    "gt": lambda d: d > 0,
+    "ge": lambda d: d >= 0,
+    "eq": lambda d: d == 0,
+    "ne": lambda d: d != 0,
 }
 _DIRECT_BINARY = frozenset("add sub mul min max bit_and bit_or bit_xor".split()) | COMPARISONS
 
@@ -73,9 +87,7 @@ class LaneAnalysis:
         """Whether *expr* can be evaluated where its guard does not hold: no load of it leaves its tensor, and no index
         is checked, which may be wrong there.
         """
-        return all(
-            self._inside(n) if isinstance(n, Load) else not isinstance(n, Checked) for n in values(expr)
-        )
+        return all(self._inside(n) if isinstance(n, Load) else not isinstance(n, Checked) for n in values(expr))
 
     def _inside(self, load: Load) -> bool:
         if self._place(load) in self._certain:
@@ -176,8 +188,11 @@ class LaneAnalysis:
 
 
 _DIRECT: dict[type, Callable[..., bool]] = {
-    Binary: LaneAnalysis._binary, Intrinsic: LaneAnalysis._intrinsic, Select: LaneAnalysis._select,
-    Cast: LaneAnalysis._cast, Load: LaneAnalysis._load,
+    Binary: LaneAnalysis._binary,
+    Intrinsic: LaneAnalysis._intrinsic,
+    Select: LaneAnalysis._select,
+    Cast: LaneAnalysis._cast,
+    Load: LaneAnalysis._load,
 }
 
 

@@ -15,7 +15,10 @@ from byoc.codegen.c.rounding import rounded
 from byoc.codegen.kernel.spelling import WIDE_UNSIGNED, Language, float_text, float_to_unsigned, short_name, wrapped
 
 TYPES = {
-    "bool": "bool", "float32": "float", "float64": "double", "bfloat16": "uint16_t",
+    "bool": "bool",
+    "float32": "float",
+    "float64": "double",
+    "bfloat16": "uint16_t",
     **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
 }
 
@@ -50,27 +53,56 @@ _UNARY_FLOAT = (
 FUNCTIONS: dict[tuple[str, str], str] = {
     **{(n, "f32"): f"{n}f({{0}})" for n in _UNARY_FLOAT},
     **{(n, "f64"): f"{n}({{0}})" for n in _UNARY_FLOAT},
-    ("round", "f32"): "rintf({0})", ("round", "f64"): "rint({0})",
-    ("abs", "f32"): "fabsf({0})", ("abs", "f64"): "fabs({0})",
-    ("abs", "int"): "abs_{T}({0})", ("abs", "uint"): "{0}", ("abs", "bool"): "{0}",
-    ("rsqrt", "f32"): "(1.0f / sqrtf({0}))", ("rsqrt", "f64"): "(1.0 / sqrt({0}))",
-    ("sigmoid", "f32"): "(1.0f / (1.0f + expf(-({0}))))", ("sigmoid", "f64"): "(1.0 / (1.0 + exp(-({0}))))",
-    ("pow", "f32"): "powf({0}, {1})", ("pow", "f64"): "pow({0}, {1})",
-    ("pow", "int"): "pow_{T}({0}, {1})", ("pow", "uint"): "pow_{T}({0}, {1})",
-    ("fmod", "f32"): "fmodf({0}, {1})", ("fmod", "f64"): "fmod({0}, {1})",
-    ("fmod", "int"): "rem_{T}({0}, {1})", ("fmod", "uint"): "rem_{T}({0}, {1})",
-    ("atan2", "f32"): "atan2f({0}, {1})", ("atan2", "f64"): "atan2({0}, {1})",
+    ("round", "f32"): "rintf({0})",
+    ("round", "f64"): "rint({0})",
+    ("abs", "f32"): "fabsf({0})",
+    ("abs", "f64"): "fabs({0})",
+    ("abs", "int"): "abs_{T}({0})",
+    ("abs", "uint"): "{0}",
+    ("abs", "bool"): "{0}",
+    ("rsqrt", "f32"): "(1.0f / sqrtf({0}))",
+    ("rsqrt", "f64"): "(1.0 / sqrt({0}))",
+    ("sigmoid", "f32"): "(1.0f / (1.0f + expf(-({0}))))",
+    ("sigmoid", "f64"): "(1.0 / (1.0 + exp(-({0}))))",
+    ("pow", "f32"): "powf({0}, {1})",
+    ("pow", "f64"): "pow({0}, {1})",
+    ("pow", "int"): "pow_{T}({0}, {1})",
+    ("pow", "uint"): "pow_{T}({0}, {1})",
+    ("fmod", "f32"): "fmodf({0}, {1})",
+    ("fmod", "f64"): "fmod({0}, {1})",
+    ("fmod", "int"): "rem_{T}({0}, {1})",
+    ("fmod", "uint"): "rem_{T}({0}, {1})",
+    ("atan2", "f32"): "atan2f({0}, {1})",
+    ("atan2", "f64"): "atan2({0}, {1})",
     **{("sign", k): "sign_{T}({0})" for k in ("f32", "f64", "int", "uint")},
-    **{(n, k): t for k in ("f32", "f64") for n, t in (
-        ("isnan", "isnan({0})"), ("isinf", "isinf({0})"), ("isfinite", "isfinite({0})"))},
-    **{(n, k): t for k in ("int", "uint", "bool") for n, t in (
-        ("isnan", "false"), ("isinf", "false"), ("isfinite", "true"), ("floor", "{0}"), ("ceil", "{0}"),
-        ("round", "{0}"), ("trunc", "{0}"))},
-    ("not", "bool"): "!({0})", ("bit_not", "int"): "~({0})", ("bit_not", "uint"): "~({0})",
+    **{
+        (n, k): t
+        for k in ("f32", "f64")
+        for n, t in (("isnan", "isnan({0})"), ("isinf", "isinf({0})"), ("isfinite", "isfinite({0})"))
+    },
+    **{
+        (n, k): t
+        for k in ("int", "uint", "bool")
+        for n, t in (
+            ("isnan", "false"),
+            ("isinf", "false"),
+            ("isfinite", "true"),
+            ("floor", "{0}"),
+            ("ceil", "{0}"),
+            ("round", "{0}"),
+            ("trunc", "{0}"),
+        )
+    },
+    ("not", "bool"): "!({0})",
+    ("bit_not", "int"): "~({0})",
+    ("bit_not", "uint"): "~({0})",
     ("bit_not", "bool"): "!({0})",
     **{(n, k): f"{n}_{{T}}({{0}}, {{1}})" for n in ("min", "max") for k in ("f32", "f64", "int", "uint", "bool")},
-    **{(n, k): f"{n}_{{T}}({{0}}, {{1}})" for n in ("floordiv", "floormod", "shift_left", "shift_right")
-       for k in ("int", "uint")},
+    **{
+        (n, k): f"{n}_{{T}}({{0}}, {{1}})"
+        for n in ("floordiv", "floormod", "shift_left", "shift_right")
+        for k in ("int", "uint")
+    },
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in ("f32", "f64")},
     **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in ("f32", "f64")},
     ("check_index", "int"): "check_index_{T}({0}, {1}, &{2})",
@@ -110,7 +142,10 @@ def _floordiv(dtype: str) -> str:
         return _two(dtype, "floordiv", "return b == 0 ? 0 : a / b;")
     t = TYPES[dtype]
     return _two(
-        dtype, "floordiv", "if (b == 0) return 0;", f"if (b == -1) return ({t})-a;",
+        dtype,
+        "floordiv",
+        "if (b == 0) return 0;",
+        f"if (b == -1) return ({t})-a;",
         f"return ({t})(a / b - (a % b != 0 && (a < 0) != (b < 0)));",
     )
 
@@ -120,14 +155,19 @@ def _floormod(dtype: str) -> str:
         f = "f" if dtype == "float32" else ""
         t = TYPES[dtype]
         return _two(
-            dtype, "floormod", f"{t} r = fmod{f}(a, b);",
+            dtype,
+            "floormod",
+            f"{t} r = fmod{f}(a, b);",
             f"return r == 0 ? copysign{f}(0, b) : (r < 0) != (b < 0) ? r + b : r;",
         )
     if dtype.startswith("u"):
         return _two(dtype, "floormod", "return b == 0 ? 0 : a % b;")
     t = TYPES[dtype]
     return _two(
-        dtype, "floormod", "if (b == 0 || b == -1) return 0;", f"{t} r = ({t})(a % b);",
+        dtype,
+        "floormod",
+        "if (b == 0 || b == -1) return 0;",
+        f"{t} r = ({t})(a % b);",
         f"return ({t})(r != 0 && (r < 0) != (b < 0) ? r + b : r);",
     )
 
@@ -141,8 +181,12 @@ def _pow(dtype: str) -> str:
     t = TYPES[dtype]
     negative = () if dtype.startswith("u") else ("if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;",)
     return _two(
-        dtype, "pow", *negative, f"{t} r = 1;",
-        f"for (; b > 0; b = ({t})(b / 2), a = ({t})(a * a)) if (b % 2) r = ({t})(r * a);", "return r;",
+        dtype,
+        "pow",
+        *negative,
+        f"{t} r = 1;",
+        f"for (; b > 0; b = ({t})(b / 2), a = ({t})(a * a)) if (b % 2) r = ({t})(r * a);",
+        "return r;",
     )
 
 
@@ -172,8 +216,10 @@ def _check_index(dtype: str) -> str:
 
 def _pair_start(dtype: str) -> str:
     """The first place from *place* on that is not the second of a pair at the end of a row."""
-    return _define(f"int64_t pair_start_{short_name(dtype)}(int64_t place, int64_t row)",
-                   "return place % row == row - 1 ? place + 1 : place;")
+    return _define(
+        f"int64_t pair_start_{short_name(dtype)}(int64_t place, int64_t row)",
+        "return place % row == row - 1 ? place + 1 : place;",
+    )
 
 
 def _rounded(dtype: str) -> str:
@@ -182,13 +228,20 @@ def _rounded(dtype: str) -> str:
 
 SUPPORT = {
     "rounded": _rounded,
-    "check_index": _check_index, "pair_start": _pair_start,
+    "check_index": _check_index,
+    "pair_start": _pair_start,
     "min": lambda d: _extremum("min", "<", d),
     "max": lambda d: _extremum("max", ">", d),
     "abs": lambda d: _one(d, "abs", f"return ({TYPES[d]})(a < 0 ? -a : a);"),
-    "sign": _sign, "floordiv": _floordiv, "floormod": _floormod, "rem": _rem, "pow": _pow,
-    "shift_left": _shift_left, "shift_right": _shift_right,
-    **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED}, **narrow.SUPPORT,
+    "sign": _sign,
+    "floordiv": _floordiv,
+    "floormod": _floormod,
+    "rem": _rem,
+    "pow": _pow,
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
+    **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED},
+    **narrow.SUPPORT,
 }
 C = Language(TYPES, FUNCTIONS, SUPPORT, literal, contracts=True)
 RESERVED = frozenset(

@@ -31,8 +31,10 @@ LINE = 64  # bytes of a row
 COUNT = 16  # registers that the shapes have places for; a processor has half as many
 # a dot of ``te.expr.DOTS``, and whether its first argument is on the right -> the intrinsic
 _DOTS = {
-    ("dot_bf16", False): "_tile_dpbf16ps", ("dot_bf16", True): "_tile_dpbf16ps",
-    ("dot_u8s8", False): "_tile_dpbusd", ("dot_u8s8", True): "_tile_dpbsud",
+    ("dot_bf16", False): "_tile_dpbf16ps",
+    ("dot_bf16", True): "_tile_dpbf16ps",
+    ("dot_u8s8", False): "_tile_dpbusd",
+    ("dot_u8s8", True): "_tile_dpbsud",
 }
 
 SUPPORT = """#if !defined(__AMX_TILE__) && !defined(__AMXTILE__)
@@ -83,9 +85,7 @@ def shapes(writer: StatementWriter, stmt: MatrixShapes) -> None:
     missing = [0] * (COUNT - len(stmt.shapes))
     row_bytes = ", ".join(map(str, [*(4 * words for _, words in stmt.shapes), *missing]))
     rows = ", ".join(map(str, [*(rows for rows, _ in stmt.shapes), *missing]))
-    writer.writer.line(
-        f"static _Alignas(64) const MatrixShapes {name} = {{1, 0, {{0}}, {{{row_bytes}}}, {{{rows}}}}};"
-    )
+    writer.writer.line(f"static _Alignas(64) const MatrixShapes {name} = {{1, 0, {{0}}, {{{row_bytes}}}, {{{rows}}}}};")
     writer.writer.line(FENCE)
     writer.writer.line(f"_tile_loadconfig(&{name});")
 
@@ -139,6 +139,10 @@ def _place(writer: StatementWriter, tensor: Tensor, indices: tuple[PrimExpr, ...
 
 
 RULES = {
-    MatrixShapes: shapes, MatrixZero: zero, MatrixLoad: load, MatrixDot: dot, MatrixStore: store,
+    MatrixShapes: shapes,
+    MatrixZero: zero,
+    MatrixLoad: load,
+    MatrixDot: dot,
+    MatrixStore: store,
     MatrixRelease: release,
 }

@@ -110,19 +110,25 @@ VECTOR_DOT_U8S8 = f"""{INTRINSICS_HEADER}static inline @V dot_u8s8_@V(u32x@N a, 
 
 # by name and kind of dtype, as in the tables of ``language.py`` and ``vectors.py``
 FUNCTIONS: Mapping[tuple[str, str], str] = {
-    ("to_bf16", "f32"): "to_bf16_{T}({0})", ("from_bf16", "bf16"): "from_bf16_{T}({0})",
+    ("to_bf16", "f32"): "to_bf16_{T}({0})",
+    ("from_bf16", "bf16"): "from_bf16_{T}({0})",
     **{("word", kind): "word_{T}(&{0})" for kind in ("bf16", "int", "uint")},
     **{(name, "uint"): f"{name}_{{T}}({{0}}, {{1}}, {{2}})" for name in ("dot_bf16", "dot_u8s8")},
 }
 SUPPORT = {
-    "to_bf16": lambda dtype: TO_BF16, "from_bf16": lambda dtype: FROM_BF16, "word": word_of,
-    "dot_bf16": lambda dtype: DOT_BF16, "dot_u8s8": lambda dtype: DOT_U8S8,
+    "to_bf16": lambda dtype: TO_BF16,
+    "from_bf16": lambda dtype: FROM_BF16,
+    "word": word_of,
+    "dot_bf16": lambda dtype: DOT_BF16,
+    "dot_u8s8": lambda dtype: DOT_U8S8,
     matrix_registers.HELPER[0]: lambda dtype: matrix_registers.SUPPORT,
     matrix_registers.ROWS_HELPER[0]: lambda dtype: matrix_registers.ROWS_SUPPORT,
 }
 VECTORS: Mapping[tuple[str, str], str] = {
-    ("to_bf16", "f32"): VECTOR_TO_BF16, ("from_bf16", "bf16"): VECTOR_FROM_BF16,
-    ("dot_bf16", "f32"): VECTOR_DOT_BF16, ("dot_u8s8", "int"): VECTOR_DOT_U8S8,
+    ("to_bf16", "f32"): VECTOR_TO_BF16,
+    ("from_bf16", "bf16"): VECTOR_FROM_BF16,
+    ("dot_bf16", "f32"): VECTOR_DOT_BF16,
+    ("dot_u8s8", "int"): VECTOR_DOT_U8S8,
 }
 
 

@@ -106,7 +106,8 @@ def object_cache(folder: Path) -> ObjectCache:
 def _warn(folder: Path, reason: str) -> None:
     warnings.warn(
         f"{folder}: the cache folder cannot be written ({reason}), so that nothing compiled is kept for later; "
-        "name another with BYOC_CACHE_DIR", stacklevel=2,
+        "name another with BYOC_CACHE_DIR",
+        stacklevel=2,
     )
 
 

@@ -77,8 +77,11 @@ def _floordiv(dtype: str) -> str:
         return SUPPORT["floordiv"](dtype)
     t, u = TYPES[dtype], _unsigned(dtype)
     return _function(
-        dtype, f"floordiv_{short_name(dtype)}({t} a, {t} b)", "if (b == 0) return 0;",
-        f"if (b == -1) return ({t})(0 - ({u})a);", f"return ({t})(a / b - (a % b != 0 && (a < 0) != (b < 0)));",
+        dtype,
+        f"floordiv_{short_name(dtype)}({t} a, {t} b)",
+        "if (b == 0) return 0;",
+        f"if (b == -1) return ({t})(0 - ({u})a);",
+        f"return ({t})(a / b - (a % b != 0 && (a < 0) != (b < 0)));",
     )
 
 
@@ -86,13 +89,21 @@ def _pow(dtype: str) -> str:
     t, u = TYPES[dtype], _unsigned(dtype)
     negative = () if dtype.startswith("u") else ("if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;",)
     return _function(
-        dtype, f"pow_{short_name(dtype)}({t} a, {t} b)", *negative, f"{u} r = 1, x = ({u})a;",
-        f"for (; b > 0; b = ({t})(b / 2), x *= x) if (b % 2) r *= x;", f"return ({t})r;",
+        dtype,
+        f"pow_{short_name(dtype)}({t} a, {t} b)",
+        *negative,
+        f"{u} r = 1, x = ({u})a;",
+        f"for (; b > 0; b = ({t})(b / 2), x *= x) if (b % 2) r *= x;",
+        f"return ({t})r;",
     )
 
 
 _SUPPORT: Mapping[str, Callable[[str], str]] = {
-    **SUPPORT, **{f"wrapped_{op}": _wrapped(op) for op in WRAPPED}, "abs": _abs, "floordiv": _floordiv, "pow": _pow,
+    **SUPPORT,
+    **{f"wrapped_{op}": _wrapped(op) for op in WRAPPED},
+    "abs": _abs,
+    "floordiv": _floordiv,
+    "pow": _pow,
 }
 _FUNCTIONS = {
     **FUNCTIONS,

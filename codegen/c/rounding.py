@@ -51,5 +51,7 @@ def sums_products(stages: Iterable[Tensor]) -> bool:
     """Whether a sum of products is among what *stages* compute."""
     return any(
         isinstance(node, Reduce) and any(isinstance(n, Binary) and n.op == "mul" for n in unique_nodes(node.body))
-        for stage in stages if stage.body is not None for node in unique_nodes(stage.body)
+        for stage in stages
+        if stage.body is not None
+        for node in unique_nodes(stage.body)
     )

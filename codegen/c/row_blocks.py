@@ -92,7 +92,9 @@ def _at_depth(stages: Sequence[Tensor], outside: Collection[Tensor], depth: int)
 def _agrees(reader: Tensor, stage: Tensor, found: RowStages) -> bool:
     """Whether *reader* reads *stage* only at its own leading position."""
     return all(
-        index is axis or size == 1 for n in loads_in(reader.body) if n.tensor is stage
+        index is axis or size == 1
+        for n in loads_in(reader.body)
+        if n.tensor is stage
         for index, axis, size in zip(n.indices, found.leading_of(reader), found.sizes, strict=False)
     )
 
@@ -109,7 +111,7 @@ def _fitted(found: RowStages) -> RowBlocks | None:
 
 def _row_bytes(found: RowStages) -> int:
     """The bytes of the local arrays of one row."""
-    return sum(estimated_size(s.shape[found.depth:]) * dtype_bytes(s.dtype) for s in found.stages[:-1])
+    return sum(estimated_size(s.shape[found.depth :]) * dtype_bytes(s.dtype) for s in found.stages[:-1])
 
 
 def _equal_rows(found: RowStages, most: int) -> int:

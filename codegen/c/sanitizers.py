@@ -65,7 +65,8 @@ def check_process(names: Sequence[str], command: Sequence[str], is_gcc: bool) ->
 def preloading(names: Sequence[str], command: Sequence[str]) -> dict[str, str]:
     """The variables of a process that can load code with *names*, made by the compiler *command*.
 
-    Libraries are kept under a name, by which reports find functions and lines. Raises UserError where the compiler has no such library.
+    Libraries are kept under a name, by which reports find functions and lines. Raises UserError where the compiler has
+    no such library.
     """
     kept = {KEEP_VARIABLE: os.environ.get(KEEP_VARIABLE, str(cache_dir() / "sanitized"))}
     libraries = [_path_of(PRELOADED[name][0], command) for name in names if name in PRELOADED]

@@ -63,8 +63,11 @@ def _schedule_alone(nest: Nest, simplify: Simplifier, machine: Machine) -> list[
     """The statements that do *nest* on one thread, inside the loops of others."""
     inner = collapse_nest(nest, simplify)
     return (
-        vector_reduce(inner, simplify, machine) or contract(inner, simplify, machine, alone=True)
-        or elementwise(inner, simplify, machine, outermost=False) or lanes(inner, simplify) or plain(inner)
+        vector_reduce(inner, simplify, machine)
+        or contract(inner, simplify, machine, alone=True)
+        or elementwise(inner, simplify, machine, outermost=False)
+        or lanes(inner, simplify)
+        or plain(inner)
     )
 
 
@@ -79,8 +82,11 @@ def schedule_stage(stage: Tensor, simplify: Simplifier, machine: Machine) -> lis
 def schedule_nest(whole: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that do *whole*, whose axes are as few as its accesses allow."""
     return (
-        vector_reduce(whole, simplify, machine) or contract(whole, simplify, machine)
-        or tile(whole, simplify, machine) or elementwise(whole, simplify, machine) or lanes(whole, simplify)
+        vector_reduce(whole, simplify, machine)
+        or contract(whole, simplify, machine)
+        or tile(whole, simplify, machine)
+        or elementwise(whole, simplify, machine)
+        or lanes(whole, simplify)
         or plain(whole)
     )
 

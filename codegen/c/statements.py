@@ -122,8 +122,9 @@ class StatementWriter:
 
     def _vectors(self, lane: Index, count: int | None) -> VectorExprWriter:
         lanes = int(lane.extent)  # type: ignore[call-overload]
-        return VectorExprWriter(self.exprs, lane, lanes if count is None else count, self.vectors, self.block,
-                                self.writer.line)
+        return VectorExprWriter(
+            self.exprs, lane, lanes if count is None else count, self.vectors, self.block, self.writer.line
+        )
 
     def vector_store(self, stmt: VectorStore) -> None:
         vectors, target, indices = self._vectors(stmt.lane, stmt.count), stmt.target, tuple(stmt.indices)

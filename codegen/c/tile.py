@@ -59,7 +59,8 @@ def _lane_count(extent: int, dtype: str, machine: Machine) -> int:
 def _row_axis(nest: Nest, loads: Sequence[Access], column: Index) -> Index | None:
     """The output axis whose block shares most: what moves along the columns stands still along it."""
     shared = [
-        a for a in nest.axes[:-1]
+        a
+        for a in nest.axes[:-1]
         if all(x.steps[a] == 0 or x.steps[column] == 0 for x in loads) and any(x.steps[a] for x in loads)
     ]
     numbers = [a for a in shared if isinstance(a.extent, int) and a.extent > 1]
@@ -67,9 +68,7 @@ def _row_axis(nest: Nest, loads: Sequence[Access], column: Index) -> Index | Non
     return max(numbers, key=lambda a: a.extent, default=symbolic[0] if symbolic else None)
 
 
-def _columns(
-    nest: Nest, reduce: Reduce, loads: Sequence[Access], simplify: Simplifier, machine: Machine
-) -> list[Stmt]:
+def _columns(nest: Nest, reduce: Reduce, loads: Sequence[Access], simplify: Simplifier, machine: Machine) -> list[Stmt]:
     column = nest.axes[-1]
     lanes = _lane_count(int(column.extent), reduce.dtype, machine)
     row = _row_axis(nest, loads, column)
@@ -84,8 +83,10 @@ def _columns(
     rest = Index(row.name, as_index(row.extent) % height)
     moved = {row: binary("add", rest, as_index(row.extent) // height * height)}
     remaining = Nest(
-        nest.stage, tuple(rest if a is row else a for a in nest.axes),
-        tuple(at(i, moved) for i in nest.indices), at(nest.value, moved),
+        nest.stage,
+        tuple(rest if a is row else a for a in nest.axes),
+        tuple(at(i, moved) for i in nest.indices),
+        at(nest.value, moved),
     )
     again = single_sum(remaining)
     assert again is not None
@@ -138,6 +139,7 @@ class _ColumnTile:
         known: dict[tuple[object, ...], Tensor] = {}
         for r in range(self.height):
             for v in range(self.vectors):
+
                 def leaf(e: PrimExpr, r: int = r, v: int = v) -> PrimExpr | None:
                     return self.operand(e, r, v, known, code) if isinstance(e, Load) else None
 

@@ -129,7 +129,11 @@ class Units:
 
 
 def write_unit(
-    group: Group, sources: Sequence[Tensor], sizes: Sequence[str], constants: Collection[Tensor], machine: Machine,
+    group: Group,
+    sources: Sequence[Tensor],
+    sizes: Sequence[str],
+    constants: Collection[Tensor],
+    machine: Machine,
     dialect: Dialect = HOSTED,
 ) -> Unit:
     """The unit of *group*. Raises CompileError for what C cannot express."""
@@ -140,7 +144,11 @@ def write_unit(
 
 
 def _write_unit(
-    group: Group, sources: Sequence[Tensor], sizes: Sequence[str], constants: Collection[Tensor], machine: Machine,
+    group: Group,
+    sources: Sequence[Tensor],
+    sizes: Sequence[str],
+    constants: Collection[Tensor],
+    machine: Machine,
     dialect: Dialect,
 ) -> Unit:
     names, simplify = Names(RESERVED), Simplifier()
@@ -177,9 +185,18 @@ def _write_unit(
     digest = hashlib.sha256(f"{wraps}\0{'' if contracts else NO_CONTRACTION}{text}".encode()).hexdigest()[:HASH_DIGITS]
     name = f"{group.title or group.name}_{digest}"
     return Unit(
-        name, signature.replace(_NAME, name, 1), text.replace(_NAME, name, 1), _notation(group, sources, names),
-        tuple(statements.vectors), tuple(exprs.helpers), wraps, statements.local_bytes, len(group.checks),
-        any(map(gathers, bodies)), any(map(loads_under_a_condition, bodies)), contracts,
+        name,
+        signature.replace(_NAME, name, 1),
+        text.replace(_NAME, name, 1),
+        _notation(group, sources, names),
+        tuple(statements.vectors),
+        tuple(exprs.helpers),
+        wraps,
+        statements.local_bytes,
+        len(group.checks),
+        any(map(gathers, bodies)),
+        any(map(loads_under_a_condition, bodies)),
+        contracts,
     )
 
 

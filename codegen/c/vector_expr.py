@@ -30,8 +30,13 @@ class VectorExprWriter:
     """
 
     def __init__(
-        self, exprs: ExprWriter, lane: Index, count: int, parts: dict[VectorPart, None],
-        block: Callable[[Sequence[Stmt]], None], line: Callable[[str], None],
+        self,
+        exprs: ExprWriter,
+        lane: Index,
+        count: int,
+        parts: dict[VectorPart, None],
+        block: Callable[[Sequence[Stmt]], None],
+        line: Callable[[str], None],
     ):
         self.exprs, self.lane, self.count, self.parts, self.block, self.line = exprs, lane, count, parts, block, line
         self.lanes = int(lane.extent)  # type: ignore[call-overload]
@@ -89,9 +94,12 @@ class VectorExprWriter:
         """The vector of an array that a loop over the lanes fills, the places beyond *count* with 0."""
         dtype = "uint8" if expr.dtype == "bool" else expr.dtype
         array = placeholder((self.lanes,), expr.dtype, "each")
-        self.block([
-            Alloc(array), For(self.lane, self.count, [Store(array, (self.lane,), expr)]),
-        ])
+        self.block(
+            [
+                Alloc(array),
+                For(self.lane, self.count, [Store(array, (self.lane,), expr)]),
+            ]
+        )
         name = self.exprs.names(array, array.name)
         pointer = f"(const uint8_t *){name}" if dtype != expr.dtype else name
         if self.count == self.lanes:
@@ -316,10 +324,17 @@ def _unscheduled(writer: VectorExprWriter, expr: PrimExpr) -> Text:
 
 
 _RULES: dict[type, Callable[..., Text]] = {
-    Binary: VectorExprWriter.binary, Intrinsic: VectorExprWriter.intrinsic, Select: VectorExprWriter.select,
-    Cast: VectorExprWriter.cast, Load: VectorExprWriter.load, Index: VectorExprWriter.index, Reduce: _unscheduled,
+    Binary: VectorExprWriter.binary,
+    Intrinsic: VectorExprWriter.intrinsic,
+    Select: VectorExprWriter.select,
+    Cast: VectorExprWriter.cast,
+    Load: VectorExprWriter.load,
+    Index: VectorExprWriter.index,
+    Reduce: _unscheduled,
 }
 _MASK_RULES: dict[type, Callable[..., str]] = {
-    Binary: VectorExprWriter._mask_binary, Intrinsic: VectorExprWriter._mask_intrinsic,
-    Select: VectorExprWriter._mask_select, Cast: VectorExprWriter._mask_cast,
+    Binary: VectorExprWriter._mask_binary,
+    Intrinsic: VectorExprWriter._mask_intrinsic,
+    Select: VectorExprWriter._mask_select,
+    Cast: VectorExprWriter._mask_cast,
 }

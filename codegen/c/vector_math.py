@@ -34,12 +34,8 @@ _SIGN_OF = _define(  # the bits of x that are not its magnitude
     "sign_of", "@V x", "return (@V)((@I)x ^ (@I)abs_@V(x));"
 )
 _WITH_SIGN = _define("with_sign", "@V x, @V sign", "return (@V)((@I)x | (@I)sign_of_@V(sign));")
-_FLOOR = _define(
-    "floor", "@V x", "const @V r = round_@V(x);", "return with_sign_@V(select_@V(r > x, r - 1, r), x);"
-)
-_CEIL = _define(
-    "ceil", "@V x", "const @V r = round_@V(x);", "return with_sign_@V(select_@V(r < x, r + 1, r), x);"
-)
+_FLOOR = _define("floor", "@V x", "const @V r = round_@V(x);", "return with_sign_@V(select_@V(r > x, r - 1, r), x);")
+_CEIL = _define("ceil", "@V x", "const @V r = round_@V(x);", "return with_sign_@V(select_@V(r < x, r + 1, r), x);")
 _TRUNC = _define(
     "trunc", "@V x", "const @V a = abs_@V(x), r = round_@V(a);", "return with_sign_@V(select_@V(r > a, r - 1, r), x);"
 )
@@ -68,20 +64,23 @@ _REDUCED = (  # x = n * ln 2 + r, |r| <= ln 2 / 2; adding 1.5 * 2**23 rounds to 
     "const @V r = (x - whole * 0.693145752f) - whole * 1.42860677e-6f;",
 )
 _SCALED = _define(
-    "scaled", "@V x, @V whole /* a number from -149 to 128 */",
+    "scaled",
+    "@V x, @V whole /* a number from -149 to 128 */",
     "const @I n = (@I)(whole + 12582912.0f) - 0x4b400000;",
     *_POWERS,
     "return x * first * second;",
 )
 _EXP = _define(
-    "exp", "@V x",
+    "exp",
+    "@V x",
     "x = min_number_@V(89.0f, max_number_@V(-104.0f, x));",
     *(line for line in _REDUCED if "n = (@I)" not in line),
     f"const @V p = ({_polynomial('r', _EXP_REST)}) * (r * r) + r + 1.0f;",
     "return scaled_@V(p, whole);",
 )
 _EXP2 = _define(
-    "exp2", "@V x",
+    "exp2",
+    "@V x",
     "x = min_number_@V(129.0f, max_number_@V(-150.0f, x));",
     "const @V turns = x + 12582912.0f;",
     "const @V f = x - (turns - 12582912.0f);",
@@ -92,11 +91,11 @@ _EXP2 = _define(
     "return p * first * second;",
 )
 _EXPM1 = _define(
-    "expm1", "@V v",
+    "expm1",
+    "@V v",
     "@V x = min_number_@V(89.0f, max_number_@V(-18.0f, v));",
     *_REDUCED,
-    f"const @V p = ({_polynomial('r', _EXP_REST[:-1])})"
-    " * r * (r * r) + 0.5f * (r * r) + r;",
+    f"const @V p = ({_polynomial('r', _EXP_REST[:-1])}) * r * (r * r) + 0.5f * (r * r) + r;",
     "const @V half = (@V)((@U)(n + 126) << 23); /* of 2**n, which may overflow where the result does not */",
     "return select_@V(abs_@V(v) < 5.96046448e-8f, v, (half * p + (half - 0.5f)) * 2.0f);",
 )
@@ -110,8 +109,15 @@ _LOG_SPLIT = (
     "const @V n = __builtin_convertvector(exponent - (small & 23), @V);",
 )
 _LOG_REST = (
-    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-    2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
 )
 _LOG_SERIES = ("const @V z = f * f;", f"const @V tail = f * z * ({_polynomial('f', _LOG_REST)});")
 _LOG_ENDS = (  # of 0, of infinity, of a NaN and of what is below 0
@@ -119,31 +125,42 @@ _LOG_ENDS = (  # of 0, of infinity, of a NaN and of what is below 0
     "return select_@V((x > 0.0f) & (x < INFINITY), result, select_@V(x != x, x, end));",
 )
 _LOG = _define(
-    "log", "@V x", *_LOG_SPLIT, *_LOG_SERIES,
+    "log",
+    "@V x",
+    *_LOG_SPLIT,
+    *_LOG_SERIES,
     "const @V result = ((tail + n * 1.42860677e-6f) - 0.5f * z + f) + n * 0.693145752f;",
     *_LOG_ENDS,
 )
 _LOG2 = _define(  # 1 / ln 2 is 1 + 0.442695...
-    "log2", "@V x", *_LOG_SPLIT, *_LOG_SERIES,
+    "log2",
+    "@V x",
+    *_LOG_SPLIT,
+    *_LOG_SERIES,
     "const @V low = tail - 0.5f * z;",
     "const @V result = ((low * 0.44269504f + f * 0.44269504f) + low + f) + n;",
     *_LOG_ENDS,
 )
 _LOG10 = _define(  # 1 / ln 10 and log10 2, each in two parts
-    "log10", "@V x", *_LOG_SPLIT, *_LOG_SERIES,
+    "log10",
+    "@V x",
+    *_LOG_SPLIT,
+    *_LOG_SERIES,
     "const @V low = tail - 0.5f * z;",
     "const @V fine = (low + f) * 7.00731903e-4f + low * 0.43359375f;",
     "const @V result = (fine + n * 2.48745642e-4f) + f * 0.43359375f + n * 0.30078125f;",
     *_LOG_ENDS,
 )
 _LOG1P = _define(  # log(1 + x) with what the rounding of 1 + x took away
-    "log1p", "@V x",
+    "log1p",
+    "@V x",
     "const @V u = 1.0f + x;",
     "const @V lost = select_@V((u > 0.0f) & (u < INFINITY), (x - (u - 1.0f)) / u, (@V){0});",
     "return select_@V(abs_@V(x) < 5.96046448e-8f, x, log_@V(u) + lost);",
 )
 _SIGMOID = _define(  # where scaling is one instruction, 1 / (1 + p * 2**n) as 2**-n / (2**-n + p): neither overflows
-    "sigmoid", "@V x",
+    "sigmoid",
+    "@V x",
     "#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__) && @N == 16",
     "x = min_number_@V(104.0f, max_number_@V(-87.0f, -x));",
     *(line for line in _REDUCED if "n = (@I)" not in line),
@@ -157,12 +174,14 @@ _SIGMOID = _define(  # where scaling is one instruction, 1 / (1 + p * 2**n) as 2
     "#endif",
 )
 _TANH = _define(
-    "tanh", "@V x",
+    "tanh",
+    "@V x",
     "const @V t = expm1_@V(2.0f * min_number_@V(10.0f, abs_@V(x)));",
     "return with_sign_@V(t / (t + 2.0f), x);",
 )
 _ERF = _define(
-    "erf", "@V x",
+    "erf",
+    "@V x",
     "const @V t = abs_@V(x), s = x * x;",
     "const @V a = -1.72853470e-5f * t + 3.83197126e-4f, b = -3.88396438e-3f * t + 2.42546219e-2f;",
     "@V r = ((a * s + b) * t - 1.06777877e-1f) * t - 6.34846687e-1f;",
@@ -176,7 +195,8 @@ _ERF = _define(
 def _circular(name: str, quarter: int) -> str:
     """Sine or cosine, by quarters of a turn: *quarter* is how far ahead of the sine it is."""
     return _define(
-        name, "@V x",
+        name,
+        "@V x",
         "@V r;",
         "@I n;",
         "for (int k = 0; k < @N; ++k) { /* pi / 2 in two parts: exact while n has 20 bits */",
@@ -205,14 +225,41 @@ POLYNOMIALS = frozenset(
     ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "scaled", "tanh", "erf", "sin", "cos"]
 )
 MATH: Mapping[tuple[str, str], str] = {
-    **{(name, kind): text for kind in ("f32", "f64") for name, text in (
-        ("sqrt", _SQRT), ("rsqrt", _RSQRT), ("abs", _ABS), ("round", _ROUND), ("sign_of", _SIGN_OF),
-        ("with_sign", _WITH_SIGN), ("floor", _FLOOR), ("ceil", _CEIL), ("trunc", _TRUNC), ("sign", _SIGN),
-        ("square", _SQUARE), ("cube", _CUBE), ("isnan", _ISNAN), ("isinf", _ISINF), ("isfinite", _ISFINITE))},
-    ("abs", "int"): _INT_ABS, ("sign", "int"): _INT_SIGN, ("sign", "uint"): _UINT_SIGN,
-    ("exp", "f32"): _EXP, ("exp2", "f32"): _EXP2, ("expm1", "f32"): _EXPM1, ("log", "f32"): _LOG,
-    ("log2", "f32"): _LOG2, ("log10", "f32"): _LOG10, ("log1p", "f32"): _LOG1P,
-    ("sigmoid", "f32"): _SIGMOID, ("scaled", "f32"): _SCALED,
-    ("tanh", "f32"): _TANH, ("erf", "f32"): _ERF, ("sin", "f32"): _circular("sin", 0),
+    **{
+        (name, kind): text
+        for kind in ("f32", "f64")
+        for name, text in (
+            ("sqrt", _SQRT),
+            ("rsqrt", _RSQRT),
+            ("abs", _ABS),
+            ("round", _ROUND),
+            ("sign_of", _SIGN_OF),
+            ("with_sign", _WITH_SIGN),
+            ("floor", _FLOOR),
+            ("ceil", _CEIL),
+            ("trunc", _TRUNC),
+            ("sign", _SIGN),
+            ("square", _SQUARE),
+            ("cube", _CUBE),
+            ("isnan", _ISNAN),
+            ("isinf", _ISINF),
+            ("isfinite", _ISFINITE),
+        )
+    },
+    ("abs", "int"): _INT_ABS,
+    ("sign", "int"): _INT_SIGN,
+    ("sign", "uint"): _UINT_SIGN,
+    ("exp", "f32"): _EXP,
+    ("exp2", "f32"): _EXP2,
+    ("expm1", "f32"): _EXPM1,
+    ("log", "f32"): _LOG,
+    ("log2", "f32"): _LOG2,
+    ("log10", "f32"): _LOG10,
+    ("log1p", "f32"): _LOG1P,
+    ("sigmoid", "f32"): _SIGMOID,
+    ("scaled", "f32"): _SCALED,
+    ("tanh", "f32"): _TANH,
+    ("erf", "f32"): _ERF,
+    ("sin", "f32"): _circular("sin", 0),
     ("cos", "f32"): _circular("cos", 1),
 }

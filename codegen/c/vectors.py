@@ -114,19 +114,33 @@ def _extreme(name: str, floats: bool) -> str:
 _FLOATS, _INTS = ("f32", "f64"), ("int", "uint")
 _ANY = (*_FLOATS, *_INTS)
 _TEMPLATES: Mapping[tuple[str, str], str] = {
-    **{(n, k): t for k in (*_ANY, "bf16") for n, t in (
-        ("load", _LOAD), ("store", _STORE), ("load_first", _LOAD_FIRST), ("store_first", _STORE_FIRST),
-        ("splat", _SPLAT), ("select", _SELECT))},
-    **{(n, k): t for k in _ANY for n, t in (
-        ("sum", _fold("sum", "a + b")), ("prod", _fold("prod", "a * b")))},
+    **{
+        (n, k): t
+        for k in (*_ANY, "bf16")
+        for n, t in (
+            ("load", _LOAD),
+            ("store", _STORE),
+            ("load_first", _LOAD_FIRST),
+            ("store_first", _STORE_FIRST),
+            ("splat", _SPLAT),
+            ("select", _SELECT),
+        )
+    },
+    **{(n, k): t for k in _ANY for n, t in (("sum", _fold("sum", "a + b")), ("prod", _fold("prod", "a * b")))},
     **{(n, k): _extreme(n, k in _FLOATS) for k in _ANY for n in _CHOICE},
     **{(n, k): _CHOSEN.format(name=n, sign=s) for k in _ANY for n, s in _SIGNS.items()},
     **{("rounded", k): rounded("@V", "@V") for k in _FLOATS},
     **{(f"{n}_number", k): _BOUND.format(name=n, chosen=c) for k in _ANY for n, c in _CHOICE.items()},
-    **{(f"fold_{n}", k): _fold(f"fold_{n}", f"a {s} b{' || a != a' if k in _FLOATS else ''} ? a : b")
-       for k in _ANY for n, s in (("min", "<"), ("max", ">"))},
-    **MATH, **narrow.VECTORS,
+    **{
+        (f"fold_{n}", k): _fold(f"fold_{n}", f"a {s} b{' || a != a' if k in _FLOATS else ''} ? a : b")
+        for k in _ANY
+        for n, s in (("min", "<"), ("max", ">"))
+    },
+    **MATH,
+    **narrow.VECTORS,
 }
+
+
 def _on_x86() -> dict[VectorPart, str]:
     """Functions of a register's width that are one instruction: its builtin, where the compiler has it."""
     result = {}
@@ -151,7 +165,10 @@ def _on_x86() -> dict[VectorPart, str]:
             for name, call in calls.items():
                 body = _TEMPLATES[name, kind_of(dtype)].splitlines()
                 result[name, dtype, lanes] = _ON_X86.format(
-                    name=name, feature=feature, call=call, otherwise="\n".join(body[1:-1]),
+                    name=name,
+                    feature=feature,
+                    call=call,
+                    otherwise="\n".join(body[1:-1]),
                     arguments=_ARGUMENTS.get(name, "@V x"),
                 )
     return result
@@ -220,8 +237,13 @@ def _definition(part: VectorPart) -> str:
         template = template.replace("@H", _halvings(function, lanes))
     integer = mask_dtype(dtype)
     fields = {
-        "@V": vector_name(dtype, lanes), "@I": vector_name(integer, lanes), "@U": vector_name(f"u{integer}", lanes),
-        "@S": TYPES[dtype], "@T": TYPES[integer],
-        "@N": str(lanes), "@B": str(8 * dtype_bytes(dtype)), "@f": "f" if dtype == "float32" else "",
+        "@V": vector_name(dtype, lanes),
+        "@I": vector_name(integer, lanes),
+        "@U": vector_name(f"u{integer}", lanes),
+        "@S": TYPES[dtype],
+        "@T": TYPES[integer],
+        "@N": str(lanes),
+        "@B": str(8 * dtype_bytes(dtype)),
+        "@f": "f" if dtype == "float32" else "",
     }
     return re.sub("@[VIUSTNBf]", lambda m: fields[m[0]], template)

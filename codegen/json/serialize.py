@@ -167,7 +167,6 @@ class JSONSerializer:
         return [(len(self._nodes) - 1, k, 0) for k in range(len(outputs))]
 
 
-
 _RULES: dict[type, Callable[..., list[Entry]]] = {
     Constant: JSONSerializer._visit_constant,
     Var: JSONSerializer._visit_var,
@@ -175,5 +174,3 @@ _RULES: dict[type, Callable[..., list[Entry]]] = {
     Tuple: lambda s, t: [entry for field in t.fields for entry in s._entries[field]],
     TupleGetItem: JSONSerializer._visit_item,
 }
-
-

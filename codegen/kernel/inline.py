@@ -46,9 +46,7 @@ def estimated_size(shape: Sequence[Dimension]) -> int:
     return math.prod(d if isinstance(d, int) else d.value if isinstance(d, Const) else SYMBOLIC_EXTENT for d in shape)
 
 
-def fuse_stages(
-    outputs: Sequence[Tensor], ready: AbstractSet[Tensor]
-) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def fuse_stages(outputs: Sequence[Tensor], ready: AbstractSet[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """The stages that remain of a group, producers first, and what stands for each of *outputs* now.
 
     *ready* are the tensors that exist before the group runs: they are loaded from and never inlined. A group with a

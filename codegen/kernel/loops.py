@@ -185,6 +185,20 @@ class MatrixRelease:
 
 
 Stmt = (
-    For | Store | VectorStore | AddLanes | Let | Alloc | If | Share | Barrier | Prefetch
-    | MatrixShapes | MatrixZero | MatrixLoad | MatrixDot | MatrixStore | MatrixRelease
+    For
+    | Store
+    | VectorStore
+    | AddLanes
+    | Let
+    | Alloc
+    | If
+    | Share
+    | Barrier
+    | Prefetch
+    | MatrixShapes
+    | MatrixZero
+    | MatrixLoad
+    | MatrixDot
+    | MatrixStore
+    | MatrixRelease
 )

@@ -211,9 +211,7 @@ class _Lowering:
         from_stages = {t for g in self.groups for s in g.stages for t in _loads(s)}
         return [(c, t) for c, t in self.constants.items() if t in from_stages and t.body is None]
 
-    def _signature(
-        self, inputs: Tensors, constants: Sequence[tuple[Tensor, NDArray]], outputs: Tensors
-    ) -> Signature:
+    def _signature(self, inputs: Tensors, constants: Sequence[tuple[Tensor, NDArray]], outputs: Tensors) -> Signature:
         in_types = [t for p in self.func.params for t in tensor_types(p.checked_type)]
         out_types = tensor_types(self.func.body.checked_type)
         return Signature(

@@ -48,8 +48,8 @@ class Polynomial:
     def multiply(self, other: Polynomial) -> Polynomial:
         result = Polynomial(self.constant * other.constant)
         result.atoms = {**self.atoms, **other.atoms}
-        for a, ca in ((*self.terms.items(), ((), self.constant))):
-            for b, cb in ((*other.terms.items(), ((), other.constant))):
+        for a, ca in (*self.terms.items(), ((), self.constant)):
+            for b, cb in (*other.terms.items(), ((), other.constant)):
                 monomial = _product_of((*a, *b), result.atoms)
                 if monomial and ca * cb:
                     result.terms[monomial] = result.terms.get(monomial, 0) + ca * cb

@@ -205,10 +205,12 @@ class Simplifier:
             return True
         if len(value.terms) != 1 or value.constant:
             return False
-        (monomial, c), = value.terms.items()
+        ((monomial, c),) = value.terms.items()
         axis = value.atoms[monomial[0]]
         return (
-            c == 1 and len(monomial) == 1 and isinstance(axis, Index)
+            c == 1
+            and len(monomial) == 1
+            and isinstance(axis, Index)
             and self.polynomial(as_index(axis.extent)).key() == size.key()
         )
 
@@ -271,7 +273,7 @@ def _divided_by_size(left: Polynomial, right: Polynomial) -> tuple[Polynomial, P
     """``(q, r)`` with ``left == q * right + r`` for a *right* that is one product of sizes, else None."""
     if len(right.terms) != 1 or right.constant:
         return None
-    (divisor, factor), = right.terms.items()
+    ((divisor, factor),) = right.terms.items()
     quotient, rest = Polynomial(), Polynomial(left.constant)
     quotient.atoms = rest.atoms = {**left.atoms, **right.atoms}
     for monomial, c in left.terms.items():

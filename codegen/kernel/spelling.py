@@ -16,9 +16,22 @@ from byoc.ir.types import dtype_bytes
 
 # operator -> (C text, precedence of the result); "div" and "mod" here are those of non-negative operands or floats
 OPERATORS: dict[str, tuple[str, int]] = {
-    "mul": ("*", 13), "div": ("/", 13), "mod": ("%", 13), "add": ("+", 12), "sub": ("-", 12),
-    "lt": ("<", 10), "le": ("<=", 10), "gt": (">", 10), "ge": (">=", 10), "eq": ("==", 9), "ne": ("!=", 9),
-    "bit_and": ("&", 8), "bit_xor": ("^", 7), "bit_or": ("|", 6), "and": ("&&", 5), "or": ("||", 4),
+    "mul": ("*", 13),
+    "div": ("/", 13),
+    "mod": ("%", 13),
+    "add": ("+", 12),
+    "sub": ("-", 12),
+    "lt": ("<", 10),
+    "le": ("<=", 10),
+    "gt": (">", 10),
+    "ge": (">=", 10),
+    "eq": ("==", 9),
+    "ne": ("!=", 9),
+    "bit_and": ("&", 8),
+    "bit_xor": ("^", 7),
+    "bit_or": ("|", 6),
+    "and": ("&&", 5),
+    "or": ("||", 4),
 }
 ATOM, UNARY, TERNARY = 15, 14, 3
 
@@ -59,12 +72,14 @@ def float_to_unsigned(dtype: str, types: Mapping[str, str]) -> Callable[[str], s
         middle, end = (f"{2**n}.0{'f' if source == 'float32' else ''}" for n in (63, 64))
         above = f"x < {end} ? ({result})x : 0" if dtype == "uint64" else "0"
         below = f"({result})1 << 63" if dtype == "uint64" else "0"
-        return "\n".join([
-            f"static inline {result} to_{dtype}_{short_name(source)}({types[source]} x) {{",
-            f"  if (x >= {middle}) return {above};",
-            f"  return x >= -{middle} ? ({result})({signed})x : {below};",
-            "}",
-        ])
+        return "\n".join(
+            [
+                f"static inline {result} to_{dtype}_{short_name(source)}({types[source]} x) {{",
+                f"  if (x >= {middle}) return {above};",
+                f"  return x >= -{middle} ? ({result})({signed})x : {below};",
+                "}",
+            ]
+        )
 
     return define
 

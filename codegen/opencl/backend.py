@@ -59,7 +59,13 @@ def worth_a_launch(call: Call) -> object | None:
 
 
 CONSTRAINTS = (
-    has_expression, generated_dtype, known_shape, no_recurrence, device_has_float64, not_empty, worth_a_launch
+    has_expression,
+    generated_dtype,
+    known_shape,
+    no_recurrence,
+    device_has_float64,
+    not_empty,
+    worth_a_launch,
 )
 
 

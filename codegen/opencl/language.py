@@ -17,9 +17,14 @@ import re
 from byoc.codegen.kernel.spelling import WIDE_UNSIGNED, Language, float_text, float_to_unsigned, short_name, wrapped
 
 TYPES = {
-    "bool": "uchar", "float32": "float", "float64": "double",
-    **{f"{u}int{bits}": f"{u[:1]}{name}"
-       for u in ("", "u") for bits, name in ((8, "char"), (16, "short"), (32, "int"), (64, "long"))},
+    "bool": "uchar",
+    "float32": "float",
+    "float64": "double",
+    **{
+        f"{u}int{bits}": f"{u[:1]}{name}"
+        for u in ("", "u")
+        for bits, name in ((8, "char"), (16, "short"), (32, "int"), (64, "long"))
+    },
 }
 
 
@@ -57,7 +62,9 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{(n, k): f"{n}({{0}})" for n in _UNARY_FLOAT for k in _ONE},
     **{("round", k): "rint({0})" for k in _ONE},
     **{("abs", k): "fabs({0})" for k in _ONE},
-    ("abs", "int"): "abs_{T}({0})", ("abs", "uint"): "{0}", ("abs", "bool"): "{0}",
+    ("abs", "int"): "abs_{T}({0})",
+    ("abs", "uint"): "{0}",
+    ("abs", "bool"): "{0}",
     **{("rsqrt", k): f"({one} / sqrt({{0}}))" for k, one in _ONE.items()},
     **{("sigmoid", k): f"({one} / ({one} + exp(-({{0}}))))" for k, one in _ONE.items()},
     **{(n, k): f"{n}({{0}}, {{1}})" for n in ("pow", "fmod", "atan2") for k in _ONE},
@@ -66,14 +73,29 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{("tanh", k): "tanh_{T}({0})" for k in _ONE},
     **{("sign", k): "sign_{T}({0})" for k in ("f32", "f64", "int", "uint")},
     **{(n, k): f"{n}({{0}})" for n in ("isnan", "isinf", "isfinite") for k in _ONE},
-    **{(n, k): t for k in ("int", "uint", "bool") for n, t in (
-        ("isnan", "0"), ("isinf", "0"), ("isfinite", "1"), ("floor", "{0}"), ("ceil", "{0}"),
-        ("round", "{0}"), ("trunc", "{0}"))},
-    ("not", "bool"): "!({0})", ("bit_not", "int"): "~({0})", ("bit_not", "uint"): "~({0})",
+    **{
+        (n, k): t
+        for k in ("int", "uint", "bool")
+        for n, t in (
+            ("isnan", "0"),
+            ("isinf", "0"),
+            ("isfinite", "1"),
+            ("floor", "{0}"),
+            ("ceil", "{0}"),
+            ("round", "{0}"),
+            ("trunc", "{0}"),
+        )
+    },
+    ("not", "bool"): "!({0})",
+    ("bit_not", "int"): "~({0})",
+    ("bit_not", "uint"): "~({0})",
     ("bit_not", "bool"): "!({0})",
     **{(n, k): f"{n}_{{T}}({{0}}, {{1}})" for n in ("min", "max") for k in ("f32", "f64", "int", "uint", "bool")},
-    **{(n, k): f"{n}_{{T}}({{0}}, {{1}})" for n in ("floordiv", "floormod", "shift_left", "shift_right")
-       for k in ("int", "uint")},
+    **{
+        (n, k): f"{n}_{{T}}({{0}}, {{1}})"
+        for n in ("floordiv", "floormod", "shift_left", "shift_right")
+        for k in ("int", "uint")
+    },
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in _ONE},
     **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in _ONE},
     **{("step", k): "step_{T}({0}, {1}, {2})" for k in _ONE},
@@ -107,7 +129,11 @@ def _floordiv(dtype: str) -> str:
         return _define(dtype, "floordiv", "ab", "return b == 0 ? 0 : a / b;")
     t, u = TYPES[dtype], TYPES[f"u{dtype}"]
     return _define(
-        dtype, "floordiv", "ab", "if (b == 0) return 0;", f"if (b == -1) return ({t})(({u})0 - ({u})a);",
+        dtype,
+        "floordiv",
+        "ab",
+        "if (b == 0) return 0;",
+        f"if (b == -1) return ({t})(({u})0 - ({u})a);",
         f"return ({t})(a / b - (a % b != 0 && (a < 0) != (b < 0)));",
     )
 
@@ -117,13 +143,20 @@ def _floormod(dtype: str) -> str:
     if dtype.startswith("float"):
         zero = "0.0f" if dtype == "float32" else "0.0"
         return _define(
-            dtype, "floormod", "ab", f"const {t} r = fmod(a, b);",
+            dtype,
+            "floormod",
+            "ab",
+            f"const {t} r = fmod(a, b);",
             f"return r == {zero} ? copysign({zero}, b) : (r < {zero}) != (b < {zero}) ? r + b : r;",
         )
     if dtype.startswith("u"):
         return _define(dtype, "floormod", "ab", "return b == 0 ? 0 : a % b;")
     return _define(
-        dtype, "floormod", "ab", "if (b == 0 || b == -1) return 0;", f"const {t} r = ({t})(a % b);",
+        dtype,
+        "floormod",
+        "ab",
+        "if (b == 0 || b == -1) return 0;",
+        f"const {t} r = ({t})(a % b);",
         f"return ({t})(r != 0 && (r < 0) != (b < 0) ? r + b : r);",
     )
 
@@ -138,8 +171,13 @@ def _pow(dtype: str) -> str:
     t, u = TYPES[dtype], TYPES[f"uint{max(_bits(dtype), 32)}"]
     negative = () if dtype.startswith("u") else ("if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;",)
     return _define(
-        dtype, "pow", "ab", *negative, f"{u} r = 1, x = ({u})a;",
-        f"for (; b > 0; b = ({t})(b / 2), x = ({u})(x * x)) if (b % 2) r = ({u})(r * x);", f"return ({t})r;",
+        dtype,
+        "pow",
+        "ab",
+        *negative,
+        f"{u} r = 1, x = ({u})a;",
+        f"for (; b > 0; b = ({t})(b / 2), x = ({u})(x * x)) if (b % 2) r = ({u})(r * x);",
+        f"return ({t})r;",
     )
 
 
@@ -171,51 +209,69 @@ def _tanh(dtype: str) -> str:
 def _step(dtype: str) -> str:
     """The next value of a sum of products, which is rounded once."""
     t = TYPES[dtype]
-    return "\n".join([
-        f"static inline {t} step_{short_name(dtype)}({t} sum, {t} a, {t} b) {{",
-        "#pragma OPENCL FP_CONTRACT ON", "  return sum + a * b;", "}",
-    ])
+    return "\n".join(
+        [
+            f"static inline {t} step_{short_name(dtype)}({t} sum, {t} a, {t} b) {{",
+            "#pragma OPENCL FP_CONTRACT ON",
+            "  return sum + a * b;",
+            "}",
+        ]
+    )
 
 
 def _check_index(dtype: str) -> str:
     """As in C; ``report_outside`` keeps what the first work-item found that found something."""
-    return "\n".join([
-        f"static inline long check_index_{short_name(dtype)}(long index, long extent, ulong *outside) {{",
-        "  const ulong place = (ulong)(index < 0 ? index + extent : index);",
-        "  const ulong seen = place == 0 && extent == 0 ? (ulong)1 << 63 : place;",
-        "  *outside = seen > *outside ? seen : *outside;",
-        "  return place < (ulong)extent ? (long)place : extent > 0 ? extent - 1 : 0;",
-        "}",
-        "",
-        "static inline void report_outside(__global long *found, int check, ulong place, long extent) {",
-        "  if (place < (ulong)extent || place == 0) return;",
-        "  if (atomic_cmpxchg((volatile __global int *)found, 0, check + 1) != 0) return;",
-        "  found[1] = (long)place;",
-        "  found[2] = extent;",
-        "}",
-    ])
+    return "\n".join(
+        [
+            f"static inline long check_index_{short_name(dtype)}(long index, long extent, ulong *outside) {{",
+            "  const ulong place = (ulong)(index < 0 ? index + extent : index);",
+            "  const ulong seen = place == 0 && extent == 0 ? (ulong)1 << 63 : place;",
+            "  *outside = seen > *outside ? seen : *outside;",
+            "  return place < (ulong)extent ? (long)place : extent > 0 ? extent - 1 : 0;",
+            "}",
+            "",
+            "static inline void report_outside(__global long *found, int check, ulong place, long extent) {",
+            "  if (place < (ulong)extent || place == 0) return;",
+            "  if (atomic_cmpxchg((volatile __global int *)found, 0, check + 1) != 0) return;",
+            "  found[1] = (long)place;",
+            "  found[2] = extent;",
+            "}",
+        ]
+    )
 
 
 SUPPORT = {
-    "check_index": _check_index, "step": _step,
-    "min": lambda d: _extremum("min", "<", d), "max": lambda d: _extremum("max", ">", d),
-    "abs": _abs, "sign": _sign, "floordiv": _floordiv, "floormod": _floormod, "rem": _rem, "pow": _pow, "tanh": _tanh,
-    "shift_left": _shift_left, "shift_right": _shift_right,
+    "check_index": _check_index,
+    "step": _step,
+    "min": lambda d: _extremum("min", "<", d),
+    "max": lambda d: _extremum("max", ">", d),
+    "abs": _abs,
+    "sign": _sign,
+    "floordiv": _floordiv,
+    "floormod": _floormod,
+    "rem": _rem,
+    "pow": _pow,
+    "tanh": _tanh,
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
     **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED},
 }
 OPENCL_C = Language(TYPES, FUNCTIONS, SUPPORT, literal, wraps=False, steps=True)
 
 _SCALARS = "char uchar short ushort int uint long ulong float double half".split()
-RESERVED = frozenset(
-    "auto bool break case const continue default do else enum extern false for goto if inline register restrict "
-    "return signed sizeof static struct switch true typedef union unsigned void volatile while kernel global "
-    "local constant private generic pipe uniform read_only write_only read_write size_t ptrdiff_t intptr_t "
-    "uintptr_t event_t sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image3d_t "
-    "vec_step asm NAN INFINITY HUGE_VAL HUGE_VALF MAXFLOAT M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 "
-    "M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 CHAR_BIT CHAR_MAX CHAR_MIN INT_MAX INT_MIN LONG_MAX LONG_MIN "
-    "SCHAR_MAX SCHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX UINT_MAX ULONG_MAX USHRT_MAX FLT_MAX FLT_MIN FLT_EPSILON "
-    "DBL_MAX DBL_MIN DBL_EPSILON CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_global_id get_local_id "
-    "get_local_size get_group_id barrier copysign tanh found report_outside atomic_cmpxchg linux unix i386".split()
-) | frozenset(_SCALARS) | frozenset(f"{s}{n}" for s in _SCALARS for n in (2, 3, 4, 8, 16)) | frozenset(
-    word for text in FUNCTIONS.values() for word in re.findall(r"[A-Za-z_]\w*", text)
+RESERVED = (
+    frozenset(
+        "auto bool break case const continue default do else enum extern false for goto if inline register restrict "
+        "return signed sizeof static struct switch true typedef union unsigned void volatile while kernel global "
+        "local constant private generic pipe uniform read_only write_only read_write size_t ptrdiff_t intptr_t "
+        "uintptr_t event_t sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image3d_t "
+        "vec_step asm NAN INFINITY HUGE_VAL HUGE_VALF MAXFLOAT M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 "
+        "M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 CHAR_BIT CHAR_MAX CHAR_MIN INT_MAX INT_MIN LONG_MAX LONG_MIN "
+        "SCHAR_MAX SCHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX UINT_MAX ULONG_MAX USHRT_MAX FLT_MAX FLT_MIN FLT_EPSILON "
+        "DBL_MAX DBL_MIN DBL_EPSILON CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_global_id get_local_id "
+        "get_local_size get_group_id barrier copysign tanh found report_outside atomic_cmpxchg linux unix i386".split()
+    )
+    | frozenset(_SCALARS)
+    | frozenset(f"{s}{n}" for s in _SCALARS for n in (2, 3, 4, 8, 16))
+    | frozenset(word for text in FUNCTIONS.values() for word in re.findall(r"[A-Za-z_]\w*", text))
 )

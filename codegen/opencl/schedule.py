@@ -161,10 +161,12 @@ def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
     reduce, stage = _only_reduction(nest), nest.stage
     if reduce is None:
         return None
-    when = _open([
-        Range.of(stage.shape, simplify, most=FEW_OUTPUTS),
-        Range.of([a.extent for a in reduce.axes], simplify, least=LONG_REDUCTION),
-    ])
+    when = _open(
+        [
+            Range.of(stage.shape, simplify, most=FEW_OUTPUTS),
+            Range.of([a.extent for a in reduce.axes], simplify, least=LONG_REDUCTION),
+        ]
+    )
     if when is None:
         return None
     group, axes = _numbered("group", nest.axes, simplify)
@@ -243,9 +245,7 @@ def _tile_axes(nest: Nest, reduce: Reduce, simplify: Simplifier) -> list[Index]:
     if len(axes) < 2:
         return []
     loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load)]
-    uses = [
-        {id(n) for i in load.indices for n in unique_nodes(simplify(i)) if isinstance(n, Index)} for load in loads
-    ]
+    uses = [{id(n) for i in load.indices for n in unique_nodes(simplify(i)) if isinstance(n, Index)} for load in loads]
     shared = [a for a in reversed(axes[:-1]) if any(id(a) not in u for u in uses) and any(id(a) in u for u in uses)]
     best = [a for a in shared if any(id(a) not in u and id(axes[-1]) in u for u in uses)]
     return list(dict.fromkeys((*best, *shared)))

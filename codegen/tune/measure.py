@@ -37,7 +37,9 @@ class Times:
 
 
 def measure(
-    candidates: Sequence[Sequence[Run]], rounds: int, clock: Clock = time.thread_time,
+    candidates: Sequence[Sequence[Run]],
+    rounds: int,
+    clock: Clock = time.thread_time,
     tell: Callable[[int], None] = lambda number: None,
 ) -> list[Times]:
     """The times of *candidates* over so many *rounds*, in each of which every candidate has a turn, a later one first.

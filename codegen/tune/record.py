@@ -23,9 +23,7 @@ class Trial:
     state: str = MEASURED
 
     def to_json(self) -> dict[str, object]:
-        return {
-            "choice": self.choice.to_json(), "shortest": self.shortest, "median": self.median, "state": self.state
-        }
+        return {"choice": self.choice.to_json(), "shortest": self.shortest, "median": self.median, "state": self.state}
 
     @staticmethod
     def from_json(data: Mapping[str, object]) -> Trial:
@@ -62,8 +60,12 @@ class Record:
     def to_line(self) -> str:
         """One line of JSON, with a check of its content."""
         data: dict[str, object] = {
-            "context": self.context, "kernel": self.kernel, "level": self.level, "choice": self.choice.to_json(),
-            "expected": self.expected.to_json(), "trials": [t.to_json() for t in self.trials],
+            "context": self.context,
+            "kernel": self.kernel,
+            "level": self.level,
+            "choice": self.choice.to_json(),
+            "expected": self.expected.to_json(),
+            "trials": [t.to_json() for t in self.trials],
             "complete": self.complete,
         }
         return json.dumps({**data, "check": _check(data)})
@@ -75,8 +77,12 @@ class Record:
         if not isinstance(data, dict) or data.pop("check") != _check(data):
             raise ValueError("the line is damaged")
         return Record(
-            str(data["context"]), str(data["kernel"]), str(data["level"]), Choice.from_json(data["choice"]),
-            Choice.from_json(data["expected"]), tuple(Trial.from_json(t) for t in data["trials"]),
+            str(data["context"]),
+            str(data["kernel"]),
+            str(data["level"]),
+            Choice.from_json(data["choice"]),
+            Choice.from_json(data["expected"]),
+            tuple(Trial.from_json(t) for t in data["trials"]),
             bool(data["complete"]),
         )
 

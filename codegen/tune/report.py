@@ -58,7 +58,8 @@ class TuningReport:
         late = sum(not r.complete for r in self.tuned)
         parts = [
             f"{len(self.tuned) - late} kernels tuned with {self.trials} candidates in {self.seconds:.1f} s",
-            f"{len(self.known)} known", f"{self.left} left to the cost model",
+            f"{len(self.known)} known",
+            f"{self.left} left to the cost model",
         ]
         parts += [f"{late} not reached in time"] if late else []
         lines = [f"tuning, level {self.level}, {_threads(self.threads)}: {', '.join(parts)}"]
@@ -82,6 +83,10 @@ def _threads(numbers: Collection[int]) -> str:
 
 def _row(record: Record) -> dict[str, object]:
     return {
-        "kernel": record.kernel, "choice": record.choice.to_json(), "expected": record.expected.to_json(),
-        "gain": record.gain, "complete": record.complete, "trials": [t.to_json() for t in record.trials],
+        "kernel": record.kernel,
+        "choice": record.choice.to_json(),
+        "expected": record.expected.to_json(),
+        "gain": record.gain,
+        "complete": record.complete,
+        "trials": [t.to_json() for t in record.trials],
     }

@@ -88,8 +88,13 @@ class Laboratory:
             program = next(what[0] for what in made.values() if not isinstance(what, str))
             team = self.bench.team() if self.threads > 1 and self.bench.team is not None else None
             heat = Heat(
-                tuple(runners.values()), tuple(inputs_for(program)), output_of(program), self.rounds, self.threads,
-                team, self.bench.caches,
+                tuple(runners.values()),
+                tuple(inputs_for(program)),
+                output_of(program),
+                self.rounds,
+                self.threads,
+                team,
+                self.bench.caches,
             )
             outcomes.update(zip(runners, self.run_heat(heat), strict=True))
         return [_trial(c, outcomes[c]) for c in candidates]

@@ -45,9 +45,14 @@ class Tuner:
     """
 
     def __init__(
-        self, level: Level, database: Database, again: bool = False,
-        laboratory: OpenLaboratory = laboratory, clock: Clock = time.perf_counter,
-        tell: Callable[[str], None] | None = None, threads: int | None = None,
+        self,
+        level: Level,
+        database: Database,
+        again: bool = False,
+        laboratory: OpenLaboratory = laboratory,
+        clock: Clock = time.perf_counter,
+        tell: Callable[[str], None] | None = None,
+        threads: int | None = None,
     ):
         check_threads(threads)
         self.level, self.database, self.again, self.clock, self.threads = level, database, again, clock, threads

@@ -90,9 +90,12 @@ class WorkerProcess:
             paths = [os.path.abspath(p) for p in sys.path if p]
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable or "", "-m", MODULE, str(theirs.fileno())], pass_fds=[theirs.fileno()],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    [sys.executable or "", "-m", MODULE, str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
                 )
             self._connection = ours
             self.started += 1

@@ -80,9 +80,16 @@ def main() -> None:
     print(f"accuracy on {len(unseen)} unseen images: {(predicted == unseen_labels).mean():.4f}")
     batch = torch.export.Dim("batch", min=1, max=4096)
     torch.onnx.export(
-        model, (torch.from_numpy(unseen[:2]),), FOLDER / "digits.onnx", input_names=["image"],
-        output_names=["probabilities"], opset_version=18, dynamo=True, external_data=False,
-        dynamic_shapes={"image": {0: batch}}, verbose=False,
+        model,
+        (torch.from_numpy(unseen[:2]),),
+        FOLDER / "digits.onnx",
+        input_names=["image"],
+        output_names=["probabilities"],
+        opset_version=18,
+        dynamo=True,
+        external_data=False,
+        dynamic_shapes={"image": {0: batch}},
+        verbose=False,
     )
     strip_notes(FOLDER / "digits.onnx")
     np.savez_compressed(FOLDER / "unseen.npz", images=unseen.astype(np.uint8), labels=unseen_labels.astype(np.uint8))

@@ -12,9 +12,18 @@ OLD = "left ONNX before opset 10, so neither ONNX Runtime nor the reference comp
 REPLACED = "deprecated before opset 13, with which drawing begins; its successor is drawn"
 NEWER = "of an opset that ONNX Runtime does not run yet"
 NOT_DRAWN: dict[tuple[str, str], str] = {
-    **{("", name): OLD for name in (
-        "Affine", "Crop", "GivenTensorFill", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh",
-    )},
+    **{
+        ("", name): OLD
+        for name in (
+            "Affine",
+            "Crop",
+            "GivenTensorFill",
+            "ImageScaler",
+            "ParametricSoftplus",
+            "Scale",
+            "ScaledTanh",
+        )
+    },
     ("", "Scatter"): REPLACED,
     ("", "Upsample"): REPLACED,
     ("", "BitCast"): NEWER,

@@ -172,7 +172,9 @@ class Draft:
         return {a for a in range(len(shapes[0])) if len({s[a] for s in shapes}) > 1}
 
     def pick(
-        self, dtypes: Sequence[str] = FLOATS, rank: Sequence[int] = range(9),
+        self,
+        dtypes: Sequence[str] = FLOATS,
+        rank: Sequence[int] = range(9),
         where: Callable[[str], bool] = lambda name: True,
     ) -> str:
         """One of the values so far, later ones rather. Raises NotApplicable where none fits."""
@@ -180,12 +182,16 @@ class Draft:
         fit = [n for n in self.made if self.dtype(n) in dtypes and len(self.shape(n)) in rank and where(n)]
         if not fit:
             raise NotApplicable
-        return self.rng.choice(fit[-self.rng.choice((1, 2, 4, 50)):])
+        return self.rng.choice(fit[-self.rng.choice((1, 2, 4, 50)) :])
 
     def widened(self, dtypes: Sequence[str]) -> Sequence[str]:
         """*dtypes* with all floats where both ordinary ones are among them, and all integers likewise."""
-        more = [t for ordinary, wide in ((FLOATS, self.freedom.floats), (INTEGERS, self.freedom.integers))
-                if set(ordinary) <= set(dtypes) for t in wide]
+        more = [
+            t
+            for ordinary, wide in ((FLOATS, self.freedom.floats), (INTEGERS, self.freedom.integers))
+            if set(ordinary) <= set(dtypes)
+            for t in wide
+        ]
         return (*dtypes, *more)
 
     def axis(self, name: str) -> int:
@@ -334,8 +340,12 @@ def finish(draft: Draft) -> RandomModel:
 
 
 def to_proto(
-    nodes: Sequence[NodeProto], inputs: Mapping[str, Sequence[int | str]], weights: Feeds, outputs: Sequence[str],
-    values: Feeds, opset: int,
+    nodes: Sequence[NodeProto],
+    inputs: Mapping[str, Sequence[int | str]],
+    weights: Feeds,
+    outputs: Sequence[str],
+    values: Feeds,
+    opset: int,
 ) -> ModelProto:
     """The model; the shapes of its outputs are left open."""
 
@@ -343,7 +353,9 @@ def to_proto(
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(values[name].dtype), shape)
 
     graph = helper.make_graph(
-        list(nodes), "random", [info(n, shape) for n, shape in inputs.items()],
+        list(nodes),
+        "random",
+        [info(n, shape) for n, shape in inputs.items()],
         [info(n, None) for n in outputs],
         [numpy_helper.from_array(v, n) for n, v in weights.items()],
     )

@@ -61,8 +61,12 @@ def nnsmith(seed: int) -> Case:
     method = ("symbolic-cinit", "concolic")[seed % 2]
     try:
         found = model_gen(
-            opset=operators, method=method, seed=seed, max_nodes=1 + seed % MOST_NODES,
-            max_elem_per_tensor=MOST_ELEMENTS, timeout_ms=LIMIT_MS,
+            opset=operators,
+            method=method,
+            seed=seed,
+            max_nodes=1 + seed % MOST_NODES,
+            max_elem_per_tensor=MOST_ELEMENTS,
+            timeout_ms=LIMIT_MS,
             dtype_choices=[dtype for dtype in DTYPE_GEN_ALL if dtype not in DTYPE_GEN_COMPLEX],
         )
         model = kind.from_gir(found.make_concrete())
@@ -94,4 +98,3 @@ def drawn(numbers: np.random.Generator, shape: list[int], elem_type: int) -> np.
     if dtype.kind in "iu":
         return np.asarray(numbers.integers(1, 5, shape)).astype(dtype)
     return np.asarray(numbers.uniform(1, 2, shape)).astype(dtype)
-

@@ -45,7 +45,7 @@ def broadcastable(d: Draft, a: str) -> str:
     if d.rng.random() < 0.5:
         return d.pick((dtype,), where=lambda n: broadcast_together(d.shape(n), shape))
     kept = [1 if k in free or d.rng.random() < 0.3 else s for k, s in enumerate(shape)]
-    kept = kept[d.rng.randrange(len(kept) + 1):] if d.rng.random() < 0.6 else [1] * d.rng.randrange(2) + kept
+    kept = kept[d.rng.randrange(len(kept) + 1) :] if d.rng.random() < 0.6 else [1] * d.rng.randrange(2) + kept
     return d.weight(d.random_array(kept, dtype))
 
 
@@ -226,12 +226,12 @@ def matmul(d: Draft) -> None:
         d.add("MatMul", [a, b])
         return
     left = d.rng.random() < 0.3
-    axis = (len(shape) - 2 if left and len(shape) > 1 else len(shape) - 1)
+    axis = len(shape) - 2 if left and len(shape) > 1 else len(shape) - 1
     if axis in d.free_axes(a):
         raise NotApplicable
     k, n = shape[axis], d.rng.choice((1, 2, 3, 5, 8, 16, 31))
     batch = [1 if i in d.free_axes(a) or d.rng.random() < 0.4 else s for i, s in enumerate(shape[:-2])]
-    batch = batch[d.rng.randrange(len(batch) + 1):]
+    batch = batch[d.rng.randrange(len(batch) + 1) :]
     if d.rng.random() < 0.2:
         batch = [2, *([1] * max(0, len(shape) - 2))]
     core = d.rng.choice(([k], [n, k] if left else [k, n], [n, k] if left else [k, n]))

@@ -24,8 +24,12 @@ def scatter_elements(d: Draft) -> None:
     places = np.moveaxis(places.reshape([*moved, shape[axis]]), -1, axis) - d.rng.choice((0, size))
     adds = d.opset >= 16 and d.dtype(a) != "bool" and d.rng.random() < 0.4
     how = {"reduction": d.rng.choice(("add", "mul"))} if adds else {}
-    d.add("ScatterElements", [a, d.weight(places.astype("int64")), d.weight(d.random_array(shape, d.dtype(a)))],
-          axis=axis, **how)
+    d.add(
+        "ScatterElements",
+        [a, d.weight(places.astype("int64")), d.weight(d.random_array(shape, d.dtype(a)))],
+        axis=axis,
+        **how,
+    )
 
 
 @proposal(1)
@@ -135,8 +139,10 @@ def microsoft(d: Draft) -> None:
     a = d.pick(("float32",), ranks, lambda n: len(d.shape(n)) - 1 not in d.free_axes(n) and 0 not in d.shape(n))
     width = d.shape(a)[-1]
     more: dict[str, list[str]] = {
-        "BiasGelu": [d.floats(width)], "FastGelu": [d.floats(width)] if d.rng.random() < 0.5 else [],
-        "SkipLayerNormalization": [a, d.floats(width), d.floats(width)], "FusedMatMul": [d.floats(5, width)],
+        "BiasGelu": [d.floats(width)],
+        "FastGelu": [d.floats(width)] if d.rng.random() < 0.5 else [],
+        "SkipLayerNormalization": [a, d.floats(width), d.floats(width)],
+        "FusedMatMul": [d.floats(5, width)],
     }
     attrs = {"transB": 1, "alpha": 0.5} if op == "FusedMatMul" else {}
     d.add(op, [a, *more.get(op, [])], domain="com.microsoft", **attrs)

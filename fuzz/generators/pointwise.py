@@ -13,10 +13,13 @@ proposal = proposals(PROPOSALS)
 ALL = ("float32", "float64", "int32", "int64", "bool")
 # operator -> what its attributes may be
 UNARY: dict[str, dict[str, tuple]] = {
-    **{name: {} for name in (
-        "Abs Neg Sign Not BitwiseNot Floor Ceil Round Sqrt Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh "
-        "Atanh Erf Sigmoid Tanh Softplus Softsign Relu HardSwish Mish Reciprocal Identity IsNaN Dropout"
-    ).split()},
+    **{
+        name: {}
+        for name in (
+            "Abs Neg Sign Not BitwiseNot Floor Ceil Round Sqrt Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh "
+            "Acosh Atanh Erf Sigmoid Tanh Softplus Softsign Relu HardSwish Mish Reciprocal Identity IsNaN Dropout"
+        ).split()
+    },
     "IsInf": {"detect_negative": (0, 1), "detect_positive": (0, 1)},
     "LeakyRelu": {"alpha": (0.01, 0.0, -0.5, 2.0)},
     "ThresholdedRelu": {"alpha": (1.0, 0.0, -0.5)},
@@ -73,9 +76,21 @@ def any_cast(d: Draft) -> None:
 
 
 ELEM_TYPE = {
-    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
-    "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+    "bfloat16": 16,
 }
+
 
 def drawn_attributes(d: Draft, choices: dict[str, tuple]) -> dict[str, object]:
     """Some of the attributes with a value each; the others keep their defaults."""

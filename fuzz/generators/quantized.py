@@ -62,10 +62,19 @@ def product(d: Draft) -> None:
         d.add("MatMulInteger", [a, b, *zeros])
         return
     per_column = (n,) if d.rng.random() < 0.4 else ()
-    d.add("QLinearMatMul", [
-        a, scale(d), zero(d, d.dtype(a)), b, scale(d, *per_column), zero(d, other, *per_column), scale(d),
-        zero(d, d.dtype(a)),
-    ])
+    d.add(
+        "QLinearMatMul",
+        [
+            a,
+            scale(d),
+            zero(d, d.dtype(a)),
+            b,
+            scale(d, *per_column),
+            zero(d, other, *per_column),
+            scale(d),
+            zero(d, d.dtype(a)),
+        ],
+    )
 
 
 @proposal(3)
@@ -82,6 +91,18 @@ def convolution(d: Draft) -> None:
         d.add("ConvInteger", [a, w, *zeros], **attrs)
         return
     bias = [d.weight(d.numbers.integers(-999, 999, out).astype("int32"))] if d.rng.random() < 0.5 else []
-    d.add("QLinearConv", [
-        a, scale(d), zero(d, d.dtype(a)), w, scale(d), zero(d, other), scale(d), zero(d, d.dtype(a)), *bias,
-    ], **attrs)
+    d.add(
+        "QLinearConv",
+        [
+            a,
+            scale(d),
+            zero(d, d.dtype(a)),
+            w,
+            scale(d),
+            zero(d, other),
+            scale(d),
+            zero(d, d.dtype(a)),
+            *bias,
+        ],
+        **attrs,
+    )

@@ -15,11 +15,20 @@ from fuzz.oracle import NotApplicable
 WIDE_FLOATS = ("float16", "float32", "float64", "bfloat16")
 WIDE_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 WIDE = Freedom(
-    floats=WIDE_FLOATS, integers=WIDE_INTEGERS, most_rank=8, empty=True, special=0.2, nodes=(1, 6),
+    floats=WIDE_FLOATS,
+    integers=WIDE_INTEGERS,
+    most_rank=8,
+    empty=True,
+    special=0.2,
+    nodes=(1, 6),
     opsets=(13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23),
 )
 EVERY: Sequence[Proposal] = (
-    *nodes.PROPOSALS, *pointwise.PROPOSALS, *others.PROPOSALS, *others.PROPOSALS, *control.PROPOSALS,
+    *nodes.PROPOSALS,
+    *pointwise.PROPOSALS,
+    *others.PROPOSALS,
+    *others.PROPOSALS,
+    *control.PROPOSALS,
     *quantized.PROPOSALS,
 )
 assert moves.PROPOSALS is nodes.PROPOSALS  # imported for what it registers
@@ -59,7 +68,9 @@ def recurrent_(seed: int) -> Case:
 
 def control_(seed: int) -> Case:
     """Branches, nested by what they read and are read by."""
-    draft = start(seed, replace(WIDE, nodes=(2, 7), special=0.0, empty=False), range(5), ("float32", "int64", "float64"))
+    draft = start(
+        seed, replace(WIDE, nodes=(2, 7), special=0.0, empty=False), range(5), ("float32", "int64", "float64")
+    )
     first = grow(Draft.limited(draft, 1), control.PROPOSALS)
     return as_case("control", seed, finish(grow(first, (*control.PROPOSALS * 20, *nodes.PROPOSALS))))
 
@@ -72,8 +83,14 @@ def products(seed: int) -> Case:
 
 
 SOURCES: dict[str, Source] = {
-    "small": small, "wide": wide, "products": products, "ordinary": ordinary, "quantized": quantized_,
-    "recurrent": recurrent_, "control": control_, "nnsmith": nnsmith,
+    "small": small,
+    "wide": wide,
+    "products": products,
+    "ordinary": ordinary,
+    "quantized": quantized_,
+    "recurrent": recurrent_,
+    "control": control_,
+    "nnsmith": nnsmith,
 }
 
 

@@ -35,9 +35,7 @@ class Externals:
                 self._functions.append(_Waited(call, started))
             else:
                 self._functions.append(_Started(call, function, self._made) if call.starts else _Called(call, function))
-        self._callbacks = [
-            FFI.callback("int32_t(void **)", f, error=FAILED, onerror=f.failed) for f in self._functions
-        ]
+        self._callbacks = [FFI.callback("int32_t(void **)", f, error=FAILED, onerror=f.failed) for f in self._functions]
         self._addresses = FFI.new("int32_t (*[])(void **)", self._callbacks or 1)
         self.table = FFI.new("void *[2]", [self._addresses, FFI.NULL])  # the second holds the status
 

@@ -135,7 +135,8 @@ def _memory_file(library: bytes) -> Iterator[str]:
         _write(descriptor, library)
         with contextlib.suppress(OSError):
             fcntl.fcntl(  # nobody who finds it under /proc can take its pages away
-                descriptor, fcntl.F_ADD_SEALS,
+                descriptor,
+                fcntl.F_ADD_SEALS,
                 fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL,
             )
         yield _path_of(descriptor)

@@ -208,7 +208,7 @@ def _sanitizers(members: Members) -> tuple[str, ...]:
 
 
 def _whole_program(members: Members, signatures: Sequence[Signature]) -> WholeProgram | None:
-    """The description of the whole program among *members*. Raises ArtifactError where it does not fit the functions."""
+    """The description of the whole program among *members*. Raises ArtifactError where it does not fit them."""
     if WHOLE_MEMBER not in members:
         return None
     program = WholeProgram.from_json(read_json(members[WHOLE_MEMBER], WHOLE_MEMBER), WHOLE_MEMBER)

@@ -107,8 +107,7 @@ class WholeProgram:
             tuple(_constant(c, place) for place, c in numbered(fields, "constants", where)),
             texts_of(fields["sizes"], at(where, "sizes")),
             tuple(
-                ExternalCall.from_json(e, place, k)
-                for k, (place, e) in enumerate(numbered(fields, "externals", where))
+                ExternalCall.from_json(e, place, k) for k, (place, e) in enumerate(numbered(fields, "externals", where))
             ),
             None if arena is None else number_of(arena, at(where, "arena_bytes")),
             tuple(_lifetime(life, place) for place, life in numbered(fields, "lifetimes", where)),
@@ -139,9 +138,7 @@ class WholeProgram:
 
 MOST_STEPS = 1 << 22
 MOST_OPERATIONS = 1 << 62
-_KEYS = (
-    "symbol", "constants", "sizes", "externals", "arena_bytes", "lifetimes", "operations", "inputs", "outputs"
-)
+_KEYS = ("symbol", "constants", "sizes", "externals", "arena_bytes", "lifetimes", "operations", "inputs", "outputs")
 
 
 def _constant(data: object, where: str) -> tuple[str, int]:
@@ -153,4 +150,3 @@ def _lifetime(data: object, where: str) -> tuple[int, int]:
     first, last = list_of(data, where, 2)
     begin = number_of(first, where, 0, MOST_STEPS)
     return begin, number_of(last, where, begin, MOST_STEPS)
-

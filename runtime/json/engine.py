@@ -77,7 +77,12 @@ class JsonEngine:
 
 
 def _run_kernel(
-    kernel: Kernel, attrs: dict[str, object], sources: list[int], first: int, stop: int, wide: tuple[bool, ...],
+    kernel: Kernel,
+    attrs: dict[str, object],
+    sources: list[int],
+    first: int,
+    stop: int,
+    wide: tuple[bool, ...],
     values: list[object],
 ) -> None:
     """Run one node; positions, which kernels count in int32, are widened where *wide* says that the graph has int64."""

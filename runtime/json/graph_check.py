@@ -41,7 +41,9 @@ def constant_specs(graph: dict[str, object]) -> list[TensorSpec]:
     """What the constants of a checked graph are, in order."""
     nodes = enumerate(list_of(graph["nodes"], "nodes"))
     return [
-        _types(node, f"nodes[{k}]")[0] for k, node in nodes if node["op"] == "const"  # type: ignore[index]
+        _types(node, f"nodes[{k}]")[0]
+        for k, node in nodes
+        if node["op"] == "const"  # type: ignore[index]
     ]
 
 
@@ -90,5 +92,7 @@ def _check_like(found: Sequence[TensorSpec], wanted: Sequence[TensorSpec], where
     if [(s.dtype, len(s.shape)) for s in found] != [(s.dtype, len(s.shape)) for s in wanted]:
         raise ArtifactError(f"{where} are not those of the signature")
     for one, other in zip(found, wanted, strict=True):
-        if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one.shape, other.shape, strict=True)):
+        if any(
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one.shape, other.shape, strict=True)
+        ):
             raise ArtifactError(f"{where}: {one.dtype}{one} is not {other.dtype}{other} of the signature")

@@ -8,9 +8,7 @@ from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("sequence_mask")
-def sequence_mask(
-    data: np.ndarray, valid_length: np.ndarray, *, mask_value: float = 0.0, axis: int = 0
-) -> np.ndarray:
+def sequence_mask(data: np.ndarray, valid_length: np.ndarray, *, mask_value: float = 0.0, axis: int = 0) -> np.ndarray:
     """*mask_value* where the place along *axis* is not below the length of its sequence."""
     steps = np.arange(data.shape[axis])
     beyond = steps[:, None] >= valid_length[None, :] if axis == 0 else steps[None, :] >= valid_length[:, None]
@@ -19,9 +17,7 @@ def sequence_mask(
 
 
 @kernel("strided_set")
-def strided_set(
-    data: np.ndarray, v: np.ndarray, begin: np.ndarray, end: np.ndarray, strides: np.ndarray
-) -> np.ndarray:
+def strided_set(data: np.ndarray, v: np.ndarray, begin: np.ndarray, end: np.ndarray, strides: np.ndarray) -> np.ndarray:
     """The slice of the first axes replaced; strides that are not given are 1."""
     steps = [int(s) for s in strides] + [1] * (len(begin) - len(strides))
     where = []
@@ -35,7 +31,12 @@ def strided_set(
 
 @kernel("matrix_set_diag")
 def matrix_set_diag(
-    data: np.ndarray, diagonal: np.ndarray, *, k1: int = 0, k2: int = 0, super_diag_right_align: bool = True,
+    data: np.ndarray,
+    diagonal: np.ndarray,
+    *,
+    k1: int = 0,
+    k2: int = 0,
+    super_diag_right_align: bool = True,
     sub_diag_right_align: bool = False,
 ) -> np.ndarray:
     """Diagonals *k1* to *k2* of the last two axes replaced, the highest one first."""

@@ -34,11 +34,25 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 BINARY: dict[str, BinaryFunction] = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": truncated_divide,
-    "trunc_divide": _trunc_divide, "trunc_mod": np.fmod, "floor_divide": _floor_divide, "mod": np.fmod,
-    "floor_mod": np.mod, "power": _power, "maximum": np.maximum, "minimum": np.minimum, "left_shift": np.left_shift,
-    "right_shift": np.right_shift, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor, "logical_and": np.logical_and, "logical_or": np.logical_or,
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": truncated_divide,
+    "trunc_divide": _trunc_divide,
+    "trunc_mod": np.fmod,
+    "floor_divide": _floor_divide,
+    "mod": np.fmod,
+    "floor_mod": np.mod,
+    "power": _power,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "left_shift": np.left_shift,
+    "right_shift": np.right_shift,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
     "logical_xor": np.logical_xor,
 }
 

@@ -38,23 +38,41 @@ def _unpacked(weight: np.ndarray, axis: int) -> np.ndarray:
 
 @kernel("nn.bitserial_conv2d")
 def bitserial_conv2d(
-    data: np.ndarray, weight: np.ndarray, *, strides: tuple[int, ...], padding: tuple[int, ...],
-    activation_bits: int = 1, weight_bits: int = 1, data_layout: str = "NCHW", kernel_layout: str = "OIHW",
-    out_dtype: str = "int16", unipolar: bool = True,
+    data: np.ndarray,
+    weight: np.ndarray,
+    *,
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    activation_bits: int = 1,
+    weight_bits: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
 ) -> np.ndarray:
     """A convolution of the low bits; a weight of five axes is packed along its input channels."""
     plain = _unpacked(weight, kernel_layout.index("I")) if weight.ndim == 5 else weight
     low = data.astype(np.int64) & (1 << activation_bits) - 1
     value = conv(
-        low.astype(np.float64), _weights(plain, weight_bits, unipolar).astype(np.float64), strides=strides,
-        padding=padding, dilation=(1, 1), data_layout=data_layout, kernel_layout=kernel_layout,
+        low.astype(np.float64),
+        _weights(plain, weight_bits, unipolar).astype(np.float64),
+        strides=strides,
+        padding=padding,
+        dilation=(1, 1),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
     )
     return value.astype(np.int64).astype(out_dtype)
 
 
 @kernel("nn.bitserial_dense")
 def bitserial_dense(
-    data: np.ndarray, weight: np.ndarray, *, data_bits: int = 1, weight_bits: int = 1, out_dtype: str = "int16",
+    data: np.ndarray,
+    weight: np.ndarray,
+    *,
+    data_bits: int = 1,
+    weight_bits: int = 1,
+    out_dtype: str = "int16",
     unipolar: bool = True,
 ) -> np.ndarray:
     """A product of the low bits."""

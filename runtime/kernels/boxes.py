@@ -36,8 +36,13 @@ def suppressed(
 
 @kernel("vision.multibox_prior")
 def multibox_prior(
-    data: np.ndarray, *, sizes: tuple[float, ...] = (1.0,), ratios: tuple[float, ...] = (1.0,),
-    steps: tuple[float, ...] = (-1.0, -1.0), offsets: tuple[float, ...] = (0.5, 0.5), clip: bool = False,
+    data: np.ndarray,
+    *,
+    sizes: tuple[float, ...] = (1.0,),
+    ratios: tuple[float, ...] = (1.0,),
+    steps: tuple[float, ...] = (-1.0, -1.0),
+    offsets: tuple[float, ...] = (0.5, 0.5),
+    clip: bool = False,
 ) -> np.ndarray:
     """Boxes of every size with the ratio 1, then of the first size with the other ratios, around each pixel."""
     height, width = data.shape[2:]
@@ -55,8 +60,14 @@ def multibox_prior(
 
 @kernel("vision.multibox_transform_loc")
 def multibox_transform_loc(
-    cls_prob: np.ndarray, loc_pred: np.ndarray, anchor: np.ndarray, *, clip: bool = True, threshold: float = 0.01,
-    variances: tuple[float, ...] = (0.1, 0.1, 0.2, 0.2), keep_background: bool = False,
+    cls_prob: np.ndarray,
+    loc_pred: np.ndarray,
+    anchor: np.ndarray,
+    *,
+    clip: bool = True,
+    threshold: float = 0.01,
+    variances: tuple[float, ...] = (0.1, 0.1, 0.2, 0.2),
+    keep_background: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The anchors that are most likely something, moved by the predictions; -1 beyond their number.
 
@@ -128,9 +139,19 @@ def _to_front(values: np.ndarray, valid: np.ndarray) -> np.ndarray:
 
 @kernel("vision.non_max_suppression")
 def non_max_suppression(
-    data: np.ndarray, valid_count: np.ndarray, indices: np.ndarray, max_output_size: np.ndarray,
-    iou_threshold: np.ndarray, *, force_suppress: bool = False, top_k: int = -1, coord_start: int = 2,
-    score_index: int = 1, id_index: int = 0, return_indices: bool = True, invalid_to_bottom: bool = False,
+    data: np.ndarray,
+    valid_count: np.ndarray,
+    indices: np.ndarray,
+    max_output_size: np.ndarray,
+    iou_threshold: np.ndarray,
+    *,
+    force_suppress: bool = False,
+    top_k: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = 0,
+    return_indices: bool = True,
+    invalid_to_bottom: bool = False,
 ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """Boxes by falling score, -1 for what is suppressed; or their places, what is left first."""
     threshold, limit = float(iou_threshold.reshape(())), int(max_output_size.reshape(()))
@@ -171,8 +192,13 @@ def _kept_by_class(
 
 @kernel("vision.all_class_non_max_suppression")
 def all_class_non_max_suppression(
-    boxes: np.ndarray, scores: np.ndarray, max_output_boxes_per_class: np.ndarray, iou_threshold: np.ndarray,
-    score_threshold: np.ndarray, *, output_format: str = "onnx",
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    max_output_boxes_per_class: np.ndarray,
+    iou_threshold: np.ndarray,
+    score_threshold: np.ndarray,
+    *,
+    output_format: str = "onnx",
 ) -> tuple[np.ndarray, ...]:
     """(batch, class, box) of all that is left; or (class, box) of each image, class after class, and their scores."""
     limit = int(max_output_boxes_per_class.reshape(()))
@@ -193,8 +219,14 @@ def all_class_non_max_suppression(
 
 @kernel("vision.regular_non_max_suppression")
 def regular_non_max_suppression(
-    boxes: np.ndarray, scores: np.ndarray, *, max_detections_per_class: int, max_detections: int, num_classes: int,
-    iou_threshold: float, score_threshold: float,
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    *,
+    max_detections_per_class: int,
+    max_detections: int,
+    num_classes: int,
+    iou_threshold: float,
+    score_threshold: float,
 ) -> tuple[np.ndarray, ...]:
     """The best of what is left of all classes; scores beside those of *num_classes* come first and are background."""
     batch = len(boxes)

@@ -11,9 +11,7 @@ from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("check_indices")
-def check_indices(
-    indices: np.ndarray, *, sizes: tuple[int, ...], axes: tuple[int, ...], check: str = ""
-) -> np.ndarray:
+def check_indices(indices: np.ndarray, *, sizes: tuple[int, ...], axes: tuple[int, ...], check: str = "") -> np.ndarray:
     """Positions in dimensions of *sizes*; several are for the coordinates along the last axis.
 
     Raises IndexOutsideError for an index that is outside.
@@ -22,9 +20,7 @@ def check_indices(
 
 
 @kernel("check_indices_like")
-def check_indices_like(
-    indices: np.ndarray, data: np.ndarray, *, axes: tuple[int, ...], check: str = ""
-) -> np.ndarray:
+def check_indices_like(indices: np.ndarray, data: np.ndarray, *, axes: tuple[int, ...], check: str = "") -> np.ndarray:
     """Positions in the dimensions *axes* of *data*. Raises IndexOutsideError for an index that is outside."""
     places = [axis % data.ndim for axis in axes]
     return _positions(indices, [data.shape[k] for k in places], places, check)

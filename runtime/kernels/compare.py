@@ -10,13 +10,18 @@ from byoc.runtime.kernels.broadcasting import broadcasting
 from byoc.runtime.kernels.registry import kernel
 
 COMPARISONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
-    "greater": np.greater, "greater_equal": np.greater_equal,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
 }
 
 
 def _kernel_of(
-    name: str, function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    name: str,
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     def run(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         with broadcasting(name, {"lhs": lhs, "rhs": rhs}):

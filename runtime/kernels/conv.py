@@ -89,8 +89,12 @@ def _by_taps(data: np.ndarray, weight: np.ndarray, dilation: Sequence[int], grou
 
 
 def convolve(
-    data: np.ndarray, weight: np.ndarray, strides: Sequence[int], pads: Sequence[tuple[int, int]],
-    dilation: Sequence[int], groups: int,
+    data: np.ndarray,
+    weight: np.ndarray,
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+    groups: int,
 ) -> np.ndarray:
     """data: T[N, C, *in], weight: T[K, C / groups, *kernel] -> T[N, K, *out].
 
@@ -109,8 +113,16 @@ def convolve(
 
 @kernel("nn.conv1d", "nn.conv2d", "nn.conv3d")
 def conv(
-    data: np.ndarray, weight: np.ndarray, *, strides: tuple[int, ...] = (1,), padding: tuple[int, ...] = (0,),
-    dilation: tuple[int, ...] = (1,), groups: int = 1, data_layout: str, kernel_layout: str, out_layout: str = "",
+    data: np.ndarray,
+    weight: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1,),
+    padding: tuple[int, ...] = (0,),
+    dilation: tuple[int, ...] = (1,),
+    groups: int = 1,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str = "",
     out_dtype: str = "",
 ) -> np.ndarray:
     """Convolution of one to three spatial axes in any order of axes."""
@@ -126,8 +138,13 @@ def conv(
 
 
 def convolve_transposed(
-    data: np.ndarray, weight: np.ndarray, strides: Sequence[int], pads: Sequence[tuple[int, int]],
-    dilation: Sequence[int], output_padding: Sequence[int], groups: int,
+    data: np.ndarray,
+    weight: np.ndarray,
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+    output_padding: Sequence[int],
+    groups: int,
 ) -> np.ndarray:
     """data: T[N, C, *in], weight: T[C, K / groups, *kernel] -> T[N, K, *out].
 
@@ -160,9 +177,18 @@ def convolve_transposed(
 
 @kernel("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
 def conv_transpose(
-    data: np.ndarray, weight: np.ndarray, *, strides: tuple[int, ...] = (1,), padding: tuple[int, ...] = (0,),
-    dilation: tuple[int, ...] = (1,), output_padding: tuple[int, ...] = (0,), groups: int = 1, data_layout: str,
-    kernel_layout: str, out_layout: str = "", out_dtype: str = "",
+    data: np.ndarray,
+    weight: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1,),
+    padding: tuple[int, ...] = (0,),
+    dilation: tuple[int, ...] = (1,),
+    output_padding: tuple[int, ...] = (0,),
+    groups: int = 1,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> np.ndarray:
     """Transposed convolution of one to three spatial axes in any order of axes."""
     n = data.ndim - 2
@@ -171,6 +197,12 @@ def conv_transpose(
     x = to_letters(data, data_layout, letters).astype(work, copy=False)
     w = to_letters(*merged_groups(weight, kernel_layout, "I"), "IO" + spatial_letters(n)).astype(work, copy=False)
     value = convolve_transposed(
-        x, w, per_axis(strides, n), pad_pairs(padding, n), per_axis(dilation, n), per_axis(output_padding[:n], n), groups
+        x,
+        w,
+        per_axis(strides, n),
+        pad_pairs(padding, n),
+        per_axis(dilation, n),
+        per_axis(output_padding[:n], n),
+        groups,
     )
     return from_letters(finish(value, out), letters, out_layout or data_layout)

@@ -25,25 +25,49 @@ def gemm_weight_transform(weight: np.ndarray, *, tile_N: int, tile_K: int) -> np
 
 @kernel("nn.contrib_conv2d_gemm_without_weight_transform")
 def conv_gemm(
-    data: np.ndarray, weight: np.ndarray, *, strides: tuple[int, ...] = (1, 1), padding: tuple[int, ...] = (0,),
-    dilation: tuple[int, ...] = (1, 1), channels: int, kernel_size: tuple[int, ...], data_layout: str,
-    out_layout: str = "", out_dtype: str = "",
+    data: np.ndarray,
+    weight: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0,),
+    dilation: tuple[int, ...] = (1, 1),
+    channels: int,
+    kernel_size: tuple[int, ...],
+    data_layout: str,
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> np.ndarray:
     """A convolution whose kernel stands in transposed tiles ``[n, k, tile_N, tile_K]``."""
     reduced = data.shape[data_layout.index("C")]
     whole = weight.transpose(1, 3, 0, 2).reshape(weight.shape[1] * weight.shape[3], weight.shape[0] * weight.shape[2])
     taken = whole[: kernel_size[0] * kernel_size[1] * reduced, :channels]
     return conv(
-        data, taken.reshape(*kernel_size, reduced, channels), strides=strides, padding=padding, dilation=dilation,
-        data_layout=data_layout, kernel_layout="HWIO", out_layout=out_layout, out_dtype=out_dtype,
+        data,
+        taken.reshape(*kernel_size, reduced, channels),
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        data_layout=data_layout,
+        kernel_layout="HWIO",
+        out_layout=out_layout,
+        out_dtype=out_dtype,
     )
 
 
 @kernel("nn.conv2d_backward_weight")
 def conv_backward_weight(
-    grad: np.ndarray, data: np.ndarray, *, strides: tuple[int, ...] = (1, 1), padding: tuple[int, ...] = (0,),
-    dilation: tuple[int, ...] = (1, 1), groups: int = 1, kernel_size: tuple[int, ...], data_layout: str,
-    kernel_layout: str, out_layout: str, out_dtype: str = "",
+    grad: np.ndarray,
+    data: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0,),
+    dilation: tuple[int, ...] = (1, 1),
+    groups: int = 1,
+    kernel_size: tuple[int, ...],
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str,
+    out_dtype: str = "",
 ) -> np.ndarray:
     """grad: T[N, K, *out], data: T[N, C, *in] -> T[K, C / groups, *kernel]: each tap sums over where it was used."""
     out = result_dtype(grad, out_dtype)
@@ -76,8 +100,13 @@ def _sampled(data: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _deformed(
-    data: np.ndarray, offset: np.ndarray, kernel_size: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], deformable_groups: int,
+    data: np.ndarray,
+    offset: np.ndarray,
+    kernel_size: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    deformable_groups: int,
 ) -> np.ndarray:
     """The data that each tap of each output sees: T[N, C, kh, OH, kw, OW] as an image ``[N, C, kh OH, kw OW]``."""
     batch, channels = data.shape[:2]
@@ -87,8 +116,9 @@ def _deformed(
     seen = np.empty((batch, channels, kernel_size[0], out_h, kernel_size[1], out_w), np.float64)
     rows = np.arange(out_h)[:, None] * strides[0] - pads[0]
     columns = np.arange(out_w)[None, :] * strides[1] - pads[1]
-    for n, g, (i, j) in ((n, g, at) for n in range(batch) for g in range(deformable_groups)
-                         for at in positions(kernel_size)):
+    for n, g, (i, j) in (
+        (n, g, at) for n in range(batch) for g in range(deformable_groups) for at in positions(kernel_size)
+    ):
         y = rows + i * dilation[0] + moves[n, g, i, j, 0]
         x = columns + j * dilation[1] + moves[n, g, i, j, 1]
         part = slice(g * group, (g + 1) * group)
@@ -98,9 +128,19 @@ def _deformed(
 
 @kernel("nn.deformable_conv2d")
 def deformable_conv2d(
-    data: np.ndarray, offset: np.ndarray, weight: np.ndarray, *, strides: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0,), dilation: tuple[int, ...] = (1, 1), deformable_groups: int = 1, groups: int = 1,
-    data_layout: str, kernel_layout: str, out_layout: str = "", out_dtype: str = "",
+    data: np.ndarray,
+    offset: np.ndarray,
+    weight: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0,),
+    dilation: tuple[int, ...] = (1, 1),
+    deformable_groups: int = 1,
+    groups: int = 1,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> np.ndarray:
     """A convolution whose every tap is moved by an offset (y, x) of its own."""
     out = result_dtype(data, out_dtype)

@@ -11,8 +11,15 @@ from byoc.runtime.kernels.registry import kernel
 
 @kernel("nn.correlation")
 def correlation(
-    data1: np.ndarray, data2: np.ndarray, *, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
-    padding: tuple[int, ...], is_multiply: bool = True,
+    data1: np.ndarray,
+    data2: np.ndarray,
+    *,
+    kernel_size: int,
+    max_displacement: int,
+    stride1: int,
+    stride2: int,
+    padding: tuple[int, ...],
+    is_multiply: bool = True,
 ) -> np.ndarray:
     """data1, data2: T[N, C, H, W] -> T[N, displacements, OH, OW], the mean over channels and patch."""
     pads = pad_pairs(padding, 2)

@@ -11,8 +11,15 @@ from byoc.runtime.kernels.registry import kernel
 
 @kernel("image.dilation2d")
 def dilation2d(
-    data: np.ndarray, weight: np.ndarray, *, strides: tuple[int, ...], padding: tuple[int, ...],
-    dilations: tuple[int, ...], data_layout: str, kernel_layout: str, out_dtype: str = "",
+    data: np.ndarray,
+    weight: np.ndarray,
+    *,
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilations: tuple[int, ...],
+    data_layout: str,
+    kernel_layout: str,
+    out_dtype: str = "",
 ) -> np.ndarray:
     """The greatest sum of each window and the structuring element, one tap after another."""
     x = to_letters(data, data_layout, "NCHW")
@@ -22,9 +29,7 @@ def dilation2d(
     outs = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], w.shape[1:], steps, spread, strict=True)]
     best: np.ndarray | None = None
     for at in positions(w.shape[1:]):
-        where = [
-            slice(a * d, a * d + (n - 1) * s + 1, s) for a, d, n, s in zip(at, spread, outs, steps, strict=True)
-        ]
+        where = [slice(a * d, a * d + (n - 1) * s + 1, s) for a, d, n, s in zip(at, spread, outs, steps, strict=True)]
         with np.errstate(over="ignore"):
             value = x[(Ellipsis, *where)] + w[(slice(None), *at)][:, None, None]
         best = value if best is None else np.maximum(best, value)

@@ -23,8 +23,14 @@ def fixed_point_multiply(data: np.ndarray, *, multiplier: int, shift: int) -> np
 
 @kernel("fixed_point_multiply_per_axis")
 def fixed_point_multiply_per_axis(
-    data: np.ndarray, multiplier: np.ndarray, lshift: np.ndarray, rshift: np.ndarray, *, is_lshift_required: bool,
-    is_rshift_required: bool, axes: tuple[int, ...],
+    data: np.ndarray,
+    multiplier: np.ndarray,
+    lshift: np.ndarray,
+    rshift: np.ndarray,
+    *,
+    is_lshift_required: bool,
+    is_rshift_required: bool,
+    axes: tuple[int, ...],
 ) -> np.ndarray:
     """The product of each element with the number that stands at its indices along *axes*."""
     places = [a % data.ndim for a in axes]

@@ -19,7 +19,13 @@ def dft(re_data: np.ndarray, im_data: np.ndarray, *, inverse: bool = False) -> t
 
 @kernel("stft")
 def stft(
-    data: np.ndarray, window: np.ndarray, *, n_fft: int, hop_length: int, win_length: int, normalized: bool = False,
+    data: np.ndarray,
+    window: np.ndarray,
+    *,
+    n_fft: int,
+    hop_length: int,
+    win_length: int,
+    normalized: bool = False,
     onesided: bool = True,
 ) -> np.ndarray:
     """Frames of *win_length* samples, weighted and multiplied with the waves of each frequency.

@@ -52,8 +52,11 @@ def _tf_crop_and_resize(size: int, out: int, roi: tuple[float, float]) -> Places
 
 
 _PLACES: dict[str, Callable[[int, int, tuple[float, float]], Places]] = {
-    "half_pixel": _half_pixel, "pytorch_half_pixel": _pytorch_half_pixel, "align_corners": _align_corners,
-    "asymmetric": _asymmetric, "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
+    "half_pixel": _half_pixel,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+    "align_corners": _align_corners,
+    "asymmetric": _asymmetric,
+    "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
     "tf_crop_and_resize": _tf_crop_and_resize,
 }
 # (floor, remainder, denominator) -> nearest; ``round`` breaks ties upwards, for places below 0 are clipped to 0
@@ -74,7 +77,13 @@ def cubic_weights(t: np.ndarray, a: float) -> list[np.ndarray]:
 
 
 def _taps(
-    floor: np.ndarray, rest: np.ndarray, denominator: int, size: int, method: str, rounding: str, alpha: float,
+    floor: np.ndarray,
+    rest: np.ndarray,
+    denominator: int,
+    size: int,
+    method: str,
+    rounding: str,
+    alpha: float,
     exclude: bool,
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Indices and weights along one axis; a weight of None is 1."""
@@ -93,7 +102,14 @@ def _taps(
 
 
 def _resize_axis(
-    data: np.ndarray, axis: int, places: Places, out: int, method: str, rounding: str, alpha: float, exclude: bool,
+    data: np.ndarray,
+    axis: int,
+    places: Places,
+    out: int,
+    method: str,
+    rounding: str,
+    alpha: float,
+    exclude: bool,
     outside: float | None,
 ) -> np.ndarray:
     offset, step, denominator = places
@@ -114,9 +130,18 @@ def _resize_axis(
 
 @kernel("image.resize1d", "image.resize2d", "image.resize3d")
 def resize(
-    data: np.ndarray, *, size: tuple[int, ...], roi: tuple[float, ...] = (), layout: str, method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "", cubic_alpha: float = -0.5,
-    cubic_exclude: int = 0, extrapolation_value: float = 0.0, out_dtype: str = "",
+    data: np.ndarray,
+    *,
+    size: tuple[int, ...],
+    roi: tuple[float, ...] = (),
+    layout: str,
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    cubic_alpha: float = -0.5,
+    cubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str = "",
 ) -> np.ndarray:
     """Resize the spatial axes to *size* by nearest neighbour, linear or cubic interpolation."""
     n = len(size)
@@ -133,9 +158,7 @@ def resize(
     for k, extent in enumerate(size):
         region = (roi[k], roi[n + k]) if roi else (0.0, 1.0)
         places = _PLACES[mode](value.shape[2 + k], extent, region)
-        value = _resize_axis(
-            value, 2 + k, places, extent, method, rounding, cubic_alpha, bool(cubic_exclude), outside
-        )
+        value = _resize_axis(value, 2 + k, places, extent, method, rounding, cubic_alpha, bool(cubic_exclude), outside)
     return from_letters(saturated(value, out), letters, layout)
 
 
@@ -151,21 +174,22 @@ def resample(data: np.ndarray, positions: np.ndarray, weights: np.ndarray, *, ax
     return value
 
 
-def _upsample(
-    data: np.ndarray, scales: Sequence[float], layout: str, method: str, mode: str
-) -> np.ndarray:
+def _upsample(data: np.ndarray, scales: Sequence[float], layout: str, method: str, mode: str) -> np.ndarray:
     spatial = to_letters(data, layout, "NC" + spatial_letters(len(scales))).shape[2:]
     size = tuple(round(s * f) for s, f in zip(spatial, scales, strict=True))
     names = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
-    return resize(
-        data, size=size, layout=layout, method=names.get(method, method), coordinate_transformation_mode=mode
-    )
+    return resize(data, size=size, layout=layout, method=names.get(method, method), coordinate_transformation_mode=mode)
 
 
 @kernel("nn.upsampling")
 def upsampling(
-    data: np.ndarray, *, scale_h: float = 1.0, scale_w: float = 1.0, layout: str = "NCHW",
-    method: str = "nearest_neighbor", align_corners: bool = False,
+    data: np.ndarray,
+    *,
+    scale_h: float = 1.0,
+    scale_w: float = 1.0,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
 ) -> np.ndarray:
     """Enlarge height and width by factors."""
     return _upsample(data, (scale_h, scale_w), layout, method, "align_corners" if align_corners else "asymmetric")
@@ -173,8 +197,14 @@ def upsampling(
 
 @kernel("nn.upsampling3d")
 def upsampling3d(
-    data: np.ndarray, *, scale_d: float = 1.0, scale_h: float = 1.0, scale_w: float = 1.0, layout: str = "NCDHW",
-    method: str = "nearest_neighbor", coordinate_transformation_mode: str = "half_pixel",
+    data: np.ndarray,
+    *,
+    scale_d: float = 1.0,
+    scale_h: float = 1.0,
+    scale_w: float = 1.0,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
 ) -> np.ndarray:
     """Enlarge depth, height and width by factors."""
     return _upsample(data, (scale_d, scale_h, scale_w), layout, method, coordinate_transformation_mode)

@@ -67,7 +67,11 @@ def _sampled(image: np.ndarray, taps: Sequence[Taps], padding_mode: str, align_c
 
 @kernel("image.grid_sample")
 def grid_sample(
-    data: np.ndarray, grid: np.ndarray, *, method: str = "bilinear", padding_mode: str = "zeros",
+    data: np.ndarray,
+    grid: np.ndarray,
+    *,
+    method: str = "bilinear",
+    padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> np.ndarray:
     """data: T[N, C, *in], grid: T[N, n, *out] with x first -> T[N, C, *out]."""
@@ -91,8 +95,15 @@ def _crop_places(start: float, end: float, size: int, count: int) -> np.ndarray:
 
 @kernel("image.crop_and_resize")
 def crop_and_resize(
-    data: np.ndarray, boxes: np.ndarray, box_indices: np.ndarray, *, crop_size: tuple[int, ...], layout: str,
-    method: str = "bilinear", extrapolation_value: float = 0.0, out_dtype: str = "",
+    data: np.ndarray,
+    boxes: np.ndarray,
+    box_indices: np.ndarray,
+    *,
+    crop_size: tuple[int, ...],
+    layout: str,
+    method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+    out_dtype: str = "",
 ) -> np.ndarray:
     """Each box of its image at places at equal distances; a place outside the image gives a value."""
     images = to_letters(data, layout, "NCHW")

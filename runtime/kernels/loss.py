@@ -22,7 +22,11 @@ def cross_entropy_with_logits(predictions: np.ndarray, targets: np.ndarray) -> n
 
 @kernel("nn.nll_loss")
 def nll_loss(
-    predictions: np.ndarray, targets: np.ndarray, weights: np.ndarray, *, reduction: str = "mean",
+    predictions: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    *,
+    reduction: str = "mean",
     ignore_index: int = -100,
 ) -> np.ndarray:
     """The weighted negative score of each target's class; a target of *ignore_index* has none."""

@@ -8,9 +8,7 @@ from byoc.runtime.kernels.layout import along
 from byoc.runtime.kernels.registry import kernel
 
 
-def _affine(
-    value: np.ndarray, gamma: np.ndarray, beta: np.ndarray, axis: int, center: bool, scale: bool
-) -> np.ndarray:
+def _affine(value: np.ndarray, gamma: np.ndarray, beta: np.ndarray, axis: int, center: bool, scale: bool) -> np.ndarray:
     if scale:
         value = value * along(gamma, axis, value.ndim)
     return value + along(beta, axis, value.ndim) if center else value
@@ -25,8 +23,16 @@ def _standardised(data: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np
 
 @kernel("nn.batch_norm")
 def batch_norm(
-    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, moving_mean: np.ndarray, moving_var: np.ndarray, *,
-    axis: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+    data: np.ndarray,
+    gamma: np.ndarray,
+    beta: np.ndarray,
+    moving_mean: np.ndarray,
+    moving_var: np.ndarray,
+    *,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> tuple[np.ndarray, ...]:
     """Normalise by given moments; gives the result and the two moments."""
     factor = 1 / np.sqrt(moving_var.astype(np.float64) + epsilon)
@@ -40,8 +46,14 @@ def batch_norm(
 
 @kernel("nn.layer_norm")
 def layer_norm(
-    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, axis: int = -1, epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
+    data: np.ndarray,
+    gamma: np.ndarray,
+    beta: np.ndarray,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> np.ndarray:
     """Normalise along *axis*."""
     value = _standardised(data, (axis % data.ndim,), epsilon)
@@ -50,8 +62,14 @@ def layer_norm(
 
 @kernel("nn.instance_norm")
 def instance_norm(
-    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, axis: int = 1, epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
+    data: np.ndarray,
+    gamma: np.ndarray,
+    beta: np.ndarray,
+    *,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> np.ndarray:
     """Normalise each channel (*axis*) of each batch item."""
     over = tuple(k for k in range(1, data.ndim) if k != axis % data.ndim)
@@ -60,8 +78,15 @@ def instance_norm(
 
 @kernel("nn.group_norm")
 def group_norm(
-    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, num_groups: int, axis: int = 1, epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
+    data: np.ndarray,
+    gamma: np.ndarray,
+    beta: np.ndarray,
+    *,
+    num_groups: int,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> np.ndarray:
     """Normalise each group of channels (*axis*) of each batch item."""
     k = axis % data.ndim

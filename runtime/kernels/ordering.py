@@ -40,7 +40,12 @@ def _topk(data: np.ndarray, k: int, axis: int, ret_type: str, ascend: bool, dtyp
 
 @kernel("topk")
 def topk(
-    data: np.ndarray, *, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
+    data: np.ndarray,
+    *,
+    k: int = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    is_ascend: bool = False,
     dtype: str = "int32",
 ) -> Arrays:
     """The *k* greatest or least elements along an axis and their positions."""
@@ -49,7 +54,12 @@ def topk(
 
 @kernel("dyn.topk")
 def dyn_topk(
-    data: np.ndarray, k: np.ndarray, *, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
+    data: np.ndarray,
+    k: np.ndarray,
+    *,
+    axis: int = -1,
+    ret_type: str = "both",
+    is_ascend: bool = False,
     dtype: str = "int32",
 ) -> Arrays:
     """The greatest or least elements along an axis, as many as an input says; KernelError for more than there are."""

@@ -21,8 +21,14 @@ from byoc.runtime.kernels.window import window_count
 
 
 def _fold(
-    data: np.ndarray, kernel_shape: Sequence[int], strides: Sequence[int], dilation: Sequence[int],
-    pads: Sequence[tuple[int, int]], ceil_mode: bool, fill: float, fold: Callable[..., np.ndarray],
+    data: np.ndarray,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    ceil_mode: bool,
+    fill: float,
+    fold: Callable[..., np.ndarray],
 ) -> np.ndarray:
     """*fold* over the windows of *data* ``[N, C, *in]``, padded by *fill*."""
     n = len(kernel_shape)
@@ -38,8 +44,10 @@ def _fold(
     source = padded(data, reach, fill)
     result: np.ndarray | None = None
     for at in positions(kernel_shape):
-        where = [slice(at[j] * dilation[j], at[j] * dilation[j] + (outs[j] - 1) * strides[j] + 1, strides[j])
-                 for j in range(n)]
+        where = [
+            slice(at[j] * dilation[j], at[j] * dilation[j] + (outs[j] - 1) * strides[j] + 1, strides[j])
+            for j in range(n)
+        ]
         piece = source[(slice(None), slice(None), *where)]
         result = piece.copy() if result is None else fold(result, piece, out=result)
     return result
@@ -47,16 +55,29 @@ def _fold(
 
 @kernel("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
 def max_pool(
-    data: np.ndarray, *, pool_size: tuple[int, ...], strides: tuple[int, ...] = (1,), dilation: tuple[int, ...] = (1,),
-    padding: tuple[int, ...] = (0,), layout: str, out_layout: str = "", ceil_mode: bool = False,
+    data: np.ndarray,
+    *,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...] = (1,),
+    dilation: tuple[int, ...] = (1,),
+    padding: tuple[int, ...] = (0,),
+    layout: str,
+    out_layout: str = "",
+    ceil_mode: bool = False,
 ) -> np.ndarray:
     """The greatest element of each window."""
     n = data.ndim - 2
     letters = "NC" + spatial_letters(n)
     size, steps, pads = per_axis(pool_size, n), per_axis(dilation, n), pad_pairs(padding, n)
     value = _fold(
-        to_letters(data, layout, letters), size, per_axis(strides, n), steps, pads, ceil_mode,
-        _outside_value(data.dtype, size, steps, pads), np.maximum,
+        to_letters(data, layout, letters),
+        size,
+        per_axis(strides, n),
+        steps,
+        pads,
+        ceil_mode,
+        _outside_value(data.dtype, size, steps, pads),
+        np.maximum,
     )
     return from_letters(value, letters, out_layout or layout)
 
@@ -71,8 +92,15 @@ def _outside_value(
 
 @kernel("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
 def avg_pool(
-    data: np.ndarray, *, pool_size: tuple[int, ...], strides: tuple[int, ...] = (1,), dilation: tuple[int, ...] = (1,),
-    padding: tuple[int, ...] = (0,), layout: str, out_layout: str = "", ceil_mode: bool = False,
+    data: np.ndarray,
+    *,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...] = (1,),
+    dilation: tuple[int, ...] = (1,),
+    padding: tuple[int, ...] = (0,),
+    layout: str,
+    out_layout: str = "",
+    ceil_mode: bool = False,
     count_include_pad: bool = False,
 ) -> np.ndarray:
     """The mean of each window: over its elements, with *count_include_pad* over its elements and padding."""

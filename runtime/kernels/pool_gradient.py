@@ -13,8 +13,13 @@ class _Windows:
     """The padded data of a pool, and the part of it that each tap of the window sees over all outputs."""
 
     def __init__(
-        self, sizes: tuple[int, ...], outs: tuple[int, ...], pool_size: tuple[int, ...], strides: tuple[int, ...],
-        dilation: tuple[int, ...], padding: tuple[int, ...],
+        self,
+        sizes: tuple[int, ...],
+        outs: tuple[int, ...],
+        pool_size: tuple[int, ...],
+        strides: tuple[int, ...],
+        dilation: tuple[int, ...],
+        padding: tuple[int, ...],
     ):
         self.kernel, self.steps, self.spread = per_axis(pool_size, 2), per_axis(strides, 2), per_axis(dilation, 2)
         self.pads, self.sizes, self.outs = pad_pairs(padding, 2), sizes, outs
@@ -39,8 +44,15 @@ class _Windows:
 
 @kernel("nn.max_pool2d_grad")
 def max_pool2d_grad(
-    out_grad: np.ndarray, data: np.ndarray, *, pool_size: tuple[int, ...], strides: tuple[int, ...],
-    dilation: tuple[int, ...] = (1, 1), padding: tuple[int, ...], layout: str, out_layout: str = "",
+    out_grad: np.ndarray,
+    data: np.ndarray,
+    *,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilation: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...],
+    layout: str,
+    out_layout: str = "",
 ) -> np.ndarray:
     """The gradient goes to the first greatest element of each window."""
     grad, x = to_letters(out_grad, out_layout or layout, "NCHW"), to_letters(data, layout, "NCHW")
@@ -56,8 +68,15 @@ def max_pool2d_grad(
 
 @kernel("nn.avg_pool2d_grad")
 def avg_pool2d_grad(
-    out_grad: np.ndarray, data: np.ndarray, *, pool_size: tuple[int, ...], strides: tuple[int, ...],
-    dilation: tuple[int, ...] = (1, 1), padding: tuple[int, ...], layout: str, out_layout: str = "",
+    out_grad: np.ndarray,
+    data: np.ndarray,
+    *,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilation: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...],
+    layout: str,
+    out_layout: str = "",
     count_include_pad: bool = False,
 ) -> np.ndarray:
     """The gradient is shared by the elements over which the mean was taken."""

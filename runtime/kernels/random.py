@@ -119,7 +119,11 @@ def uniform(
 
 @kernel("random.normal")
 def normal(
-    key: np.ndarray, mean: np.ndarray, scale: np.ndarray, *, out_shape: tuple[int, ...] = (),
+    key: np.ndarray,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    *,
+    out_shape: tuple[int, ...] = (),
     out_dtype: str = "float32",
 ) -> tuple[np.ndarray, np.ndarray]:
     """Normal numbers by the transform of Box and Muller, of two uniform ones each."""

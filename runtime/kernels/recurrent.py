@@ -57,9 +57,18 @@ def _running(steps: int, batch: int, more: Sequence[np.ndarray], masked: bool) -
 
 @kernel("nn.lstm_sequence")
 def lstm_sequence(
-    gates: np.ndarray, recurrence: np.ndarray, hidden: np.ndarray, cell: np.ndarray, *more: np.ndarray,
-    activations: tuple[str, ...], alphas: tuple[float, ...], betas: tuple[float, ...], clip: float = 0.0,
-    masked: bool = False, peepholes: bool = False, input_forget: bool = False,
+    gates: np.ndarray,
+    recurrence: np.ndarray,
+    hidden: np.ndarray,
+    cell: np.ndarray,
+    *more: np.ndarray,
+    activations: tuple[str, ...],
+    alphas: tuple[float, ...],
+    betas: tuple[float, ...],
+    clip: float = 0.0,
+    masked: bool = False,
+    peepholes: bool = False,
+    input_forget: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gates in the order input, output, forget, cell; peepholes T[3 * hidden] in the order input, output, forget.
 
@@ -84,8 +93,15 @@ def lstm_sequence(
 
 @kernel("nn.gru_sequence")
 def gru_sequence(
-    gates: np.ndarray, recurrence: np.ndarray, hidden: np.ndarray, *more: np.ndarray, activations: tuple[str, ...],
-    alphas: tuple[float, ...], betas: tuple[float, ...], clip: float = 0.0, masked: bool = False,
+    gates: np.ndarray,
+    recurrence: np.ndarray,
+    hidden: np.ndarray,
+    *more: np.ndarray,
+    activations: tuple[str, ...],
+    alphas: tuple[float, ...],
+    betas: tuple[float, ...],
+    clip: float = 0.0,
+    masked: bool = False,
     linear_before_reset: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gates in the order update, reset, hidden; the first of *more* is T[hidden] with *linear_before_reset*.
@@ -110,8 +126,15 @@ def gru_sequence(
 
 @kernel("nn.rnn_sequence")
 def rnn_sequence(
-    gates: np.ndarray, recurrence: np.ndarray, hidden: np.ndarray, *more: np.ndarray, activations: tuple[str, ...],
-    alphas: tuple[float, ...], betas: tuple[float, ...], clip: float = 0.0, masked: bool = False,
+    gates: np.ndarray,
+    recurrence: np.ndarray,
+    hidden: np.ndarray,
+    *more: np.ndarray,
+    activations: tuple[str, ...],
+    alphas: tuple[float, ...],
+    betas: tuple[float, ...],
+    clip: float = 0.0,
+    masked: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The hidden state after each step, T[steps, batch, hidden], and the last one."""
     steps, batch, _ = gates.shape

@@ -35,9 +35,7 @@ def _neutral(dtype: np.dtype, of_minimum: bool) -> float | int:
     return np.iinfo(dtype).max if of_minimum else np.iinfo(dtype).min
 
 
-def extremum(
-    data: np.ndarray, axis: int | tuple[int, ...], keepdims: bool, of_minimum: bool = False
-) -> np.ndarray:
+def extremum(data: np.ndarray, axis: int | tuple[int, ...], keepdims: bool, of_minimum: bool = False) -> np.ndarray:
     """The greatest (or least) elements along *axis*, also where there is none; a NaN wins."""
     fold = np.min if of_minimum else np.max
     if data.size:
@@ -72,8 +70,13 @@ for _name, _function in REDUCTIONS.items():
 
 @kernel("variance")
 def variance(
-    data: np.ndarray, mean: np.ndarray, *, axis: tuple[int, ...] | None = None, keepdims: bool = False,
-    exclude: bool = False, unbiased: bool = False,
+    data: np.ndarray,
+    mean: np.ndarray,
+    *,
+    axis: tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
 ) -> np.ndarray:
     """The sum of squared distances from *mean* by the count, or by the count less one; of float16 in float32."""
     axes = reduced_axes(data.ndim, axis, exclude)
@@ -87,7 +90,11 @@ def variance(
 
 def _arg_kernel(find: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     def run(
-        data: np.ndarray, *, axis: tuple[int, ...] | None = None, keepdims: bool = False, exclude: bool = False,
+        data: np.ndarray,
+        *,
+        axis: tuple[int, ...] | None = None,
+        keepdims: bool = False,
+        exclude: bool = False,
         select_last_index: bool = False,
     ) -> np.ndarray:
         axes = reduced_axes(data.ndim, axis, exclude)
@@ -96,7 +103,9 @@ def _arg_kernel(find: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         count = int(np.prod([data.shape[k] for k in axes], dtype=np.int64))
         rows = rows.reshape([data.shape[k] for k in kept] + [count])
         if not count:  # the position that generated code gives where there is none
-            return np.zeros([1 if k in axes else data.shape[k] for k in (range(data.ndim) if keepdims else kept)], "int32")
+            return np.zeros(
+                [1 if k in axes else data.shape[k] for k in (range(data.ndim) if keepdims else kept)], "int32"
+            )
         found = find(rows[..., ::-1], axis=-1) if select_last_index else find(rows, axis=-1)
         found = rows.shape[-1] - 1 - found if select_last_index else found
         shape = [1 if k in axes else data.shape[k] for k in range(data.ndim)] if keepdims else np.shape(found)

@@ -27,8 +27,14 @@ def _interpolated(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray
 
 @kernel("vision.roi_align")
 def roi_align(
-    data: np.ndarray, rois: np.ndarray, *, pooled_size: tuple[int, ...], spatial_scale: float, sample_ratio: int = -1,
-    layout: str = "NCHW", mode: str = "avg",
+    data: np.ndarray,
+    rois: np.ndarray,
+    *,
+    pooled_size: tuple[int, ...],
+    spatial_scale: float,
+    sample_ratio: int = -1,
+    layout: str = "NCHW",
+    mode: str = "avg",
 ) -> np.ndarray:
     """Each cell of each region: the mean or maximum of places at equal distances, interpolated linearly."""
     images = to_letters(data, layout, "NCHW").astype(np.float64)
@@ -89,9 +95,18 @@ def _moved(boxes: np.ndarray, moves: np.ndarray, iou_loss: bool) -> np.ndarray:
 
 @kernel("vision.proposal")
 def proposal(
-    cls_prob: np.ndarray, bbox_pred: np.ndarray, im_info: np.ndarray, *, scales: tuple[float, ...],
-    ratios: tuple[float, ...], feature_stride: int, threshold: float, rpn_pre_nms_top_n: int, rpn_post_nms_top_n: int,
-    rpn_min_size: int, iou_loss: bool = False,
+    cls_prob: np.ndarray,
+    bbox_pred: np.ndarray,
+    im_info: np.ndarray,
+    *,
+    scales: tuple[float, ...],
+    ratios: tuple[float, ...],
+    feature_stride: int,
+    threshold: float,
+    rpn_pre_nms_top_n: int,
+    rpn_post_nms_top_n: int,
+    rpn_min_size: int,
+    iou_loss: bool = False,
 ) -> np.ndarray:
     """The best moved anchors of each image; where fewer are left they are repeated in their order."""
     batch, _, rows, columns = cls_prob.shape

@@ -46,7 +46,7 @@ def scatter_elements(
 def scatter_nd(data: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, mode: str = "update") -> np.ndarray:
     """Each update written at the coordinates along the first axis of the indices."""
     index = tuple(_from_front(row, data.shape[k]) for k, row in enumerate(indices))
-    expected = indices.shape[1:] + data.shape[len(indices):]
+    expected = indices.shape[1:] + data.shape[len(indices) :]
     if updates.shape != expected:
         raise KernelError(f"scatter_nd: the updates have the shape {updates.shape}, the indices say {expected}")
     return _write(data, index, updates, mode)

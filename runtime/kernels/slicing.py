@@ -17,8 +17,13 @@ def _cut(start: int | None, end: int | None, step: int, size: bool) -> slice:
 
 @kernel("strided_slice")
 def strided_slice(
-    data: np.ndarray, *, begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...] = (),
-    slice_mode: str = "end", axes: tuple[int, ...] | None = None,
+    data: np.ndarray,
+    *,
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
+    strides: tuple[int, ...] = (),
+    slice_mode: str = "end",
+    axes: tuple[int, ...] | None = None,
 ) -> np.ndarray:
     """A slice along each axis; in the mode ``size`` the ends are lengths, a negative one reaches to the end.
 
@@ -35,7 +40,12 @@ def strided_slice(
 
 @kernel("dyn.strided_slice")
 def dyn_strided_slice(
-    data: np.ndarray, begin: np.ndarray, end: np.ndarray, strides: np.ndarray, *, slice_mode: str = "end",
+    data: np.ndarray,
+    begin: np.ndarray,
+    end: np.ndarray,
+    strides: np.ndarray,
+    *,
+    slice_mode: str = "end",
     axes: tuple[int, ...] | None = None,
 ) -> np.ndarray:
     """A slice along each axis whose numbers the inputs hold."""
@@ -63,7 +73,7 @@ def take(
     place, batch = axis % data.ndim, batch_dims % indices.ndim if batch_dims < 0 else batch_dims
     size = data.shape[place]
     at = np.mod(indices, size) if how == "wrap" else np.clip(indices, 0, size - 1)
-    result = np.empty((*data.shape[:place], *indices.shape[batch:], *data.shape[place + 1:]), data.dtype)
+    result = np.empty((*data.shape[:place], *indices.shape[batch:], *data.shape[place + 1 :]), data.dtype)
     for where in np.ndindex(*data.shape[:batch]):
         result[where] = np.take(data[where], at[where], place - batch)
     return result

@@ -11,8 +11,12 @@ from byoc.runtime.kernels.registry import kernel
 
 @kernel("sparse_to_dense")
 def sparse_to_dense(
-    sparse_indices: np.ndarray, sparse_values: np.ndarray, default_value: np.ndarray,
-    run_time_shape: np.ndarray | None = None, *, output_shape: tuple[int, ...] = (),
+    sparse_indices: np.ndarray,
+    sparse_values: np.ndarray,
+    default_value: np.ndarray,
+    run_time_shape: np.ndarray | None = None,
+    *,
+    output_shape: tuple[int, ...] = (),
 ) -> np.ndarray:
     """A tensor of one number with values at coordinates; of coordinates given twice the last counts."""
     shape = output_shape if run_time_shape is None else tuple(int(d) for d in run_time_shape)

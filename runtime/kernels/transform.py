@@ -15,7 +15,6 @@ def reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: bool = Fa
     return np.reshape(data, resolve_newshape(data.shape, newshape, allowzero))
 
 
-
 @kernel("vm.reshape_tensor")
 def reshape_tensor(data: np.ndarray, shape: np.ndarray) -> np.ndarray:
     """The elements in a shape of known sizes that an input holds."""
@@ -26,6 +25,7 @@ def reshape_tensor(data: np.ndarray, shape: np.ndarray) -> np.ndarray:
 def reverse_reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: bool = False) -> np.ndarray:
     """The elements in another shape, whose special numbers are read from the right."""
     return np.reshape(data, resolve_newshape(data.shape[::-1], newshape[::-1], allowzero)[::-1])
+
 
 @kernel("dyn.reshape")
 def dyn_reshape(data: np.ndarray, newshape: np.ndarray, *, allowzero: bool = False) -> np.ndarray:
@@ -48,13 +48,18 @@ def match_shape(data: np.ndarray, *, shape: tuple[str, ...]) -> np.ndarray:
 
 @kernel("reshape_like")
 def reshape_like(
-    data: np.ndarray, shape_like: np.ndarray, *, lhs_begin: int = 0, lhs_end: int | None = None, rhs_begin: int = 0,
+    data: np.ndarray,
+    shape_like: np.ndarray,
+    *,
+    lhs_begin: int = 0,
+    lhs_end: int | None = None,
+    rhs_begin: int = 0,
     rhs_end: int | None = None,
 ) -> np.ndarray:
     """The elements with some dimensions replaced by some of another array."""
     start, stop, _ = slice(lhs_begin, lhs_end).indices(data.ndim)
     middle = shape_like.shape[rhs_begin:rhs_end]
-    return np.reshape(data, (*data.shape[:start], *middle, *data.shape[max(stop, start):]))
+    return np.reshape(data, (*data.shape[:start], *middle, *data.shape[max(stop, start) :]))
 
 
 @kernel("transpose")

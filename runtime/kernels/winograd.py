@@ -19,8 +19,19 @@ from byoc.runtime.kernels.conv import padded
 from byoc.runtime.kernels.layout import from_letters, pad_pairs, spatial_letters, to_letters
 from byoc.runtime.kernels.registry import kernel
 
-_POINTS = [Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-1, 2), Fraction(2), Fraction(-2),
-           Fraction(1, 4), Fraction(-1, 4), Fraction(4), Fraction(-4)]
+_POINTS = [
+    Fraction(0),
+    Fraction(1),
+    Fraction(-1),
+    Fraction(1, 2),
+    Fraction(-1, 2),
+    Fraction(2),
+    Fraction(-2),
+    Fraction(1, 4),
+    Fraction(-1, 4),
+    Fraction(4),
+    Fraction(-4),
+]
 
 
 def _coefficients(roots: Sequence[Fraction]) -> list[Fraction]:
@@ -104,8 +115,15 @@ def _deep(data: np.ndarray, weight: np.ndarray, tile: int, taps: Sequence[int]) 
 
 @kernel("nn.contrib_conv2d_winograd_without_weight_transform", "nn.contrib_conv3d_winograd_without_weight_transform")
 def conv_winograd(
-    data: np.ndarray, weight: np.ndarray, *, tile_size: int, padding: tuple[int, ...], kernel_size: tuple[int, ...],
-    data_layout: str, out_layout: str = "", out_dtype: str = "",
+    data: np.ndarray,
+    weight: np.ndarray,
+    *,
+    tile_size: int,
+    padding: tuple[int, ...],
+    kernel_size: tuple[int, ...],
+    data_layout: str,
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> np.ndarray:
     """A convolution of stride 1 with a kernel that is transformed already."""
     n = data.ndim - 2

@@ -66,7 +66,9 @@ def import_pyopencl() -> ModuleType:
     try:
         import pyopencl
     except ImportError as error:
-        raise DeviceError(f"OpenCL needs the package pyopencl, which is missing here ({error}): {install_command('opencl')}") from error
+        raise DeviceError(
+            f"OpenCL needs the package pyopencl, which is missing here ({error}): {install_command('opencl')}"
+        ) from error
     return pyopencl
 
 
@@ -106,7 +108,8 @@ def choose_device(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Dev
     """The device that *selector* (empty, an index, part of a name) means. Raises DeviceError when there is none."""
     if not found:
         raise DeviceError(
-            f"no OpenCL device was found here: install the driver of a GPU, or PoCL for the CPU with {install_command('opencl')}"
+            "no OpenCL device was found here: install the driver of a GPU, "
+            f"or PoCL for the CPU with {install_command('opencl')}"
         )
     if not selector:
         return found[0]

@@ -37,8 +37,13 @@ FOUND_WORDS = 3  # of 64 bits
 Number = int | str | list["Number"]
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
 }
 
 
@@ -201,11 +206,14 @@ class FunctionPlan:
         specs = (*signature.inputs, *signature.constants, *signature.outputs)
         for spec, size in zip(specs, found, strict=False):
             if any(d is None or (isinstance(d, str) and d not in sizes) for d in spec.shape):
-                raise ArtifactError(f"plan.json: {spec.name}{spec} of {signature.symbol} has a size that no input tells")
+                raise ArtifactError(
+                    f"plan.json: {spec.name}{spec} of {signature.symbol} has a size that no input tells"
+                )
             wanted = math.prod(spec.concrete_shape(sizes)) * item_bytes(spec.dtype, spec.name)
             if size < wanted:
                 raise ArtifactError(
-                    f"plan.json: the buffer of {spec.name} in {signature.symbol} has {size} bytes, and it takes {wanted}"
+                    f"plan.json: the buffer of {spec.name} in {signature.symbol} has {size} bytes, "
+                    f"and it takes {wanted}"
                 )
         return found
 
@@ -242,7 +250,8 @@ def _bound(data: object, where: str, names: frozenset[str]) -> Bound:
     fields = object_of(data, where, ("number", "least", "most"))
     most = fields["most"]
     return Bound(
-        check_number(fields["number"], names), number_of(fields["least"], at(where, "least"), -MOST_NUMBER),
+        check_number(fields["number"], names),
+        number_of(fields["least"], at(where, "least"), -MOST_NUMBER),
         None if most is None else number_of(most, at(where, "most"), -MOST_NUMBER),
     )
 

@@ -53,9 +53,7 @@ class Session:
     """Runs one symbol. Made when the symbol is first used, with its constants."""
 
     @in_driver
-    def __init__(
-        self, plan: FunctionPlan, program: pyopencl.Program, opened: OpenDevice, constants: Sequence[NDArray]
-    ):
+    def __init__(self, plan: FunctionPlan, program: pyopencl.Program, opened: OpenDevice, constants: Sequence[NDArray]):
         cl = import_pyopencl()
         driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
@@ -138,7 +136,10 @@ class Session:
         return DeviceError(f"{self._plan.signature.symbol} {what} on the OpenCL device {name!r}: {error}")
 
     def _enqueue(
-        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], sizes: dict[str, int],
+        self,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        sizes: dict[str, int],
         after: list[pyopencl.Event],
     ) -> StartedCall:
         binding = self.bindings[tuple(sizes.items())]
@@ -192,9 +193,7 @@ class Session:
                 continue
             kernel = self._cl.Kernel(self._program, variant.kernel)
             found = [self._found.buffer] if launch.checks and self._found is not None else []
-            kernel.set_args(
-                *(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found
-            )
+            kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
             launches.append((kernel, (global_size,), (local_size,)))
         self._record(key, tuple(v.schedule for v in variants))
         return _Binding(buffers, launches)
@@ -218,9 +217,7 @@ class Session:
     def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
         buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
         if array.nbytes:
-            self.wait_for([
-                self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=False)
-            ])
+            self.wait_for([self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=False)])
         return buffer
 
 
@@ -228,8 +225,13 @@ class StartedCall:
     """A call in the queue. *events* hold the host's memory that the device reads and writes until it is done."""
 
     def __init__(
-        self, session: Session, event: pyopencl.Event, events: list[pyopencl.Event], context: pyopencl.Context,
-        results: Sequence[tuple[np.ndarray, np.ndarray]], found: np.ndarray | None = None,
+        self,
+        session: Session,
+        event: pyopencl.Event,
+        events: list[pyopencl.Event],
+        context: pyopencl.Context,
+        results: Sequence[tuple[np.ndarray, np.ndarray]],
+        found: np.ndarray | None = None,
     ):
         self.event, self.context = event, context
         driver_use().keep(self)

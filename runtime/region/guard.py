@@ -45,8 +45,12 @@ class RegionGuard:
     """*load* gives the backend's function, or raises StageError; *stand_in* gives the host's, where there is one."""
 
     def __init__(
-        self, symbol: str, region: Region, load: Callable[[], PackedFunction],
-        stand_in: Callable[[], PackedFunction] | None = None, signature: Signature | None = None,
+        self,
+        symbol: str,
+        region: Region,
+        load: Callable[[], PackedFunction],
+        stand_in: Callable[[], PackedFunction] | None = None,
+        signature: Signature | None = None,
     ):
         self.symbol, self.region, self.signature = symbol, region, signature
         self.fallbacks: deque[Fallback] = deque(maxlen=KEPT_RECORDS)
@@ -154,16 +158,14 @@ class RegionFunction:
         if guard.may_try(shapes):
             try:
                 return in_time(  # type: ignore[return-value]
-                functools.partial(_results, guard.function(), guard.signature, inputs), guard.place
-            )
+                    functools.partial(_results, guard.function(), guard.signature, inputs), guard.place
+                )
             except Exception as error:  # whatever a vendor's code raises
                 guard.failed(shapes, error)
         return _results(guard.host_function(), guard.signature, inputs)
 
 
-def _results(
-    function: PackedFunction, signature: Signature | None, inputs: Sequence[np.ndarray]
-) -> list[np.ndarray]:
+def _results(function: PackedFunction, signature: Signature | None, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What *function* returns; one that fills its outputs gets them, of the sizes that the inputs tell."""
     returning = getattr(function, "call_returning", None)
     if returning is not None or signature is None:

@@ -19,6 +19,4 @@ class ChosenVariants:
     times: int = 1
 
     def to_json(self) -> Mapping[str, object]:
-        return {
-            "symbol": self.symbol, "sizes": dict(self.sizes), "variants": list(self.variants), "times": self.times
-        }
+        return {"symbol": self.symbol, "sizes": dict(self.sizes), "variants": list(self.variants), "times": self.times}

@@ -29,8 +29,11 @@ class Executable:
     """
 
     def __init__(
-        self, functions: Sequence[VMFunction] | Module, symbols: Sequence[PackedSymbol] = (),
-        constants: Sequence[NDArray | None] = (), library: Module | None = None,
+        self,
+        functions: Sequence[VMFunction] | Module,
+        symbols: Sequence[PackedSymbol] = (),
+        constants: Sequence[NDArray | None] = (),
+        library: Module | None = None,
     ):
         if isinstance(functions, Module):
             self._share(functions)
@@ -223,7 +226,11 @@ class ExecutableModule(Module):
 
 _FUNCTIONS = frozenset(
     [
-        "get_function_arity", "get_function_params", "get_late_bound_consts", "load_late_bound_consts",
-        "load_late_bound_consts_from_map", "move_late_bound_consts",
+        "get_function_arity",
+        "get_function_params",
+        "get_late_bound_consts",
+        "load_late_bound_consts",
+        "load_late_bound_consts_from_map",
+        "move_late_bound_consts",
     ]
 )

@@ -321,8 +321,25 @@ class WriteRef(Instruction):
 INSTRUCTIONS: dict[int, type[Instruction]] = {
     kind.opcode: kind
     for kind in (
-        Move, Ret, Invoke, InvokeClosure, InvokePacked, AllocADT, AllocClosure, GetField, If, LoadConst, Goto, GetTag,
-        LoadConsti, Fatal, ShapeOf, ReshapeTensor, AllocRef, ReadRef, WriteRef,
+        Move,
+        Ret,
+        Invoke,
+        InvokeClosure,
+        InvokePacked,
+        AllocADT,
+        AllocClosure,
+        GetField,
+        If,
+        LoadConst,
+        Goto,
+        GetTag,
+        LoadConsti,
+        Fatal,
+        ShapeOf,
+        ReshapeTensor,
+        AllocRef,
+        ReadRef,
+        WriteRef,
     )
 }
 
@@ -331,10 +348,14 @@ def instruction_from_json(data: Sequence[object]) -> Instruction:
     """The instruction that :meth:`Instruction.to_json` wrote. Raises ArtifactError for anything else."""
     kind = INSTRUCTIONS.get(data[0]) if data and type(data[0]) is int else None
     if kind is None or len(data) != 1 + len(fields(kind)):
-        raise ArtifactError(f"the bytecode holds {reprlib.repr(data)}, which is no instruction; compile the program again")
+        raise ArtifactError(
+            f"the bytecode holds {reprlib.repr(data)}, which is no instruction; compile the program again"
+        )
     values = [_field(f.type, value) for f, value in zip(fields(kind), data[1:], strict=True)]
     if None in values:
-        raise ArtifactError(f"the bytecode holds {reprlib.repr(data)}, whose fields are not those of {kind.name}; compile again")
+        raise ArtifactError(
+            f"the bytecode holds {reprlib.repr(data)}, whose fields are not those of {kind.name}; compile again"
+        )
     return kind(*values)
 
 

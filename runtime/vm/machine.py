@@ -72,7 +72,11 @@ class Machine:
         return bottom.registers[0]
 
     def _enter(
-        self, frames: list[Frame], function: VMFunction, args: Sequence[Value], result: int,
+        self,
+        frames: list[Frame],
+        function: VMFunction,
+        args: Sequence[Value],
+        result: int,
         closure: VMClosure | None = None,
     ) -> None:
         if len(args) != len(function.params):
@@ -173,12 +177,25 @@ class Machine:
 _START = VMFunction("", (), (i.Fatal("the bottom of the stack was reached"),), 1)
 
 _STEPS: dict[type, Callable[..., None]] = {
-    i.Move: Machine._move, i.Ret: Machine._ret, i.Invoke: Machine._invoke, i.InvokeClosure: Machine._invoke_closure,
-    i.InvokePacked: Machine._invoke_packed, i.AllocADT: Machine._alloc_adt, i.AllocClosure: Machine._alloc_closure,
-    i.GetField: Machine._get_field, i.If: Machine._if, i.LoadConst: Machine._load_const, i.Goto: Machine._goto,
-    i.GetTag: Machine._get_tag, i.LoadConsti: Machine._load_consti, i.Fatal: Machine._fatal,
-    i.ShapeOf: Machine._shape_of, i.ReshapeTensor: Machine._reshape_tensor, i.AllocRef: Machine._alloc_ref,
-    i.ReadRef: Machine._read_ref, i.WriteRef: Machine._write_ref,
+    i.Move: Machine._move,
+    i.Ret: Machine._ret,
+    i.Invoke: Machine._invoke,
+    i.InvokeClosure: Machine._invoke_closure,
+    i.InvokePacked: Machine._invoke_packed,
+    i.AllocADT: Machine._alloc_adt,
+    i.AllocClosure: Machine._alloc_closure,
+    i.GetField: Machine._get_field,
+    i.If: Machine._if,
+    i.LoadConst: Machine._load_const,
+    i.Goto: Machine._goto,
+    i.GetTag: Machine._get_tag,
+    i.LoadConsti: Machine._load_consti,
+    i.Fatal: Machine._fatal,
+    i.ShapeOf: Machine._shape_of,
+    i.ReshapeTensor: Machine._reshape_tensor,
+    i.AllocRef: Machine._alloc_ref,
+    i.ReadRef: Machine._read_ref,
+    i.WriteRef: Machine._write_ref,
 }
 
 

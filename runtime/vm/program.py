@@ -48,9 +48,14 @@ class VMFunction:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "name": self.name, "params": list(self.params), "registers": self.register_file_size,
-            "types": [_type_json(t) for t in self.param_types], "captured": list(self.captured), "own": self.own,
-            "code": [i.to_json() for i in self.instructions], **({} if self.checks_inputs else {"unchecked": 1}),
+            "name": self.name,
+            "params": list(self.params),
+            "registers": self.register_file_size,
+            "types": [_type_json(t) for t in self.param_types],
+            "captured": list(self.captured),
+            "own": self.own,
+            "code": [i.to_json() for i in self.instructions],
+            **({} if self.checks_inputs else {"unchecked": 1}),
         }
 
     @staticmethod
@@ -59,7 +64,8 @@ class VMFunction:
         needed = ("name", "params", "registers", "types", "captured", "own", "code")
         fields = object_of(data, where, needed, ("unchecked",))
         return VMFunction(
-            text_of(fields["name"], at(where, "name")), texts_of(fields["params"], at(where, "params")),
+            text_of(fields["name"], at(where, "name")),
+            texts_of(fields["params"], at(where, "params")),
             tuple(instruction_from_json(list_of(i, place)) for place, i in numbered(fields, "code", where)),
             number_of(fields["registers"], at(where, "registers"), 0, MOST_REGISTERS),
             tuple(_type_from_json(t, place) for place, t in numbered(fields, "types", where)),
@@ -88,7 +94,8 @@ class PackedSymbol:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "symbol": self.symbol, "inputs": [s.to_json() for s in self.inputs],
+            "symbol": self.symbol,
+            "inputs": [s.to_json() for s in self.inputs],
             "outputs": [s.to_json() for s in self.outputs],
         }
 
@@ -131,8 +138,12 @@ def check_program(functions: Sequence[VMFunction], packed: Sequence[PackedSymbol
 
 
 def _fits(
-    function: VMFunction, place: int, instruction: Instruction, functions: Sequence[VMFunction],
-    packed: Sequence[PackedSymbol], constants: int,
+    function: VMFunction,
+    place: int,
+    instruction: Instruction,
+    functions: Sequence[VMFunction],
+    packed: Sequence[PackedSymbol],
+    constants: int,
 ) -> bool:
     if any(not 0 <= r < function.register_file_size for r in (*instruction.reads, *instruction.writes)):
         return False

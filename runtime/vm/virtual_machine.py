@@ -37,7 +37,9 @@ class VirtualMachine:
     NAIVE_ALLOCATOR, POOLED_ALLOCATOR = 1, 2
 
     def __init__(
-        self, exe: Executable | Module, device: Device | Sequence[Device],
+        self,
+        exe: Executable | Module,
+        device: Device | Sequence[Device],
         memory_cfg: str | Mapping[Device, str] | None = None,
     ):
         self._exe = _executable(exe)
@@ -136,16 +138,30 @@ class VirtualMachine:
         return list(self._outputs)
 
     def benchmark(
-        self, device: Device, *args: object, func_name: str = MAIN, repeat: int = 5, number: int = 5,
-        min_repeat_ms: int | None = None, limit_zero_time_iterations: int = 100, end_to_end: bool = False,
-        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, **kwargs: object,
+        self,
+        device: Device,
+        *args: object,
+        func_name: str = MAIN,
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: int | None = None,
+        limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        **kwargs: object,
     ) -> BenchmarkResult:
         """Seconds of a run of *func_name* on the inputs; *end_to_end* counts the copies of inputs and outputs too."""
         self.set_input(func_name, *args, **kwargs)
         timed = self.module.time_evaluator(
-            "invoke_end_to_end" if end_to_end else "invoke", device, repeat=repeat, number=number,
-            min_repeat_ms=min_repeat_ms or 0, limit_zero_time_iterations=limit_zero_time_iterations,
-            cooldown_interval_ms=cooldown_interval_ms, repeats_to_cooldown=repeats_to_cooldown,
+            "invoke_end_to_end" if end_to_end else "invoke",
+            device,
+            repeat=repeat,
+            number=number,
+            min_repeat_ms=min_repeat_ms or 0,
+            limit_zero_time_iterations=limit_zero_time_iterations,
+            cooldown_interval_ms=cooldown_interval_ms,
+            repeats_to_cooldown=repeats_to_cooldown,
         )
         return timed(func_name)
 
@@ -164,8 +180,15 @@ class MachineFunctions(Module):
 
     type_key = "VirtualMachine"
     symbols = (
-        "benchmark", "get_input_index", "get_outputs", "invoke", "invoke_end_to_end", "invoke_stateful", "run",
-        "set_input", "set_one_input",
+        "benchmark",
+        "get_input_index",
+        "get_outputs",
+        "invoke",
+        "invoke_end_to_end",
+        "invoke_stateful",
+        "run",
+        "set_input",
+        "set_one_input",
     )
 
     def __init__(self, machine: VirtualMachine):

@@ -1,4 +1,4 @@
-"""The wheel, the source distribution and the editable installation give the same modules, under the name that we advise."""
+"""The wheel, the source distribution and the editable installation give the same modules, under the advised name."""
 
 import configparser
 import importlib.metadata
@@ -111,7 +111,7 @@ def test_what_is_installed_by_name_imports_every_module(installed, tmp_path):
 
 
 def readme_commands():
-    """The shell commands of README that a user of an installation types: those that begin with ``byoc``, and ``make``."""
+    """The shell commands of README that a user types: those that begin with ``byoc``, and ``make``."""
     lines = re.findall(r"^    (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     commands = [shlex.join(shlex.split(line, comments=True)) for line in lines if line.startswith("byoc ")]
     return [c for c in commands if c not in ("byoc", "")]

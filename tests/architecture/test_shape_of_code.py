@@ -26,12 +26,17 @@ def test_files_are_small():
     assert {p: n for p, n in large.items() if n > FILE_LINES and p not in LARGE_FILES} == {}
 
 
+def body_lines(function):
+    """The lines below the signature, of which the formatter writes one for each parameter."""
+    return function.end_lineno - function.body[0].lineno + 1
+
+
 def test_functions_fit_the_eye():
     large = {
-        f"{relative(p)}::{f.name}": f.end_lineno - f.lineno + 1
+        f"{relative(p)}::{f.name}": body_lines(f)
         for p in CODE
         for f in functions(ast.parse(p.read_text()))
-        if f.end_lineno - f.lineno + 1 > FUNCTION_LINES
+        if body_lines(f) > FUNCTION_LINES
     }
     assert {n: size for n, size in large.items() if n not in LARGE_FUNCTIONS} == {}
 

@@ -127,15 +127,19 @@ def test_differences_are_relative_to_the_range_expected(bench, ours, expected, d
 
 def write_model(path, batch=4):
     """``x`` f32[4, 1, 6, 6] through a convolution 1 to 2 of 3x3 without padding, then a product 32 by 5."""
+
     def weight(name, *shape):
         return numpy_helper.from_array(np.random.default_rng(0).standard_normal(shape).astype(np.float32), name)
 
     nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Flatten", ["c"], ["f"]),
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["f"]),
         helper.make_node("Gemm", ["f", "v"], ["out"], transB=1),
     ]
     graph = helper.make_graph(
-        nodes, "tiny", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 1, 6, 6])],
+        nodes,
+        "tiny",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 1, 6, 6])],
         [helper.make_tensor_value_info("out", TensorProto.FLOAT, [batch, 5])],
         [weight("w", 2, 1, 3, 3), weight("v", 5, 32)],
     )
@@ -163,8 +167,18 @@ def test_the_benchmark_runs_a_tiny_zoo_and_writes_what_it_found(tmp_path):
     pytest.importorskip("onnxruntime", reason="the benchmark's reference: byoc-compiler[bench]")
     write_model(tmp_path / "tiny.onnx")
     done = run(
-        "--zoo", tmp_path, "--threads", 1, "--engines", "byoc,onnxruntime", "--rounds", 1, "--quick", "--memory",
-        "--json", tmp_path / "out.json",
+        "--zoo",
+        tmp_path,
+        "--threads",
+        1,
+        "--engines",
+        "byoc,onnxruntime",
+        "--rounds",
+        1,
+        "--quick",
+        "--memory",
+        "--json",
+        tmp_path / "out.json",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "out.json").read_text())
@@ -179,7 +193,8 @@ def test_the_benchmark_runs_a_tiny_zoo_and_writes_what_it_found(tmp_path):
 def test_a_model_that_we_cannot_compile_is_said_and_the_status_is_1(tmp_path):
     pytest.importorskip("onnxruntime", reason="the benchmark's reference: byoc-compiler[bench]")
     graph = helper.make_graph(
-        [helper.make_node("Shrink", ["x"], ["out"]), helper.make_node("Unheard", ["x"], ["y"], domain="acme")], "odd",
+        [helper.make_node("Shrink", ["x"], ["out"]), helper.make_node("Unheard", ["x"], ["y"], domain="acme")],
+        "odd",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
         [helper.make_tensor_value_info("out", TensorProto.FLOAT, [2])],
     )

@@ -41,17 +41,22 @@ def npu(bench):
 
 def network(groups=1):
     """``x`` f32[1, 8, 12, 12] through a convolution of 3x3 with bias and relu, a softmax and a product 8 x 8."""
+
     def weight(name, *shape):
         return numpy_helper.from_array(np.random.default_rng(0).standard_normal(shape).astype(np.float32), name)
 
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv", pads=[1, 1, 1, 1], group=groups),
-        helper.make_node("Relu", ["c"], ["r"], "relu"), helper.make_node("Softmax", ["r"], ["s"], "soft", axis=-1),
-        helper.make_node("GlobalAveragePool", ["s"], ["p"], "pool"), helper.make_node("Flatten", ["p"], ["f"], "flat"),
+        helper.make_node("Relu", ["c"], ["r"], "relu"),
+        helper.make_node("Softmax", ["r"], ["s"], "soft", axis=-1),
+        helper.make_node("GlobalAveragePool", ["s"], ["p"], "pool"),
+        helper.make_node("Flatten", ["p"], ["f"], "flat"),
         helper.make_node("Gemm", ["f", "v"], ["out"], "gemm", transB=1),
     ]
     graph = helper.make_graph(
-        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 12, 12])],
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 12, 12])],
         [helper.make_tensor_value_info("out", TensorProto.FLOAT, [1, 8])],
         [weight("w", 8, 8 // groups, 3, 3), weight("b", 8), weight("v", 8, 8)],
     )
@@ -97,6 +102,7 @@ def test_the_npu_computes_once_and_then_gives_its_results_after_the_tables_secon
             def run(given, result):
                 self.calls += 1
                 np.copyto(result.numpy(), 2 * given.numpy())
+
             return run
 
     now = iter([0.0, 10.0, 10.25, 10.5, 11.0])
@@ -167,8 +173,24 @@ def test_the_benchmark_plans_and_times_a_tiny_zoo(tmp_path):
     pytest.importorskip("scipy", reason="plans by cost are proven by its solver: byoc-compiler[solve]")
     onnx.save(network(), tmp_path / "tiny.onnx")
     command = [
-        sys.executable, FOLDER / "plan.py", "--zoo", tmp_path, "--over", "npu", "--costs", "typical", "--rounds", "2",
-        "--turn-seconds", "0.001", "--sizes", "200", "--families", "chain", "--json", tmp_path / "out.json",
+        sys.executable,
+        FOLDER / "plan.py",
+        "--zoo",
+        tmp_path,
+        "--over",
+        "npu",
+        "--costs",
+        "typical",
+        "--rounds",
+        "2",
+        "--turn-seconds",
+        "0.001",
+        "--sizes",
+        "200",
+        "--families",
+        "chain",
+        "--json",
+        tmp_path / "out.json",
     ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -77,6 +77,7 @@ def checked_by(folder, source, *flags):
 
 def make_model(nodes, inputs, outputs, constants=()):
     """A model of *nodes*; inputs and outputs are ``(name, dtype, shape)``, constants ``name: array``."""
+
     def value(name, dtype, shape):
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
 
@@ -102,8 +103,13 @@ def convolutions():
         helper.make_node("Flatten", ["p"], ["f"]),
         helper.make_node("Gemm", ["f", "w2", "b2"], ["y"]),
     ]
-    constants = {"w0": numbers(8, 3, 3, 3), "b0": numbers(8), "w1": numbers(8, 1, 3, 3), "w2": numbers(8, 5),
-                 "b2": numbers(5)}
+    constants = {
+        "w0": numbers(8, 3, 3, 3),
+        "b0": numbers(8),
+        "w1": numbers(8, 1, 3, 3),
+        "w2": numbers(8, 5),
+        "b2": numbers(5),
+    }
     model = make_model(nodes, [("x", "f4", (1, 3, 17, 15))], [("y", "f4", (1, 5))], constants)
     return model, [numbers(1, 3, 17, 15, seed=1)]
 
@@ -138,8 +144,13 @@ def integers():
     ]
     table = np.random.default_rng(3).integers(-(2**62), 2**62, (9, 4))
     constants = {"table": table, "limit": np.asarray(5, "int32")}
-    outputs = [("wrapped", "i4", (37,)), ("long", "i8", (3, 4)), ("above", "?", (37,)),
-               ("narrow", "u4", (37,)), ("size", "i4", (37,))]
+    outputs = [
+        ("wrapped", "i4", (37,)),
+        ("long", "i8", (3, 4)),
+        ("above", "?", (37,)),
+        ("narrow", "u4", (37,)),
+        ("size", "i4", (37,)),
+    ]
     model = make_model(nodes, [("a", "i4", (37,)), ("rows", "i8", (3,)), ("u", "u4", (37,))], outputs, constants)
     rng = np.random.default_rng(0)
     a = rng.integers(-(2**31), 2**31, 37).astype("int32")
@@ -150,7 +161,8 @@ def one_place():
     """A look-up where there is one place to look: what is looked up by is not read."""
     nodes = [helper.make_node("Gather", ["x", "rows"], ["y"], axis=0)]
     return make_model(nodes, [("x", "f4", (1, 5)), ("rows", "i4", (3,))], [("y", "f4", (3, 5))]), [
-        numbers(1, 5), np.array([0, -1, 0], "int32")
+        numbers(1, 5),
+        np.array([0, -1, 0], "int32"),
     ]
 
 
@@ -164,13 +176,22 @@ def no_inputs():
 def odd_names():
     """Names that are words of C, code, macros, equal but for what C cannot spell, and an input nobody reads."""
     names = ["int", "x*/ int y; /*", "a.b", "a:b", "EOF", "arena", "class", "9th"]
-    nodes = [helper.make_node("Sum", names[:-1], ["NULL"]), helper.make_node("Identity", ["int"], ["main"]),
-             helper.make_node("Neg", ["NULL"], ['"quote\\'])]
+    nodes = [
+        helper.make_node("Sum", names[:-1], ["NULL"]),
+        helper.make_node("Identity", ["int"], ["main"]),
+        helper.make_node("Neg", ["NULL"], ['"quote\\']),
+    ]
     model = make_model(
         nodes, [(n, "f4", (2, 3)) for n in names], [(n, "f4", (2, 3)) for n in ("NULL", "main", '"quote\\')]
     )
     return model, [numbers(2, 3, seed=k) for k in range(len(names))]
 
 
-MODELS = {"convolutions": convolutions, "attention": attention, "integers": integers, "one place": one_place,
-          "no inputs": no_inputs, "odd names": odd_names}
+MODELS = {
+    "convolutions": convolutions,
+    "attention": attention,
+    "integers": integers,
+    "one place": one_place,
+    "no inputs": no_inputs,
+    "odd names": odd_names,
+}

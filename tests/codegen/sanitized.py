@@ -44,13 +44,20 @@ def environment(sanitizers: str, folder: pathlib.Path) -> dict[str, str]:
     reports = f"log_path={folder / 'reports' / 'report'}"
     options = {name: ":".join(filter(None, (added.get(name), reports))) for name in OPTIONS}
     return {
-        **os.environ, **added, **options, VARIABLE: sanitizers, "BYOC_CACHE_DIR": str(folder / "cache"),
+        **os.environ,
+        **added,
+        **options,
+        VARIABLE: sanitizers,
+        "BYOC_CACHE_DIR": str(folder / "cache"),
         "BYOC_LIBRARY_CACHE_MB": "0",
     }
 
 
 def run_under(
-    sanitizers: str, folder: pathlib.Path, command: list[str], more: dict[str, str] | None = None,
+    sanitizers: str,
+    folder: pathlib.Path,
+    command: list[str],
+    more: dict[str, str] | None = None,
     limit: float = 3600,
 ) -> Done:
     """Run ``python <command>`` under *sanitizers*, for *limit* seconds at most."""

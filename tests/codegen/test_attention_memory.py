@@ -73,10 +73,16 @@ def _expected(arrays: list[np.ndarray], guard: bool = False) -> np.ndarray:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize(("sizes", "dtype"), [
-    ((8, 4096, 4096, 40), "float32"), ((2, 1792, 1792, 64), "float32"), ((2, 300, 8191, 16), "float32"),
-    ((2, 1000, 1000, 64), "float64"), ((2, 1000, 1000, 1), "float32"),
-])
+@pytest.mark.parametrize(
+    ("sizes", "dtype"),
+    [
+        ((8, 4096, 4096, 40), "float32"),
+        ((2, 1792, 1792, 64), "float32"),
+        ((2, 300, 8191, 16), "float32"),
+        ((2, 1000, 1000, 64), "float64"),
+        ((2, 1000, 1000, 1), "float32"),
+    ],
+)
 def test_long_rows_have_no_buffer_of_scores(sizes, dtype, strict):
     b, m, n, _ = sizes
     workspace = plan_workspace(_program(_attention(*sizes, dtype), strict=strict))
@@ -92,9 +98,7 @@ def test_few_rows_of_scores_are_kept_where_the_division_stays_before_the_sum():
     sizes = (2, 29, 5000, 16)
     program = _program(_attention(*sizes), strict=True)
     assert any(s.tag == "softmax_div" for g in program.groups for s in g.local)
-    np.testing.assert_allclose(
-        _run(program, _arrays(*sizes)), _expected(_arrays(*sizes)), rtol=2e-5, atol=2e-6
-    )
+    np.testing.assert_allclose(_run(program, _arrays(*sizes)), _expected(_arrays(*sizes)), rtol=2e-5, atol=2e-6)
 
 
 def test_a_transpose_of_several_batches_behind_the_product_is_done_after_it():
@@ -130,8 +134,9 @@ def test_masks_and_what_is_no_number_are_as_in_whole_rows(dtype, keys, guard):
 @pytest.mark.parametrize("guard", [False, True])
 def test_a_softmax_is_divided_behind_the_product_but_where_sums_are_strict(guard):
     stages = {
-        strict: [s.name for g in _program(_attention(2, 29, 31, 16, guard=guard), strict=strict).groups
-                 for s in g.stages]
+        strict: [
+            s.name for g in _program(_attention(2, 29, 31, 16, guard=guard), strict=strict).groups for s in g.stages
+        ]
         for strict in (False, True)
     }
     weights = "where" if guard else "softmax"

@@ -132,10 +132,13 @@ def test_a_broken_compiler_on_the_path_is_passed_over(monkeypatch, tmp_path):
     assert find_compiler().command == (str(tmp_path / "gcc"),)
 
 
-@pytest.mark.parametrize(("named", "reason"), [
-    ("broken-cc", "exit status 1"),
-    ("compiler-that-does-not-exist --flag", "cannot be started: No such file or directory"),
-])
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ("broken-cc", "exit status 1"),
+        ("compiler-that-does-not-exist --flag", "cannot be started: No such file or directory"),
+    ],
+)
 def test_a_compiler_that_the_user_names_and_does_not_work_is_not_replaced(monkeypatch, tmp_path, named, reason):
     _script(tmp_path, "broken-cc", "exit 1")
     monkeypatch.setenv("CC", str(tmp_path / named))
@@ -231,9 +234,15 @@ def test_short_chains_of_maxima_are_compiled_in_time(cache, monkeypatch, flags):
     assert find_compiler().build(CHAINS, flags)
 
 
-@pytest.mark.parametrize(("macros", "has_flag"), [
-    ({"__GNUC__": "13"}, True), ({"__GNUC__": "14"}, True), ({"__GNUC__": "12"}, False),
-    ({"__GNUC__": "13", "__clang__": "1"}, False), ({}, False),
-])
+@pytest.mark.parametrize(
+    ("macros", "has_flag"),
+    [
+        ({"__GNUC__": "13"}, True),
+        ({"__GNUC__": "14"}, True),
+        ({"__GNUC__": "12"}, False),
+        ({"__GNUC__": "13", "__clang__": "1"}, False),
+        ({}, False),
+    ],
+)
 def test_gcc_that_knows_ranges_of_floats_does_not_propagate_them(macros, has_flag):
     assert ("-fno-tree-vrp" in float_range_flags(macros)) is has_flag

@@ -28,7 +28,7 @@ def _convolution():
     weight, bias = const(np.ones((4, 3, 3, 3), "float32")), const(np.ones((4, 1, 1), "float32"))
     conv = relay.nn.conv2d(x, weight, padding=(1, 1), channels=4, kernel_size=(3, 3))
     body = relay.maximum(relay.add(conv, bias), const(0.0))
-    for node, name in ((conv, "Conv_0"), (body.args[0], "Add_1"), (body, 'Relu_2 */ int injected; /*')):
+    for node, name in ((conv, "Conv_0"), (body.args[0], "Add_1"), (body, "Relu_2 */ int injected; /*")):
         node.span = Span.named(name)
     return _primitive(body, [x])
 
@@ -55,10 +55,14 @@ def _kinds():
 
     return {
         "product.c": ([x], relay.nn.relu(relay.nn.bias_add(relay.nn.dense(x, ones(8, 16)), ones(8)))),
-        "convolution_packed.c": ([image], relay.nn.conv2d(
-            image, ones(3, 3, 8, 8), channels=8, strides=(2, 2), **layout)),
-        "depthwise.c": ([image], relay.nn.conv2d(
-            image, ones(3, 3, 8, 1), channels=8, groups=8, **{**layout, "kernel_layout": "HWOI"})),
+        "convolution_packed.c": (
+            [image],
+            relay.nn.conv2d(image, ones(3, 3, 8, 8), channels=8, strides=(2, 2), **layout),
+        ),
+        "depthwise.c": (
+            [image],
+            relay.nn.conv2d(image, ones(3, 3, 8, 1), channels=8, groups=8, **{**layout, "kernel_layout": "HWOI"}),
+        ),
         "pool.c": ([image], relay.nn.max_pool2d(image, (2, 2), (2, 2), layout="NHWC")),
         "mean.c": ([image], relay.mean(image, axis=(1, 2))),
         "softmax.c": ([rows], relay.nn.softmax(rows)),
@@ -92,7 +96,9 @@ def test_emitted_c_is_what_was_read_and_approved(name, golden):
 @pytest.mark.parametrize("name", [*CASES, *KINDS])
 def test_approved_c_compiles_without_a_warning(name):
     # it is for AVX-512 or AVX, which this machine may lack; discarding const is a warning of GCC without a flag
-    assert find_compiler().build(_source(name), ("-Wall", "-Wextra", "-Wpedantic", "-Wcast-qual", "-Werror", "-Wno-psabi"))
+    assert find_compiler().build(
+        _source(name), ("-Wall", "-Wextra", "-Wpedantic", "-Wcast-qual", "-Werror", "-Wno-psabi")
+    )
 
 
 def test_a_name_of_the_model_cannot_end_a_comment():

@@ -54,7 +54,9 @@ def test_only_the_units_that_compute_on_integers_get_the_flags_that_wrap():
         lower_function(infer_function(relay.Function([v], body)), name)
         for v, body, name in ((x, relay.nn.relu(x), "floats"), (n, relay.multiply(n, n), "integers"))
     ]
-    units = translation_units(emit_library(programs, Machine()), dataclasses.replace(find_compiler(), is_gcc=False), "0" * 64)
+    units = translation_units(
+        emit_library(programs, Machine()), dataclasses.replace(find_compiler(), is_gcc=False), "0" * 64
+    )
     assert ["-fwrapv" in unit.flags for unit in units] == [False, True, False]
 
 

@@ -95,9 +95,7 @@ def test_a_long_sum_is_at_least_as_exact_as_pairwise_summation(length):
     rows = 8
     x, r = te.placeholder((rows, length), name="x"), te.reduce_axis(length, "r")
     total = te.compute((rows,), lambda i: te.sum(x[i, r], r), name="total")
-    signature = Signature(
-        "f", (TensorSpec("x", (rows, length), "float32"),), (TensorSpec("out", (rows,), "float32"),)
-    )
+    signature = Signature("f", (TensorSpec("x", (rows, length), "float32"),), (TensorSpec("out", (rows,), "float32"),))
     program = prepare(Program("f", signature, (x,), (), (total,), (Group("sum", (), (total,)),)), AVX512)
     source = emit_programs([program], AVX512)
     module = DsoModule(find_compiler().build(source), [signature], source)

@@ -13,22 +13,43 @@ from sanitized import run_under
 
 TESTS = pathlib.Path(__file__).parents[1]
 ADDRESSES = {  # file -> the tests of it
-    "codegen/test_c_schedules.py": "", "codegen/test_winograd.py": "", "codegen/test_contraction.py": "",
-    "codegen/test_c_rows.py": "", "codegen/test_c_every_operator.py": "", "codegen/test_recurrences.py": "not opencl",
-    "codegen/test_attention_memory.py": "", "codegen/test_c_module.py": "",
-    "relay/test_onnx_node_tests_compiled.py": "", "relay/test_onnx_recurrent.py": "compiled",
-    "end_to_end/test_random_models.py": "generated_c_alone", "end_to_end/test_recurrent_models.py": "generated_c_alone",
+    "codegen/test_c_schedules.py": "",
+    "codegen/test_winograd.py": "",
+    "codegen/test_contraction.py": "",
+    "codegen/test_c_rows.py": "",
+    "codegen/test_c_every_operator.py": "",
+    "codegen/test_recurrences.py": "not opencl",
+    "codegen/test_attention_memory.py": "",
+    "codegen/test_c_module.py": "",
+    "relay/test_onnx_node_tests_compiled.py": "",
+    "relay/test_onnx_recurrent.py": "compiled",
+    "end_to_end/test_random_models.py": "generated_c_alone",
+    "end_to_end/test_recurrent_models.py": "generated_c_alone",
 }
 RACES = {
-    "codegen/test_c_rows.py": "", "codegen/test_contraction.py": "", "codegen/test_winograd.py": "",
-    "end_to_end/test_random_models.py": "generated_c_alone", "end_to_end/test_recurrent_models.py": "generated_c_alone",
+    "codegen/test_c_rows.py": "",
+    "codegen/test_contraction.py": "",
+    "codegen/test_winograd.py": "",
+    "end_to_end/test_random_models.py": "generated_c_alone",
+    "end_to_end/test_recurrent_models.py": "generated_c_alone",
 }
 
 
 def check(sanitizers: str, file: str, chosen: str, folder: pathlib.Path, **more: str) -> None:
     """Run the chosen tests of *file*; fails where one fails, or where a sanitizer reports something."""
-    command = ["-m", "pytest", "-q", "-n", "auto", "-m", "not slow or slow", "-p", "no:cacheprovider",
-               *(["-k", chosen] if chosen else []), str(TESTS / file)]
+    command = [
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "auto",
+        "-m",
+        "not slow or slow",
+        "-p",
+        "no:cacheprovider",
+        *(["-k", chosen] if chosen else []),
+        str(TESTS / file),
+    ]
     done = run_under(sanitizers, folder, command, dict(more))
     assert (done.returncode, done.reports) == (0, ""), done.everything
 

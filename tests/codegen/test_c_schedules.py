@@ -253,7 +253,7 @@ def _permuted(*order: int) -> Callable[[te.Tensor], te.Tensor]:
 
 def _with_nans(*shape: int) -> np.ndarray:
     array = np.random.default_rng(5).normal(size=shape).astype("float32")
-    array.reshape(-1)[:: 37] = np.nan
+    array.reshape(-1)[::37] = np.nan
     return array
 
 
@@ -267,15 +267,26 @@ CASES: dict[str, Case] = {
     **{
         f"matmul {m} {k} {n} {dtype}": Case([(m, k), (k, n)], _matmul, np.matmul, dtype)
         for m, k, n, dtype in [
-            (1, 1, 1, "float32"), (13, 77, 50, "float32"), (4, 16, 16, "float32"), (7, 3, 5, "float64"),
-            (33, 20, 67, "float64"), (9, 31, 17, "int32"), (5, 6, 7, "int64"), (5, 6, 7, "int8"), (3, 99, 3, "float32"),
+            (1, 1, 1, "float32"),
+            (13, 77, 50, "float32"),
+            (4, 16, 16, "float32"),
+            (7, 3, 5, "float64"),
+            (33, 20, 67, "float64"),
+            (9, 31, 17, "int32"),
+            (5, 6, 7, "int64"),
+            (5, 6, 7, "int8"),
+            (3, 99, 3, "float32"),
         ]
     },
     **{
         f"dense {m} {k} {n} {dtype}": Case([(m, k), (n, k)], _dense, lambda a, b: a @ b.T, dtype)
         for m, k, n, dtype in [
-            (1, 64, 10, "float32"), (13, 77, 50, "float32"), (7, 33, 5, "float64"), (2, 100, 3, "int32"),
-            (1, 500, 1, "float32"), (6, 9, 4, "uint8"),
+            (1, 64, 10, "float32"),
+            (13, 77, 50, "float32"),
+            (7, 33, 5, "float64"),
+            (2, 100, 3, "int32"),
+            (1, 500, 1, "float32"),
+            (6, 9, 4, "uint8"),
         ]
     },
     "dense with bias and relu": Case(
@@ -297,18 +308,25 @@ CASES: dict[str, Case] = {
     ),
     "depthwise": Case([(1, 6, 12, 30), (6, 3, 3)], _depthwise, _depthwise_numpy),
     "max pool": Case(
-        [(4, 17, 41)], _pool,
+        [(4, 17, 41)],
+        _pool,
         lambda x: np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))[:, ::2, ::2].max((-1, -2)),
     ),
     "a sum so long that float32 would lose digits": Case(
-        [np.random.default_rng(9).uniform(100, 101, (1, 8, 300_001)).astype("float32")], _over_last(te.sum),
+        [np.random.default_rng(9).uniform(100, 101, (1, 8, 300_001)).astype("float32")],
+        _over_last(te.sum),
         lambda x: x.astype("float64").sum(-1),
     ),
     "softmax": Case([(6, 101)], _softmax, _softmax_numpy),
     **{
         f"softmax of {shape} {dtype}": Case([shape], _softmax, _softmax_numpy, dtype)
-        for shape, dtype in [((40, 7), "float32"), ((9, 16), "float32"), ((3, 500), "float64"), ((1, 33), "float32"),
-                             ((2, 3), "float32")]
+        for shape, dtype in [
+            ((40, 7), "float32"),
+            ((9, 16), "float32"),
+            ((3, 500), "float64"),
+            ((1, 33), "float32"),
+            ((2, 3), "float32"),
+        ]
     },
     "softmax with symbolic rows": Case([("n", 45)], _softmax, _softmax_numpy, symbols={"n": 11}),
     "softmax of symbolic length": Case([(9, "n")], _softmax, _softmax_numpy, symbols={"n": 77}),
@@ -335,8 +353,13 @@ CASES: dict[str, Case] = {
     "two sums in one value": Case([(6, 101)], _variance, lambda x: x.astype("float64").var(1)),
     **{
         f"{name} over the last axis, {dtype}": Case([(5, 3, 71)], _over_last(f), lambda x, g=g: g(x, axis=-1), dtype)
-        for name, f, g in [("sum", te.sum, np.sum), ("max", te.max, np.max), ("min", te.min, np.min),
-                           ("argmax", te.argmax, np.argmax), ("argmin", te.argmin, np.argmin)]
+        for name, f, g in [
+            ("sum", te.sum, np.sum),
+            ("max", te.max, np.max),
+            ("min", te.min, np.min),
+            ("argmax", te.argmax, np.argmax),
+            ("argmin", te.argmin, np.argmin),
+        ]
         for dtype in ("float32", "float64", "int64")
     },
     **{
@@ -349,8 +372,12 @@ CASES: dict[str, Case] = {
     },
     **{
         f"{name} with NaNs": Case([_with_nans(6, 50)], _over_last(f), lambda x, g=g: g(x, axis=-1))
-        for name, f, g in [("max", te.max, np.max), ("min", te.min, np.min), ("argmax", te.argmax, np.argmax),
-                           ("argmin", te.argmin, np.argmin)]
+        for name, f, g in [
+            ("max", te.max, np.max),
+            ("min", te.min, np.min),
+            ("argmax", te.argmax, np.argmax),
+            ("argmin", te.argmin, np.argmin),
+        ]
     },
     **{
         f"{name} over the first axis with NaNs": Case([_with_nans(9, 50)], _over_first(f), lambda x, g=g: g(x, axis=0))
@@ -365,7 +392,8 @@ CASES: dict[str, Case] = {
         lambda x: x.transpose(2, 0, 1),
     ),
     "reshape": Case(
-        [(6, 35)], lambda x: te.compute((5, 42), lambda i, j: x[(i * 42 + j) // 35, (i * 42 + j) % 35], name="r"),
+        [(6, 35)],
+        lambda x: te.compute((5, 42), lambda i, j: x[(i * 42 + j) // 35, (i * 42 + j) % 35], name="r"),
         lambda x: x.reshape(5, 42),
     ),
     "scalar": Case([()], lambda x: te.compute((), lambda: x[()] * 2.0, name="twice"), lambda x: x * 2),
@@ -377,13 +405,21 @@ CASES: dict[str, Case] = {
     **{
         f"permuted {shape} by {order}": Case([shape], _permuted(*order), lambda x, o=order: x.transpose(o), dtype)
         for shape, order, dtype in [
-            ((37, 50), (1, 0), "float32"), ((3, 200), (1, 0), "float32"), ((200, 3), (1, 0), "float64"),
-            ((4, 21, 33), (1, 2, 0), "float32"), ((4, 21, 33), (0, 2, 1), "int32"),
+            ((37, 50), (1, 0), "float32"),
+            ((3, 200), (1, 0), "float32"),
+            ((200, 3), (1, 0), "float64"),
+            ((4, 21, 33), (1, 2, 0), "float32"),
+            ((4, 21, 33), (0, 2, 1), "int32"),
             ((2, 3, 5, 20), (0, 2, 1, 3), "int8"),
         ]
     },
     "permuted along a symbolic axis": Case(
-        [("n", 30), ], _permuted(1, 0), lambda x: x.T, symbols={"n": 9}
+        [
+            ("n", 30),
+        ],
+        _permuted(1, 0),
+        lambda x: x.T,
+        symbols={"n": 9},
     ),
     **{
         f"sigmoid of {shape}": Case([shape], _mapped(te.sigmoid), lambda x: 1 / (1 + np.exp(-x)))
@@ -402,7 +438,8 @@ CASES: dict[str, Case] = {
     ),
     "rows by a table": Case(
         [np.array([3, 0, 4, 4]), np.arange(125, dtype="float32").reshape(5, 25)],
-        lambda i, x: te.compute((4, 25), lambda a, b: x[i[a], b], name="taken"), lambda i, x: x[i],
+        lambda i, x: te.compute((4, 25), lambda a, b: x[i[a], b], name="taken"),
+        lambda i, x: x[i],
     ),
     "below a diagonal": Case(
         [(40, 50)],
@@ -423,7 +460,8 @@ CASES: dict[str, Case] = {
     ),
     "a symbolic row": Case([(4, "n")], _mapped(te.exp), np.exp, symbols={"n": 37}),
     "a position as a number": Case(
-        [(4, 1)], lambda x: te.compute((4, 1), lambda i, j: x[i, j] + te.cast("float32", i + j), name="p"),
+        [(4, 1)],
+        lambda x: te.compute((4, 1), lambda i, j: x[i, j] + te.cast("float32", i + j), name="p"),
         lambda x: x + np.arange(4, dtype="float32")[:, None],
     ),
 }
@@ -454,7 +492,10 @@ def test_a_schedule_computes_what_numpy_computes(name, module):
 
 class _Team(ctypes.Structure):
     _fields_ = [
-        ("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p), ("run", ctypes.c_void_p),
+        ("thread", ctypes.c_int64),
+        ("threads", ctypes.c_int64),
+        ("meeting", ctypes.c_void_p),
+        ("run", ctypes.c_void_p),
     ]
 
 

@@ -162,7 +162,9 @@ def test_a_program_as_a_team_runs_it_has_no_race_and_reads_only_its_buffers(sani
     source = emit_library(programs, find_compiler().machine, graph, WHOLE_PROGRAM)
     count = len(source.whole.constants)
     main = MAIN.format(
-        constants=count, arena=source.whole.arena_bytes, symbol=WHOLE_PROGRAM,
+        constants=count,
+        arena=source.whole.arena_bytes,
+        symbol=WHOLE_PROGRAM,
         places="".join(f"panels[{k}], " for k in range(count)),
     )
     (tmp_path / "main.c").write_text(source.text() + main)

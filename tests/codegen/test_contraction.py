@@ -28,7 +28,10 @@ from byoc.runtime.dso.module import DsoModule
 pytestmark = pytest.mark.needs_cc
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
 MACHINES = {
-    "avx512": Machine(64, 24, 32), "avx": Machine(32, 12, 16), "sse": Machine(16, 8, 16), "plain": Machine(4, 8, 16)
+    "avx512": Machine(64, 24, 32),
+    "avx": Machine(32, 12, 16),
+    "sse": Machine(16, 8, 16),
+    "plain": Machine(4, 8, 16),
 }
 
 
@@ -47,8 +50,14 @@ def _conv(size: tuple[int, int], c: int, n: int, kernel: tuple[int, int], **attr
     layout = "HWIO" if groups == 1 or groups != c else "HWOI"
     shape = (*kernel, c // groups, n) if layout == "HWIO" else (*kernel, c, n // c)
     y = relay.nn.conv2d(
-        x, _weights(*shape), kernel_size=kernel, channels=n, groups=groups, data_layout="NHWC",
-        kernel_layout=layout, **attrs,
+        x,
+        _weights(*shape),
+        kernel_size=kernel,
+        channels=n,
+        groups=groups,
+        data_layout="NHWC",
+        kernel_layout=layout,
+        **attrs,
     )
     return relay.nn.relu(relay.add(y, _weights(n)))
 
@@ -67,11 +76,15 @@ def _products(b: int, m: int, k: int, n: int, transposed: bool) -> RelayExpr:
 
 SAME = (1, 1, 1, 1)
 CASES = {
-    **{f"dense {m} {k} {n}": _dense(m, k, n)
-       for m, k, n in [(1, 5, 3), (1, 64, 1000), (7, 33, 17), (13, 1, 40), (31, 20, 24), (50, 70, 130), (3, 9, 2)]},
+    **{
+        f"dense {m} {k} {n}": _dense(m, k, n)
+        for m, k, n in [(1, 5, 3), (1, 64, 1000), (7, 33, 17), (13, 1, 40), (31, 20, 24), (50, 70, 130), (3, 9, 2)]
+    },
     "dense of a named number of rows": _dense("rows", 19, 37),
-    **{f"3x3 over {h}x{w}, {c} to {n}": _conv((h, w), c, n, (3, 3), padding=SAME)
-       for h, w, c, n in [(7, 7, 32, 40), (5, 1, 8, 16), (1, 2, 9, 33), (14, 15, 24, 3), (2, 31, 16, 48)]},
+    **{
+        f"3x3 over {h}x{w}, {c} to {n}": _conv((h, w), c, n, (3, 3), padding=SAME)
+        for h, w, c, n in [(7, 7, 32, 40), (5, 1, 8, 16), (1, 2, 9, 33), (14, 15, 24, 3), (2, 31, 16, 48)]
+    },
     "3x3 of stride 2": _conv((15, 14), 16, 24, (3, 3), padding=SAME, strides=(2, 2)),
     "3x3 dilated": _conv((13, 17), 16, 20, (3, 3), padding=(2, 2, 2, 2), dilation=(2, 2)),
     "uneven padding": _conv((9, 10), 8, 16, (3, 5), padding=(0, 3, 2, 1), strides=(2, 3)),
@@ -79,10 +92,18 @@ CASES = {
     "7x7 of 3 channels": _conv((23, 22), 3, 20, (7, 7), padding=(3, 3, 3, 3), strides=(2, 2)),
     "1x1": _conv((9, 11), 20, 50, (1, 1)),
     "1x1 of stride 2": _conv((9, 11), 20, 50, (1, 1), strides=(2, 2)),
-    **{f"depthwise {k}x{k} over {h}x{w}x{c}, stride {s}":
-       _conv((h, w), c, c, (k, k), padding=(k // 2,) * 4, strides=(s, s), groups=c)
-       for h, w, c, k, s in [
-           (14, 14, 32, 3, 1), (15, 13, 24, 3, 2), (7, 7, 40, 5, 1), (9, 30, 16, 7, 1), (8, 8, 6, 3, 1)]},
+    **{
+        f"depthwise {k}x{k} over {h}x{w}x{c}, stride {s}": _conv(
+            (h, w), c, c, (k, k), padding=(k // 2,) * 4, strides=(s, s), groups=c
+        )
+        for h, w, c, k, s in [
+            (14, 14, 32, 3, 1),
+            (15, 13, 24, 3, 2),
+            (7, 7, 40, 5, 1),
+            (9, 30, 16, 7, 1),
+            (8, 8, 6, 3, 1),
+        ]
+    },
     "depthwise of two outputs a channel": _conv((9, 9), 8, 16, (3, 3), padding=SAME, groups=8),
     "depthwise of three outputs a channel": _conv((9, 9), 17, 51, (2, 2), groups=17),
     "grouped in threes": _conv((5, 6), 8, 12, (3, 3), padding=SAME, groups=4),
@@ -90,9 +111,10 @@ CASES = {
     "grouped finely": _conv((9, 10), 32, 32, (3, 3), padding=SAME, groups=8),
     "transposed": _transposed((6, 7), 8, 24, strides=(2, 2), padding=SAME, output_padding=(1, 1)),
     "transposed of stride 1": _transposed((5, 5), 9, 16, padding=(0, 0, 0, 0)),
-    **{f"batch_matmul {b} {m} {k} {n} {t}": _products(b, m, k, n, t)
-       for b, m, k, n, t in [
-           (3, 19, 16, 19, True), (2, 20, 21, 64, False), (2, 9, 5, 7, False), (1, 40, 33, 18, True)]},
+    **{
+        f"batch_matmul {b} {m} {k} {n} {t}": _products(b, m, k, n, t)
+        for b, m, k, n, t in [(3, 19, 16, 19, True), (2, 20, 21, 64, False), (2, 9, 5, 7, False), (1, 40, 33, 18, True)]
+    },
 }
 
 
@@ -132,8 +154,9 @@ def test_a_contraction_computes_what_the_numpy_kernel_computes(name, module):
     rng = np.random.default_rng(5)
     sizes = {"rows": 29}
     arrays = [
-        rng.standard_normal(
-            [d if isinstance(d, int) else sizes[d.name] for d in p.checked_type.shape]).astype("float32")
+        rng.standard_normal([d if isinstance(d, int) else sizes[d.name] for d in p.checked_type.shape]).astype(
+            "float32"
+        )
         for p in function.params
     ]
     shape = tuple(d if isinstance(d, int) else sizes[d.name] for d in function.body.checked_type.shape)
@@ -186,7 +209,12 @@ def test_attention_is_done_by_blocks_of_rows_without_its_matrix_in_memory(sizes)
 def test_a_kernel_as_large_as_its_image_does_not_write_every_term_out():
     x = relay.var("x", shape=(1, 400, 8))
     body = relay.nn.conv1d_transpose(
-        x, _weights(8, 16, 400), kernel_size=(400,), channels=16, padding=(199, 200), data_layout="NWC",
+        x,
+        _weights(8, 16, 400),
+        kernel_size=(400,),
+        channels=16,
+        padding=(199, 200),
+        data_layout="NWC",
         kernel_layout="IOW",
     )
     function = _function(body)

@@ -195,13 +195,16 @@ def test_the_command_tunes_into_a_database_and_tells(capsys, tmp_path):
     agree(run(tmp_path / "second", [image], expected).values(), expected)
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"tune": "fast", "portable": True}, "tuning times code on this one"),
-    ({"tune": "much"}, "the level of tuning is one of"),
-    ({"precision": "bf16", "portable": True}, "portable C has no instruction dot_bf16"),
-    ({"precision": "half"}, "precision is one of f32, bf16, int8, got 'half'"),
-    ({"precision": "int8", "keep_f32": ["nothing"]}, "no operator or ONNX node of the model is called 'nothing'"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"tune": "fast", "portable": True}, "tuning times code on this one"),
+        ({"tune": "much"}, "the level of tuning is one of"),
+        ({"precision": "bf16", "portable": True}, "portable C has no instruction dot_bf16"),
+        ({"precision": "half"}, "precision is one of f32, bf16, int8, got 'half'"),
+        ({"precision": "int8", "keep_f32": ["nothing"]}, "no operator or ONNX node of the model is called 'nothing'"),
+    ],
+)
 def test_options_that_do_not_go_together_are_one_sentence_and_leave_nothing(options, message, tmp_path):
     with pytest.raises(UserError, match=message):
         byoc.export_c(DIGITS, tmp_path / "out", shapes=ONE_IMAGE, **options)

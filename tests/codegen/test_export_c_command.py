@@ -28,7 +28,13 @@ def test_the_command_writes_a_folder_and_says_how_to_build_it(capsys, tmp_path):
     )
     assert (code, err) == (0, "")
     assert {p.name for p in folder.iterdir()} == {
-        "digits.c", "digits.h", "digits_weights.c", "digits_weights.h", "main.c", "Makefile", "README.txt",
+        "digits.c",
+        "digits.h",
+        "digits_weights.c",
+        "digits_weights.h",
+        "main.c",
+        "Makefile",
+        "README.txt",
     }
     assert f"build it: make -C {folder}" in out
     build(folder, True)

@@ -23,12 +23,10 @@ every_length = pytest.mark.parametrize("length", [1, 15, 37, 64])
 def _case(dtype, length):
     """Casts of as many floats, and of each value alone as often, with what they give."""
     floats = [np.resize(np.array(FLOATS, "float32"), length), np.full(length, -5.5, "float32")]
-    wanted = [np.resize(np.array(EXPECTED[dtype], dtype), length), np.full(length, -5 % 2**int(dtype[4:]), dtype)]
+    wanted = [np.resize(np.array(EXPECTED[dtype], dtype), length), np.full(length, -5 % 2 ** int(dtype[4:]), dtype)]
     nodes = [helper.make_node("Cast", [f"x{k}"], [f"y{k}"], to=getattr(TensorProto, dtype.upper())) for k in (0, 1)]
     shape = (length,)
-    model = make_model(
-        nodes, [(f"x{k}", "float32", shape) for k in (0, 1)], [(f"y{k}", dtype, shape) for k in (0, 1)]
-    )
+    model = make_model(nodes, [(f"x{k}", "float32", shape) for k in (0, 1)], [(f"y{k}", dtype, shape) for k in (0, 1)])
     return model, floats, wanted
 
 

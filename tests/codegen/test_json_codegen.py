@@ -35,8 +35,12 @@ def test_the_layout_is_that_of_relay():
     graph = JSONSerializer("json_0").serialize(conv_function())
     nodes = graph["nodes"]
     assert [(n["op"], n["name"]) for n in nodes] == [
-        ("input", "x"), ("const", "json_0_const_0"), ("kernel", "nn.conv2d"), ("kernel", "nn.relu"),
-        ("kernel", "split"), ("kernel", "concatenate"),
+        ("input", "x"),
+        ("const", "json_0_const_0"),
+        ("kernel", "nn.conv2d"),
+        ("kernel", "nn.relu"),
+        ("kernel", "split"),
+        ("kernel", "concatenate"),
     ]
     assert nodes[0] == {"op": "input", "name": "x", "attrs": {"shape": [[[1, 3, 8, 8]]], "dtype": [["float32"]]}}
     conv = nodes[2]["attrs"]
@@ -68,7 +72,8 @@ def test_a_composite_is_one_node_named_after_it_with_its_pattern():
     x, w = relay.var("x", shape=(2, 4)), relay.var("w", shape=(3, 4))
     p, q = relay.var("p"), relay.var("q")
     inner = relay.Function(
-        [p, q], relay.nn.relu(relay.nn.dense(p, q)),
+        [p, q],
+        relay.nn.relu(relay.nn.dense(p, q)),
         attrs={"Composite": "acme.dense_relu", "PartitionedFromPattern": "nn.dense_nn.relu_"},
     )
     func = infer_function(relay.Function([x, w], relay.Call(inner, [x, w])))

@@ -9,12 +9,21 @@ from byoc.te.expr import map_expr
 
 A = te.Index("a", 20)
 CONDITIONS = {
-    "below": (A < 5, [5]), "not above": (A <= 5, [6]), "above": (A > 5, [6]), "not below": (A >= 5, [5]),
-    "equal": (te.binary("eq", A, 5), [5, 6]), "other than": (te.binary("ne", A, 5), [5, 6]),
+    "below": (A < 5, [5]),
+    "not above": (A <= 5, [6]),
+    "above": (A > 5, [6]),
+    "not below": (A >= 5, [5]),
+    "equal": (te.binary("eq", A, 5), [5, 6]),
+    "other than": (te.binary("ne", A, 5), [5, 6]),
     "from the other side": (te.binary("lt", te.const(5, "int64"), A), [6]),
-    "of a multiple": (A * 3 < 10, [4]), "of a whole multiple": (A * 3 <= 9, [4]), "mirrored": (7 - A >= 0, [8]),
-    "mirrored, of a multiple": (7 - A * 2 > 0, [4]), "never": (A < 0, []), "always": (A < 20, []),
-    "with another axis": (A + te.Index("b", 3) < 5, [3, 5]), "only with another axis": (te.Index("b", 20) > A, [19]),
+    "of a multiple": (A * 3 < 10, [4]),
+    "of a whole multiple": (A * 3 <= 9, [4]),
+    "mirrored": (7 - A >= 0, [8]),
+    "mirrored, of a multiple": (7 - A * 2 > 0, [4]),
+    "never": (A < 0, []),
+    "always": (A < 20, []),
+    "with another axis": (A + te.Index("b", 3) < 5, [3, 5]),
+    "only with another axis": (te.Index("b", 20) > A, [19]),
 }
 
 

@@ -56,8 +56,14 @@ def test_an_index_becomes_short(expr, expected):
 @pytest.mark.parametrize(
     ("cond", "expected"),
     [
-        (A < 6, "true"), (A >= 0, "true"), (A > 5, "false"), (A < 5, "i < 5"), (A + J < 13, "true"),
-        ((A - 1) >= 0, "i - 1 >= 0"), (te.all_of(A >= 0, J < 3), "j < 3"), (ROW < N, "r < n"),
+        (A < 6, "true"),
+        (A >= 0, "true"),
+        (A > 5, "false"),
+        (A < 5, "i < 5"),
+        (A + J < 13, "true"),
+        ((A - 1) >= 0, "i - 1 >= 0"),
+        (te.all_of(A >= 0, J < 3), "j < 3"),
+        (ROW < N, "r < n"),
     ],
 )
 def test_a_condition_that_bounds_decide_vanishes(cond, expected):
@@ -78,18 +84,28 @@ def _node(inner):
     return st.one_of(
         st.tuples(st.sampled_from(["add", "sub", "mul", "min", "max"]), inner, inner).map(lambda t: te.binary(*t)),
         st.tuples(st.sampled_from(["div", "mod"]), inner, positive).map(lambda t: te.binary(*t)),
-        st.tuples(
-            st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"]), inner, inner, inner, inner
-        ).map(lambda t: te.if_then_else(Binary(*t[:3]), t[3], t[4])),
+        st.tuples(st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"]), inner, inner, inner, inner).map(
+            lambda t: te.if_then_else(Binary(*t[:3]), t[3], t[4])
+        ),
     )
 
 
 def value(expr: te.PrimExpr, point: dict[te.Index, int]) -> int:
     """The expression at one point, by Python's own integers."""
     rules = {
-        "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "div": int.__floordiv__, "mod": int.__mod__,
-        "min": min, "max": max, "lt": int.__lt__, "le": int.__le__, "gt": int.__gt__, "ge": int.__ge__,
-        "eq": int.__eq__, "ne": int.__ne__,
+        "add": int.__add__,
+        "sub": int.__sub__,
+        "mul": int.__mul__,
+        "div": int.__floordiv__,
+        "mod": int.__mod__,
+        "min": min,
+        "max": max,
+        "lt": int.__lt__,
+        "le": int.__le__,
+        "gt": int.__gt__,
+        "ge": int.__ge__,
+        "eq": int.__eq__,
+        "ne": int.__ne__,
     }
     if isinstance(expr, Const):
         return int(expr.value)

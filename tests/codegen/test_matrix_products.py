@@ -42,7 +42,16 @@ pytestmark = [
 ]
 EMULATION = Path(__file__).with_name("amx_emulation.h")
 MACROS = ("__AMX_TILE__", "__AMX_BF16__", "__AMX_INT8__")
-EMULATED = ("-O1", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *(f"-D{m}=1" for m in MACROS), "-include", str(EMULATION))
+EMULATED = (
+    "-O1",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-psabi",
+    *(f"-D{m}=1" for m in MACROS),
+    "-include",
+    str(EMULATION),
+)
 DOTS = frozenset(["dot_bf16", "dot_u8s8"])
 MACHINE = Machine(64, 24, 32, DOTS, DOTS)
 BF16 = numpy_dtype("bfloat16")
@@ -82,8 +91,14 @@ def _conv(size: tuple[int, int], c: int, n: int, kernel: int, batch: int = 1, **
         x = relay.var("x", shape=(batch, *size, c), dtype=dtype)
         padding = attrs.get("padding", (kernel // 2,) * 4)
         sums = relay.nn.conv2d(
-            x, _weights(dtype, kernel, kernel, c, n), kernel_size=(kernel, kernel), channels=n, data_layout="NHWC",
-            kernel_layout="HWIO", out_dtype=_total(dtype), **{**attrs, "padding": padding},
+            x,
+            _weights(dtype, kernel, kernel, c, n),
+            kernel_size=(kernel, kernel),
+            channels=n,
+            data_layout="NHWC",
+            kernel_layout="HWIO",
+            out_dtype=_total(dtype),
+            **{**attrs, "padding": padding},
         )
         return _ended(sums, dtype, n)
 
@@ -100,21 +115,28 @@ def _products(b: int, m: int, k: int, n: int, transposed: bool) -> Build:
 
 
 CASES: dict[str, Build] = {
-    "whole blocks": _dense(64, 128, 64), "a long sum": _dense(32, 1600, 32),
+    "whole blocks": _dense(64, 128, 64),
+    "a long sum": _dense(32, 1600, 32),
     "rows, words and lanes that remain": _dense(50, 71, 130),
-    "one register of rows": _dense(9, 64, 48), "a prime number of rows": _dense(197, 96, 40),
-    "few lanes": _dense(33, 64, 17), "seven words a step": _dense(40, 28 * 5, 64), "one word": _dense(40, 4, 64),
-    "3x3": _conv((14, 15), 32, 48, 3), "3x3 over wide rows": _conv((3, 56), 64, 32, 3),
+    "one register of rows": _dense(9, 64, 48),
+    "a prime number of rows": _dense(197, 96, 40),
+    "few lanes": _dense(33, 64, 17),
+    "seven words a step": _dense(40, 28 * 5, 64),
+    "one word": _dense(40, 4, 64),
+    "3x3": _conv((14, 15), 32, 48, 3),
+    "3x3 over wide rows": _conv((3, 56), 64, 32, 3),
     "3x3 of stride 2": _conv((15, 30), 64, 40, 3, strides=(2, 2)),
     "3x3 of two images": _conv((7, 7), 64, 33, 3, batch=2),
     "5x5 with borders at both ends of a register": _conv((10, 10), 64, 32, 5),
     "3x3 dilated": _conv((13, 21), 32, 20, 3, dilation=(2, 2), padding=(2, 2, 2, 2)),
     "uneven padding": _conv((9, 20), 48, 16, 3, padding=(0, 3, 2, 1)),
     "without padding": _conv((9, 20), 16, 64, 3, padding=(0, 0, 0, 0)),
-    "1x1": _conv((9, 11), 40, 50, 1), "1x1 of stride 2": _conv((9, 31), 64, 64, 1, strides=(2, 2)),
+    "1x1": _conv((9, 11), 40, 50, 1),
+    "1x1 of stride 2": _conv((9, 31), 64, 64, 1, strides=(2, 2)),
 }
 BF16_CASES: dict[str, Build] = {
-    "batched, transposed": _products(3, 40, 64, 48, True), "batched": _products(2, 33, 32, 64, False),
+    "batched, transposed": _products(3, 40, 64, 48, True),
+    "batched": _products(2, 33, 32, 64, False),
 }
 
 
@@ -125,7 +147,8 @@ def _random_cases(count: int) -> dict[str, Build]:
         c, n, kernel = int(rng.integers(1, 12)) * 8, int(rng.integers(17, 80)), int(rng.choice([1, 3]))
         strides = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
         found[f"random {k}: {kernel}x{kernel} over {size[0]}x{size[1]}, {c} to {n}, by {strides}"] = _conv(
-            size, c, n, kernel, strides=strides)
+            size, c, n, kernel, strides=strides
+        )
     return found
 
 
@@ -165,7 +188,10 @@ def library(tmp_path_factory) -> Library:
 
 class _Team(ctypes.Structure):
     _fields_ = [
-        ("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p), ("run", ctypes.c_void_p),
+        ("thread", ctypes.c_int64),
+        ("threads", ctypes.c_int64),
+        ("meeting", ctypes.c_void_p),
+        ("run", ctypes.c_void_p),
     ]
 
 
@@ -218,10 +244,14 @@ def _expected(dtype: str, name: str, inputs: list[np.ndarray], shape: tuple[int,
     return result
 
 
-@pytest.mark.parametrize(("case", "rows"), [
-    *((case, 1) for case in NAMES if case[1] != NAMED),
-    *(((dtype, NAMED), rows) for dtype in SUMS for rows in (1, 5, 15, 16, 17, 31, 32, 33, 50, 64)),
-], ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value))
+@pytest.mark.parametrize(
+    ("case", "rows"),
+    [
+        *((case, 1) for case in NAMES if case[1] != NAMED),
+        *(((dtype, NAMED), rows) for dtype in SUMS for rows in (1, 5, 15, 16, 17, 31, 32, 33, 50, 64)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
 def test_matrix_registers_compute_what_numpy_does_and_teams_the_same_bits(case, rows, library):
     dtype, name = case
     inputs = _inputs(library.programs[NAMES.index(case)], dtype, rows)
@@ -287,8 +317,8 @@ def test_steps_of_words_are_equal_and_fill_a_register_where_they_can():
 
 def test_a_block_of_two_by_two_loads_once_for_each_product():
     body = emit_programs([_program("bfloat16", "whole blocks")], MACHINE)
-    loop = body[body.index("for (int64_t k"):]
-    loop = loop[:loop.index("}")]
+    loop = body[body.index("for (int64_t k") :]
+    loop = loop[: loop.index("}")]
     assert loop.count("_tile_dpbf16ps") == 4 and loop.count("_tile_loadd") == 4
 
 

@@ -29,8 +29,12 @@ BF16 = numpy_dtype("bfloat16")
 M, K, N = 9, 44, 22
 # where a processor has them, and the instruction that words are multiplied by
 TARGETS = [
-    ("armv8.6-a", "bfloat16", "bfdot"), ("armv8.2-a+bf16", "bfloat16", "bfdot"), ("armv8-a", "bfloat16", "fmla"),
-    ("armv8.6-a", "uint8", "usdot"), ("armv8.2-a+dotprod", "uint8", "sdot"), ("armv8-a", "uint8", "mla"),
+    ("armv8.6-a", "bfloat16", "bfdot"),
+    ("armv8.2-a+bf16", "bfloat16", "bfdot"),
+    ("armv8-a", "bfloat16", "fmla"),
+    ("armv8.6-a", "uint8", "usdot"),
+    ("armv8.2-a+dotprod", "uint8", "sdot"),
+    ("armv8-a", "uint8", "mla"),
 ]
 MAIN = """
 #include <stdio.h>

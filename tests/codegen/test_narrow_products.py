@@ -35,8 +35,10 @@ STRICT = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi")
 PLAIN = tuple(f"-U{macro}" for macro in ("__AVX512BF16__", "__AVX512VNNI__", "__AVXVNNI__"))
 WAYS = ("as the target", "plain of 512 bits", "plain of 256 bits", "plain of 128 bits", "without vectors")
 PLAIN_MACHINES = {
-    "plain of 512 bits": Machine(64, 24, 32), "plain of 256 bits": Machine(32, 12, 16),
-    "plain of 128 bits": Machine(16, 8, 16), "without vectors": Machine(4, 8, 16),
+    "plain of 512 bits": Machine(64, 24, 32),
+    "plain of 256 bits": Machine(32, 12, 16),
+    "plain of 128 bits": Machine(16, 8, 16),
+    "without vectors": Machine(4, 8, 16),
 }
 BF16 = numpy_dtype("bfloat16")
 
@@ -76,8 +78,15 @@ def _conv(n: Numbers, size: tuple[int, int], c: int, out: int, kernel: int, **at
     groups = int(attrs.get("groups", 1))  # type: ignore[call-overload]
     pad = (kernel // 2,) * 4
     return relay.nn.conv2d(
-        n.var("x", 1, *size, c), n.weights(kernel, kernel, c // groups, out), kernel_size=(kernel, kernel),
-        channels=out, data_layout="NHWC", kernel_layout="HWIO", padding=pad, out_dtype=n.total, **attrs,
+        n.var("x", 1, *size, c),
+        n.weights(kernel, kernel, c // groups, out),
+        kernel_size=(kernel, kernel),
+        channels=out,
+        data_layout="NHWC",
+        kernel_layout="HWIO",
+        padding=pad,
+        out_dtype=n.total,
+        **attrs,
     )
 
 
@@ -87,11 +96,15 @@ def _products(n: Numbers, b: int, m: int, k: int, columns: int, transposed: bool
 
 
 CASES: dict[str, Callable[[Numbers], RelayExpr]] = {
-    **{f"dense {m} {k} {u}": lambda n, m=m, k=k, u=u: _dense(n, m, k, u)  # type: ignore[misc]
-       for m, k, u in [(1, 6, 3), (1, 64, 100), (7, 33, 17), (13, 1, 40), (31, 20, 24), (50, 71, 130), (3, 9, 2)]},
+    **{
+        f"dense {m} {k} {u}": lambda n, m=m, k=k, u=u: _dense(n, m, k, u)  # type: ignore[misc]
+        for m, k, u in [(1, 6, 3), (1, 64, 100), (7, 33, 17), (13, 1, 40), (31, 20, 24), (50, 71, 130), (3, 9, 2)]
+    },
     "dense of a named number of rows": lambda n: _dense(n, "rows", 19, 37),
-    **{f"3x3 over {h}x{w}, {c} to {u}": lambda n, h=h, w=w, c=c, u=u: _conv(n, (h, w), c, u, 3)  # type: ignore[misc]
-       for h, w, c, u in [(7, 7, 32, 40), (5, 1, 8, 16), (1, 2, 9, 33), (14, 15, 24, 3)]},
+    **{
+        f"3x3 over {h}x{w}, {c} to {u}": lambda n, h=h, w=w, c=c, u=u: _conv(n, (h, w), c, u, 3)  # type: ignore[misc]
+        for h, w, c, u in [(7, 7, 32, 40), (5, 1, 8, 16), (1, 2, 9, 33), (14, 15, 24, 3)]
+    },
     "3x3 of stride 2": lambda n: _conv(n, (15, 14), 16, 24, 3, strides=(2, 2)),
     "7x7 of 3 channels": lambda n: _conv(n, (23, 22), 3, 20, 7, strides=(2, 2)),
     "1x1": lambda n: _conv(n, (9, 11), 20, 50, 1),

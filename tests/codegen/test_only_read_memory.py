@@ -1,4 +1,4 @@
-"""What is only read: inputs and constants of a program are filled by no stage, and their arrays refuse to be written."""
+"""What is only read: inputs and constants of a program are filled by no stage, and their arrays refuse a write."""
 
 import dataclasses
 
@@ -48,7 +48,7 @@ def test_a_number_that_is_an_output_and_read_has_its_value_in_both(compile_all):
 def test_a_program_refuses_a_stage_that_fills_a_constant_or_an_input():
     x, weights = relay.var("x", TensorType((4,))), relay.const(np.ones(4, "float32"))
     program = lower_function(relay.Function([x], relay.add(x, weights)), "f")
-    (constant, data), = program.constants
+    ((constant, data),) = program.constants
     stage = program.groups[0].stages[0]
     for wrong in ({"constants": ((stage, data),)}, {"inputs": (stage,)}, {"groups": program.groups * 2}):
         with pytest.raises(InternalError, match="fills an input, a constant or a stage's memory"):

@@ -14,8 +14,10 @@ import pytest
 
 TESTS = pathlib.Path(__file__).parents[1]
 # Oclgrind finds no kernel by the name of one that is the same as another kernel of its program
-SKIPPED = ["--deselect", f"{TESTS / 'codegen' / 'test_opencl_every_operator.py'}"
-           "::test_generated_kernels_equal_the_numpy_kernel[abs[3]]"]
+SKIPPED = [
+    "--deselect",
+    f"{TESTS / 'codegen' / 'test_opencl_every_operator.py'}::test_generated_kernels_equal_the_numpy_kernel[abs[3]]",
+]
 BROKEN = """
 import numpy as np
 from byoc import relay, te

@@ -68,8 +68,14 @@ def test_a_convolution_with_bias_and_relu_of_an_awkward_size_is_right(case):
     bias = RNG.standard_normal(k).astype("float32")
     x = Var("data", TensorType(data.shape))
     conv = relay.nn.conv2d(
-        x, const(weight), strides=(stride, stride), padding=(padding, padding), dilation=(dilation, dilation),
-        groups=groups, channels=k, kernel_size=(r, r),
+        x,
+        const(weight),
+        strides=(stride, stride),
+        padding=(padding, padding),
+        dilation=(dilation, dilation),
+        groups=groups,
+        channels=k,
+        kernel_size=(r, r),
     )
     body = relay.nn.relu(relay.nn.bias_add(conv, const(bias)))
     module = get_backend("opencl").compile(region([x], body), {})

@@ -1,4 +1,4 @@
-"""``BYOC_SANITIZE``: what it refuses, and that what it is for is found: an overrun within an arena, a race of a team."""
+"""``BYOC_SANITIZE``: what it refuses, and that what it is for is found: an overrun in an arena, a race of a team."""
 
 import subprocess
 import sys
@@ -148,7 +148,8 @@ def test_undefined_behaviour_is_found(tmp_path):
     text = """
 import ctypes
 from byoc.codegen.c.compiler import find_compiler
-open({path!r}, "wb").write(find_compiler().build("int quotient(int a, int b); int quotient(int a, int b) {{ return a / b; }}"))
+library = find_compiler().build("int quotient(int a, int b); int quotient(int a, int b) {{ return a / b; }}")
+open({path!r}, "wb").write(library)
 ctypes.CDLL({path!r}).quotient(1, 0)
 """
     done = run_under("undefined", tmp_path, [script(tmp_path, text.format(path=str(tmp_path / "lib.so")))])
@@ -176,7 +177,5 @@ def test_the_command_line_starts_itself_again_with_the_library(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0 and "y: float32[4]" in done.stdout, done.stderr
     assert "AddressSanitizer Init done" in done.stderr
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**env, "BYOC_SANITIZE": "magic"}, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, env={**env, "BYOC_SANITIZE": "magic"}, check=False)
     assert done.returncode == 2 and "there is no sanitizer 'magic'" in done.stderr

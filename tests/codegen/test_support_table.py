@@ -72,7 +72,7 @@ def test_the_table_documents_constraints_and_patterns_with_their_checks():
 def test_B15_a_row_says_what_the_verdicts_say():
     backend = get_backend("c")
     for row in support_table(backend).operators:
-        op, = (op for op in registered_operators() if op.name == row.name)
+        (op,) = (op for op in registered_operators() if op.name == row.name)
         assert row.taken == sum(bool(backend.supports(sample_call(op, s))) for s in op.samples), row
 
 

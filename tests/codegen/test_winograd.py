@@ -48,8 +48,15 @@ class Case:
     """A convolution of *batch* images [*height*, *width*, *channels*] to *filters*, with bias and what *after* adds."""
 
     def __init__(
-        self, batch: int, height: int, width: int, channels: int, filters: int, pads: Pads = SAME,
-        after: Callable[[RelayExpr], RelayExpr] = relay.nn.relu, kernel_layout: str = "HWIO",
+        self,
+        batch: int,
+        height: int,
+        width: int,
+        channels: int,
+        filters: int,
+        pads: Pads = SAME,
+        after: Callable[[RelayExpr], RelayExpr] = relay.nn.relu,
+        kernel_layout: str = "HWIO",
     ):
         rng = np.random.default_rng([batch, height, width, channels, filters])
         self.pads = pads
@@ -59,7 +66,12 @@ class Case:
         weights = np.asarray(self.weights.transpose(["HWIO".index(k) for k in kernel_layout]), order="C")
         x = relay.var("x", shape=self.image.shape)
         y = relay.nn.conv2d(
-            x, relay.const(weights), channels=filters, kernel_size=(3, 3), padding=pads, data_layout="NHWC",
+            x,
+            relay.const(weights),
+            channels=filters,
+            kernel_size=(3, 3),
+            padding=pads,
+            data_layout="NHWC",
             kernel_layout=kernel_layout,
         )
         self.function = _function(Function([x], after(relay.add(y, relay.const(self.bias)))))
@@ -131,15 +143,28 @@ def _largest(plans: list[Plan]) -> Plan:
 
 
 SIZES = [  # batch, height, width, channels, filters, pads
-    (1, 3, 3, 16, 24, SAME), (1, 3, 3, 5, 3, (0, 0, 0, 0)), (2, 5, 7, 3, 5, SAME), (1, 8, 8, 24, 16, (0, 0, 0, 0)),
-    (2, 13, 9, 16, 130, (2, 0, 1, 3)), (1, 31, 6, 130, 24, (1, 2, 0, 0)), (1, 4, 31, 64, 64, (0, 1, 2, 0)),
-    (1, 17, 18, 5, 64, SAME), (1, 1, 6, 24, 16, SAME), (3, 12, 12, 33, 50, SAME), (1, 6, 5, 2, 17, (3, 3, 3, 3)),
+    (1, 3, 3, 16, 24, SAME),
+    (1, 3, 3, 5, 3, (0, 0, 0, 0)),
+    (2, 5, 7, 3, 5, SAME),
+    (1, 8, 8, 24, 16, (0, 0, 0, 0)),
+    (2, 13, 9, 16, 130, (2, 0, 1, 3)),
+    (1, 31, 6, 130, 24, (1, 2, 0, 0)),
+    (1, 4, 31, 64, 64, (0, 1, 2, 0)),
+    (1, 17, 18, 5, 64, SAME),
+    (1, 1, 6, 24, 16, SAME),
+    (3, 12, 12, 33, 50, SAME),
+    (1, 6, 5, 2, 17, (3, 3, 3, 3)),
 ]
 LONG_TO_COMPILE = {(size, 4) for size in (SIZES[4], SIZES[5], SIZES[6], SIZES[9])}
 PLANNED = [
-    pytest.param(size, outputs, id="x".join(map(str, size[:5])) + f" pads {size[5]}-{outputs}",
-                 marks=[pytest.mark.slow] if (size, outputs) in LONG_TO_COMPILE else [])
-    for size in SIZES for outputs in OUTPUTS
+    pytest.param(
+        size,
+        outputs,
+        id="x".join(map(str, size[:5])) + f" pads {size[5]}-{outputs}",
+        marks=[pytest.mark.slow] if (size, outputs) in LONG_TO_COMPILE else [],
+    )
+    for size in SIZES
+    for outputs in OUTPUTS
 ]
 
 
@@ -149,6 +174,7 @@ def test_every_kind_of_plan_computes_the_convolution(size, outputs):
     case = Case(*size)
     choices = (_smallest, _largest) if (SIZES.index(size) + outputs // 2) % 2 else (_largest, _smallest)
     for stored, choice in zip((False, True), choices, strict=True):
+
         def pick(plans: list[Plan], stored: bool = stored, choice: Callable[[list[Plan]], Plan] = choice) -> Plan:
             return choice([p for p in plans if p.stored == stored])
 
@@ -187,7 +213,8 @@ def test_it_agrees_with_onnxruntime():
     graph = helper.make_graph(
         [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=list(SAME)), helper.make_node("Relu", ["c"], ["y"])],
         "convolution",
-        [helper.make_tensor_value_info("x", kind, nchw.shape)], [helper.make_tensor_value_info("y", kind, None)],
+        [helper.make_tensor_value_info("x", kind, nchw.shape)],
+        [helper.make_tensor_value_info("y", kind, None)],
         [onnx.numpy_helper.from_array(oihw, "w"), onnx.numpy_helper.from_array(case.bias, "b")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -209,7 +236,9 @@ def _run_in_team(library: ctypes.CDLL, case: Case, constants: Sequence[np.ndarra
 
     class Team(ctypes.Structure):
         _fields_ = [
-            ("thread", ctypes.c_int64), ("threads", ctypes.c_int64), ("meeting", ctypes.c_void_p),
+            ("thread", ctypes.c_int64),
+            ("threads", ctypes.c_int64),
+            ("meeting", ctypes.c_void_p),
             ("run", ctypes.c_void_p),
         ]
 
@@ -343,12 +372,15 @@ def test_options_say_how_much_error_is_allowed():
     assert list(_prepared({"strict": True, "winograd": "f4"})) == []
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"winograd": "f8"}, "option 'winograd' of backend c is one of auto, off, f2, f4, got 'f8'"),
-    ({"strict": 1}, "option 'strict' of backend c is True or False, got 1"),
-    ({"max_error": -1}, "option 'max_error' of backend c is a number from 0 on, got -1"),
-    ({"max_error": float("nan")}, "option 'max_error' of backend c is a number from 0 on, got nan"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"winograd": "f8"}, "option 'winograd' of backend c is one of auto, off, f2, f4, got 'f8'"),
+        ({"strict": 1}, "option 'strict' of backend c is True or False, got 1"),
+        ({"max_error": -1}, "option 'max_error' of backend c is a number from 0 on, got -1"),
+        ({"max_error": float("nan")}, "option 'max_error' of backend c is a number from 0 on, got nan"),
+    ],
+)
 def test_a_wrong_option_is_refused(options, message):
     with pytest.raises(CompileError, match=message):
         WinogradOptions.of(options)

@@ -17,10 +17,14 @@ def partitioned(relay, dnnl, body):
     import tvm
 
     seq = tvm.transform.Sequential(
-        [relay.transform.CanonicalizeOps(), relay.transform.InferType(),
-         relay.transform.MergeComposite(dnnl.pattern_table()),
-         relay.transform.AnnotateTarget("dnnl"), relay.transform.MergeCompilerRegions(),
-         relay.transform.PartitionGraph()]
+        [
+            relay.transform.CanonicalizeOps(),
+            relay.transform.InferType(),
+            relay.transform.MergeComposite(dnnl.pattern_table()),
+            relay.transform.AnnotateTarget("dnnl"),
+            relay.transform.MergeCompilerRegions(),
+            relay.transform.PartitionGraph(),
+        ]
     )
     with tvm.transform.PassContext(opt_level=3):
         return dnnl.prune_dnnl_subgraphs(seq(tvm.IRModule.from_expr(body)))
@@ -59,10 +63,14 @@ def test_the_longest_composite_is_taken(relay, dnnl):
 
 @pytest.mark.parametrize(
     ("ending", "name"),
-    [(lambda relay, c: relay.tanh(c), "dnnl.conv2d_tanh"), (lambda relay, c: relay.clip(c, 0, 6), "dnnl.conv2d_clip"),
-     (lambda relay, c: relay.multiply(c, relay.sigmoid(c)), "dnnl.conv2d_swish"),
-     (lambda relay, c: gelu(relay, c), "dnnl.conv2d_gelu"), (lambda relay, c: mish(relay, c), "dnnl.conv2d_mish"),
-     (lambda relay, c: relay.exp(c), None)],
+    [
+        (lambda relay, c: relay.tanh(c), "dnnl.conv2d_tanh"),
+        (lambda relay, c: relay.clip(c, 0, 6), "dnnl.conv2d_clip"),
+        (lambda relay, c: relay.multiply(c, relay.sigmoid(c)), "dnnl.conv2d_swish"),
+        (lambda relay, c: gelu(relay, c), "dnnl.conv2d_gelu"),
+        (lambda relay, c: mish(relay, c), "dnnl.conv2d_mish"),
+        (lambda relay, c: relay.exp(c), None),
+    ],
 )
 def test_endings_without_a_bias(relay, dnnl, ending, name):
     conv = relay.nn.conv2d(relay.var("x", shape=(1, 3, 8, 8)), relay.const(normal(4, 3, 3, 3)))

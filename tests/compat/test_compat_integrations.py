@@ -22,9 +22,11 @@ def composites(region):
     names = []
     relay.analysis.post_order_visit(
         region.body,
-        lambda n: names.append(n.op.attrs["Composite"])
-        if isinstance(n, relay.Call) and isinstance(n.op, relay.Function)
-        else None,
+        lambda n: (
+            names.append(n.op.attrs["Composite"])
+            if isinstance(n, relay.Call) and isinstance(n.op, relay.Function)
+            else None
+        ),
     )
     return names
 
@@ -58,7 +60,8 @@ def test_a_float_library_takes_dense_blocks_and_its_own_operators(vendors):
     expected = run(mod, inputs, params)
     parted = floatlib.partition_for_floatlib(mod, params)
     assert sorted(n for r in regions(parted, "floatlib") for n in composites(r)) == [
-        "floatlib.dense", "floatlib.dense_bias"
+        "floatlib.dense",
+        "floatlib.dense_bias",
     ]
     assert [f.attrs["global_symbol"] for f in regions(parted, "floatlib")] == [
         v.name_hint for v in parted.get_global_vars() if v.name_hint != "main"

@@ -423,7 +423,11 @@ def test_a_recursive_function_runs_on_the_virtual_machine(tvm):
 def test_a_dtype_is_taken_apart(tvm):
     read = {name: tvm.DataType(name) for name in ("float32", "int8x4", "bool", "bfloat16", "handle")}
     assert [(d.type_code, d.bits, d.lanes) for d in read.values()] == [
-        (2, 32, 1), (0, 8, 4), (1, 1, 1), (4, 16, 1), (3, 64, 1)
+        (2, 32, 1),
+        (0, 8, 4),
+        (1, 1, 1),
+        (4, 16, 1),
+        (3, 64, 1),
     ]
     assert read["float32"] == "float32" and read["int8x4"].itemsize == 4
     with pytest.raises(tvm.TVMError, match="is no dtype"):

@@ -69,13 +69,21 @@ def test_a_fake_quantized_network_is_cut_for_an_int8_accelerator(tvm, relay) -> 
     mod = tvm.IRModule.from_expr(fake_quantized(relay))
     mod = relay.transform.InferType()(mod)
     ints = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
-    cut = tvm.transform.Sequential([
-        relay.transform.MergeComposite(table()), relay.transform.AnnotateTarget("npu"),
-        relay.transform.MergeCompilerRegions(), relay.transform.PartitionGraph(),
-    ])(ints)
+    cut = tvm.transform.Sequential(
+        [
+            relay.transform.MergeComposite(table()),
+            relay.transform.AnnotateTarget("npu"),
+            relay.transform.MergeCompilerRegions(),
+            relay.transform.PartitionGraph(),
+        ]
+    )(ints)
     regions = [f for f in cut.functions.values() if "Compiler" in f.attrs]
-    composites = [n.op.attrs["Composite"] for f in regions for n in calls(relay, f) if hasattr(n.op, "attrs")
-                  and "Composite" in n.op.attrs]
+    composites = [
+        n.op.attrs["Composite"]
+        for f in regions
+        for n in calls(relay, f)
+        if hasattr(n.op, "attrs") and "Composite" in n.op.attrs
+    ]
     assert composites == ["npu.layer", "npu.layer", "npu.add"]
     data = integers(1, 4, 8, 8)
     want, got, again = (

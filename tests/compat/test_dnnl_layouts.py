@@ -29,10 +29,13 @@ def test_without_the_library_the_plain_layouts_are_the_best(relay, dnnl):
 
 @pytest.mark.parametrize(
     ("kind", "weight", "out", "answer"),
-    [("conv", "8,3,3", "1,8,6", "abc,abc,abc"), ("conv", "8,3,3,3", "1,8,6,6", "abcd,abcd,abcd"),
-     ("conv", "8,3,3,3,3", "1,8,6,6,6", "abcde,abcde,abcde"),
-     ("conv_transpose", "3,8,2,2", "1,8,6,6", "abcd,abcd,abcd"),
-     ("conv", "2,4,3,3,3", "1,8,6,6", "abcd,abcde,abcd")],
+    [
+        ("conv", "8,3,3", "1,8,6", "abc,abc,abc"),
+        ("conv", "8,3,3,3", "1,8,6,6", "abcd,abcd,abcd"),
+        ("conv", "8,3,3,3,3", "1,8,6,6,6", "abcde,abcde,abcde"),
+        ("conv_transpose", "3,8,2,2", "1,8,6,6", "abcd,abcd,abcd"),
+        ("conv", "2,4,3,3,3", "1,8,6,6", "abcd,abcde,abcd"),
+    ],
 )
 def test_the_library_is_asked_by_name_and_answers_in_letters(relay, kind, weight, out, answer):
     from tvm.relay import _ffi_api
@@ -68,8 +71,12 @@ def test_layouts_of_an_integration_that_has_the_library_are_taken(relay, dnnl):
 
 @pytest.mark.parametrize(
     ("letters", "plain", "layout"),
-    [("aBcd16b", "NCHW", "NCHW16c"), ("ABcd8b8a", "OIHW", "OIHW8i8o"), ("acdb", "NCHW", "NHWC"),
-     ("aBCde4c8b", "GOIHW", "GOIHW4i8o")],
+    [
+        ("aBcd16b", "NCHW", "NCHW16c"),
+        ("ABcd8b8a", "OIHW", "OIHW8i8o"),
+        ("acdb", "NCHW", "NHWC"),
+        ("aBCde4c8b", "GOIHW", "GOIHW4i8o"),
+    ],
 )
 def test_blocks_are_small_letters(relay, letters, plain, layout):
     from byoc.relay.op.contrib.dnnl.layouts import in_letters_of
@@ -89,8 +96,11 @@ def test_a_letter_that_is_no_axis_is_refused(relay):
 @pytest.mark.parametrize("kind", ["graph", "vm", "debug"])
 @pytest.mark.parametrize(
     ("op", "weight", "layout", "groups"),
-    [("conv2d", (6, 2, 3, 3), "GOIHW", 2), ("conv2d", (4, 1, 3, 3), "GOIHW", 4),
-     ("conv2d_transpose", (4, 3, 3, 3), "GIOHW", 2)],
+    [
+        ("conv2d", (6, 2, 3, 3), "GOIHW", 2),
+        ("conv2d", (4, 1, 3, 3), "GOIHW", 4),
+        ("conv2d_transpose", (4, 3, 3, 3), "GIOHW", 2),
+    ],
 )
 def test_groups_of_a_kernel_may_be_an_axis(relay, dnnl, kind, op, weight, layout, groups):
     import tvm

@@ -30,18 +30,32 @@ def prepared(relay, dnnl, mod):
     import tvm
     from tvm.relay.testing.temp_op_attr import TempOpAttr
 
-    steps = [relay.transform.CanonicalizeOps(), relay.transform.InferType(), relay.transform.SimplifyInference(),
-             relay.transform.FoldConstant(), relay.transform.FoldScaleAxis(), relay.transform.SimplifyExpr(),
-             relay.transform.FoldConstant(), relay.transform.Legalize(), relay.transform.FoldConstant()]
+    steps = [
+        relay.transform.CanonicalizeOps(),
+        relay.transform.InferType(),
+        relay.transform.SimplifyInference(),
+        relay.transform.FoldConstant(),
+        relay.transform.FoldScaleAxis(),
+        relay.transform.SimplifyExpr(),
+        relay.transform.FoldConstant(),
+        relay.transform.Legalize(),
+        relay.transform.FoldConstant(),
+    ]
     with tvm.transform.PassContext(opt_level=3):
-        with TempOpAttr("nn.conv2d", "FTVMLegalize", dnnl.legalize_group_conv), \
-                TempOpAttr("nn.conv2d_transpose", "FTVMLegalize", dnnl.legalize_group_conv):
+        with (
+            TempOpAttr("nn.conv2d", "FTVMLegalize", dnnl.legalize_group_conv),
+            TempOpAttr("nn.conv2d_transpose", "FTVMLegalize", dnnl.legalize_group_conv),
+        ):
             mod = tvm.transform.Sequential(steps)(mod)
         with TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", dnnl.alter_conv):
             mod = relay.transform.FoldConstant()(relay.transform.AlterOpLayout()(mod))
         mod = dnnl.legalize_qnn_for_dnnl(mod)
-        steps = [relay.transform.MergeComposite(dnnl.pattern_table()), relay.transform.AnnotateTarget("dnnl"),
-                 relay.transform.MergeCompilerRegions(), relay.transform.PartitionGraph()]
+        steps = [
+            relay.transform.MergeComposite(dnnl.pattern_table()),
+            relay.transform.AnnotateTarget("dnnl"),
+            relay.transform.MergeCompilerRegions(),
+            relay.transform.PartitionGraph(),
+        ]
         return dnnl.prune_dnnl_subgraphs(tvm.transform.Sequential(steps)(mod))
 
 
@@ -53,10 +67,15 @@ def test_the_vendors_module_is_the_one(dnnl):
 
 
 @pytest.mark.parametrize("kind", ["graph", "vm"])
-@pytest.mark.parametrize(("build", "weight", "groups"), [
-    ("conv2d", (8, 4, 3, 3), 1), ("conv2d", (8, 2, 3, 3), 2), ("conv2d", (4, 1, 3, 3), 4),
-    ("conv2d_transpose", (4, 4, 3, 3), 2),
-])
+@pytest.mark.parametrize(
+    ("build", "weight", "groups"),
+    [
+        ("conv2d", (8, 4, 3, 3), 1),
+        ("conv2d", (8, 2, 3, 3), 2),
+        ("conv2d", (4, 1, 3, 3), 4),
+        ("conv2d_transpose", (4, 4, 3, 3), 2),
+    ],
+)
 def test_convolutions_with_groups_go_through_its_layouts(dnnl, kind, build, weight, groups):
     import tvm
     from tvm import relay
@@ -84,8 +103,7 @@ def test_its_quantized_convolution_is_one_composite(dnnl, bias):
     if bias:
         body = relay.nn.bias_add(body, relay.const(RNG.integers(-99, 99, 8).astype("int32")))
     scales = [relay.const(v) for v in (2.03e-4, 0, 0.011, 0)]
-    mod = relay.transform.InferType()(tvm.IRModule.from_expr(
-        relay.qnn.op.requantize(body, *scales, out_dtype="uint8")))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.qnn.op.requantize(body, *scales, out_dtype="uint8")))
     data = RNG.integers(0, 256, (1, 4, 6, 6)).astype("uint8")
     expected = evaluate(mod, {"x": data}).astype(int)
     parted = prepared(relay, dnnl, mod)

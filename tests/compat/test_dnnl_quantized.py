@@ -21,7 +21,15 @@ def product(relay, layout="NCHW", groups=1, padding=(1, 1), zero=3, weight_zero=
     weight = RNG.integers(-20, 20, [kernel[a] for a in kernel_layout]).astype("int8")
     x = relay.var("x", shape=[sizes[a] for a in layout], dtype="uint8")
     conv = relay.qnn.op.conv2d(
-        x, relay.const(weight), *zeros, *scales, (3, 3), OUT, padding=padding, groups=groups, data_layout=layout,
+        x,
+        relay.const(weight),
+        *zeros,
+        *scales,
+        (3, 3),
+        OUT,
+        padding=padding,
+        groups=groups,
+        data_layout=layout,
         kernel_layout=kernel_layout,
     )
     return conv, layout.index("C")
@@ -46,14 +54,25 @@ def block(relay, bias=True, total=False, clip=True, per_channel=False, **options
 def cut(relay, dnnl, mod):
     import tvm
 
-    steps = [relay.transform.MergeComposite(dnnl.pattern_table()), relay.transform.AnnotateTarget("dnnl"),
-             relay.transform.MergeCompilerRegions(), relay.transform.PartitionGraph()]
+    steps = [
+        relay.transform.MergeComposite(dnnl.pattern_table()),
+        relay.transform.AnnotateTarget("dnnl"),
+        relay.transform.MergeCompilerRegions(),
+        relay.transform.PartitionGraph(),
+    ]
     return tvm.transform.Sequential(steps)(dnnl.legalize_qnn_for_dnnl(mod))
 
 
 CASES = [
-    {}, {"layout": "NHWC"}, {"groups": 2}, {"padding": (0, 0)}, {"per_channel": True}, {"layout": "NC"},
-    {"bias": False, "zero": 0}, {"total": True}, {"total": True, "layout": "NHWC", "per_channel": True},
+    {},
+    {"layout": "NHWC"},
+    {"groups": 2},
+    {"padding": (0, 0)},
+    {"per_channel": True},
+    {"layout": "NC"},
+    {"bias": False, "zero": 0},
+    {"total": True},
+    {"total": True, "layout": "NHWC", "per_channel": True},
     {"total": True, "layout": "NC"},
 ]
 
@@ -70,8 +89,10 @@ def test_a_quantized_block_is_one_composite_with_its_numbers(relay, dnnl, case):
     (region,) = [f for v, f in parted.functions.items() if v.name_hint != "main"]
     name = "dnnl.qnn.dense" if case.get("layout") == "NC" else "dnnl.qnn.conv2d"
     assert region.body.op.attrs["Composite"] == name
-    inputs = {v.name_hint: RNG.integers(0, 256, [int(d) for d in v.type_annotation.shape]).astype("uint8")
-              for v in mod["main"].params}
+    inputs = {
+        v.name_hint: RNG.integers(0, 256, [int(d) for d in v.type_annotation.shape]).astype("uint8")
+        for v in mod["main"].params
+    }
     expected = evaluate(mod, inputs).astype(int)
     assert expected.std() > 5
     for kind in ("graph", "vm"):
@@ -90,8 +111,12 @@ def test_the_last_cast_rounds_and_saturates(relay, dnnl):
     body = relay.cast(dense, "float32")
     body = relay.clip(relay.multiply(body, relay.const(1.3)), -1e4, 1e4)
     body = relay.cast(relay.add(body, relay.const(-3.0)), "uint8")
-    steps = [relay.transform.InferType(), relay.transform.MergeComposite(dnnl.pattern_table()),
-             relay.transform.AnnotateTarget("dnnl"), relay.transform.PartitionGraph()]
+    steps = [
+        relay.transform.InferType(),
+        relay.transform.MergeComposite(dnnl.pattern_table()),
+        relay.transform.AnnotateTarget("dnnl"),
+        relay.transform.PartitionGraph(),
+    ]
     mod = tvm.transform.Sequential(steps)(tvm.IRModule.from_expr(body))
     assert len(mod.functions) == 2
     run = relay.create_executor("graph", mod=mod, device=tvm.cpu(), target="llvm").evaluate()

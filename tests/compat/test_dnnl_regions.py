@@ -18,9 +18,14 @@ def endings(relay):
         return x * (relay.erf(x / relay.const(2**0.5)) + one) * relay.const(0.5)
 
     return {
-        "relu": relay.nn.relu, "tanh": relay.tanh, "sigmoid": relay.sigmoid, "clip": lambda x: relay.clip(x, -0.5, 0.5),
-        "gelu": gelu, "swish": lambda x: x * relay.sigmoid(x),
-        "mish": lambda x: x * relay.tanh(relay.log(relay.exp(x) + one)), None: lambda x: x,
+        "relu": relay.nn.relu,
+        "tanh": relay.tanh,
+        "sigmoid": relay.sigmoid,
+        "clip": lambda x: relay.clip(x, -0.5, 0.5),
+        "gelu": gelu,
+        "swish": lambda x: x * relay.sigmoid(x),
+        "mish": lambda x: x * relay.tanh(relay.log(relay.exp(x) + one)),
+        None: lambda x: x,
     }
 
 
@@ -28,7 +33,8 @@ def weighted(relay):
     x1, x2, x3 = (relay.var("x", shape=(1, 4, *(6,) * n)) for n in (1, 2, 3))
     w1, w2, w3 = (relay.const(normal(4, 4, *(3,) * n)) for n in (1, 2, 3))
     return {
-        "conv1d": lambda: relay.nn.conv1d(x1, w1, padding=1), "conv2d": lambda: relay.nn.conv2d(x2, w2, padding=(1, 1)),
+        "conv1d": lambda: relay.nn.conv1d(x1, w1, padding=1),
+        "conv2d": lambda: relay.nn.conv2d(x2, w2, padding=(1, 1)),
         "conv3d": lambda: relay.nn.conv3d(x3, w3),
         "deconv2d": lambda: relay.nn.conv2d_transpose(x2, w2, strides=(2, 2)),
         "deconv3d": lambda: relay.nn.conv3d_transpose(x3, w3),
@@ -40,9 +46,13 @@ def parted(relay, body, prune=True):
     import tvm
     from tvm.relay.op.contrib import dnnl
 
-    steps = [relay.transform.InferType(), relay.transform.MergeComposite(dnnl.pattern_table()),
-             relay.transform.AnnotateTarget("dnnl"), relay.transform.MergeCompilerRegions(),
-             relay.transform.PartitionGraph()]
+    steps = [
+        relay.transform.InferType(),
+        relay.transform.MergeComposite(dnnl.pattern_table()),
+        relay.transform.AnnotateTarget("dnnl"),
+        relay.transform.MergeCompilerRegions(),
+        relay.transform.PartitionGraph(),
+    ]
     mod = tvm.transform.Sequential(steps)(tvm.IRModule.from_expr(body))
     return dnnl.prune_dnnl_subgraphs(mod) if prune else mod
 
@@ -50,8 +60,14 @@ def parted(relay, body, prune=True):
 def composites(relay, mod):
     names = []
     for func in mod.functions.values():
-        relay.analysis.post_order_visit(func, lambda n: names.append(str(n.attrs["Composite"]))
-                                        if isinstance(n, relay.Function) and "Composite" in n.attrs else None)
+        relay.analysis.post_order_visit(
+            func,
+            lambda n: (
+                names.append(str(n.attrs["Composite"]))
+                if isinstance(n, relay.Function) and "Composite" in n.attrs
+                else None
+            ),
+        )
     return names
 
 
@@ -80,8 +96,13 @@ def test_the_table_and_the_target_are_there_without_an_import():
 def test_the_rows_of_the_table(relay):
     names = [row[0] for row in relay.op.contrib.get_pattern_table("dnnl")]
     every = [f"_{e}" for e in ("relu", "tanh", "sigmoid", "clip", "gelu", "swish", "mish")]
-    expected = {f"dnnl.{w}{b}{e}" for w in ("conv1d", "conv2d", "conv3d", "deconv2d", "deconv3d", "dense")
-                for b in ("_bias", "") for e in (*every, "") if b or e}
+    expected = {
+        f"dnnl.{w}{b}{e}"
+        for w in ("conv1d", "conv2d", "conv3d", "deconv2d", "deconv3d", "dense")
+        for b in ("_bias", "")
+        for e in (*every, "")
+        if b or e
+    }
     expected |= {"dnnl.conv2d_bias_sum_relu", "dnnl.conv2d_bias_sum", "dnnl.dense_bias_sum"}
     assert set(names) == expected | {"dnnl.qnn.conv2d", "dnnl.qnn.dense"} and len(names) == len(set(names))
 
@@ -128,9 +149,7 @@ def exactly(relay, mod, inputs):
     wide = Wide()
     body = wide.visit(main.body)
     func = relay.Function([wide.visit(p) for p in main.params], body)
-    return relay.create_executor("debug").evaluate(func)(
-        **{k: v.astype("float64") for k, v in inputs.items()}
-    ).numpy()
+    return relay.create_executor("debug").evaluate(func)(**{k: v.astype("float64") for k, v in inputs.items()}).numpy()
 
 
 @pytest.mark.parametrize("name", ["conv1d", "conv2d", "conv3d", "deconv2d", "deconv3d", "dense"])
@@ -153,8 +172,11 @@ SINGLE = {
     "max_pool2d": lambda relay, x: relay.nn.max_pool2d(x, (3, 3), (2, 2), padding=(1, 1)),
     "avg_pool2d": lambda relay, x: relay.nn.avg_pool2d(x, (3, 3), padding=(1, 1), count_include_pad=False),
     "global_avg_pool2d": lambda relay, x: relay.nn.global_avg_pool2d(x),
-    "softmax": lambda relay, x: relay.nn.softmax(x), "leaky_relu": lambda relay, x: relay.nn.leaky_relu(x, 0.1),
-    "abs": lambda relay, x: relay.abs(x), "exp": lambda relay, x: relay.exp(x), "tanh": lambda relay, x: relay.tanh(x),
+    "softmax": lambda relay, x: relay.nn.softmax(x),
+    "leaky_relu": lambda relay, x: relay.nn.leaky_relu(x, 0.1),
+    "abs": lambda relay, x: relay.abs(x),
+    "exp": lambda relay, x: relay.exp(x),
+    "tanh": lambda relay, x: relay.tanh(x),
     "multiply": lambda relay, x: relay.multiply(x, x),
     "layer_norm": lambda relay, x: relay.nn.layer_norm(x, relay.const(normal(6)), relay.const(normal(6))),
 }
@@ -244,8 +266,9 @@ def test_a_region_that_is_written_by_hand(relay):
     inputs = {"x": normal(1, 8, 6, 6), "v": normal(4, 8, 3, 3)}
     plain = tvm.IRModule.from_expr(relay.Function([x, v], relay.nn.relu(relay.nn.conv2d(x, v))))
     for kind in ("graph", "vm"):
-        np.testing.assert_allclose(run(relay, kind, mod, inputs), run(relay, "debug", plain, inputs), rtol=1e-4,
-                                   atol=1e-5)
+        np.testing.assert_allclose(
+            run(relay, kind, mod, inputs), run(relay, "debug", plain, inputs), rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("kind", ["graph", "vm", "debug", "aot"])
@@ -253,8 +276,9 @@ def test_keywords_that_name_no_parameter_are_passed_over(relay, kind):
     import tvm
 
     x = relay.var("x", shape=(2,))
-    call = relay.create_executor(kind, mod=tvm.IRModule.from_expr(relay.Function([x], x + x)), device=tvm.cpu(),
-                                 target="llvm").evaluate()
+    call = relay.create_executor(
+        kind, mod=tvm.IRModule.from_expr(relay.Function([x], x + x)), device=tvm.cpu(), target="llvm"
+    ).evaluate()
     ones = np.ones(2, "float32")
     np.testing.assert_array_equal(call(x=ones, extra=np.zeros(9)).numpy(), 2 * ones)
     np.testing.assert_array_equal(call(ones, weight=3).numpy(), 2 * ones)

@@ -176,8 +176,12 @@ def test_a_region_without_an_operator(tensorrt):
 def test_the_command_line_asks_for_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import tvm\nfrom tvm.relay.op import contrib\nprint(contrib.is_tensorrt_runtime_enabled())\n")
-    done = subprocess.run([sys.executable, "-m", "byoc.compat.tvm", "--emulate", "tensorrt", str(script)],
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "byoc.compat.tvm", "--emulate", "tensorrt", str(script)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "True"
 
 

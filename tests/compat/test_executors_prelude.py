@@ -153,7 +153,8 @@ def test_loops_close_over_what_they_use(world):
     relay = world.relay
     x, i, total = (relay.var(name, shape=(), dtype="int32") for name in ("x", "i", "total"))
     loop = while_loop(
-        lambda i, total: relay.less(i, relay.const(10)), [i, total],
+        lambda i, total: relay.less(i, relay.const(10)),
+        [i, total],
         lambda i, total: (relay.add(i, relay.const(1)), relay.add(total, x)),
     )
     result = relay.TupleGetItem(loop(relay.const(0), relay.const(0)), 1)

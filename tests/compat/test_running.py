@@ -211,10 +211,18 @@ def test_lrn_of_short_floats_rounds_each_step(tvm, relay):
         np.testing.assert_array_equal(relay.create_executor(kind, mod).evaluate()(data).numpy(), want)
 
 
-@pytest.mark.parametrize("op,arguments", [
-    ("avg_pool1d", ((2,),)), ("avg_pool2d", ((2, 2),)), ("avg_pool3d", ((2, 2, 2),)), ("global_avg_pool2d", ()),
-    ("adaptive_avg_pool1d", (1,)), ("adaptive_avg_pool2d", (1,)), ("adaptive_avg_pool3d", (1,)),
-])
+@pytest.mark.parametrize(
+    "op,arguments",
+    [
+        ("avg_pool1d", ((2,),)),
+        ("avg_pool2d", ((2, 2),)),
+        ("avg_pool3d", ((2, 2, 2),)),
+        ("global_avg_pool2d", ()),
+        ("adaptive_avg_pool1d", (1,)),
+        ("adaptive_avg_pool2d", (1,)),
+        ("adaptive_avg_pool3d", (1,)),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["int32", "int8"])
 def test_means_of_integers_are_rounded_toward_zero(tvm, relay, op, arguments, dtype):
     rank = 2 if op.startswith("global") else int(op[-2])
@@ -302,9 +310,14 @@ def test_branches_and_several_outputs_have_their_memory_too(tvm, relay):
     assert found.astext(False).count("vm.shape_func") >= 3
 
 
-@pytest.mark.parametrize("shapes, count", [
-    (([-1, 4], [0, 2, -1]), 1), (([16, -1], [-1, 4, 2], [0, -1]), 1), (([0, 4, 4], [-3, 4]), 1),
-])
+@pytest.mark.parametrize(
+    "shapes, count",
+    [
+        (([-1, 4], [0, 2, -1]), 1),
+        (([16, -1], [-1, 4, 2], [0, -1]), 1),
+        (([0, 4, 4], [-3, 4]), 1),
+    ],
+)
 def test_reshapes_in_a_row_are_one_instruction(tvm, relay, shapes, count):
     data = np.arange(128, dtype="float32").reshape(8, 16)
     want = data

@@ -7,8 +7,16 @@ import pytest
 
 @pytest.mark.parametrize(
     "text, dtype",
-    [("2147483647", "int32"), ("2147483648", "int64"), ("-2147483648", "int32"), ("-2147483649", "int64"),
-     ("5i64", "int64"), ("65504f16", "float16"), ("3.4028234663852886e+38f32", "float32"), ("1.5", "float32")],
+    [
+        ("2147483647", "int32"),
+        ("2147483648", "int64"),
+        ("-2147483648", "int32"),
+        ("-2147483649", "int64"),
+        ("5i64", "int64"),
+        ("65504f16", "float16"),
+        ("3.4028234663852886e+38f32", "float32"),
+        ("1.5", "float32"),
+    ],
 )
 def test_a_literal_has_the_dtype_of_its_ending_or_the_one_that_holds_it(tvm, text, dtype):
     assert tvm.relay.parse_expr(text).data.dtype == dtype
@@ -106,5 +114,7 @@ def test_a_size_that_is_a_variable_stands_in_the_metadata(tvm):
     tvm.ir.assert_structural_equal(again, func)
     assert type(again.params[0].type_annotation.shape[0]) is type(n)
     with pytest.raises(tvm.error.DiagnosticError, match="a dimension is a size of the metadata"):
-        relay.parse('#[version = "0.0.5"]\ndef @main(%x: Tensor[(meta[relay.Constant][0]), float32]) { %x }\n'
-                    '#[metadata]\n{"relay.Constant": [{"dtype": "int8", "shape": [1], "data": "AA=="}]}')
+        relay.parse(
+            '#[version = "0.0.5"]\ndef @main(%x: Tensor[(meta[relay.Constant][0]), float32]) { %x }\n'
+            '#[metadata]\n{"relay.Constant": [{"dtype": "int8", "shape": [1], "data": "AA=="}]}'
+        )

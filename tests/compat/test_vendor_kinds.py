@@ -9,10 +9,19 @@ import pytest
 RNG = np.random.default_rng(0)
 # integration -> what partitions, the compiler's name
 KINDS = {
-    "arm_compute_lib": "arm_compute_lib", "bnns": "bnns", "clml": "clml", "cublas": "cublas", "cudnn": "cudnn",
-    "cutlass": "cutlass", "dnnl": "dnnl", "tensorrt": "tensorrt", "coreml": "coremlcompiler", "cmsisnn": "cmsis-nn",
+    "arm_compute_lib": "arm_compute_lib",
+    "bnns": "bnns",
+    "clml": "clml",
+    "cublas": "cublas",
+    "cudnn": "cudnn",
+    "cutlass": "cutlass",
+    "dnnl": "dnnl",
+    "tensorrt": "tensorrt",
+    "coreml": "coremlcompiler",
+    "cmsisnn": "cmsis-nn",
     "mrvl": "mrvl",
 }
+
 
 def partition(name, mod, params):
     import tvm
@@ -22,12 +31,22 @@ def partition(name, mod, params):
     if name != "dnnl":
         return getattr(module, f"partition_for_{name}")(mod, params)
     mod["main"] = relay.build_module.bind_params_by_name(mod["main"], params or {})
-    steps = [relay.transform.CanonicalizeOps(), relay.transform.InferType(), relay.transform.SimplifyInference(),
-             relay.transform.FoldConstant(), relay.transform.FoldScaleAxis(), relay.transform.FoldConstant()]
+    steps = [
+        relay.transform.CanonicalizeOps(),
+        relay.transform.InferType(),
+        relay.transform.SimplifyInference(),
+        relay.transform.FoldConstant(),
+        relay.transform.FoldScaleAxis(),
+        relay.transform.FoldConstant(),
+    ]
     with tvm.transform.PassContext(opt_level=3):
         mod = module.legalize_qnn_for_dnnl(tvm.transform.Sequential(steps)(mod))
-        steps = [relay.transform.MergeComposite(module.pattern_table()), relay.transform.AnnotateTarget("dnnl"),
-                 relay.transform.MergeCompilerRegions(), relay.transform.PartitionGraph()]
+        steps = [
+            relay.transform.MergeComposite(module.pattern_table()),
+            relay.transform.AnnotateTarget("dnnl"),
+            relay.transform.MergeCompilerRegions(),
+            relay.transform.PartitionGraph(),
+        ]
         return module.prune_dnnl_subgraphs(tvm.transform.Sequential(steps)(mod))
 
 
@@ -124,8 +143,11 @@ def test_a_quantised_convolution_is_taken_by_those_that_have_it(enabled, name):
     expected = relay.create_executor("debug", mod=mod).evaluate()(data).numpy()
     parted = partition(name, mod, None)
     taken = inside(parted, KINDS[name])
-    composites = {"arm_compute_lib": "arm_compute_lib.qnn_conv2d", "cmsisnn": "cmsis-nn.qnn_conv2d",
-                  "dnnl": "dnnl.qnn.conv2d"}
+    composites = {
+        "arm_compute_lib": "arm_compute_lib.qnn_conv2d",
+        "cmsisnn": "cmsis-nn.qnn_conv2d",
+        "dnnl": "dnnl.qnn.conv2d",
+    }
     assert [k for k in taken if "conv2d" in k] == ([composites[name]] if name in composites else [])
     kind = "graph" if name == "dnnl" else "debug"  # that generator rounds the last cast, as the library does
     found = relay.create_executor(kind, mod=parted, device=tvm.cpu(), target="llvm").evaluate()(data).numpy()
@@ -139,8 +161,10 @@ def test_the_names_of_the_package_are_those_of_the_mounted_modules(enabled, inst
     assert contrib.arm_compute_lib.__file__ == str(enabled / "arm_compute_lib.py")
     assert contrib.partition_for_tensorrt.__module__ == "tvm.relay.op.contrib.tensorrt"
     assert contrib.partition_for_bnns.__module__ == "byoc.relay.op.contrib.bnns"
-    table = "from tvm.relay.op.contrib.register import register_pattern_table\n@register_pattern_table('bnns')\n" \
-            "def pattern_table(): return []\ndef partition_for_bnns(mod): return 'mounted'\n"
+    table = (
+        "from tvm.relay.op.contrib.register import register_pattern_table\n@register_pattern_table('bnns')\n"
+        "def pattern_table(): return []\ndef partition_for_bnns(mod): return 'mounted'\n"
+    )
     (tmp_path / "bnns.py").write_text(table)
     installed.mount(tmp_path)
     assert contrib.partition_for_bnns(None) == "mounted" and contrib.get_pattern_table("bnns") == []
@@ -179,8 +203,12 @@ def test_bnns_takes_a_bias_along_the_channels_of_any_form(installed):
         return relay.const(RNG.normal(size=shape).astype("float32"))
 
     conv = relay.nn.conv2d(relay.var("x", shape=(1, 3, 8, 8)), normal(4, 3, 3, 3), channels=4, kernel_size=(3, 3))
-    forms = [relay.nn.bias_add(conv, normal(4)), relay.nn.bias_add(conv, normal(4), axis=1),
-             relay.add(conv, normal(4, 1, 1)), relay.add(conv, normal(1, 4, 1, 1))]
+    forms = [
+        relay.nn.bias_add(conv, normal(4)),
+        relay.nn.bias_add(conv, normal(4), axis=1),
+        relay.add(conv, normal(4, 1, 1)),
+        relay.add(conv, normal(1, 4, 1, 1)),
+    ]
     for form in forms:
         mod = relay.op.contrib.partition_for_bnns(tvm.IRModule.from_expr(form))
         assert inside(mod, "bnns") == {"bnns.conv2d_bias": 1} and relay.testing.count_ops(mod["main"]) == {}
@@ -242,14 +270,27 @@ def test_what_mounted_files_read_of_tvm(installed):
     from tvm.contrib import mrvl
     from tvm.contrib.target.coreml import _convert_map
 
-    assert set(_convert_map) == {"add", "multiply", "clip", "expand_dims", "nn.relu", "nn.batch_flatten", "nn.softmax",
-                                 "nn.conv2d", "nn.global_avg_pool2d"}
+    assert set(_convert_map) == {
+        "add",
+        "multiply",
+        "clip",
+        "expand_dims",
+        "nn.relu",
+        "nn.batch_flatten",
+        "nn.softmax",
+        "nn.conv2d",
+        "nn.global_avg_pool2d",
+    }
     with pytest.raises(tvm.TVMError, match="_convert_map"):
         _convert_map["nn.conv2d"](None)
     assert mrvl.get_working_dir() == os.getcwd()
     mod = tvm.IRModule.from_expr(tvm.relay.var("x", shape=(2,)))
-    for name in ("GenerateCMSISNNConstants", "CMSISNNFusePads", "ScalarToTensorConstants",
-                 "ExtractConstantsFromPartitionedFunction"):
+    for name in (
+        "GenerateCMSISNNConstants",
+        "CMSISNNFusePads",
+        "ScalarToTensorConstants",
+        "ExtractConstantsFromPartitionedFunction",
+    ):
         made = tvm.get_global_func(f"relay.ext.cmsisnn.transform.{name}")()
         tvm.ir.assert_structural_equal(made(mod), mod)
 

@@ -43,8 +43,14 @@ def test_a_value_that_a_match_reads_twice_reaches_the_kernel_twice():
         out = relay.nn.relu(relay.add(c, product) if bias_first else relay.nn.bias_add(product, c))
         mod = relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x, c], out)))
         library = byoc.compile(mod, targets=["blas", "c"])
-        kernels = [n["name"] for m in library.module.imports if m.type_key == "json"
-                   for g in m.graphs.values() for n in g["nodes"] if n["op"] == "kernel"]
+        kernels = [
+            n["name"]
+            for m in library.module.imports
+            if m.type_key == "json"
+            for g in m.graphs.values()
+            for n in g["nodes"]
+            if n["op"] == "kernel"
+        ]
         assert kernels == ["blas.dense_bias_relu"]
         rng = np.random.default_rng(2)
         arrays = [rng.standard_normal(s).astype("float32") for s in ((3, 4), (3,))]

@@ -122,7 +122,8 @@ def test_compile_says_which_host_functions_run_on_numpy_kernels():
     assert compile_command.fallback_lines({"host_fallbacks": {}}) == ""
     text = compile_command.fallback_lines({"host_fallbacks": {"f": "nn.sort has no tensor expression"}})
     assert text.splitlines()[1:] == [
-        "host functions on numpy kernels, for which no code is generated:", "  f: nn.sort has no tensor expression"
+        "host functions on numpy kernels, for which no code is generated:",
+        "  f: nn.sort has no tensor expression",
     ]
 
 
@@ -260,14 +261,20 @@ def test_a_mistake_in_what_run_is_given_is_one_sentence_and_exit_code_2(capsys, 
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("command", "sentence"), [
-    (["export-c", DIGITS, "{file}/out", "--shape", "image=1,1,8,8"], "is a file, in which no folder can be; choose"),
-    (["export-c", DIGITS, "/proc/x", "--shape", "image=1,1,8,8"], "/proc"),
-    (["plan", DIGITS, "-o", "{file}/x.json"], "/x.json: the folder cannot be written (Not a directory)"),
-    (["plan", DIGITS, "-o", "{file}/x.html"], "/x.html: the folder cannot be written (Not a directory)"),
-    (["partition", DIGITS, "-o", "{file}/x.onnx"], "x.onnx: the folder"),
-    (["tune", "--export", "{file}/x.jsonl"], "/x.jsonl: the folder cannot be written (Not a directory)"),
-])
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (
+            ["export-c", DIGITS, "{file}/out", "--shape", "image=1,1,8,8"],
+            "is a file, in which no folder can be; choose",
+        ),
+        (["export-c", DIGITS, "/proc/x", "--shape", "image=1,1,8,8"], "/proc"),
+        (["plan", DIGITS, "-o", "{file}/x.json"], "/x.json: the folder cannot be written (Not a directory)"),
+        (["plan", DIGITS, "-o", "{file}/x.html"], "/x.html: the folder cannot be written (Not a directory)"),
+        (["partition", DIGITS, "-o", "{file}/x.onnx"], "x.onnx: the folder"),
+        (["tune", "--export", "{file}/x.jsonl"], "/x.jsonl: the folder cannot be written (Not a directory)"),
+    ],
+)
 def test_a_place_that_cannot_be_written_is_one_sentence_and_exit_code_2(capsys, tmp_path, command, sentence):
     (tmp_path / "file").write_bytes(b"")
     code, out, err = run(capsys, *(str(word).format(file=tmp_path / "file") for word in command))

@@ -48,6 +48,6 @@ def test_all_takes_every_target_where_none_is_named_and_gives_json(capsys):
 
 def test_a_matrix_counts_what_is_taken_alone_and_in_patterns():
     matrix = support_matrix(import_onnx(MODEL), [get_backend("blas")])
-    row, = (row for row in matrix.rows if row.operator == "nn.bias_add")
+    (row,) = (row for row in matrix.rows if row.operator == "nn.bias_add")
     assert row.count == 4 and row.support == (Support("blas", 0, 1, ("operator",)),)
     assert matrix.taken("blas") == 2

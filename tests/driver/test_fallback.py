@@ -73,7 +73,7 @@ def test_B14_a_region_that_fails_runs_on_the_host_and_is_recorded_once(faults, s
     break_at(stage)
     for k in range(4):
         same(executor({"x": X + k}), want(X + k))
-    record, = executor.fallbacks
+    (record,) = executor.fallbacks
     assert library.fallbacks == [record]
     assert (record.stage, record.target, record.shapes) == (stage, NAME, ((3, 4),))
     assert record.subgraph in library.module.regions
@@ -139,7 +139,7 @@ def test_B14_it_is_decided_for_each_region(faults):
 @pytest.mark.parametrize("stage", FAILURES)
 def test_B14_without_the_option_the_error_names_region_nodes_and_stage(faults, stage):
     library = byoc.compile(module(), [NAME, "c"])
-    symbol, = library.module.regions
+    (symbol,) = library.module.regions
     break_at(stage)
     kind, text = DeviceError, f"region {symbol}.* on {NAME} failed at {stage}: "
     if stage == "initialize":

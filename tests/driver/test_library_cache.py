@@ -30,12 +30,16 @@ def network(activation="Relu", scale=1.0, seed=0):
     """Three layers, as an ONNX model's bytes."""
     rng = np.random.default_rng(seed)
     shapes = {"w0": (16, 3, 3, 3), "w1": (24, 16, 3, 3), "w2": (24 * 64, 10)}
-    weights = [numpy_helper.from_array((rng.standard_normal(s) * scale / 9).astype("float32"), n)
-               for n, s in shapes.items()]
+    weights = [
+        numpy_helper.from_array((rng.standard_normal(s) * scale / 9).astype("float32"), n) for n, s in shapes.items()
+    ]
     nodes = [
-        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["a"], ["b"]),
-        helper.make_node("Conv", ["b", "w1"], ["c"], pads=[1, 1, 1, 1]), helper.make_node(activation, ["c"], ["d"]),
-        helper.make_node("Flatten", ["d"], ["e"]), helper.make_node("MatMul", ["e", "w2"], ["y"]),
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node(activation, ["c"], ["d"]),
+        helper.make_node("Flatten", ["d"], ["e"]),
+        helper.make_node("MatMul", ["e", "w2"], ["y"]),
     ]
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 3, 8, 8]), ("y", [1, 10])))
     graph = helper.make_graph(nodes, "network", [x], [y], weights)
@@ -79,9 +83,12 @@ class Place:
         command = [sys.executable, "-c", COMPILE, str(path), str(out), json.dumps(options), first]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr
-        return {**json.loads(done.stdout), "bytes": out.read_bytes(),
-                "objects": sum(" -c " in line for line in self.log.read_text().splitlines()),
-                "linked": "-shared" in self.log.read_text()}
+        return {
+            **json.loads(done.stdout),
+            "bytes": out.read_bytes(),
+            "objects": sum(" -c " in line for line in self.log.read_text().splitlines()),
+            "linked": "-shared" in self.log.read_text(),
+        }
 
 
 @pytest.fixture(scope="module")
@@ -222,14 +229,18 @@ def test_packages_processors_and_sources_are_part_of_the_key(untouched, monkeypa
     assert library_key.sources_digest() != sources
 
 
-@pytest.mark.parametrize("request_", [
-    Request(("opencl", "c"), None, (), None, "f32", (), None, "none"),
-    Request(("c",), {"x": [np.int64(1)]}, (), None, "f32", (), None, "none"),
-    Request(("c",), None, (), None, "f32", (), [], "none"),
-    Request(("c",), None, (), None, "f32", (), None, object()),
-    Request(("c",), None, (), None, "f32", (), None, "none", costs="table.json"),
-    Request(("c",), None, (), None, "f32", (), None, "none", plan="plan.json"),
-], ids=["accelerator", "numbers of numpy", "samples", "a tuner", "costs in a file", "a plan in a file"])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(("opencl", "c"), None, (), None, "f32", (), None, "none"),
+        Request(("c",), {"x": [np.int64(1)]}, (), None, "f32", (), None, "none"),
+        Request(("c",), None, (), None, "f32", (), [], "none"),
+        Request(("c",), None, (), None, "f32", (), None, object()),
+        Request(("c",), None, (), None, "f32", (), None, "none", costs="table.json"),
+        Request(("c",), None, (), None, "f32", (), None, "none", plan="plan.json"),
+    ],
+    ids=["accelerator", "numbers of numpy", "samples", "a tuner", "costs in a file", "a plan in a file"],
+)
 def test_what_has_no_certain_text_has_no_key(untouched, request_):
     assert circumstances(b"model", request_) is None
 
@@ -285,8 +296,9 @@ def test_what_was_not_used_for_longest_goes_first(library, tmp_path):
 
 
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("damage", [flipped, lambda d: d[: len(d) // 2], lambda d: b""],
-                         ids=["flipped", "truncated", "empty"])
+@pytest.mark.parametrize(
+    "damage", [flipped, lambda d: d[: len(d) // 2], lambda d: b""], ids=["flipped", "truncated", "empty"]
+)
 def test_a_damaged_library_counts_as_none(library, tmp_path, damage):
     cache = LibraryCache(tmp_path, 1 << 30)
     assert cache.write("a", library) is None and cache.read("a") is not None

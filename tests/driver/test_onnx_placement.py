@@ -36,7 +36,10 @@ def model(ir_version=8):
     ]
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
-        nodes, "g", [value("x", TensorProto.FLOAT, [1, 3, 6, 6])], [value("y", TensorProto.FLOAT, [1, 4, 6, 6])],
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, [1, 3, 6, 6])],
+        [value("y", TensorProto.FLOAT, [1, 4, 6, 6])],
         weights,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir_version)
@@ -51,10 +54,12 @@ def test_a_plan_travels_with_the_model():
     carried, notes = with_placement(model(), first)
     onnx.checker.check_model(carried)
     assert carried.ir_version >= 11 and notes == []
-    configuration, = carried.configuration
+    (configuration,) = carried.configuration
     assert list(configuration.device) == ["host", "opencl", "json"] and configuration.num_devices == 3
-    said = {n.name or n.output[0]: [s.device[0] for d in n.device_configurations for s in d.sharding_spec]
-            for n in carried.graph.node}
+    said = {
+        n.name or n.output[0]: [s.device[0] for d in n.device_configurations for s in d.sharding_spec]
+        for n in carried.graph.node
+    }
     assert said["conv"] == said["norm"] == [1] and said["tanh"] == [2] and said["soft"] == [0]
     again = byoc.plan(carried, policy="model")
     assert again.targets == ("opencl", "json")
@@ -75,8 +80,8 @@ def test_what_others_wrote_is_kept_and_ours_replaced():
 def chain(*names, ir_version=8):
     """Relu, Sigmoid and Tanh one after another, of these names."""
     nodes = [
-        helper.make_node(op_type, [source], [made], name) for op_type, source, made, name in
-        zip(("Relu", "Sigmoid", "Tanh"), "xab", "aby", names, strict=True)
+        helper.make_node(op_type, [source], [made], name)
+        for op_type, source, made, name in zip(("Relu", "Sigmoid", "Tanh"), "xab", "aby", names, strict=True)
     ]
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy")
     return helper.make_model(
@@ -90,6 +95,7 @@ def places(plan):
 
 def output_on(device, name="byoc"):
     """What puts the output of a node on *device*."""
+
     def put(node):
         said = node.device_configurations.add(configuration_id=name)
         said.sharding_spec.add(tensor_name=node.output[0], device=[device])
@@ -145,7 +151,8 @@ def test_a_node_on_several_devices_is_refused(said):
 
 def test_what_places_no_node_is_told():
     carried = configured(
-        output_on(2, "gone"), lambda n: n.device_configurations.add(configuration_id="byoc", pipeline_stage=1),
+        output_on(2, "gone"),
+        lambda n: n.device_configurations.add(configuration_id="byoc", pipeline_stage=1),
         lambda n: n.device_configurations.add(configuration_id="byoc").sharding_spec.add(tensor_name="b", device=[0]),
     )
     assert byoc.plan(carried, policy="model").notes == (
@@ -209,9 +216,7 @@ def test_regions_become_functions_and_the_model_stays_right(tmp_path):
     onnx.checker.check_model(cut)
     assert notes == [] and {f.domain for f in cut.functions} == {"byoc.opencl", "byoc.json"}
     x = np.random.default_rng(1).standard_normal((1, 3, 6, 6)).astype("float32")
-    want, got = (
-        onnxruntime.InferenceSession(m.SerializeToString()).run(None, {"x": x})[0] for m in (model(), cut)
-    )
+    want, got = (onnxruntime.InferenceSession(m.SerializeToString()).run(None, {"x": x})[0] for m in (model(), cut))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     assert [n.name for n in cut.graph.node][-1] == "soft"
     inside = {n.op_type for f in cut.functions for n in f.node}

@@ -24,8 +24,8 @@ def model():
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4])
 
     nodes = [
-        helper.make_node(op, [a], [b], name=f"{op}_n") for op, a, b in
-        (("Abs", "x", "a"), ("Exp", "a", "b"), ("Tanh", "b", "y"))
+        helper.make_node(op, [a], [b], name=f"{op}_n")
+        for op, a, b in (("Abs", "x", "a"), ("Exp", "a", "b"), ("Tanh", "b", "y"))
     ]
     graph = helper.make_graph(nodes, "g", [value("x")], [value("y")])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
@@ -60,7 +60,6 @@ def toy():
     for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
         registry.unregister("test_toy")
     GLOBAL_FUNCTIONS.unregister("relay.ext.test_toy")
-
 
 
 def assert_right(library):
@@ -108,7 +107,9 @@ def test_what_is_no_module_and_no_plan_is_told(toy):
 def test_a_policy_is_what_compile_cuts_by(toy, policy, place):
     toy()
     library = byoc.compile(
-        model(), ["test_toy", "json", "c"], policy=policy,
+        model(),
+        ["test_toy", "json", "c"],
+        policy=policy,
         costs={"test_toy": lambda unit, place: 1.0, "json": lambda unit, place: 1.0, "c": "typical"},
     )
     assert library.report["plan"]["decisions"][1]["target"] == place
@@ -121,7 +122,7 @@ def test_B14_a_target_that_fails_is_planned_without_where_that_is_allowed(toy, e
     with pytest.raises(CompileError, match="backend 'test_toy' failed on .*Exp_n"):
         byoc.compile(model(), ["test_toy", "c"])
     library = byoc.compile(model(), ["test_toy", "json", "c"], replan=True)
-    loss, = library.report["replanned"]
+    (loss,) = library.report["replanned"]
     assert (loss["target"], loss["stage"], loss["nodes"]) == ("test_toy", stage, ("Exp_n",))
     exp = library.report["plan"]["decisions"][1] if len(library.report["plan"]["decisions"]) > 1 else None
     assert exp["verdicts"][0]["reasons"][0]["code"] == f"lost_{stage}" and exp["target"] == "json"
@@ -136,7 +137,7 @@ def test_D5_operators_have_lists_of_targets_of_their_own(file, capsys):
     options = ["--prefer", "exp=json,opencl", "--prefer", "Tanh_n=json", "--json"]
     assert main(["plan", file, "-t", "opencl,json,c", *options]) == 0
     assert Plan.from_json(capsys.readouterr().out) == made
-    with pytest.raises(PartitionError, match='prefer is for policy "order", not for \'cost\''):
+    with pytest.raises(PartitionError, match="prefer is for policy \"order\", not for 'cost'"):
         byoc.plan(model(), targets, policy="cost", prefer=prefer)
     with pytest.raises(PartitionError, match="prefer is a mapping from names to targets: prefer="):
         byoc.plan(model(), targets, prefer=["exp"])
@@ -208,7 +209,8 @@ def test_the_command_explain_tells_one_node_or_all_reasons(toy, file, capsys):
     toy()
     assert main(["explain", file, "-t", "test_toy,c", "--node", "Tanh_n"]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [
-        "tanh (Tanh_n): on the host", "  test_toy: no [operator]: only exp, got tanh"
+        "tanh (Tanh_n): on the host",
+        "  test_toy: no [operator]: only exp, got tanh",
     ]
     assert main(["explain", file, "-t", "test_toy,c"]) == 0
     assert "2 x test_toy: only exp, got abs, as abs of Abs_n [test_toy:operator]" in capsys.readouterr().out
@@ -244,9 +246,9 @@ def test_a_plan_shows_what_was_measured_beside_the_estimate(toy):
     ticks = iter(range(10**6))
     library = byoc.compile(model(), plan=plan)
     found = measure(library, clock=lambda: float(next(ticks)))
-    region, = found.regions
+    (region,) = found.regions
     assert found.measured == {"total": 1.0, region.symbol: 1.0, "host": 2.0}
-    row, = (line for line in str(found).splitlines() if line.startswith(region.symbol))
+    (row,) = (line for line in str(found).splitlines() if line.startswith(region.symbol))
     assert row.endswith("1 s") and "measured 1 s" in str(found)
     assert type(found).from_json(json.dumps(found.to_json())) == found
     assert all(seconds > 0 for seconds in measure(library, turns=1).measured.values())

@@ -59,8 +59,11 @@ def _places(library) -> dict[str, list[str]]:
 def test_products_run_in_bfloat16_and_the_plan_says_which_do_not_and_why(bf16):
     library = byoc.compile(_module(), precision="bf16")
     assert _places(library) == {
-        "nn.conv2d": ["place c/bf16", "place c/bf16",
-                      "place c/f32: its sum runs over no axis whose numbers could be taken two at a time"],
+        "nn.conv2d": [
+            "place c/bf16",
+            "place c/bf16",
+            "place c/f32: its sum runs over no axis whose numbers could be taken two at a time",
+        ],
         "nn.dense": ["place c/bf16"],
     }
     text = str(Plan.from_json(library.report["plan"]))
@@ -121,12 +124,18 @@ def test_a_value_that_products_and_elementwise_operators_read_is_stored_once(bf1
     assert stored.count("bfloat16") == 1
 
 
-@pytest.mark.parametrize(("reader", "stored"), [
-    (lambda x: relay.greater(x, relay.const(300.0)), "float32"), (lambda x: relay.cast(x, "int32"), "float32"),
-    (lambda x: relay.ceil(x), "float32"), (lambda x: relay.mod(x, relay.const(0.7)), "float32"),
-    (lambda x: relay.multiply(x, relay.const(3.0)), "bfloat16"),
-    (lambda x: relay.divide(relay.const(3.0), x), "bfloat16"),
-], ids=["compared", "cast to integers", "made whole", "what a quotient leaves", "multiplied", "a divisor"])
+@pytest.mark.parametrize(
+    ("reader", "stored"),
+    [
+        (lambda x: relay.greater(x, relay.const(300.0)), "float32"),
+        (lambda x: relay.cast(x, "int32"), "float32"),
+        (lambda x: relay.ceil(x), "float32"),
+        (lambda x: relay.mod(x, relay.const(0.7)), "float32"),
+        (lambda x: relay.multiply(x, relay.const(3.0)), "bfloat16"),
+        (lambda x: relay.divide(relay.const(3.0), x), "bfloat16"),
+    ],
+    ids=["compared", "cast to integers", "made whole", "what a quotient leaves", "multiplied", "a divisor"],
+)
 def test_a_value_is_stored_in_bfloat16_only_where_its_readers_make_floats(reader, stored):
     x = relay.var("x", shape=(4, 32))
     value = relay.floor(x)
@@ -185,8 +194,14 @@ def quantized_onnx(tmp_path):
     onnx = pytest.importorskip("onnx")
     helper, rng = onnx.helper, np.random.default_rng(0)
     numbers = {
-        "s": np.float32(0.02), "z": np.uint8(117), "t": np.float32(0.004), "w": rng.integers(-127, 128, (20, 8)),
-        "r": np.float32(0.3), "y": np.uint8(100), "v": rng.standard_normal((8, 5)).astype("float32"), "u": np.int8(0),
+        "s": np.float32(0.02),
+        "z": np.uint8(117),
+        "t": np.float32(0.004),
+        "w": rng.integers(-127, 128, (20, 8)),
+        "r": np.float32(0.3),
+        "y": np.uint8(100),
+        "v": rng.standard_normal((8, 5)).astype("float32"),
+        "u": np.int8(0),
     }
     numbers["w"] = numbers["w"].astype("int8")
     nodes = [
@@ -199,7 +214,9 @@ def quantized_onnx(tmp_path):
         helper.make_node("MatMul", ["pd", "v"], ["o"], name="plain"),
     ]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [9, 20])],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [9, 20])],
         [helper.make_tensor_value_info("o", onnx.TensorProto.FLOAT, [9, 5])],
         [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in numbers.items()],
     )
@@ -225,7 +242,8 @@ def test_integer_operators_run_on_bytes_whatever_the_precision(tmp_path, dtype):
     helper, rng = onnx.helper, np.random.default_rng(0)
     weight = rng.integers(-128, 128, (70, 33)).astype("int8")
     graph = helper.make_graph(
-        [helper.make_node("MatMulInteger", ["a", "b", "az"], ["y"])], "g",
+        [helper.make_node("MatMulInteger", ["a", "b", "az"], ["y"])],
+        "g",
         [helper.make_tensor_value_info("a", onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), [13, 70])],
         [helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [13, 33])],
         [onnx.numpy_helper.from_array(weight, "b"), onnx.numpy_helper.from_array(np.array(5, dtype), "az")],
@@ -246,9 +264,11 @@ def small_onnx(tmp_path):
     helper, numpy_helper = onnx.helper, onnx.numpy_helper
     weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((8, 4)).astype("float32"), "w")
     graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")], "g",
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+        "g",
         [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3, 8])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3, 4])], [weight],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3, 4])],
+        [weight],
     )
     path = tmp_path / "small.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)

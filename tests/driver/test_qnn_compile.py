@@ -19,13 +19,22 @@ def quantized_network() -> IRModule:
     x = relay.var("x", shape=(1, 3, 8, 8), dtype="uint8")
     weight = relay.const(rng.integers(-100, 100, (4, 3, 3, 3)).astype("int8"))
     scales = relay.const(np.array([0.01, 0.02, 0.005, 0.03], "float32"))
-    conv = relay.qnn.op.conv2d(x, weight, relay.const(128), relay.const(0), relay.const(0.1), scales, (3, 3), 4,
-                               padding=(1, 1))
+    conv = relay.qnn.op.conv2d(
+        x, weight, relay.const(128), relay.const(0), relay.const(0.1), scales, (3, 3), 4, padding=(1, 1)
+    )
     products = relay.const(np.array([0.001, 0.002, 0.0005, 0.003], "float32"))
     left = relay.qnn.op.requantize(conv, products, relay.const(0), relay.const(0.05), relay.const(-3), axis=1)
     right = relay.qnn.op.sigmoid(left, relay.const(0.05), relay.const(-3), relay.const(1 / 256), relay.const(-128))
-    total = relay.qnn.op.add(left, right, relay.const(0.05), relay.const(-3), relay.const(1 / 256), relay.const(-128),
-                             relay.const(0.06), relay.const(1))
+    total = relay.qnn.op.add(
+        left,
+        right,
+        relay.const(0.05),
+        relay.const(-3),
+        relay.const(1 / 256),
+        relay.const(-128),
+        relay.const(0.06),
+        relay.const(1),
+    )
     flat = relay.nn.batch_flatten(total)
     matrix = relay.const(rng.integers(-100, 100, (5, 256)).astype("int8"))
     dense = relay.qnn.op.dense(flat, matrix, relay.const(1), relay.const(2), relay.const(0.06), relay.const(0.01), 5)

@@ -137,8 +137,10 @@ def test_samples_that_do_not_fit_the_inputs_name_the_input():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "kl"}, "method is one of minmax"), ({"percentile": 10.0}, "percentile is above 50"),
-        ({"max_error": -1.0}, "max_error is above 0"), ({"samples": None, "max_error": 0.1}, "give samples"),
+        ({"method": "kl"}, "method is one of minmax"),
+        ({"percentile": 10.0}, "percentile is above 50"),
+        ({"max_error": -1.0}, "max_error is above 0"),
+        ({"samples": None, "max_error": 0.1}, "give samples"),
     ],
     ids=str,
 )
@@ -159,9 +161,11 @@ def convolution_onnx(tmp_path):
     helper = onnx.helper
     weight = onnx.numpy_helper.from_array(_const(16, 8, 3, 3).data.numpy(), "w")
     graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["y"], name="image")], "g",
+        [helper.make_node("Conv", ["x", "w"], ["y"], name="image")],
+        "g",
         [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 8, 12, 12])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 16, 10, 10])], [weight],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 16, 10, 10])],
+        [weight],
     )
     path = tmp_path / "convolution.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)

@@ -29,20 +29,31 @@ def _network(path):
     def conv(name: str, x: str, inputs: int, outputs: int, side: int) -> list:
         weights[f"{name}_b"] = rng.standard_normal(outputs).astype("float32") / 8
         pads = [side // 2] * 4
-        return [helper.make_node("Conv", [x, weight(f"{name}_w", outputs, inputs, side, side), f"{name}_b"], [name],
-                                 name=name, pads=pads)]
+        return [
+            helper.make_node(
+                "Conv", [x, weight(f"{name}_w", outputs, inputs, side, side), f"{name}_b"], [name], name=name, pads=pads
+            )
+        ]
 
     nodes = [
-        *conv("a", "x", 3, 16, 3), helper.make_node("Relu", ["a"], ["ar"]),
+        *conv("a", "x", 3, 16, 3),
+        helper.make_node("Relu", ["a"], ["ar"]),
         helper.make_node("MaxPool", ["ar"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-        *conv("b", "p", 16, 16, 3), helper.make_node("Relu", ["b"], ["br"]), *conv("c", "br", 16, 16, 1),
-        helper.make_node("Add", ["c", "p"], ["s"]), helper.make_node("Relu", ["s"], ["sr"]),
-        *conv("d", "sr", 16, 32, 3), helper.make_node("Relu", ["d"], ["dr"]),
-        helper.make_node("GlobalAveragePool", ["dr"], ["g"]), helper.make_node("Flatten", ["g"], ["f"]),
+        *conv("b", "p", 16, 16, 3),
+        helper.make_node("Relu", ["b"], ["br"]),
+        *conv("c", "br", 16, 16, 1),
+        helper.make_node("Add", ["c", "p"], ["s"]),
+        helper.make_node("Relu", ["s"], ["sr"]),
+        *conv("d", "sr", 16, 32, 3),
+        helper.make_node("Relu", ["d"], ["dr"]),
+        helper.make_node("GlobalAveragePool", ["dr"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
         helper.make_node("MatMul", ["f", weight("m_w", 32, 40)], ["y"], name="m"),
     ]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 24, 24])],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 24, 24])],
         [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 40])],
         [onnx.numpy_helper.from_array(v, k) for k, v in weights.items()],
     )
@@ -61,8 +72,13 @@ def test_we_lose_no_more_than_onnxruntime_does_with_the_same_samples(tmp_path):
     path, theirs = tmp_path / "m.onnx", tmp_path / "int8.onnx"
     _network(path)
     quantization.quantize_static(
-        str(path), str(theirs), _Reader(), quant_format=quantization.QuantFormat.QDQ, per_channel=True,
-        activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8,
+        str(path),
+        str(theirs),
+        _Reader(),
+        quant_format=quantization.QuantFormat.QDQ,
+        per_channel=True,
+        activation_type=quantization.QuantType.QUInt8,
+        weight_type=quantization.QuantType.QInt8,
     )
     library = byoc.compile(path, precision="int8", calibration=_samples(range(8)))
     full, quantized = session(path), session(theirs)

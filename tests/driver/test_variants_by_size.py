@@ -21,7 +21,10 @@ def model():
             helper.make_node("Relu", ["c"], ["r"], "relu"),
             helper.make_node("ReduceSum", ["r", "axes"], ["y"], "total", keepdims=0),
         ],
-        "g", [value("x", TensorProto.FLOAT, ["N", 3, 16, 16])], [value("y", TensorProto.FLOAT, ["N"])], [weight, axes],
+        "g",
+        [value("x", TensorProto.FLOAT, ["N", 3, 16, 16])],
+        [value("y", TensorProto.FLOAT, ["N"])],
+        [weight, axes],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
 
@@ -38,7 +41,9 @@ def test_A8_variants_are_chosen_once_for_each_size_and_give_the_same_numbers(tmp
         counts.append(sum(c.times for c in library.variants))
     assert counts == [1, 1, 2, 2, 2, 3]
     assert {batch: set(names) for batch, names in chosen.items()} == {
-        1: {"tile2", "item", "tree"}, 64: {"tile8", "item", "tree"}, 3000: {"tile8", "item"}
+        1: {"tile2", "item", "tree"},
+        64: {"tile8", "item", "tree"},
+        3000: {"tile8", "item"},
     }
     assert library.variants[0].to_json()["symbol"].startswith("tvmgen_")
     loaded = byoc.runtime.load(library.save(tmp_path / "m.byoc"))

@@ -47,8 +47,11 @@ def check(params, body, inputs, *expected):
 @pytest.mark.parametrize(
     ("left", "right", "a", "b"),
     [
-        ((None,), (3, 2), (1,), (3, 2)), ((None, 2), (1, 2), (4, 2), (1, 2)), ((None, 2), (3, None), (1, 2), (3, 1)),
-        ((None,), (None,), (2,), (1,)), ((3, None), (None,), (3, 4), (4,)),
+        ((None,), (3, 2), (1,), (3, 2)),
+        ((None, 2), (1, 2), (4, 2), (1, 2)),
+        ((None, 2), (3, None), (1, 2), (3, 1)),
+        ((None,), (None,), (2,), (1,)),
+        ((3, None), (None,), (3, 4), (4,)),
     ],
 )
 @pytest.mark.parametrize("name", ["add", "multiply", "power", "maximum", "less", "divide"])
@@ -58,10 +61,21 @@ def test_binary_operators_broadcast_what_they_meet(name, left, right, a, b):
 
 
 UNARY = {
-    "exp": np.exp, "sqrt": np.sqrt, "negative": np.negative, "tanh": np.tanh, "floor": np.floor, "abs": np.abs,
-    "zeros_like": np.zeros_like, "ones_like": np.ones_like, "copy": np.copy, "batch_flatten": lambda a: a.reshape(3, 4),
-    "shape_of": np.shape, "ndarray_size": np.size, "nn.relu": lambda a: np.maximum(a, 0),
-    "transpose": np.transpose, "argwhere": np.argwhere,
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+    "negative": np.negative,
+    "tanh": np.tanh,
+    "floor": np.floor,
+    "abs": np.abs,
+    "zeros_like": np.zeros_like,
+    "ones_like": np.ones_like,
+    "copy": np.copy,
+    "batch_flatten": lambda a: a.reshape(3, 4),
+    "shape_of": np.shape,
+    "ndarray_size": np.size,
+    "nn.relu": lambda a: np.maximum(a, 0),
+    "transpose": np.transpose,
+    "argwhere": np.argwhere,
 }
 
 
@@ -84,9 +98,13 @@ def test_reductions(name, keepdims):
 @pytest.mark.parametrize(
     ("newshape", "shape", "expected"),
     [
-        ((1, -1), (2, 3, 4), (1, 24)), ((0, -1), (2, 3, 4), (2, 12)), ((0, -2), (2, 3, 4), (2, 3, 4)),
-        ((-4, 2, -1, -2), (6, 3, 4), (2, 3, 3, 4)), ((-4, -1, 2, -3), (6, 3, 4), (3, 2, 12)),
-        ((-4, -1, 2, -3), (0, 3, 4), (0, 2, 12)), ((-3, -2), (2, 3, 4), (6, 4)),
+        ((1, -1), (2, 3, 4), (1, 24)),
+        ((0, -1), (2, 3, 4), (2, 12)),
+        ((0, -2), (2, 3, 4), (2, 3, 4)),
+        ((-4, 2, -1, -2), (6, 3, 4), (2, 3, 3, 4)),
+        ((-4, -1, 2, -3), (6, 3, 4), (3, 2, 12)),
+        ((-4, -1, 2, -3), (0, 3, 4), (0, 2, 12)),
+        ((-3, -2), (2, 3, 4), (6, 4)),
     ],
 )
 def test_reshapes(newshape, shape, expected):
@@ -136,9 +154,13 @@ def movement():
     best = relay.topk(y, k, ret_type="indices")
     yield "topk by data", [y, k], best, [B2, np.array(3, "int32")], [np.argsort(-B2)[:, :3]]
     yield "cumsum", [y], relay.cumsum(y, 1), [B2], [np.cumsum(B2, 1)]
-    yield "one_hot", [index], relay.one_hot(index, relay.const(1.0), relay.const(0.0), 3, -1, "float32"), [
-        np.array([1, 2, 0], "int32")
-    ], [np.eye(3)[[1, 2, 0]]]
+    yield (
+        "one_hot",
+        [index],
+        relay.one_hot(index, relay.const(1.0), relay.const(0.0), 3, -1, "float32"),
+        [np.array([1, 2, 0], "int32")],
+        [np.eye(3)[[1, 2, 0]]],
+    )
     hot = relay.one_hot(index, relay.const(1.0), relay.const(0.0), k, -1, "float32")
     yield "one_hot by data", [index, k], hot, [np.array([1, 0], "int32"), np.array(4, "int32")], [np.eye(4)[[1, 0]]]
     yield "arange", [k], relay.arange(k, dtype="int32"), [np.array(5, "int32")], [np.arange(5)]
@@ -147,9 +169,13 @@ def movement():
     yield "layout_transform", [x], relay.layout_transform(x, "NCW", "NWC"), [A3], [A3.transpose(0, 2, 1)]
     yield "clip", [y], relay.clip(y, 0.2, 0.4), [B2], [np.clip(B2, np.float32(0.2), np.float32(0.4))]
     yield "cast", [y], relay.cast(y, "int32"), [B2], [B2.astype("int32")]
-    yield "gather_nd", [y, sized("at", 2, None, dtype="int64")], None, [B2, np.array([[0, 1], [2, 3]])], [
-        B2[[0, 1], [2, 3]]
-    ]
+    yield (
+        "gather_nd",
+        [y, sized("at", 2, None, dtype="int64")],
+        None,
+        [B2, np.array([[0, 1], [2, 3]])],
+        [B2[[0, 1], [2, 3]]],
+    )
 
 
 MOVEMENT = list(movement())

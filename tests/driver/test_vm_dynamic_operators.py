@@ -25,8 +25,12 @@ from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc
 OPERATORS = [
-    op for op in map(OPS.__getitem__, OPS)
-    if op.rel is not None and op.rel.__module__.startswith("byoc.") and op.samples and op.kernel in KERNELS
+    op
+    for op in map(OPS.__getitem__, OPS)
+    if op.rel is not None
+    and op.rel.__module__.startswith("byoc.")
+    and op.samples
+    and op.kernel in KERNELS
     and not op.get_attr("TOpIsStateful")
 ]
 
@@ -125,8 +129,9 @@ def made_by_data(value, name, params, arrays):
     """An expression of *value*, whose shape is an input; parameters and their arrays are added."""
     if isinstance(value, list):
         return Tuple([made_by_data(v, f"{name}_{k}", params, arrays) for k, v in enumerate(value)])
-    data, shape = Var(f"{name}_data", TensorType([Any()], dtype_name(value.dtype))), Var(
-        f"{name}_shape", TensorType([value.ndim], "int64")
+    data, shape = (
+        Var(f"{name}_data", TensorType([Any()], dtype_name(value.dtype))),
+        Var(f"{name}_shape", TensorType([value.ndim], "int64")),
     )
     params += [data, shape]
     arrays += [value.reshape(-1), np.array(value.shape, "int64")]
@@ -137,8 +142,10 @@ def run_on_data(op, samples):
     for sample in samples:
         arrays, wanted = right(op, sample)
         params, given = [], []
-        args = [made_by_data(a, f"p{k}", params, given) if isinstance(a, list) or a.ndim else None
-                for k, a in enumerate(arrays)]
+        args = [
+            made_by_data(a, f"p{k}", params, given) if isinstance(a, list) or a.ndim else None
+            for k, a in enumerate(arrays)
+        ]
         for k, (arg, array) in enumerate(zip(args, arrays, strict=True)):
             if arg is None:  # a scalar has no sizes
                 args[k] = Var(f"p{k}", TensorType((), dtype_name(array.dtype)))

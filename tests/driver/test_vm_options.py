@@ -49,12 +49,15 @@ def test_functions_with_branches_stay_in_f32():
     np.testing.assert_allclose(found, X @ W.T, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"precision": "int8"}, "the virtual machine has no int8"),
-    ({"precision": "half"}, "precision is one of"),
-    ({"precision": "bf16", "keep_f32": ["nn.dens"]}, "no operator or ONNX node of the model is called 'nn.dens'"),
-    ({"tune": "much"}, "the level of tuning is one of"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"precision": "int8"}, "the virtual machine has no int8"),
+        ({"precision": "half"}, "precision is one of"),
+        ({"precision": "bf16", "keep_f32": ["nn.dens"]}, "no operator or ONNX node of the model is called 'nn.dens'"),
+        ({"tune": "much"}, "the level of tuning is one of"),
+    ],
+)
 def test_what_it_does_not_take_is_one_sentence(options, message):
     with pytest.raises(UserError, match=message):
         compile_module(dense(), **options)

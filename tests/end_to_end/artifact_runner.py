@@ -49,9 +49,7 @@ class ArtifactRunner:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(
-        self, path: pathlib.Path, feeds: Sequence[Feeds], threads: int | None = None
-    ) -> list[list[np.ndarray]]:
+    def run(self, path: pathlib.Path, feeds: Sequence[Feeds], threads: int | None = None) -> list[list[np.ndarray]]:
         """The outputs for each of *feeds*. Raises what the process raised; fails where it died, naming the signal."""
         process = self._process or self._started()
         assert process.stdin is not None and process.stdout is not None

@@ -1,8 +1,8 @@
 """Recurrent layers as models of one node, with what ONNX Runtime gives for them: the axes along which tests vary them.
 
-ONNX Runtime has no ``layout=1``; it gets the layer with the steps first, and its answer is transposed. Where a node says
-nothing of an activation's numbers they are those of the ONNX operator of that name; ONNX Runtime (1.30, 1.32) takes 0
-for some, and is told them.
+ONNX Runtime has no ``layout=1``; it gets the layer with the steps first, and its answer is transposed. Where a node
+says nothing of an activation's numbers they are those of the ONNX operator of that name; ONNX Runtime (1.30, 1.32)
+takes 0 for some, and is told them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,19 @@ INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 HIDDEN, BATCH, STEPS = (1, 2, 5, 8), (1, 3), (1, 3)
 PRESENCE = ("none", "constant", "input")
 DIRECTIONS = ("forward", "reverse", "bidirectional")
-NAMES = ("Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu",
-         "Softsign", "Softplus")
+NAMES = (
+    "Relu",
+    "Tanh",
+    "Sigmoid",
+    "Affine",
+    "LeakyRelu",
+    "ThresholdedRelu",
+    "ScaledTanh",
+    "HardSigmoid",
+    "Elu",
+    "Softsign",
+    "Softplus",
+)
 FEATURES = 3
 UNKNOWN_DEFAULTS = {"Affine": (1.0, 0.0), "ThresholdedRelu": (1.0, None), "ScaledTanh": (1.0, 1.0)}
 
@@ -54,14 +65,17 @@ class Layer:
         directions = 2 if self.attrs.get("direction") == "bidirectional" else 1
         rows, state = GATES[self.op] * self.hidden, (directions, self.batch, self.hidden)
         shapes = {
-            "X": (self.steps, self.batch, FEATURES), "W": (directions, rows, FEATURES),
-            "R": (directions, rows, self.hidden), "B": (directions, 2 * rows),
+            "X": (self.steps, self.batch, FEATURES),
+            "W": (directions, rows, FEATURES),
+            "R": (directions, rows, self.hidden),
+            "B": (directions, 2 * rows),
         }
         shapes |= {"initial_h": state} if self.states != "none" else {}
         shapes |= {"initial_c": state} if self.states != "none" and self.op == "LSTM" else {}
         shapes |= {"P": (directions, 3 * self.hidden)} if self.peepholes else {}
         made = {
-            n: np.random.default_rng(k).uniform(-0.7, 0.7, s).astype("float32") for k, (n, s) in enumerate(shapes.items())
+            n: np.random.default_rng(k).uniform(-0.7, 0.7, s).astype("float32")
+            for k, (n, s) in enumerate(shapes.items())
         }
         if self.lengths != "none":
             made["sequence_lens"] = np.array([1 + (k + 1) % self.steps for k in range(self.batch)], "int32")
@@ -99,9 +113,12 @@ class Layer:
         node = helper.make_node(self.op, names, outputs, "layer", hidden_size=self.hidden, **attrs)
         given = [n for n in arrays if n in self._run_time()]
         graph = helper.make_graph(
-            [node], "g",
-            [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(arrays[n].dtype), arrays[n].shape)
-             for n in given],
+            [node],
+            "g",
+            [
+                helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(arrays[n].dtype), arrays[n].shape)
+                for n in given
+            ],
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
             [numpy_helper.from_array(arrays[n], n) for n in arrays if n not in given],
         )
@@ -140,7 +157,9 @@ def every_attribute() -> Iterator[Layer]:
 
 
 _OWN_ATTRIBUTES: dict[str, tuple[dict[str, object], ...]] = {
-    "LSTM": ({"input_forget": 1},), "GRU": ({"linear_before_reset": 1},), "RNN": (),
+    "LSTM": ({"input_forget": 1},),
+    "GRU": ({"linear_before_reset": 1},),
+    "RNN": (),
 }
 
 

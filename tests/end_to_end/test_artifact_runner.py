@@ -1,6 +1,5 @@
 """The process that runs artefacts: constants are read-only memory there, and its death is a failure that is told."""
 
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper

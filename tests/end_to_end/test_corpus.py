@@ -31,7 +31,9 @@ def loader():
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_a_case_of_the_corpus_is_right_on_every_backend(path, loader, tmp_path):
     case = Case.read(path)
-    judges = [Judge(case.model, feeds, want) for feeds, want in zip(case.feeds, wanted(case.model, case.feeds), strict=True)]
+    judges = [
+        Judge(case.model, feeds, want) for feeds, want in zip(case.feeds, wanted(case.model, case.feeds), strict=True)
+    ]
     for backend in BACKENDS:
         for configuration in (alone(backend), replace(alone(backend), saved=True, threads=2)):
             outcome = execute(case, configuration, judges, loader, tmp_path)

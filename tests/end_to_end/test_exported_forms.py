@@ -21,7 +21,10 @@ TARGETS = [
     pytest.param(("opencl", "c"), id="opencl", marks=[pytest.mark.needs_cc, pytest.mark.needs_opencl]),
 ]
 TYPES = {
-    "f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE, "f16": TensorProto.FLOAT16, "i64": TensorProto.INT64,
+    "f32": TensorProto.FLOAT,
+    "f64": TensorProto.DOUBLE,
+    "f16": TensorProto.FLOAT16,
+    "i64": TensorProto.INT64,
     "bool": TensorProto.BOOL,
 }
 NUMPY = {"f32": "float32", "f64": "float64", "f16": "float16", "i64": "int64", "bool": "bool"}
@@ -39,12 +42,16 @@ def i64(*numbers: int) -> np.ndarray:
 
 
 def model(
-    nodes: Sequence[NodeProto], inputs: Sequence[Spec], outputs: Sequence[tuple[str, str]],
-    weights: Mapping[str, np.ndarray] | None = None, opset: int = 18,
+    nodes: Sequence[NodeProto],
+    inputs: Sequence[Spec],
+    outputs: Sequence[tuple[str, str]],
+    weights: Mapping[str, np.ndarray] | None = None,
+    opset: int = 18,
 ) -> bytes:
     """A model of *nodes*; the shapes of its outputs are left open."""
     graph = helper.make_graph(
-        list(nodes), "forms",
+        list(nodes),
+        "forms",
         [helper.make_tensor_value_info(name, TYPES[kind], shape) for name, kind, shape in inputs],
         [helper.make_tensor_value_info(name, TYPES[kind], None) for name, kind in outputs],
         [numpy_helper.from_array(value, name) for name, value in (weights or {}).items()],
@@ -95,20 +102,28 @@ X3: list[Spec] = [("x", "f32", ["batch", "seq", 16])]
 def attention() -> tuple:
     """Self-attention whose heads are folded into the batch, as ``nn.MultiheadAttention`` is exported."""
     nodes = [
-        *sizes_of("x", 0, "b"), *sizes_of("x", 1, "n"), node("Mul", "b four", "b4"),
-        node("Concat", "n b4 dh", "folded", axis=0), node("Concat", "b four n dh", "heads", axis=0),
-        node("Concat", "b n d", "flat", axis=0), node("Transpose", "x", "steps", perm=[1, 0, 2]),
+        *sizes_of("x", 0, "b"),
+        *sizes_of("x", 1, "n"),
+        node("Mul", "b four", "b4"),
+        node("Concat", "n b4 dh", "folded", axis=0),
+        node("Concat", "b four n dh", "heads", axis=0),
+        node("Concat", "b n d", "flat", axis=0),
+        node("Transpose", "x", "steps", perm=[1, 0, 2]),
     ]
     for letter in "qkv":
         nodes += [
-            node("MatMul", f"steps w{letter}", f"{letter}0"), node("Reshape", f"{letter}0 folded", f"{letter}1"),
+            node("MatMul", f"steps w{letter}", f"{letter}0"),
+            node("Reshape", f"{letter}0 folded", f"{letter}1"),
             node("Transpose", f"{letter}1", f"{letter}2", perm=[1, 0, 2]),
             node("Reshape", f"{letter}2 heads", f"{letter}3"),
         ]
     nodes += [
-        node("Transpose", "k3", "kt", perm=[0, 1, 3, 2]), node("MatMul", "q3 kt", "scores"),
-        node("Softmax", "scores", "weights", axis=-1), node("MatMul", "weights v3", "mixed"),
-        node("Transpose", "mixed", "joined", perm=[0, 2, 1, 3]), node("Reshape", "joined flat", "y0"),
+        node("Transpose", "k3", "kt", perm=[0, 1, 3, 2]),
+        node("MatMul", "q3 kt", "scores"),
+        node("Softmax", "scores", "weights", axis=-1),
+        node("MatMul", "weights v3", "mixed"),
+        node("Transpose", "mixed", "joined", perm=[0, 2, 1, 3]),
+        node("Reshape", "joined flat", "y0"),
         node("Add", "y0 x", "y"),
     ]
     weights = {**AT, "four": i64(4), "dh": i64(4), "d": i64(16), **{f"w{c}": f32(16, 16) / 4 for c in "qkv"}}
@@ -118,15 +133,28 @@ def attention() -> tuple:
 def causal_embedding() -> tuple:
     """Tokens and positions looked up, and a triangle of minus infinity of a free size."""
     nodes = [
-        *sizes_of("t", 1, "n"), node("Squeeze", "n", "n0"), node("Range", "zero n0 one", "places"),
-        node("Gather", "table t", "e"), node("Gather", "positions places", "p"), node("Add", "e p", "x"),
-        node("Transpose", "x", "xt", perm=[0, 2, 1]), node("MatMul", "x xt", "scores"),
-        node("Concat", "n n", "square", axis=0), node("Expand", "lowest square", "full"),
-        node("Trilu", "full one", "mask", upper=1), node("Add", "scores mask", "masked"),
-        node("Softmax", "masked", "w", axis=-1), node("MatMul", "w x", "y"), node("ArgMax", "y", "best", axis=-1),
+        *sizes_of("t", 1, "n"),
+        node("Squeeze", "n", "n0"),
+        node("Range", "zero n0 one", "places"),
+        node("Gather", "table t", "e"),
+        node("Gather", "positions places", "p"),
+        node("Add", "e p", "x"),
+        node("Transpose", "x", "xt", perm=[0, 2, 1]),
+        node("MatMul", "x xt", "scores"),
+        node("Concat", "n n", "square", axis=0),
+        node("Expand", "lowest square", "full"),
+        node("Trilu", "full one", "mask", upper=1),
+        node("Add", "scores mask", "masked"),
+        node("Softmax", "masked", "w", axis=-1),
+        node("MatMul", "w x", "y"),
+        node("ArgMax", "y", "best", axis=-1),
     ]
     weights = {
-        **AT, "zero": np.array(0, "int64"), "one": np.array(1, "int64"), "table": f32(20, 8), "positions": f32(32, 8),
+        **AT,
+        "zero": np.array(0, "int64"),
+        "one": np.array(1, "int64"),
+        "table": f32(20, 8),
+        "positions": f32(32, 8),
         "lowest": np.full((1, 1), -1e9, "float32"),
     }
     return nodes, [("t", "i64", ["batch", "seq"])], [("y", "f32"), ("best", "i64")], weights
@@ -143,7 +171,9 @@ def product_of_free_matrices() -> tuple:
     """Leading sizes that are known and broadcast, before matrices of free sizes."""
     nodes = [node("MatMul", "x y", "z"), node("MatMul", "x w", "v"), node("MatMul", "flat x", "u")]
     inputs: list[Spec] = [
-        ("x", "f32", [2, 1, "m", 4]), ("y", "f32", [1, 3, 4, "k"]), ("flat", "f32", ["k", "m"]),
+        ("x", "f32", [2, 1, "m", 4]),
+        ("y", "f32", [1, 3, 4, "k"]),
+        ("flat", "f32", ["k", "m"]),
     ]
     return nodes, inputs, [(n, "f32") for n in "zvu"], {"w": f32(2, 3, 4, 5)}
 
@@ -167,12 +197,16 @@ def resizes(
     def build() -> tuple:
         attrs = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
         nodes = [
-            node("Resize", "x - scales", "grown", **attrs), node("Resize", "x - small", "shrunk", **attrs),
-            *sizes_of("x", 0, "b"), node("Concat", "b rest", "sizes", axis=0),
+            node("Resize", "x - scales", "grown", **attrs),
+            node("Resize", "x - small", "shrunk", **attrs),
+            *sizes_of("x", 0, "b"),
+            node("Concat", "b rest", "sizes", axis=0),
             node("Resize", "x - - sizes", "fixed", **attrs),
         ]
         weights = {
-            **AT, "scales": np.array([1, 1, 2, 1.5], "float32"), "small": np.array([1, 1, small, 1], "float32"),
+            **AT,
+            "scales": np.array([1, 1, 2, 1.5], "float32"),
+            "small": np.array([1, 1, small, 1], "float32"),
             "rest": i64(2, 9, 4),
         }
         return nodes, [("x", "f32", ["b", 2, "h", "w"])], [(n, "f32") for n in ("grown", "shrunk", "fixed")], weights
@@ -193,7 +227,8 @@ def wide_pools() -> tuple:
     """Windows wider than the image, of which one hangs over the end (a pool over everything, as EfficientNet's)."""
     ceil = {"kernel_shape": [64, 9], "strides": [64, 4], "ceil_mode": 1}
     nodes = [
-        node("AveragePool", "x", "mean", **ceil), node("AveragePool", "x", "all", count_include_pad=1, **ceil),
+        node("AveragePool", "x", "mean", **ceil),
+        node("AveragePool", "x", "all", count_include_pad=1, **ceil),
         node("MaxPool", "x", "greatest", **ceil),
     ]
     return nodes, [("x", "f32", ["n", 3, 7, 6])], [(n, "f32") for n in ("mean", "all", "greatest")], {}, 19
@@ -207,7 +242,9 @@ def passed_through() -> tuple:
 
 def moved_only() -> tuple:
     nodes = [
-        node("Flatten", "x", "flat"), node("Unsqueeze", "x at_1", "more"), node("Reshape", "x all", "line"),
+        node("Flatten", "x", "flat"),
+        node("Unsqueeze", "x at_1", "more"),
+        node("Reshape", "x all", "line"),
         node("Transpose", "x", "turned", perm=[2, 0, 1]),
     ]
     outputs = [(n, "f32") for n in ("flat", "more", "line", "turned")]
@@ -216,7 +253,9 @@ def moved_only() -> tuple:
 
 def scalars() -> tuple:
     nodes = [
-        node("Mul", "a a", "square"), node("ReduceSum", "x", "sum", keepdims=0), node("Mul", "x a", "scaled"),
+        node("Mul", "a a", "square"),
+        node("ReduceSum", "x", "sum", keepdims=0),
+        node("Mul", "x a", "scaled"),
         node("Greater", "sum a", "more"),
     ]
     inputs: list[Spec] = [("a", "f32", []), ("x", "f32", ["n"])]
@@ -225,8 +264,12 @@ def scalars() -> tuple:
 
 def booleans() -> tuple:
     nodes = [
-        node("Greater", "x zero", "positive"), node("And", "positive m", "both"), node("Not", "m", "not"),
-        node("Xor", "positive m", "one"), node("IsNaN", "x", "nan"), node("Where", "m x zero", "kept"),
+        node("Greater", "x zero", "positive"),
+        node("And", "positive m", "both"),
+        node("Not", "m", "not"),
+        node("Xor", "positive m", "one"),
+        node("IsNaN", "x", "nan"),
+        node("Where", "m x zero", "kept"),
     ]
     inputs: list[Spec] = [("x", "f32", ["n", 3]), ("m", "bool", ["n", 3])]
     outputs = [(n, "bool") for n in ("positive", "both", "not", "one", "nan")]
@@ -235,10 +278,16 @@ def booleans() -> tuple:
 
 def integers() -> tuple:
     nodes = [
-        node("Add", "a b", "sum"), node("Sub", "a big", "less"), node("Mul", "a big", "product"),
-        node("Add", "b one", "b1"), node("Div", "less b1", "quotient"), node("Mod", "less b1", "rest"),
-        node("Cast", "less", "real", to=TensorProto.FLOAT), node("ReduceMax", "product", "most", keepdims=0),
-        node("Add", "a odd", "odds"), node("Pow", "odds three", "cubes"),
+        node("Add", "a b", "sum"),
+        node("Sub", "a big", "less"),
+        node("Mul", "a big", "product"),
+        node("Add", "b one", "b1"),
+        node("Div", "less b1", "quotient"),
+        node("Mod", "less b1", "rest"),
+        node("Cast", "less", "real", to=TensorProto.FLOAT),
+        node("ReduceMax", "product", "most", keepdims=0),
+        node("Add", "a odd", "odds"),
+        node("Pow", "odds three", "cubes"),
     ]
     outputs = [(n, "i64") for n in ("sum", "less", "product", "quotient", "rest", "most", "cubes")]
     numbers = {"big": 1 << 40, "one": 1, "odd": 1_234_567, "three": 3}
@@ -249,8 +298,10 @@ def integers() -> tuple:
 def top_of_a_known_axis() -> tuple:
     """A k that the graph reads from a shape: known of the second axis, free of the first."""
     nodes = [
-        *sizes_of("x", 1, "all"), node("TopK", "x all", "sorted order", axis=1),
-        *sizes_of("x", 0, "rows"), node("TopK", "x rows", "columns places", axis=0),
+        *sizes_of("x", 1, "all"),
+        node("TopK", "x all", "sorted order", axis=1),
+        *sizes_of("x", 0, "rows"),
+        node("TopK", "x rows", "columns places", axis=0),
     ]
     outputs = [("sorted", "f32"), ("order", "i64"), ("columns", "f32"), ("places", "i64")]
     return nodes, [("x", "f32", ["n", 5])], outputs, AT
@@ -261,11 +312,19 @@ def sizes_known_afterwards() -> tuple:
     shapes = {"rows": i64(-1, 1), "column": i64(3, 1)}
     weights = {**AT, **shapes, "many": i64(9), "end": i64(1 << 40), "zero": np.zeros((), "float32")}
     nodes = [
-        node("Slice", "x at_0 end at_0 many", "every"), node("Mul", "every every", "square"),
-        node("Reshape", "square column", "tall"), node("Neg", "x", "less"), node("Gather", "x at_0", "row", axis=0),
-        node("ReduceSum", "row", "sum", keepdims=0), node("Mul", "sum zero", "none"), node("Cast", "none", "n0", to=7),
-        node("Reshape", "n0 at_1", "add"), node("Add", "rows add", "shape"), node("Reshape", "less shape", "turned"),
-        node("Abs", "x", "size"), node("Add", "size size", "y"),
+        node("Slice", "x at_0 end at_0 many", "every"),
+        node("Mul", "every every", "square"),
+        node("Reshape", "square column", "tall"),
+        node("Neg", "x", "less"),
+        node("Gather", "x at_0", "row", axis=0),
+        node("ReduceSum", "row", "sum", keepdims=0),
+        node("Mul", "sum zero", "none"),
+        node("Cast", "none", "n0", to=7),
+        node("Reshape", "n0 at_1", "add"),
+        node("Add", "rows add", "shape"),
+        node("Reshape", "less shape", "turned"),
+        node("Abs", "x", "size"),
+        node("Add", "size size", "y"),
     ]
     return nodes, [("x", "f32", ["n", 3])], [(n, "f32") for n in ("tall", "turned", "y")], weights
 
@@ -274,7 +333,9 @@ def floats(kind: str) -> Callable[[], tuple]:
     def build() -> tuple:
         dtype = NUMPY[kind]
         nodes = [
-            node("Gemm", "x w b", "h"), node("Sigmoid", "h", "s"), node("Softmax", "s", "y", axis=-1),
+            node("Gemm", "x w b", "h"),
+            node("Sigmoid", "h", "s"),
+            node("Softmax", "s", "y", axis=-1),
             node("ReduceMean", "x", "mean", axes=[1], keepdims=0),
         ]
         weights = {"w": f32(6, 4).astype(dtype), "b": f32(4).astype(dtype)}
@@ -301,10 +362,16 @@ FORMS: dict[str, tuple[Callable[[], tuple], Sequence[Mapping[str, int]]]] = {
     "resize nearest ceil": (resizes("nearest", "half_pixel", "ceil"), IMAGES),
     "group norm 18": (group_norm(18), [{"n": 2, "h": 4}, {"n": 1, "h": 1}]),
     "group norm 21": (group_norm(21), [{"n": 2, "h": 4}, {"n": 3, "h": 2}]),
-    "wide pools": (wide_pools, N), "passed through": (passed_through, N), "moved only": (moved_only, N),
-    "scalars": (scalars, N), "booleans": (booleans, N), "integers": (integers, N),
+    "wide pools": (wide_pools, N),
+    "passed through": (passed_through, N),
+    "moved only": (moved_only, N),
+    "scalars": (scalars, N),
+    "booleans": (booleans, N),
+    "integers": (integers, N),
     "sizes known afterwards": (sizes_known_afterwards, N),
-    "top of a known axis": (top_of_a_known_axis, N), "float64": (floats("f64"), N), "float16": (floats("f16"), N),
+    "top of a known axis": (top_of_a_known_axis, N),
+    "float64": (floats("f64"), N),
+    "float16": (floats("f16"), N),
 }
 
 

@@ -1,4 +1,4 @@
-"""The fuzzer itself: its models are determined by their seeds and cover what is imported, its judge and reducer work."""
+"""The fuzzer itself: its models follow from their seeds and cover what is imported, its judge and reducer work."""
 
 from __future__ import annotations
 

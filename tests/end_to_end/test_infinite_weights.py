@@ -26,7 +26,9 @@ def test_infinite_weights_give_what_onnx_runtime_gives(name, constant):
     w.reshape(-1)[::7] = np.inf
     inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", data), ("w", kernel))]
     graph = helper.make_graph(
-        [helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)], "g", inputs[: 1 if constant else 2],
+        [helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)],
+        "g",
+        inputs[: 1 if constant else 2],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(w, "w")] if constant else [],
     )
@@ -44,9 +46,11 @@ def test_winograds_method_is_not_used_for_weights_whose_sums_are_no_numbers():
     weights = np.ones((16, 16, 3, 3), "float32")
     weights[3, 4, 1, 1] = np.inf
     graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["y"])], "g",
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 30, 30])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(weights, "w")],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weights, "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     (got,) = byoc.compile(model, ["c"]).run({"x": np.ones((1, 16, 30, 30), "float32")})

@@ -1,4 +1,4 @@
-"""Tensors of no dimension as inputs, constants and outputs: every backend and executor, in process and from artefacts."""
+"""Tensors of no dimension as inputs, constants and outputs: every backend and executor, in process and saved."""
 
 import numpy as np
 import onnx
@@ -80,7 +80,10 @@ def test_the_interpreter_gives_tensors_of_no_dimension():
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
 def test_constants_keep_their_rank_wherever_they_are_written(shape):
     array = NDArray(np.full(shape, 2.0, "float32"))
-    for read in (read_weights(memoryview(write_weights({"a": array})), "here"), load_param_dict(save_param_dict({"a": array}))):
+    for read in (
+        read_weights(memoryview(write_weights({"a": array})), "here"),
+        load_param_dict(save_param_dict({"a": array})),
+    ):
         assert read["a"].shape == shape
     assert MetadataModule({"a": array}, {}).constant_arrays["a"].shape == shape
 
@@ -100,7 +103,9 @@ def test_a_virtual_machine_takes_and_gives_tensors_of_no_dimension(tmp_path):
     x, y = (onnx.helper.make_tensor_value_info(n, TensorProto.FLOAT, []) for n in "xy")
     branches = {
         f"{name}_branch": helper.make_graph(
-            [helper.make_node(op, ["x", "x"], [f"{name}_y"])], name, [],
+            [helper.make_node(op, ["x", "x"], [f"{name}_y"])],
+            name,
+            [],
             [helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, [])],
         )
         for name, op in (("then", "Add"), ("else", "Mul"))

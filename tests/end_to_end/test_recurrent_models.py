@@ -19,7 +19,8 @@ import byoc
 TARGETS = (["c"], ["json", "c"], ["opencl", "c"], ["c", "opencl", "c"], ["c", "c"])
 STRICT = {"c": {"flags": ["-Wall", "-Wextra", "-Wdiscarded-qualifiers", "-Wcast-qual", "-Werror", "-O1"]}}
 CRASHED = [
-    Layer("LSTM", 5, 1, 3, "constant"), *(Layer(op, 1, 1, 3) for op in ("LSTM", "GRU", "RNN")),
+    Layer("LSTM", 5, 1, 3, "constant"),
+    *(Layer(op, 1, 1, 3) for op in ("LSTM", "GRU", "RNN")),
     *(Layer(op, 1, 1, 3, "none", "input") for op in ("LSTM", "GRU")),
 ]
 SIZES, ATTRIBUTES = list(every_size()), list(every_attribute())
@@ -42,7 +43,8 @@ def check(layer: Layer, targets: list[str], runner: ArtifactRunner, folder: path
 
 
 @pytest.mark.parametrize(
-    "layer, targets", [*((layer, ["c"]) for layer in CRASHED[:4]), *((layer, TARGETS[3]) for layer in CRASHED[4:])],
+    "layer, targets",
+    [*((layer, ["c"]) for layer in CRASHED[:4]), *((layer, TARGETS[3]) for layer in CRASHED[4:])],
     ids=str,
 )
 def test_a_layer_whose_constants_have_one_element_runs_from_its_artefact(layer, targets, artifact_runner, tmp_path):
@@ -62,8 +64,10 @@ def test_layers_one_after_another_of_other_lengths_give_what_onnxruntime_gives(t
         onnx.helper.make_node("GRU", ["x", "w", "r"], ["", "h"], hidden_size=8, direction="bidirectional"),
         onnx.helper.make_node("RNN", ["h", "v", "s"], ["y", "last"], hidden_size=17),
     ]
-    ends = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s)
-            for n, s in (("x", (3, 1, 7)), ("y", (2, 1, 1, 17)), ("last", (1, 1, 17)))]
+    ends = [
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s)
+        for n, s in (("x", (3, 1, 7)), ("y", (2, 1, 1, 17)), ("last", (1, 1, 17)))
+    ]
     graph = onnx.helper.make_graph(nodes, "two", ends[:1], ends[1:], weights)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
     x = numbers.normal(0, 1, (3, 1, 7)).astype("float32")

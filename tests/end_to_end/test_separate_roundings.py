@@ -15,16 +15,22 @@ COLUMN = {"x": RNG.standard_normal((64, 1)).astype("float32"), "w": np.float32([
 WIDE = {"x": RNG.standard_normal((4, 40)).astype("float32"), "w": np.float32([0.7])}
 DIFFERENCES = {
     "log of a softmax over one element": (
-        "(float[64,1] x, float[1] w) => (float[64,1] y) { a = Mul (x, w) y = LogSoftmax <axis: int = 1> (a) }", COLUMN),
+        "(float[64,1] x, float[1] w) => (float[64,1] y) { a = Mul (x, w) y = LogSoftmax <axis: int = 1> (a) }",
+        COLUMN,
+    ),
     "norm of one element": (
         """(float[64,1] x, float[1] w) => (float[64,1] y) <float[1] s = {1}> {
-            a = Mul (x, w) y = LayerNormalization <axis: int = 1> (a, s) }""", COLUMN),
+            a = Mul (x, w) y = LayerNormalization <axis: int = 1> (a, s) }""",
+        COLUMN,
+    ),
     "difference from the rounded product": (
         "(float[4,40] x, float[1] w, float[4,40] b) => (float[4,40] y) { a = Mul (x, w) y = Sub (a, b) }",
-        {**WIDE, "b": WIDE["x"] * WIDE["w"]}),
+        {**WIDE, "b": WIDE["x"] * WIDE["w"]},
+    ),
     "difference of float64": (
         "(double[4,40] x, double[1] w, double[4,40] b) => (double[4,40] y) { a = Mul (x, w) y = Sub (b, a) }",
-        {"x": WIDE["x"].astype("float64"), "w": np.float64([0.7]), "b": WIDE["x"].astype("float64") * 0.7}),
+        {"x": WIDE["x"].astype("float64"), "w": np.float64([0.7]), "b": WIDE["x"].astype("float64") * 0.7},
+    ),
 }
 
 
@@ -38,7 +44,10 @@ def test_what_is_taken_from_its_equal_leaves_nothing(name, targets):
 
 @pytest.mark.parametrize("targets", TARGETS, ids=lambda t: t[0])
 def test_a_length_divided_by_itself_is_one(targets):
-    model = onnx.parser.parse_model(HEADER + """(float[64,3] x) => (float[64,1] y) {
-        n = ReduceL2 <axes: ints = [1]> (x) y = Div (n, n) }""")
+    model = onnx.parser.parse_model(
+        HEADER
+        + """(float[64,3] x) => (float[64,1] y) {
+        n = ReduceL2 <axes: ints = [1]> (x) y = Div (n, n) }"""
+    )
     (got,) = byoc.compile(model, targets).run({"x": RNG.standard_normal((64, 3)).astype("float32")})
     np.testing.assert_array_equal(got, np.ones_like(got))

@@ -27,7 +27,9 @@ def onnx_model():
         helper.make_node("Relu", ["a"], ["y"], name="act"),
     ]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
@@ -47,7 +49,10 @@ def vendor():
     for name in taken:
         functions = [key for key in GLOBAL_FUNCTIONS if key.startswith(f"relay.ext.{name}")]
         for registry, keys in (
-            (BACKENDS, [name]), (TARGET_PREDICATES, [name]), (PATTERN_TABLES, [name]), (GLOBAL_FUNCTIONS, functions),
+            (BACKENDS, [name]),
+            (TARGET_PREDICATES, [name]),
+            (PATTERN_TABLES, [name]),
+            (GLOBAL_FUNCTIONS, functions),
         ):
             for key in keys:
                 registry.unregister(key)
@@ -233,13 +238,22 @@ def test_options_for_a_backend_that_takes_none_are_refused():
 
 
 @pytest.mark.parametrize("compiled", [byoc.compile, compile_module])
-@pytest.mark.parametrize("options, sentence", [
-    ({"c": {"winogard": "off"}}, "backend c has no option 'winogard': it takes flags, .*, of which 'winograd' is the"),
-    ({"c": {"nope": 1}}, "backend c has no option 'nope': it takes flags, layout, max_error, strict, tune, winograd$"),
-    ({"opencl": {"strict": "maybe"}}, "backend opencl takes no options, got 'strict': leave it out"),
-    ({"host": {"strict": True}}, "no backend is called 'host'; known: .*c, "),
-    ({"c": "strict"}, "the options of backend c are a mapping by their names, got 'strict'"),
-])
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        (
+            {"c": {"winogard": "off"}},
+            "backend c has no option 'winogard': it takes flags, .*, of which 'winograd' is the",
+        ),
+        (
+            {"c": {"nope": 1}},
+            "backend c has no option 'nope': it takes flags, layout, max_error, strict, tune, winograd$",
+        ),
+        ({"opencl": {"strict": "maybe"}}, "backend opencl takes no options, got 'strict': leave it out"),
+        ({"host": {"strict": True}}, "no backend is called 'host'; known: .*c, "),
+        ({"c": "strict"}, "the options of backend c are a mapping by their names, got 'strict'"),
+    ],
+)
 def test_options_that_a_backend_does_not_have_are_refused_with_what_it_takes(compiled, options, sentence):
     with pytest.raises(UserError, match=sentence):
         compiled(byoc.import_onnx(onnx_model()), backend_options=options)
@@ -250,8 +264,15 @@ def test_a_backend_that_declares_no_options_is_given_any(vendor):
     assert checked_options({"test_vendor": {"speed": 1}}) == {"test_vendor": {"speed": 1}}
 
 
-@pytest.mark.parametrize("own, taken", [({}, False), ({"compile": JsonBackend.compile}, True), (
-    {"compile": JsonBackend.compile, "options": ["size"]}, False), ({"options": ["speed"]}, True)])
+@pytest.mark.parametrize(
+    "own, taken",
+    [
+        ({}, False),
+        ({"compile": JsonBackend.compile}, True),
+        ({"compile": JsonBackend.compile, "options": ["size"]}, False),
+        ({"options": ["speed"]}, True),
+    ],
+)
 def test_what_a_backend_declares_counts_for_the_compile_that_it_is_about(own, taken):
     """A backend made from another one that has a ``compile`` of its own takes what that asks for."""
     register_backend(type("Made", (JsonBackend,), {"name": "test_made", **own}))

@@ -55,9 +55,10 @@ ARRAYS = {
     "nothing": b"",
     "a zip file that is cut": zipped(("x.npy", saved(np.ones(3))))[:-9],
     "an archive with an array of 2^50": zipped(("x.npy", PETABYTE)),
-    "a compressed member that is damaged": zipped(("x.npy", saved(np.ones(999))), compression=zipfile.ZIP_DEFLATED).replace(
-        b"\x78", b"\x79"
-    ).replace(b"NUMPY", b"NUMPX")[:-60] + b"PK",
+    "a compressed member that is damaged": zipped(("x.npy", saved(np.ones(999))), compression=zipfile.ZIP_DEFLATED)
+    .replace(b"\x78", b"\x79")
+    .replace(b"NUMPY", b"NUMPX")[:-60]
+    + b"PK",
 }
 
 
@@ -84,8 +85,12 @@ def test_arrays_of_every_layout_come_back(tmp_path, array):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (NESTED, "nested deeper than 256"), ('{"a": 1, "a": 2}', "'a' stands twice"), ("[NaN]", "NaN is no number"),
-        ("9" * 5000, "not readable as JSON"), ("[1,]", "not readable"), ("\xff", "not readable"),
+        (NESTED, "nested deeper than 256"),
+        ('{"a": 1, "a": 2}', "'a' stands twice"),
+        ("[NaN]", "NaN is no number"),
+        ("9" * 5000, "not readable as JSON"),
+        ("[1,]", "not readable"),
+        ("\xff", "not readable"),
         ('["' + "[" * 999 + '"' + "," + NESTED, "nested deeper"),
     ],
 )
@@ -124,8 +129,13 @@ def test_damaged_lines_of_a_database_are_passed_over(tmp_path):
 
 def test_times_that_are_no_times_are_passed_over(tmp_path):
     path = tmp_path / "times.jsonl"
-    bad = ['{"key": 3, "seconds": 1}', '{"key": "k version 1", "seconds": NaN}', '{"key": "k version 1", "seconds": -1}',
-           '{"key": "k version 1", "seconds": 1%s}' % ("0" * 400), NESTED]
+    bad = [
+        '{"key": 3, "seconds": 1}',
+        '{"key": "k version 1", "seconds": NaN}',
+        '{"key": "k version 1", "seconds": -1}',
+        '{"key": "k version 1", "seconds": 1%s}' % ("0" * 400),
+        NESTED,
+    ]
     path.write_text("\n".join(bad), encoding="utf-8")
     assert Timings(lambda k, o, g: lambda: None, path)._seconds == {}
 

@@ -17,8 +17,11 @@ F32 = TensorProto.FLOAT
 
 def model(nodes, initializers=(), opset=17):
     graph = helper.make_graph(
-        list(nodes), "g", [helper.make_tensor_value_info("x", F32, [64, 3])],
-        [helper.make_tensor_value_info("y", F32, None)], list(initializers),
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info("x", F32, [64, 3])],
+        [helper.make_tensor_value_info("y", F32, None)],
+        list(initializers),
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
 
@@ -57,7 +60,8 @@ CASES = {
     "unsupported operator": (unknown_operator().SerializeToString(), "NonMaxSuppression"),
     "unsupported operator, its node": (unknown_operator().SerializeToString(), "nms_7"),
     "too new an opset": (
-        model([helper.make_node("Relu", ["x"], ["y"])], opset=99).SerializeToString(), "needs ONNX opset 99, supported"
+        model([helper.make_node("Relu", ["x"], ["y"])], opset=99).SerializeToString(),
+        "needs ONNX opset 99, supported",
     ),
     "types that do not fit": (bad_types().SerializeToString(), "plus"),
     "external data above": (external("../secret.bin"), "'../secret.bin', outside the model"),

@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
 SECONDS = 120  # a bound on hangs, not a measurement
 
+
 class Place:
     """Folders for a process: temporary files, cache, and one for the test; environments and processes with them."""
 
@@ -25,8 +26,14 @@ class Place:
     def start(self, code, *words, **variables):
         """A process that runs *code*; its standard input and outputs are pipes."""
         return subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, words)], env=self.environment(**variables), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", cwd=self.files,
+            [sys.executable, "-c", code, *map(str, words)],
+            env=self.environment(**variables),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            cwd=self.files,
         )
 
     def run(self, code, *words, **variables):

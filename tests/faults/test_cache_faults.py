@@ -52,7 +52,9 @@ def test_a_damaged_compiled_model_is_compiled_again(tmp_path, damage):
     something_damaged(tmp_path / "libraries" / "key.byoc", damage)
     assert cache.read("key") is None
     problem = cache.write("key", library)
-    assert (problem is None) == (damage not in ("folder", "pipe")) and (problem is None) == (cache.read("key") is not None)
+    assert (problem is None) == (damage not in ("folder", "pipe")) and (problem is None) == (
+        cache.read("key") is not None
+    )
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -139,7 +141,7 @@ def test_two_that_write_one_file_leave_one_of_both(tmp_path):
     assert path.read_bytes() == b"outer" and [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize("jump", [-10.0**9, 10.0**9])
+@pytest.mark.parametrize("jump", [-(10.0**9), 10.0**9])
 def test_a_clock_that_jumps_loses_no_entry_and_keeps_the_cache_below_its_limit(tmp_path, monkeypatch, jump):
     library = byoc.compile(DIGITS, ["c"])
     cache = LibraryCache(tmp_path, 1 << 30)

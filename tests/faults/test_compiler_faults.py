@@ -34,12 +34,14 @@ def folders(tmp_path, monkeypatch):
 
 @pytest.fixture
 def compiler(tmp_path, monkeypatch):
-    """``compiler(text)``: a C compiler that does *text* (a shell's) when it compiles or links, and else what it should."""
+    """``compiler(text)``: a C compiler that does *text* (a shell's) when it compiles or links, else what it should."""
     real = find_compiler().command[0]
 
     def install(text, when="-o"):
         path = tmp_path / "my-cc"
-        path.write_text(f'#!/bin/sh\nfor a in "$@"; do if [ "$a" = "{when}" ]; then\n{text}\nfi; done\nexec {real} "$@"\n')
+        path.write_text(
+            f'#!/bin/sh\nfor a in "$@"; do if [ "$a" = "{when}" ]; then\n{text}\nfi; done\nexec {real} "$@"\n'
+        )
         path.chmod(path.stat().st_mode | stat.S_IEXEC)
         monkeypatch.setenv("CC", str(path))
         return path
@@ -82,17 +84,23 @@ def test_a_compiler_that_hangs_when_it_is_asked_its_version_does_not_work(folder
         find_compiler()
 
 
-@pytest.mark.parametrize(("does", "says"), [
-    ("kill -SEGV $$", r"my-cc refused generated code: it was ended by SIGSEGV"),
-    ("exit 7", r"my-cc refused generated code: exit status 7"),
-    (r"printf 'Fehler: \344\366\374 error \377\n' >&2; exit 1", r"refused generated code: Fehler: .* error .*; the source is"),
-    ("head -c 100000 /dev/urandom >&2; exit 1", r"refused generated code: .*; the source is"),
-    ("exit 0", r"my-cc ended well and wrote nothing \(No such file or directory\)"),
-    (': > "$output"; exit 0', r"my-cc ended well and wrote 0 bytes that are no native code"),
-    ('echo text > "$output"; exit 0', r"my-cc ended well and wrote 5 bytes that are no native code"),
-    ('mkdir "$output"; exit 0', r"my-cc ended well and wrote nothing \(Is a directory\)"),
-    ('mkfifo "$output"; exit 0', r"my-cc ended well and wrote nothing \(it is a pipe"),
-])
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ("kill -SEGV $$", r"my-cc refused generated code: it was ended by SIGSEGV"),
+        ("exit 7", r"my-cc refused generated code: exit status 7"),
+        (
+            r"printf 'Fehler: \344\366\374 error \377\n' >&2; exit 1",
+            r"refused generated code: Fehler: .* error .*; the source is",
+        ),
+        ("head -c 100000 /dev/urandom >&2; exit 1", r"refused generated code: .*; the source is"),
+        ("exit 0", r"my-cc ended well and wrote nothing \(No such file or directory\)"),
+        (': > "$output"; exit 0', r"my-cc ended well and wrote 0 bytes that are no native code"),
+        ('echo text > "$output"; exit 0', r"my-cc ended well and wrote 5 bytes that are no native code"),
+        ('mkdir "$output"; exit 0', r"my-cc ended well and wrote nothing \(Is a directory\)"),
+        ('mkfifo "$output"; exit 0', r"my-cc ended well and wrote nothing \(it is a pipe"),
+    ],
+)
 @pytest.mark.parametrize("step", ["compile", "link"])
 def test_a_compiler_or_linker_that_fails_in_any_way_is_one_sentence(folders, compiler, does, says, step):
     find_output = 'output=; p=; for b in "$@"; do [ "$p" = "-o" ] && output="$b"; p="$b"; done'
@@ -121,12 +129,15 @@ def test_a_compiler_that_disappears_half_way_is_one_sentence(folders, compiler):
         found.build(SOURCE)
 
 
-@pytest.mark.parametrize(("make", "reason"), [
-    (lambda path: path.mkdir(), "cannot be started: Permission denied"),
-    (lambda path: path.write_text("#!/bin/sh\n"), "cannot be started: Permission denied"),
-    (lambda path: (path.write_bytes(b"\x00\x01"), path.chmod(0o755)), "cannot be started: Exec format error"),
-    (lambda path: (path.write_text("#!/bin/sh\n"), path.chmod(0o755)), "it prints nothing"),
-])
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda path: path.mkdir(), "cannot be started: Permission denied"),
+        (lambda path: path.write_text("#!/bin/sh\n"), "cannot be started: Permission denied"),
+        (lambda path: (path.write_bytes(b"\x00\x01"), path.chmod(0o755)), "cannot be started: Exec format error"),
+        (lambda path: (path.write_text("#!/bin/sh\n"), path.chmod(0o755)), "it prints nothing"),
+    ],
+)
 def test_what_is_no_compiler_is_named_with_its_reason(folders, tmp_path, monkeypatch, make, reason):
     make(tmp_path / "my-cc")
     monkeypatch.setenv("CC", str(tmp_path / "my-cc"))
@@ -228,5 +239,7 @@ def test_a_full_disk_under_the_cache_is_a_warning_and_the_build_goes_on(folders,
 
 def test_without_room_in_either_folder_both_are_named(folders, monkeypatch):
     monkeypatch.setattr(object_cache, "FEWEST_FREE", 1 << 62)
-    with pytest.raises(UserError, match=r"no folder for the C compiler to work in: .*work \(less than .* MB are free\), .*TMPDIR"):
+    with pytest.raises(
+        UserError, match=r"no folder for the C compiler to work in: .*work \(less than .* MB are free\), .*TMPDIR"
+    ):
         find_compiler().build(SOURCE)

@@ -12,7 +12,9 @@ HERE = pathlib.Path(__file__)
 
 def rows():
     """The cells of each row that tells a fault."""
-    lines = [line for line in TABLE.splitlines() if line.startswith("|") and not line.startswith(("|---", "| what fails"))]
+    lines = [
+        line for line in TABLE.splitlines() if line.startswith("|") and not line.startswith(("|---", "| what fails"))
+    ]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 

@@ -1,4 +1,4 @@
-"""Pipes, sockets, devices, folders and damaged bytes where a file should be; files that change while they are in use."""
+"""Pipes, sockets, devices, folders and damaged bytes where a file should be; files that change while in use."""
 
 import contextlib
 import errno
@@ -61,7 +61,9 @@ def something_else(kind, path):
 
 
 KINDS = {
-    "pipe": "it is a pipe, whose end may never come", "folder": "[Ii]s a (directory|folder)", "device": "it is a device",
+    "pipe": "it is a pipe, whose end may never come",
+    "folder": "[Ii]s a (directory|folder)",
+    "device": "it is a device",
     "socket": "it is a socket",
 }
 READERS = {
@@ -85,6 +87,7 @@ READERS = {
 def test_what_is_no_file_is_refused_in_one_sentence_without_being_opened(tmp_path, monkeypatch, kind, reader):
     real = os.open
     with something_else(kind, tmp_path / "model.npz") as path:
+
         def watched(name, *words, **named):
             assert os.fspath(name) != str(path), "it was opened"
             return real(name, *words, **named)
@@ -96,9 +99,18 @@ def test_what_is_no_file_is_refused_in_one_sentence_without_being_opened(tmp_pat
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("command", [
-    ["run"], ["compile"], ["inspect"], ["explain"], ["plan"], ["export-c", "c"], ["partition", "-o", "p.onnx"],
-])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run"],
+        ["compile"],
+        ["inspect"],
+        ["explain"],
+        ["plan"],
+        ["export-c", "c"],
+        ["partition", "-o", "p.onnx"],
+    ],
+)
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_a_command_given_what_is_no_file_prints_one_sentence(tmp_path, monkeypatch, capsys, command, kind):
     monkeypatch.chdir(tmp_path)
@@ -110,10 +122,19 @@ def test_a_command_given_what_is_no_file_prints_one_sentence(tmp_path, monkeypat
 @pytest.mark.parametrize("option", ["--plan", "--boundaries", "--calibrate", "--input"])
 def test_a_pipe_given_to_an_option_is_one_sentence(tmp_path, capsys, option):
     with something_else("pipe", tmp_path / "x.npz") as path:
-        words = ["run", str(DIGITS), "--input", str(path)] if option == "--input" else [
-            "compile", str(DIGITS), "-o", str(tmp_path / "m.byoc"), option, str(path),
-            *(["--precision", "int8"] if option == "--calibrate" else []),
-        ]
+        words = (
+            ["run", str(DIGITS), "--input", str(path)]
+            if option == "--input"
+            else [
+                "compile",
+                str(DIGITS),
+                "-o",
+                str(tmp_path / "m.byoc"),
+                option,
+                str(path),
+                *(["--precision", "int8"] if option == "--calibrate" else []),
+            ]
+        )
         assert main(words) == 2
     assert one_sentence(capsys.readouterr().err)
 

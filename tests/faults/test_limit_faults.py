@@ -45,10 +45,19 @@ for name, work in {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "value"), [
-    ("RLIMIT_NOFILE", 12), ("RLIMIT_NOFILE", 7), ("RLIMIT_NOFILE", 5), ("RLIMIT_AS", 200 << 20), ("RLIMIT_AS", 260 << 20),
-    ("RLIMIT_FSIZE", 4096), ("RLIMIT_FSIZE", 0), ("RLIMIT_STACK", 1 << 20),
-])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("RLIMIT_NOFILE", 12),
+        ("RLIMIT_NOFILE", 7),
+        ("RLIMIT_NOFILE", 5),
+        ("RLIMIT_AS", 200 << 20),
+        ("RLIMIT_AS", 260 << 20),
+        ("RLIMIT_FSIZE", 4096),
+        ("RLIMIT_FSIZE", 0),
+        ("RLIMIT_STACK", 1 << 20),
+    ],
+)
 def test_a_command_under_a_limit_does_its_work_or_prints_one_sentence(place, kind, value):
     before = LIMIT.format(kind=kind, value=value)
     status, output, errors = place.command("run", DIGITS, "--random", before=before, OPENBLAS_NUM_THREADS="1")
@@ -61,7 +70,9 @@ def test_a_command_under_a_limit_does_its_work_or_prints_one_sentence(place, kin
 
 def test_with_twelve_descriptors_an_artefact_is_loaded_run_and_saved(place):
     byoc.compile(DIGITS, ["c"]).save(place.files / "m.byoc")
-    code = LIMIT.format(kind="RLIMIT_NOFILE", value=12) + """
+    code = (
+        LIMIT.format(kind="RLIMIT_NOFILE", value=12)
+        + """
 import numpy as np
 import byoc.runtime
 for mapped in (False, True):
@@ -69,6 +80,7 @@ for mapped in (False, True):
     print(library(np.ones((2, 1, 8, 8), "float32")).shape)
     library.save("n.byoc")
 """
+    )
     status, output, errors = place.run(code)
     assert (status, output) == (0, "(2, 10)\n" * 2), errors
 
@@ -84,7 +96,10 @@ def test_every_step_under_too_little_memory_works_or_is_an_error_of_ours(place, 
 
 
 def test_too_little_memory_to_load_the_command_line_is_one_sentence(place):
-    code = LIMIT.format(kind="RLIMIT_AS", value=60 << 20) + "\nfrom byoc.__main__ import main\nimport sys\nsys.exit(main())"
+    code = (
+        LIMIT.format(kind="RLIMIT_AS", value=60 << 20)
+        + "\nfrom byoc.__main__ import main\nimport sys\nsys.exit(main())"
+    )
     status, _, errors = place.run(code, "doctor")
     assert status == 3 and one_sentence(errors) and errors.startswith("byoc: its parts cannot be loaded here: ")
 

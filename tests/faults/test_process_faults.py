@@ -41,7 +41,9 @@ def saved(tmp_path_factory):
 
 @pytest.mark.parametrize("targets", TARGETS)
 def test_a_child_of_a_process_that_ran_a_model_answers_and_ends(place, saved, targets):
-    code = MODEL + """
+    code = (
+        MODEL
+        + """
 child = os.fork()
 if child == 0:
     try:
@@ -52,6 +54,7 @@ if child == 0:
     sys.exit(0)
 print(os.waitpid(child, 0)[1], np.array_equal(library(x), expected))
 """
+    )
     status, output, errors = place.run(code, saved(targets))
     assert status == 0, errors
     first, second = output.splitlines()
@@ -61,7 +64,9 @@ print(os.waitpid(child, 0)[1], np.array_equal(library(x), expected))
 
 @pytest.mark.needs_opencl
 def test_a_forked_child_that_has_a_stand_in_runs_on_the_host(place, saved):
-    code = MODEL + """
+    code = (
+        MODEL
+        + """
 child = os.fork()
 if child == 0:
     same = np.allclose(library(x), expected, rtol=1e-4, atol=1e-5)
@@ -69,27 +74,34 @@ if child == 0:
     sys.exit(0)
 print(os.waitpid(child, 0)[1])
 """
+    )
     status, output, errors = place.run(code, saved("opencl,c", True))
     assert (status, output.split()) == (0, ["True", "True", "0"]), errors
 
 
 @pytest.mark.needs_opencl
 def test_a_child_forked_before_opencl_was_used_may_use_it(place, saved):
-    code = """
+    code = (
+        """
 import os, sys
 child = os.fork()
 if child == 0:
-""" + textwrap.indent(MODEL, "    ") + """
+"""
+        + textwrap.indent(MODEL, "    ")
+        + """
     print(expected.shape, flush=True)
     sys.exit(0)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
+    )
     status, output, errors = place.run(code, saved("opencl,c"))
     assert (status, output) == (0, "(2, 10)\n"), errors
 
 
 def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child(place, saved):
-    code = MODEL + """
+    code = (
+        MODEL
+        + """
 executor = library.executor()
 def busy():
     while True:
@@ -105,13 +117,16 @@ for _ in range(10):
     statuses.append(os.waitpid(child, 0)[1])
 print(statuses)
 """
+    )
     status, output, errors = place.run(code, saved("c"))
     assert (status, output) == (0, f"{[0] * 10}\n"), errors
 
 
 @pytest.mark.parametrize("targets", TARGETS)
 def test_leaving_while_daemon_threads_run_ends_without_an_abort(place, saved, targets):
-    code = MODEL + """
+    code = (
+        MODEL
+        + """
 def run():
     while True:
         library(x)
@@ -120,6 +135,7 @@ for _ in range(4):
 time.sleep(0.2)
 sys.exit(5)
 """
+    )
     processes = [place.start(code, saved(targets)) for _ in range(3)]
     for process in processes:
         with process:
@@ -128,13 +144,17 @@ sys.exit(5)
 
 @pytest.mark.needs_opencl
 def test_using_opencl_while_the_process_ends_is_an_error_on_the_main_thread(place, saved):
-    code = "import atexit\natexit.register(lambda: run())\n" + MODEL + """
+    code = (
+        "import atexit\natexit.register(lambda: run())\n"
+        + MODEL
+        + """
 def run():
     try:
         library(x)
     except DeviceError as error:
         print(error)
 """
+    )
     status, output, errors = place.run(code, saved("opencl,c"))
     assert status == 0 and "this process is ending" in output, errors
 
@@ -149,21 +169,30 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize(("targets", "end"), [
-    *(("c", end) for end in ENDS), pytest.param("opencl,c", "kill", marks=pytest.mark.needs_opencl),
-])
+@pytest.mark.parametrize(
+    ("targets", "end"),
+    [
+        *(("c", end) for end in ENDS),
+        pytest.param("opencl,c", "kill", marks=pytest.mark.needs_opencl),
+    ],
+)
 def test_a_process_that_loaded_ran_and_saved_leaves_no_temporary_file(place, saved, targets, end):
-    code = MODEL + f"""
+    code = (
+        MODEL
+        + f"""
 library.save("model.byoc")
 {ENDS[end]}
 """
+    )
     place.run(code, saved(targets))
     assert place.left() == []
     assert sorted(p.name for p in place.files.iterdir() if p.name != "core") == ["model.byoc"]
 
 
 def test_loading_libraries_keeps_no_descriptor_open(place, saved):
-    code = MODEL + """
+    code = (
+        MODEL
+        + """
 def count():
     return len(os.listdir("/proc/self/fd"))
 library.save("model.byoc")
@@ -173,6 +202,7 @@ for _ in range(20):
     kept[-1](x)
 print(count() - before)
 """
+    )
     status, output, errors = place.run(code, saved("c"))
     assert (status, output) == (0, "0\n"), errors
 
@@ -186,11 +216,14 @@ while True:
     library = find_compiler().build(f"long f(void) {{ return {time.time_ns()}; }}")
     LibraryFile(library).open("long f(void);")
 """
-SAVING = MODEL + """
+SAVING = (
+    MODEL
+    + """
 print("begin", flush=True)
 while True:
     library.save("model.byoc")
 """
+)
 
 
 def killed_at_random(place, code, *words, times=5):
@@ -223,7 +256,9 @@ def test_a_process_killed_while_it_compiles_and_loads_leaves_no_temporary_file_a
 
 def test_a_process_killed_where_files_need_names_leaves_parts_that_the_next_removes(place, saved):
     named = "import byoc.runtime.whole_file as whole\nwhole._write_nameless = lambda *a: False\n" + MODEL
-    slow = named + """
+    slow = (
+        named
+        + """
 import zipfile
 real = zipfile.ZipFile.writestr
 def write(*words):
@@ -233,6 +268,7 @@ def write(*words):
 zipfile.ZipFile.writestr = write
 library.save("model.byoc")
 """
+    )
     with place.start(slow, saved("c")) as process:
         assert process.stdout.readline() == "writing\n"
         assert len(list(place.files.glob("*.part"))) == 1

@@ -22,7 +22,9 @@ def judge_of(body: str, outputs: str, feeds: dict[str, np.ndarray]) -> Judge:
         f"{onnx.TensorProto.DataType.Name(onnx.helper.np_dtype_to_tensor_dtype(v.dtype)).lower()}{list(v.shape)} {n}"
         for n, v in feeds.items()
     )
-    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 19]>\ng ({inputs}) => ({outputs}) {{\n{body}\n}}')
+    model = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 19]>\ng ({inputs}) => ({outputs}) {{\n{body}\n}}'
+    )
     return Judge(model, feeds, wanted(model, [feeds])[0])
 
 
@@ -30,14 +32,17 @@ def verdict(judge: Judge, changes: dict[int, float], precision: str = "f32", ind
     """What becomes of the wanted output with these changes at flat positions."""
     got = judge.wanted[index].copy()
     for at, by in changes.items():
-        got.reshape(-1)[at] = (not got.reshape(-1)[at]) if got.dtype == bool else got.reshape(-1)[at] + got.dtype.type(by)
+        got.reshape(-1)[at] = (
+            (not got.reshape(-1)[at]) if got.dtype == bool else got.reshape(-1)[at] + got.dtype.type(by)
+        )
     return judge.judge(index, got, NARROWINGS[precision]).verdict
 
 
 def quantized(tail: str = "", outputs: str = "int8[] q") -> Judge:
     """A product, quantized with the scale 0.1."""
     return judge_of(
-        f"t = MatMul (x, w)\nq = QuantizeLinear (t, s, z)\n{tail}", outputs,
+        f"t = MatMul (x, w)\nq = QuantizeLinear (t, s, z)\n{tail}",
+        outputs,
         {"x": VALUES, "w": IDENTITY, "s": np.array(0.1, "float32"), "z": np.array(3, "int8")},
     )
 
@@ -58,8 +63,16 @@ def test_a_tie_of_exact_numbers_must_be_rounded_to_even():
     feeds = {"x": np.array([0.25, 0.75, 1.0], "float32"), "s": np.array(0.5, "float32"), "z": np.array(3, "int8")}
     for by in (1, -1):
         assert verdict(judge_of("q = QuantizeLinear (x, s, z)", "int8[] q", feeds), {0: by}) == WRONG
-    half = {"a": np.array([[1, 3]], "int8"), "s": np.float32(0.5), "z": np.int8(0), "b": np.array([[1, 0], [0, 1]], "int8"),
-            "t": np.float32(1), "o": np.int8(0), "u": np.float32(1), "v": np.int8(1)}
+    half = {
+        "a": np.array([[1, 3]], "int8"),
+        "s": np.float32(0.5),
+        "z": np.int8(0),
+        "b": np.array([[1, 0], [0, 1]], "int8"),
+        "t": np.float32(1),
+        "o": np.int8(0),
+        "u": np.float32(1),
+        "v": np.int8(1),
+    }
     feeds = {n: np.asarray(v) for n, v in half.items()}
     judge = judge_of("y = QLinearMatMul (a, s, z, b, t, o, u, v)", "int8[] y", feeds)
     assert judge.wanted[0].tolist() == [[1, 3]]
@@ -67,7 +80,9 @@ def test_a_tie_of_exact_numbers_must_be_rounded_to_even():
 
 
 def test_what_follows_an_integer_may_be_what_follows_its_neighbour():
-    judge = quantized("n = Cast <to: int = 6> (q)\nk = Constant <value: tensor = int32 {7}> ()\ny = Mul (n, k)", "int32[] y")
+    judge = quantized(
+        "n = Cast <to: int = 6> (q)\nk = Constant <value: tensor = int32 {7}> ()\ny = Mul (n, k)", "int32[] y"
+    )
     assert judge.wanted[0].tolist() == [[35, 42, 70, 0]]
     assert verdict(judge, {0: 7}) == ILL_CONDITIONED
     assert verdict(judge, {0: 14}) == verdict(judge, {1: 7}) == WRONG
@@ -81,16 +96,22 @@ def test_a_step_of_one_element_is_no_licence_for_floats_elsewhere():
 
 
 def test_a_comparison_may_differ_where_its_sides_are_equal_but_for_rounding():
-    judge = judge_of("t = MatMul (x, w)\ny = Less (t, c)", "bool[] y",
-                     {"x": VALUES, "w": IDENTITY, "c": np.array([[0.25, 0.2601, 0.72, 0.0]], "float32")})
+    judge = judge_of(
+        "t = MatMul (x, w)\ny = Less (t, c)",
+        "bool[] y",
+        {"x": VALUES, "w": IDENTITY, "c": np.array([[0.25, 0.2601, 0.72, 0.0]], "float32")},
+    )
     assert verdict(judge, {0: 1, 2: 1}) == ILL_CONDITIONED
     assert verdict(judge, {1: 1}) == verdict(judge, {3: 1}) == WRONG
 
 
 def test_positions_may_change_places_where_their_values_are_equal_but_for_rounding():
     near = np.array([[0.5, 0.5, 0.9, 0.1]], "float32")
-    judge = judge_of("t = MatMul (x, w)\nk = Constant <value_ints: ints = [4]> ()\nv, p = TopK (t, k)", "int64[] p",
-                     {"x": near, "w": IDENTITY})
+    judge = judge_of(
+        "t = MatMul (x, w)\nk = Constant <value_ints: ints = [4]> ()\nv, p = TopK (t, k)",
+        "int64[] p",
+        {"x": near, "w": IDENTITY},
+    )
     assert judge.wanted[0].tolist() == [[2, 0, 1, 3]]
     assert verdict(judge, {1: 1, 2: -1}) == ILL_CONDITIONED
     assert verdict(judge, {0: -2, 1: 2}) == verdict(judge, {2: 2, 3: -2}) == WRONG
@@ -99,8 +120,11 @@ def test_positions_may_change_places_where_their_values_are_equal_but_for_roundi
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_lower_precision_may_cross_what_lies_within_its_rounding_of_what_products_read(precision):
     """0.72, the largest, may become 0.7172 to 0.7228 in both."""
-    judge = judge_of("t = MatMul (x, w)\ny = Less (t, c)", "bool[] y",
-                     {"x": VALUES, "w": IDENTITY, "c": np.array([[0.5, 0.5, 0.721, 0.5]], "float32")})
+    judge = judge_of(
+        "t = MatMul (x, w)\ny = Less (t, c)",
+        "bool[] y",
+        {"x": VALUES, "w": IDENTITY, "c": np.array([[0.5, 0.5, 0.721, 0.5]], "float32")},
+    )
     assert verdict(judge, {2: 1}) == WRONG
     assert verdict(judge, {2: 1}, precision) == ILL_CONDITIONED
     assert verdict(judge, {1: 1}, precision) == verdict(judge, {3: 1}, precision) == WRONG
@@ -108,8 +132,11 @@ def test_a_lower_precision_may_cross_what_lies_within_its_rounding_of_what_produ
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_lower_precision_leaves_what_no_product_reads(precision):
-    judge = judge_of("a = Relu (x)\ny = Less (a, c)\nt = MatMul (v, w)", "bool[] y, float[] a, float[] t",
-                     {"x": VALUES, "v": VALUES, "w": IDENTITY, "c": VALUES + np.float32(0.001)})
+    judge = judge_of(
+        "a = Relu (x)\ny = Less (a, c)\nt = MatMul (v, w)",
+        "bool[] y, float[] a, float[] t",
+        {"x": VALUES, "v": VALUES, "w": IDENTITY, "c": VALUES + np.float32(0.001)},
+    )
     assert verdict(judge, {0: 1}, precision) == WRONG
     assert verdict(judge, {1: 0.001}, precision, index=1) == WRONG
     assert verdict(judge, {1: 0.0005}, precision, index=2) == ILL_CONDITIONED
@@ -117,20 +144,27 @@ def test_a_lower_precision_leaves_what_no_product_reads(precision):
 
 def test_a_reference_that_does_not_know_an_attribute_does_not_widen_what_is_right():
     numbers = np.random.default_rng(2)
-    feeds = {"x": numbers.standard_normal((3, 2, 4)).astype("float32"),
-             "w": numbers.standard_normal((1, 9, 4)).astype("float32"),
-             "r": numbers.standard_normal((1, 9, 3)).astype("float32")}
+    feeds = {
+        "x": numbers.standard_normal((3, 2, 4)).astype("float32"),
+        "w": numbers.standard_normal((1, 9, 4)).astype("float32"),
+        "r": numbers.standard_normal((1, 9, 3)).astype("float32"),
+    }
     judge = judge_of(
         'y = GRU <hidden_size: int = 3, clip: float = 0.3, activations: strings = ["Tanh", "Sigmoid"]> (x, w, r)',
-        "float[] y", feeds)
+        "float[] y",
+        feeds,
+    )
     assert np.abs(judge.in_float64(0) - judge.wanted[0]).max() > 0.1
     assert verdict(judge, {0: 0.01}) == WRONG
 
 
 def remainder(precision: str, changes: dict[int, float]) -> str:
     """The verdict on remainders by 0.7 of a product of 0.25, 0.26, 0.72 and -0.31, changed so."""
-    judge = judge_of("t = MatMul (x, w)\ny = Mod <fmod: int = 1> (t, m)", "float[] y",
-                     {"x": VALUES, "w": IDENTITY, "m": np.array(0.7, "float32")})
+    judge = judge_of(
+        "t = MatMul (x, w)\ny = Mod <fmod: int = 1> (t, m)",
+        "float[] y",
+        {"x": VALUES, "w": IDENTITY, "m": np.array(0.7, "float32")},
+    )
     np.testing.assert_allclose(judge.wanted[0], [[0.25, 0.26, 0.02, -0.31]], atol=1e-6)
     return verdict(judge, changes, precision)
 
@@ -144,14 +178,17 @@ def test_a_remainder_may_be_off_by_what_its_dividend_may_and_step_where_that_is_
 
 def test_a_quotient_may_be_infinite_where_its_divisor_is_within_its_noise_of_0():
     values = np.array([[0.25, 0.0001, 1.0, -0.5]], "float32")
-    judge = judge_of("t = MatMul (x, w)\ny = Div (c, t)", "float[] y",
-                     {"x": values, "w": IDENTITY, "c": np.ones((1, 4), "float32")})
+    judge = judge_of(
+        "t = MatMul (x, w)\ny = Div (c, t)", "float[] y", {"x": values, "w": IDENTITY, "c": np.ones((1, 4), "float32")}
+    )
     assert verdict(judge, {1: np.inf}, "int8") == ILL_CONDITIONED
     assert verdict(judge, {2: np.inf}, "int8") == verdict(judge, {1: np.inf}) == WRONG
 
 
-@pytest.mark.parametrize(("operator", "outputs"), [("ArgMin <axis: int = 1, keepdims: int = 0> (t)", "p"),
-                                                   ("TopK <largest: int = 0> (t, k)", "v, p")])
+@pytest.mark.parametrize(
+    ("operator", "outputs"),
+    [("ArgMin <axis: int = 1, keepdims: int = 0> (t)", "p"), ("TopK <largest: int = 0> (t, k)", "v, p")],
+)
 def test_the_last_of_many_near_values_may_be_the_first_by_order(operator, outputs):
     near = (0.5 + np.arange(12, dtype="float32") * 1e-8).reshape(1, 12)
     near[0, 11] = 0.9
@@ -166,7 +203,8 @@ def test_what_several_jumps_make_together_is_seen():
     """Seven signs of numbers within their noise of 0 may all be the same, which few runs show."""
     numbers = np.linspace(0.3, 0.9, 7, dtype="float32")
     judge = judge_of(
-        "p = Mul (x, w)\nd = Sub (p, c)\ns = Sign (d)\nt = ReduceSum <keepdims = 0> (s)", "float[] t",
+        "p = Mul (x, w)\nd = Sub (p, c)\ns = Sign (d)\nt = ReduceSum <keepdims = 0> (s)",
+        "float[] t",
         {"x": numbers, "w": numbers, "c": numbers * numbers},
     )
     assert judge.wanted[0] == 0

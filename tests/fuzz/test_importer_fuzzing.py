@@ -17,7 +17,9 @@ CORPUS = sorted((pathlib.Path(__file__).parent / "importer_corpus").glob("*.onnx
 def tiny() -> bytes:
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])], "g", [value("x", TensorProto.FLOAT, [2])],
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [value("x", TensorProto.FLOAT, [2])],
         [value("y", TensorProto.FLOAT, [2])],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()

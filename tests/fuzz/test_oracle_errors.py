@@ -34,12 +34,17 @@ def test_axes_that_are_attributes_are_counted_from_the_front():
 
 def recurrent(weight: float, **attributes: object) -> list[np.ndarray]:
     """What the oracle says of a GRU of one number whose weights and inputs are *weight*."""
-    node = onnx.helper.make_node(
-        "GRU", ["x", "w", "r", "b"], ["y"], hidden_size=1, linear_before_reset=1, **attributes)
-    return run_node(node, 14, {
-        "x": np.full((3, 1, 1), weight, "float32"), "w": np.full((1, 3, 1), weight, "float32"),
-        "r": np.full((1, 3, 1), weight, "float32"), "b": np.zeros((1, 6), "float32"),
-    })
+    node = onnx.helper.make_node("GRU", ["x", "w", "r", "b"], ["y"], hidden_size=1, linear_before_reset=1, **attributes)
+    return run_node(
+        node,
+        14,
+        {
+            "x": np.full((3, 1, 1), weight, "float32"),
+            "w": np.full((1, 3, 1), weight, "float32"),
+            "r": np.full((1, 3, 1), weight, "float32"),
+            "b": np.zeros((1, 6), "float32"),
+        },
+    )
 
 
 def test_a_recurrent_layer_that_overflows_has_no_oracle():
@@ -56,14 +61,17 @@ def test_a_sigmoid_that_is_flushed_to_0_is_no_oracle():
     assert run_node(node, 17, {"x": np.array([1.0, -3.0], "float32")})[0][1] < 0
 
 
-@pytest.mark.parametrize(("attributes", "is_undefined"), [
-    ({"ceil_mode": 1, "dilations": [2], "kernel_shape": [2], "pads": [1, 1], "strides": [1]}, True),
-    ({"dilations": [1], "kernel_shape": [2], "pads": [1, 1]}, False),
-    ({"dilations": [2], "kernel_shape": [3], "pads": [2, 2]}, False),
-    ({"dilations": [4], "kernel_shape": [2], "auto_pad": "SAME_UPPER"}, True),
-    ({"kernel_shape": [2], "auto_pad": "SAME_LOWER"}, False),
-    ({"kernel_shape": [1], "auto_pad": "VALID"}, False),
-])
+@pytest.mark.parametrize(
+    ("attributes", "is_undefined"),
+    [
+        ({"ceil_mode": 1, "dilations": [2], "kernel_shape": [2], "pads": [1, 1], "strides": [1]}, True),
+        ({"dilations": [1], "kernel_shape": [2], "pads": [1, 1]}, False),
+        ({"dilations": [2], "kernel_shape": [3], "pads": [2, 2]}, False),
+        ({"dilations": [4], "kernel_shape": [2], "auto_pad": "SAME_UPPER"}, True),
+        ({"kernel_shape": [2], "auto_pad": "SAME_LOWER"}, False),
+        ({"kernel_shape": [1], "auto_pad": "VALID"}, False),
+    ],
+)
 def test_a_window_that_holds_padding_alone_is_undefined(attributes, is_undefined):
     node = onnx.helper.make_node("MaxPool", ["x"], ["y"], **attributes)
     assert (undefined(node, {"x": np.ones((1, 1, 1), "float32")}) is not None) is is_undefined
@@ -93,7 +101,9 @@ normed (uint8[1, 3, 1] x, float s, uint8 z, float[3] scale, float[3] bias) => (f
    y = ReduceMean <axes: ints = [0, 1, 2]> (n)
 }""")
     feeds = {
-        "x": np.zeros((1, 3, 1), "uint8"), "s": np.array(0.1, "float32"), "z": np.array(136, "uint8"),
+        "x": np.zeros((1, 3, 1), "uint8"),
+        "s": np.array(0.1, "float32"),
+        "z": np.array(136, "uint8"),
         "scale": np.array([-1.4058111, -1.4573394, -0.8603817], "float32"),
         "bias": np.array([0.0142384, -1.1039015, 1.20046], "float32"),
     }

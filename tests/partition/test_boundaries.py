@@ -183,7 +183,7 @@ def test_B12_a_line_that_matches_nothing_is_told_and_one_that_is_no_rule_refused
     model = onnx_model()
     plan = make_plan(import_onnx(model), ["toy_a"], boundary_lines=read_boundaries(path, named_nodes(model)))
     assert targets(plan) == [None, None, "toy_a"]
-    note, = plan.notes
+    (note,) = plan.notes
     assert "line 2: no operator or ONNX node of the model is called 'sub:a,b:c'" in note
     path.write_text("exclude: Abs_0\n")
     with pytest.raises(PartitionError, match="line 1: 'exclude: Abs_0' is no rule; write 'exclude NAME"):

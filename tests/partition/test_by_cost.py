@@ -59,9 +59,9 @@ def test_what_is_faster_elsewhere_goes_where_the_way_pays(backend, move, placed)
     plan = make_plan(mod, ["toy_a"], policy="cost", costs=Costs({"host": {"*": 2.0}, "toy_a": {"*": 1.0}}, move))
     assert targets(plan) == placed
     assert plan.total.gap == pytest.approx(0.0) and plan.total.seconds == pytest.approx(min(6.0, 4.0 + 4 * move))
-    assert [(m.source, m.destination) for m in plan.moves] == ([] if move > 1 else [
-        ("host", "toy_a"), ("toy_a", "host"), ("host", "toy_a"), ("toy_a", "host")
-    ])
+    assert [(m.source, m.destination) for m in plan.moves] == (
+        [] if move > 1 else [("host", "toy_a"), ("toy_a", "host"), ("host", "toy_a"), ("toy_a", "host")]
+    )
     assert_same_numbers(mod, plan)
 
 
@@ -176,12 +176,15 @@ def test_what_a_measurement_could_not_build_is_no_candidate_and_says_why(backend
         def units(self, calls, target, precision=""):
             found = super().units(calls, target, precision)
             broken = Estimate(math.inf, "measured: CompileError: no such tile")
-            return [broken if target == "toy_a" and callee_name(c) == "abs" else e
-                    for c, e in zip(calls, found, strict=True)]
+            return [
+                broken if target == "toy_a" and callee_name(c) == "abs" else e
+                for c, e in zip(calls, found, strict=True)
+            ]
 
     backend("toy_a", ["abs", "exp"])
-    plan = make_plan(chain("abs", "exp"), ["toy_a"], policy="cost",
-                     costs=Measured({"host": {"*": 9.0}, "toy_a": {"*": 1.0}}))
+    plan = make_plan(
+        chain("abs", "exp"), ["toy_a"], policy="cost", costs=Measured({"host": {"*": 9.0}, "toy_a": {"*": 1.0}})
+    )
     assert targets(plan) == [None, "toy_a"]
     assert plan.decisions[0].codes == ("toy_a:not_built",) and "no such tile" in str(plan.explain("abs_0"))
 
@@ -211,10 +214,17 @@ def test_a_backend_with_several_places_is_a_choice_of_precision_with_its_casts(b
     assert {d.chosen for d in exact.decisions if d.target} == {"toy_a/float/any"} and not exact.places
 
 
-@pytest.mark.parametrize("limit, code", [
-    ({"max_regions": 0}, "max_regions"), ({"max_regions": 1}, "max_regions"), ({"min_operators": 2}, "min_operators"),
-    ({"min_gain": 5e6}, "min_gain"), ({"max_bytes": 1}, "max_bytes"), ({"max_operators": 0}, "max_operators"),
-])
+@pytest.mark.parametrize(
+    "limit, code",
+    [
+        ({"max_regions": 0}, "max_regions"),
+        ({"max_regions": 1}, "max_regions"),
+        ({"min_operators": 2}, "min_operators"),
+        ({"min_gain": 5e6}, "min_gain"),
+        ({"max_bytes": 1}, "max_bytes"),
+        ({"max_operators": 0}, "max_operators"),
+    ],
+)
 def test_what_a_limit_keeps_at_home_names_it_and_what_is_dearer_does_not(backend, limit, code):
     backend("toy_a", ["abs", "exp", "tanh"])
     table = {"host": {"*": 1.0, "tanh": 0.01}, "toy_a": {"*": 0.1, "tanh": 5.0}}

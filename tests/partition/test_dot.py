@@ -16,7 +16,17 @@ from byoc.relay.transform.graph_visualize import FOLDER, module_dot
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 HOSTILE = [
-    'say "hi"', "<b>bold</b>", "a/b/c", "back\\slash", "end\\", "é世界🙂", "tab\tnull\x00", "];}", "//x", "/*", "\n"
+    'say "hi"',
+    "<b>bold</b>",
+    "a/b/c",
+    "back\\slash",
+    "end\\",
+    "é世界🙂",
+    "tab\tnull\x00",
+    "];}",
+    "//x",
+    "/*",
+    "\n",
 ]
 TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|(->|[{}\[\];,=])|([A-Za-z_][A-Za-z_0-9]*|-?[0-9.]+))', re.DOTALL)
 
@@ -28,7 +38,7 @@ class DotParser:
         self.tokens, at = [], 0
         while text[at:].strip():
             match = TOKEN.match(text, at)
-            assert match, f"no token of DOT: {text[at:at + 40]!r}"
+            assert match, f"no token of DOT: {text[at : at + 40]!r}"
             self.tokens.append(next(g for g in match.groups() if g is not None))
             at = match.end()
         self.nodes, self.edges, self.clusters, self.cluster = {}, [], {}, None
@@ -175,7 +185,7 @@ def test_B5_without_a_folder_the_text_goes_to_the_log(caplog):
     mod = hostile_module()
     with caplog.at_level(logging.INFO, logger="byoc.graph_visualize"):
         assert pass_named("graph_visualize")(mod) is mod
-    record, = caplog.records
+    (record,) = caplog.records
     assert record.getMessage() == module_dot(mod) and DotParser(record.getMessage()).nodes
 
 

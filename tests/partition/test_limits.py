@@ -118,10 +118,15 @@ def test_what_a_limit_drops_is_in_no_region_and_the_plan_can_be_read_again(backe
 def test_B11_a_region_that_gains_too_little_goes_home_under_every_policy(backend, policy):
     """Three products of 10 us each on the host and 1 us there; a way is 3 us, a launch 4 us."""
     backend("toy_a", ["nn.dense"])
-    table = Table.from_json({
-        "format": "byoc.costs/1", "operators": {}, "default": {"seconds": 1e-6}, "launch": 4e-6,
-        "transfer": {"latency": 3e-6},
-    })
+    table = Table.from_json(
+        {
+            "format": "byoc.costs/1",
+            "operators": {},
+            "default": {"seconds": 1e-6},
+            "launch": 4e-6,
+            "transfer": {"latency": 3e-6},
+        }
+    )
     costs = {"toy_a": table, "c": lambda unit, place: 10e-6}
     for least, stays in ((17, False), (17.1, True)):  # 30 - (3 + 4 + 2 * 3)
         limits = {"toy_a": Limits(min_gain=least)}

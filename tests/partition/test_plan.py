@@ -38,7 +38,7 @@ def test_a_plan_says_what_goes_where_and_what_it_moves(backend):
     backend("toy_a", ["abs", "exp"])
     mod = chain("abs", "exp", "tanh")
     plan = make_plan(mod, ["toy_a"])
-    region, = plan.regions
+    (region,) = plan.regions
     assert (region.symbol, region.target) == ("tvmgen_default_toy_a_main_0", "toy_a")
     assert (region.operators, region.nodes) == (("abs", "exp"), ("abs_0", "exp_1"))
     assert (region.input_bytes, region.output_bytes, region.constant_bytes) == (24, 24, 0)
@@ -52,9 +52,7 @@ def test_an_operator_on_the_host_has_the_reason_of_each_target(backend):
     backend("toy_a", ["abs"])
     backend("toy_b", ["exp"])
     plan = make_plan(chain("tanh"), ["toy_a", "toy_b"])
-    assert plan.host_reasons() == [
-        ("tanh", ("tanh_0",), ("toy_a: only abs, got tanh", "toy_b: only exp, got tanh"))
-    ]
+    assert plan.host_reasons() == [("tanh", ("tanh_0",), ("toy_a: only abs, got tanh", "toy_b: only exp, got tanh"))]
     assert "tanh (tanh_0)\n    toy_a: only abs, got tanh\n    toy_b: only exp, got tanh" in str(plan)
 
 
@@ -115,7 +113,7 @@ def test_the_limits_of_a_backend_hold_and_what_they_drop_is_told(backend, limits
 def test_a_backend_that_fails_when_asked_has_refused(backend):
     toy = backend("toy_a", ["abs"])
     toy.supports = lambda call: 1 // 0
-    (_, _, why), = make_plan(chain("abs"), ["toy_a"]).host_reasons()
+    ((_, _, why),) = make_plan(chain("abs"), ["toy_a"]).host_reasons()
     assert why == ("toy_a: the backend failed when asked: ZeroDivisionError: integer division or modulo by zero",)
 
 
@@ -198,7 +196,8 @@ def test_boxes_of_a_large_picture_do_not_overlap(backend):
     root = xml.dom.minidom.parseString(to_svg(mod, make_plan(mod, ["toy_a"])))
     corners = [
         (int(r.getAttribute("x")), int(r.getAttribute("y")))
-        for g in root.getElementsByTagName("g") for r in g.getElementsByTagName("rect")
+        for g in root.getElementsByTagName("g")
+        for r in g.getElementsByTagName("rect")
     ]
     assert len(set(corners)) == len(corners) == 251
     rows = sorted(corners, key=lambda corner: corner[::-1])
@@ -228,12 +227,15 @@ def test_regions_know_their_calls_in_every_function(backend):
     assert {plan.decisions[number].target for region in plan.regions for number in region.calls} == {"toy_a"}
 
 
-@pytest.mark.parametrize("change, wanted", [
-    ({"target": "toy_b"}, "decision 0 .abs. is on 'toy_b', which is none of its targets: toy_a"),
-    ({"target": 5}, r"decisions\[0\].target is 5, expected a text or null"),
-    ({"region": "first"}, r"decisions\[0\].region is 'first', expected a whole number from 0 or null"),
-    ({"target": None, "region": 0}, "decision 0 .abs. is on the host and in region 0"),
-])
+@pytest.mark.parametrize(
+    "change, wanted",
+    [
+        ({"target": "toy_b"}, "decision 0 .abs. is on 'toy_b', which is none of its targets: toy_a"),
+        ({"target": 5}, r"decisions\[0\].target is 5, expected a text or null"),
+        ({"region": "first"}, r"decisions\[0\].region is 'first', expected a whole number from 0 or null"),
+        ({"target": None, "region": 0}, "decision 0 .abs. is on the host and in region 0"),
+    ],
+)
 def test_a_plan_whose_decisions_mean_nothing_is_damaged(backend, change, wanted):
     backend("toy_a", ["abs"])
     data = make_plan(chain("abs"), ["toy_a"]).to_json()
@@ -249,9 +251,12 @@ def test_a_file_that_puts_an_operator_where_nobody_takes_it_is_refused_when_it_i
     data["decisions"][0].update(target="toy_b")  # where priority alone was against it
     assert Plan.from_json(data).annotate(chain("abs", "tanh"))
     data["decisions"][1].update(target="toy_a")
-    with pytest.raises(PartitionError, match=(
-        r"^the plan has operator 1 on toy_a, which does not take it: tanh: only abs, got tanh \(node tanh_1\); make"
-    )):
+    with pytest.raises(
+        PartitionError,
+        match=(
+            r"^the plan has operator 1 on toy_a, which does not take it: tanh: only abs, got tanh \(node tanh_1\); make"
+        ),
+    ):
         Plan.from_json(data).apply(chain("abs", "tanh"))
 
 

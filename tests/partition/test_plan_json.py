@@ -32,8 +32,12 @@ def made(backend):
     backend("toy_a", ["abs", "exp"], entries=[pair])
     prices = {"toy_a": lambda unit, place: 1e-9, "host": lambda unit, place: 1.0}
     return make_plan(
-        chain("abs", "exp", "tanh", "abs"), ["toy_a"], policy="cost", costs=prices,
-        limits={"toy_a": Limits(max_operators=4)}, exclude=["abs_3"],
+        chain("abs", "exp", "tanh", "abs"),
+        ["toy_a"],
+        policy="cost",
+        costs=prices,
+        limits={"toy_a": Limits(max_operators=4)},
+        exclude=["abs_3"],
     ).with_measured({"total": 1.5})
 
 
@@ -108,12 +112,18 @@ def test_every_plan_that_is_read_can_be_shown_and_applied_or_refused(made):
     [
         (lambda d: d["total"].update(work="1"), "total.work is '1', expected a number$"),
         (lambda d: d["regions"][0].update(symbol=5), r"regions\[0\].symbol is 5, expected a text$"),
-        (lambda d: d["decisions"][0]["verdicts"][0].update(accepted=1),
-         r"decisions\[0\].verdicts\[0\].accepted is 1, expected true or false$"),
-        (lambda d: d["limits"]["toy_a"].update(max_operators=-1),
-         "limits.toy_a.max_operators is -1, expected a whole number from 0$"),
-        (lambda d: d["limits"]["toy_a"].update(min_gain=float("nan")),
-         "limits.toy_a cannot be: limit min_gain is nan: give a number from 0$"),
+        (
+            lambda d: d["decisions"][0]["verdicts"][0].update(accepted=1),
+            r"decisions\[0\].verdicts\[0\].accepted is 1, expected true or false$",
+        ),
+        (
+            lambda d: d["limits"]["toy_a"].update(max_operators=-1),
+            "limits.toy_a.max_operators is -1, expected a whole number from 0$",
+        ),
+        (
+            lambda d: d["limits"]["toy_a"].update(min_gain=float("nan")),
+            "limits.toy_a cannot be: limit min_gain is nan: give a number from 0$",
+        ),
         (lambda d: d["composites"][0].pop("row"), r"composites\[0\] lacks row$"),
         (lambda d: d["moves"][0].update(size=3), r"moves\[0\] has 'size', which is none of tensor, source, "),
         (lambda d: d.update(measured="x"), "measured is 'x', expected an object$"),

@@ -30,7 +30,7 @@ def random_function(rng: random.Random, size: int) -> Function:
     values, used = [x, y], set()
 
     def pick():
-        value = rng.choice(values[-rng.choice((2, 4, 50)):])
+        value = rng.choice(values[-rng.choice((2, 4, 50)) :])
         used.add(value)
         return value
 
@@ -109,7 +109,10 @@ def test_the_same_cut_comes_out_under_two_hash_seeds() -> None:
     outputs = [
         subprocess.run(
             [sys.executable, "-c", program, str(pathlib.Path(__file__).parent)],
-            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     ]

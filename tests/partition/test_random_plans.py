@@ -119,7 +119,10 @@ def test_the_same_plan_comes_out_under_two_hash_seeds():
     outputs = [
         subprocess.run(
             [sys.executable, "-c", program, str(pathlib.Path(__file__).parent)],
-            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     ]

@@ -57,10 +57,16 @@ def test_regions_are_those_that_were_given():
 def test_neighbours_of_one_target_stay_apart_where_the_plan_says_so():
     mod = module()
     number = {name: k for k, name in enumerate(names(mod))}
-    after = cut(mod, {
-        number["tanh"]: ("toy", 0), number["split"]: ("toy", 0), number["negative"]: ("toy", 1),
-        number["concatenate"]: ("toy", 2), number["add"]: ("other", 3),
-    })
+    after = cut(
+        mod,
+        {
+            number["tanh"]: ("toy", 0),
+            number["split"]: ("toy", 0),
+            number["negative"]: ("toy", 1),
+            number["concatenate"]: ("toy", 2),
+            number["add"]: ("other", 3),
+        },
+    )
     found = regions(after)
     assert sorted(str(f.attrs["Compiler"]) for f in found) == ["other", "toy", "toy", "toy"]
     assert sum(isinstance(f.ret_type, TupleType) for f in found) == 1  # the split gives both halves
@@ -71,8 +77,9 @@ def test_a_tuple_is_made_where_it_is_read():
     mod = module()
     number = {name: k for k, name in enumerate(names(mod))}
     for chosen in ({"concatenate"}, {"negative", "concatenate"}, {"split"}, {"split", "concatenate"}):
-        regions_given = {number[n]: ("toy", 0 if chosen != {"split", "concatenate"} else k)
-                         for k, n in enumerate(sorted(chosen))}
+        regions_given = {
+            number[n]: ("toy", 0 if chosen != {"split", "concatenate"} else k) for k, n in enumerate(sorted(chosen))
+        }
         after = cut(mod, regions_given)
         assert len(regions(after)) == len(set(regions_given.values()))
         assert_same(mod, after)
@@ -90,7 +97,7 @@ def test_all_matches_are_found_and_the_chosen_become_composites(backend):
         after, numbers = with_composites(mod, [match.chosen])
         kept = [k for k in range(len(names(mod))) if k not in match.numbers or k == match.chosen.root]
         assert sorted(numbers) == kept
-        composite, = (c for c in calls_of(after["main"]) if not hasattr(c.op, "name"))
+        (composite,) = (c for c in calls_of(after["main"]) if not hasattr(c.op, "name"))
         assert str(composite.op.attrs["Composite"]) == match.name
         assert numbers[list(calls_of(after["main"])).index(composite)] == match.chosen.root
         assert_same(mod, after)

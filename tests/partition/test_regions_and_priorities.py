@@ -112,8 +112,14 @@ print(json.dumps(make_plan(t.ten_operators(), ["toy_a"]).to_json()))
 def test_B11_regions_are_numbered_alike_whatever_hashes_are():
     script = SCRIPT.format(folder=str(pathlib.Path(__file__).parent))
     texts = {
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT,
-                       env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
         for seed in ("1", "2")
     }
     assert len(texts) == 1
@@ -198,5 +204,5 @@ def test_D5_priority_that_means_nothing_is_refused(two, prefer, message):
 
 
 def test_D5_priority_is_for_policy_order(two):
-    with pytest.raises(PartitionError, match='prefer is for policy "order", not for \'cost\''):
+    with pytest.raises(PartitionError, match="prefer is for policy \"order\", not for 'cost'"):
         make_plan(chain("abs"), two, policy="cost", prefer={"abs": ["acme2"]})

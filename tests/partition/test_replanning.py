@@ -40,7 +40,8 @@ def test_explain_tells_the_place_the_region_and_every_verdict(two):
         "  toy_b: no [priority]: toy_a comes before it in the order of targets"
     )
     assert str(plan.explain("tanh_1")).splitlines()[1:] == [
-        "  toy_a: no [operator]: only abs, exp, got tanh", "  toy_b: accepted"
+        "  toy_a: no [operator]: only abs, exp, got tanh",
+        "  toy_b: accepted",
     ]
     assert str(plan.explain("sin*")).splitlines()[0] == "sin (sin_2): on the host"
     assert [d.operator for d in plan.explain("*_*").decisions] == ["abs", "tanh", "sin"]
@@ -51,7 +52,8 @@ def test_explain_tells_the_place_the_region_and_every_verdict(two):
 def test_every_operator_on_the_host_has_a_code(two):
     plan = make_plan(chain("abs", "sin"), two, exclude=["abs"])
     assert [d.codes for d in plan.decisions] == [
-        ("toy_a:excluded", "toy_b:excluded"), ("toy_a:operator", "toy_b:operator")
+        ("toy_a:excluded", "toy_b:excluded"),
+        ("toy_a:operator", "toy_b:operator"),
     ]
     assert [d.codes for d in make_plan(chain("abs"), []).decisions] == [("no_target",)]
 
@@ -91,7 +93,8 @@ def test_editing_one_operator_of_a_composite_takes_it_apart(backend):
     edited = plan.edit({"exp_1": "host"})
     assert [(d.operator, d.target) for d in edited.decisions] == [("abs", "toy_a"), ("exp", None)]
     assert [(m.node, m.before, m.after) for m in plan.diff(edited).moved] == [
-        ("abs_0", "toy_a as toy_a.pair", "toy_a"), ("exp_1", "toy_a as toy_a.pair", "host")
+        ("abs_0", "toy_a as toy_a.pair", "toy_a"),
+        ("exp_1", "toy_a as toy_a.pair", "host"),
     ]
 
 

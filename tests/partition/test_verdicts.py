@@ -78,7 +78,7 @@ def acme(backend):
 def test_a_verdict_lists_every_constraint_that_failed_with_its_value(acme):
     plan = make_plan(network(9, "float64"), ["acme"])
     conv, relu = plan.decisions
-    (_, verdict), = conv.verdicts
+    ((_, verdict),) = conv.verdicts
     assert [(r.code, r.actual) for r in verdict.reasons] == [("kernel", "9"), ("dtype", "float64")]
     assert "nn.conv2d: kernel at most 7, got 9; float32 only, got float64" in str(verdict)
     assert set(relu.codes) >= {"acme:operator", "acme:dtype", "acme:kernel"}
@@ -236,10 +236,17 @@ def test_every_operator_on_the_host_has_a_code_under_every_policy(data):
         values.append(getattr(op, name)(*(data.draw(pick) for _ in range(2 if name == "add" else 1))))
     mod = relay.IRModule.from_expr(relay.Function([values[0]], values[-1]))
     answers = st.dictionaries(st.sampled_from(names), st.sampled_from(CHOICES), min_size=3)
-    limit = st.sampled_from([
-        Limits(), Limits(min_operators=2), Limits(max_regions=1), Limits(min_operations=10), Limits(max_bytes=30),
-        Limits(max_operators=1), Limits(min_gain=1e6),
-    ])
+    limit = st.sampled_from(
+        [
+            Limits(),
+            Limits(min_operators=2),
+            Limits(max_regions=1),
+            Limits(min_operations=10),
+            Limits(max_bytes=30),
+            Limits(max_operators=1),
+            Limits(min_gain=1e6),
+        ]
+    )
     policy = data.draw(st.sampled_from(["order", "score", "cost"]))
     made = [Moody(name, data.draw(answers), data.draw(limit)) for name in ("toy_m", "toy_n")]
     from byoc.codegen.backend import BACKENDS

@@ -14,14 +14,23 @@ from byoc.relay.interpreter import evaluate
 from byoc.relay.traverse import post_order
 
 UNARY = (
-    relay.negative, relay.tanh, relay.abs, relay.sigmoid,
-    lambda e: relay.transpose(e, (1, 0)), lambda e: relay.reshape(e, (4, 4)), lambda e: relay.reshape(e, (-1, 4)),
-    lambda e: relay.cast(e, "float32"), lambda e: relay.multiply(e, relay.const(1.0)),
-    lambda e: relay.add(e, relay.const(0.0)), lambda e: relay.add(e, relay.const(np.full((4, 1), 0.25, "float32"))),
+    relay.negative,
+    relay.tanh,
+    relay.abs,
+    relay.sigmoid,
+    lambda e: relay.transpose(e, (1, 0)),
+    lambda e: relay.reshape(e, (4, 4)),
+    lambda e: relay.reshape(e, (-1, 4)),
+    lambda e: relay.cast(e, "float32"),
+    lambda e: relay.multiply(e, relay.const(1.0)),
+    lambda e: relay.add(e, relay.const(0.0)),
+    lambda e: relay.add(e, relay.const(np.full((4, 1), 0.25, "float32"))),
     lambda e: relay.concatenate([e], 0),
 )
 BINARY = (
-    relay.add, relay.subtract, relay.maximum,
+    relay.add,
+    relay.subtract,
+    relay.maximum,
     lambda a, b: relay.multiply(a, relay.sum(b, axis=1, keepdims=True)),
     lambda a, b: relay.strided_slice(relay.concatenate([a, b], 0), [2, 0], [6, 4]),
     lambda a, b: relay.split(relay.concatenate([a, b], 1), 2, axis=1)[1],

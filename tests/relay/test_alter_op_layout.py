@@ -183,8 +183,10 @@ def test_a_sum_over_channels_takes_the_axis_and_its_block():
     [
         ({"begin": [0, 16], "end": [1, 48]}, {"begin": [0, 1], "end": [1, 3]}),
         ({"begin": [16], "end": [48], "axes": [1]}, {"begin": [1], "end": [3], "axes": [1]}),
-        ({"begin": [2, 32], "end": [6, 64], "strides": [2, 1], "axes": [3, 1]},
-         {"begin": [2, 2], "end": [6, 4], "strides": [2, 1], "axes": [3, 1]}),
+        (
+            {"begin": [2, 32], "end": [6, 64], "strides": [2, 1], "axes": [3, 1]},
+            {"begin": [2, 2], "end": [6, 4], "strides": [2, 1], "axes": [3, 1]},
+        ),
         ({"begin": [0, 8], "end": [1, 48]}, None),
         ({"begin": [0, 0], "end": [1, 64], "strides": [1, 2]}, None),
     ],
@@ -274,8 +276,10 @@ def test_legalize_takes_none_expressions_and_tuples():
     y = relay.concatenate([X, X], axis=1)
     legalized(relay.Function([X], y), relay.Function([X], y), concat, op="concatenate")
     legalized(
-        relay.Function([X], relay.nn.relu(relay.abs(X))), relay.Function([X], relay.nn.relu(X)),
-        lambda attrs, inputs, types: inputs[0], op="abs",
+        relay.Function([X], relay.nn.relu(relay.abs(X))),
+        relay.Function([X], relay.nn.relu(X)),
+        lambda attrs, inputs, types: inputs[0],
+        op="abs",
     )
 
 
@@ -286,16 +290,24 @@ def test_legalize_reaches_every_call_of_a_chain():
     before = relay.nn.leaky_relu(relay.nn.leaky_relu(X, 0.5), 0.25)
     one = leaky(type("A", (), {"alpha": 0.5}), [X], None)
     legalized(
-        relay.Function([X], before), relay.Function([X], leaky(type("A", (), {"alpha": 0.25}), [one], None)), leaky,
+        relay.Function([X], before),
+        relay.Function([X], leaky(type("A", (), {"alpha": 0.25}), [one], None)),
+        leaky,
         op="nn.leaky_relu",
     )
 
 
-@pytest.mark.parametrize("target, channels, padded", [
-    ("llvm -device=arm_cpu", (3, 5), (8, 8)), ("llvm -device=arm_cpu -mattr=+neon,+dotprod", (3, 5), (8, 8)),
-    ("llvm -device=arm_cpu -mattr=+dotprod", (3, 5), (3, 8)), ("llvm -device=arm_cpu", (16, 8), (16, 8)),
-    ("llvm -device=arm_cpu", (4, 8), (8, 8)), ("llvm", (3, 5), (3, 5)),
-])
+@pytest.mark.parametrize(
+    "target, channels, padded",
+    [
+        ("llvm -device=arm_cpu", (3, 5), (8, 8)),
+        ("llvm -device=arm_cpu -mattr=+neon,+dotprod", (3, 5), (8, 8)),
+        ("llvm -device=arm_cpu -mattr=+dotprod", (3, 5), (3, 8)),
+        ("llvm -device=arm_cpu", (16, 8), (16, 8)),
+        ("llvm -device=arm_cpu", (4, 8), (8, 8)),
+        ("llvm", (3, 5), (3, 5)),
+    ],
+)
 def test_channels_of_bytes_are_padded_to_whole_vectors_on_arm(target, channels, padded):
     taken, made = channels
     x, w = relay.var("x", shape=(1, 6, 6, taken), dtype="int8"), relay.var("w", shape=(3, 3, taken, made), dtype="int8")

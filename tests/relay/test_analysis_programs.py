@@ -75,8 +75,14 @@ def test_features_name_the_classes_of_nodes() -> None:
     x = relay.var("x", "float32")
     func = relay.Function([x], relay.Tuple([relay.add(x, relay.const(1.0)), relay.RefRead(relay.RefCreate(x))]))
     assert analysis.detect_feature(func) == {
-        Feature.fVar, Feature.fFunction, Feature.fTuple, Feature.fOp, Feature.fCall, Feature.fConstant,
-        Feature.fRefCreate, Feature.fRefRead,
+        Feature.fVar,
+        Feature.fFunction,
+        Feature.fTuple,
+        Feature.fOp,
+        Feature.fCall,
+        Feature.fConstant,
+        Feature.fRefCreate,
+        Feature.fRefRead,
     }
     mod = relay.IRModule.from_expr(func)
     assert analysis.detect_feature(mod) == analysis.detect_feature(func)
@@ -105,7 +111,9 @@ def test_every_type_has_a_kind() -> None:
     assert analysis.check_kind(relay.IncompleteType(KIND.ShapeVar)) == KIND.ShapeVar
     assert analysis.check_kind(relation) == KIND.Constraint
     for whole in (
-        relay.TensorType([2]), relay.TupleType([ty, UNIT]), relay.RefType(ty),
+        relay.TensorType([2]),
+        relay.TupleType([ty, UNIT]),
+        relay.RefType(ty),
         relay.FuncType([ty], UNIT, [ty], [relation, constraint]),
     ):
         assert analysis.check_kind(whole) == KIND.Type
@@ -115,9 +123,15 @@ def test_parts_of_another_kind_are_refused() -> None:
     shape, base = kinded(KIND.Shape, KIND.BaseType)
     bad = relay.TupleType([shape])
     for whole in (
-        bad, relay.RefType(base), relay.FuncType([shape], UNIT), relay.FuncType([], shape), relay.FuncType([bad], UNIT),
-        relay.FuncType([], UNIT, [], [relay.TypeRelation(None, [shape], 1)]), relay.TypeRelation(None, [base], 1),
-        relay.TypeCall(relay.GlobalTypeVar("g", KIND.Type), []), relay.TypeCall(relay.GlobalTypeVar("g"), [shape]),
+        bad,
+        relay.RefType(base),
+        relay.FuncType([shape], UNIT),
+        relay.FuncType([], shape),
+        relay.FuncType([bad], UNIT),
+        relay.FuncType([], UNIT, [], [relay.TypeRelation(None, [shape], 1)]),
+        relay.TypeRelation(None, [base], 1),
+        relay.TypeCall(relay.GlobalTypeVar("g", KIND.Type), []),
+        relay.TypeCall(relay.GlobalTypeVar("g"), [shape]),
         relay.TypeCall(UNIT, []),
     ):
         with pytest.raises(TypeInferenceError):
@@ -194,8 +208,9 @@ def test_the_values_that_a_match_misses() -> None:
 
 def test_the_tuples_that_a_match_misses() -> None:
     v = relay.Var("v")
-    match = relay.Match(v, [relay.Clause(relay.PatternTuple([nil(), WILD()]), v),
-                            relay.Clause(relay.PatternTuple([WILD(), nil()]), v)])
+    match = relay.Match(
+        v, [relay.Clause(relay.PatternTuple([nil(), WILD()]), v), relay.Clause(relay.PatternTuple([WILD(), nil()]), v)]
+    )
     (missed,) = analysis.unmatched_cases(match, MOD)
     assert isinstance(missed, relay.PatternTuple)
     assert [p.constructor for p in missed.patterns] == [CONS, CONS]

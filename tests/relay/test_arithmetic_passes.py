@@ -69,7 +69,14 @@ def atrous(block=2, paddings=((2, 3), (2, 3)), crops=((0, 1), (0, 1)), size=5, p
     w = relay.var("w", shape=(3, 3, 4, 1))
     y = relay.nn.space_to_batch_nd(x, block_shape=[block] * 2, paddings=[list(p) for p in paddings])
     y = relay.nn.conv2d(
-        y, w, strides=strides, padding=padding, groups=4, channels=4, kernel_size=[3, 3], data_layout="NHWC",
+        y,
+        w,
+        strides=strides,
+        padding=padding,
+        groups=4,
+        channels=4,
+        kernel_size=[3, 3],
+        data_layout="NHWC",
         kernel_layout="HWOI",
     )
     y = relay.nn.batch_to_space_nd(y, block_shape=[block] * 2, crops=[list(c) for c in crops])
@@ -113,8 +120,17 @@ def test_a_quantized_convolution_spread_over_the_batch_becomes_dilated_if_the_fi
     def network(fill):
         y = relay.nn.space_to_batch_nd(x, block_shape=[2, 2], paddings=[[2, 3], [2, 3]], pad_value=fill)
         y = relay.qnn.op.conv2d(
-            y, w, relay.const(3), relay.const(0), relay.const(1.0), relay.const(1.0), groups=4, channels=4,
-            kernel_size=(3, 3), data_layout="NHWC", kernel_layout="HWOI",
+            y,
+            w,
+            relay.const(3),
+            relay.const(0),
+            relay.const(1.0),
+            relay.const(1.0),
+            groups=4,
+            channels=4,
+            kernel_size=(3, 3),
+            data_layout="NHWC",
+            kernel_layout="HWOI",
         )
         return typed(relay.Function([x, w], relay.nn.batch_to_space_nd(y, block_shape=[2, 2], crops=[[0, 1], [0, 1]])))
 

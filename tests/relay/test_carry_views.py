@@ -138,9 +138,7 @@ def test_what_is_pointwise_behind_a_reshape_is_computed_before_it():
 def test_a_bias_over_a_view_becomes_an_addition_over_the_base():
     x = var("x", 12, 8)
     y = relay.transpose(relay.reshape(relay.nn.dense(x, weight(16, 8)), (3, 4, 16)), (0, 2, 1))
-    assert calls_of(changed(relay.nn.bias_add(y, weight(16), axis=1), x)) == [
-        "nn.dense", "add", "reshape", "transpose"
-    ]
+    assert calls_of(changed(relay.nn.bias_add(y, weight(16), axis=1), x)) == ["nn.dense", "add", "reshape", "transpose"]
 
 
 def test_an_operand_that_would_have_to_move_keeps_the_operator_where_it_is():

@@ -195,14 +195,24 @@ def test_every_kind_of_operator_between_convolutions_has_a_form():
 
     x3, x5 = var("x", 1, 8, 10), var("x", 1, 8, 6, 6, 6)
     calls = [
-        relay.nn.conv1d(x3, weight(8, 8, 3)), relay.nn.conv3d(x5, weight(8, 8, 3, 3, 3)),
-        relay.nn.conv1d_transpose(x3, weight(8, 8, 3)), relay.nn.conv3d_transpose(x5, weight(8, 8, 3, 3, 3)),
-        relay.nn.conv2d_transpose(X, weight(32, 8, 3, 3)), relay.nn.adaptive_avg_pool2d(X, (3, 3)),
-        relay.nn.avg_pool1d(x3, 2), relay.nn.max_pool3d(x5, 2), relay.nn.upsampling(X, 2, 2),
-        relay.image.resize2d(X, (20, 20)), relay.nn.instance_norm(X, weight(32), weight(32)),
-        relay.nn.prelu(X, weight(32)), relay.nn.lrn(X), relay.mean(X, (2, 3)), relay.strided_slice(X, [0, 1], [1, 9]),
-        relay.nn.depth_to_space(X, 2), relay.nn.group_norm(X, weight(32), weight(32), 4), relay.where(
-            relay.greater(X, relay.const(0.0)), X, relay.const(0.0)),
+        relay.nn.conv1d(x3, weight(8, 8, 3)),
+        relay.nn.conv3d(x5, weight(8, 8, 3, 3, 3)),
+        relay.nn.conv1d_transpose(x3, weight(8, 8, 3)),
+        relay.nn.conv3d_transpose(x5, weight(8, 8, 3, 3, 3)),
+        relay.nn.conv2d_transpose(X, weight(32, 8, 3, 3)),
+        relay.nn.adaptive_avg_pool2d(X, (3, 3)),
+        relay.nn.avg_pool1d(x3, 2),
+        relay.nn.max_pool3d(x5, 2),
+        relay.nn.upsampling(X, 2, 2),
+        relay.image.resize2d(X, (20, 20)),
+        relay.nn.instance_norm(X, weight(32), weight(32)),
+        relay.nn.prelu(X, weight(32)),
+        relay.nn.lrn(X),
+        relay.mean(X, (2, 3)),
+        relay.strided_slice(X, [0, 1], [1, 9]),
+        relay.nn.depth_to_space(X, 2),
+        relay.nn.group_norm(X, weight(32), weight(32), 4),
+        relay.where(relay.greater(X, relay.const(0.0)), X, relay.const(0.0)),
     ]
     missing = [c.op.name for c in calls if form(c) is None]
     assert missing == []

@@ -28,11 +28,14 @@ T = "Tensor[(10, 10), float32]"
 @pytest.fixture(autouse=True)
 def hook_table():
     """The pattern table of the compiler that the tests partition for."""
-    register_pattern_table(HOOK, lambda: [
-        ("relu", is_op("nn.relu")(wildcard()), lambda pre: True),
-        ("add", is_op("add")(wildcard(), wildcard())),
-        ("concatenate", is_op("concatenate")(wildcard()), lambda pre: True),
-    ])
+    register_pattern_table(
+        HOOK,
+        lambda: [
+            ("relu", is_op("nn.relu")(wildcard()), lambda pre: True),
+            ("add", is_op("add")(wildcard(), wildcard())),
+            ("concatenate", is_op("concatenate")(wildcard()), lambda pre: True),
+        ],
+    )
     yield
     PATTERN_TABLES.unregister(HOOK)
 
@@ -61,8 +64,7 @@ def composite(name, op, params="%a", argument="%a"):
 
 def region(name, params, body, result=T):
     typed = ", ".join(f"{p}: {T}" for p in params.split(", "))
-    return (f'def @{name}({typed}, Primitive=1, Compiler="{HOOK}", global_symbol="{name}") -> {result} '
-            f"{{ {body} }}\n")
+    return f'def @{name}({typed}, Primitive=1, Compiler="{HOOK}", global_symbol="{name}") -> {result} {{ {body} }}\n'
 
 
 RELU = composite("relu", "nn.relu")
@@ -132,8 +134,10 @@ def test_a_coalesced_region_gives_a_tuple_and_a_tuple_argument_is_one_parameter(
         f'def @{name}(%p: {pair}, Primitive=1, Compiler="{HOOK}", global_symbol="{name}") -> {joined} '
         f'{{ %0 = fn (%a: {pair}, Composite="concatenate") -> {joined} {{ concatenate(%a) }}; %0(%p) }}\n'
     )
-    main = (f"def @main(%x: {T}) -> {joined} {{ %0 = @collage_{HOOK}(%x); %1 = %0.0; %2 = %0.1; %3 = (%1, %2); "
-            f"@{name}(%3) }}")
+    main = (
+        f"def @main(%x: {T}) -> {joined} {{ %0 = @collage_{HOOK}(%x); %1 = %0.0; %2 = %0.1; %3 = (%1, %2); "
+        f"@{name}(%3) }}"
+    )
     expect(out, region(f"collage_{HOOK}", "%p", body, pair) + concat + main)
 
 
@@ -141,8 +145,9 @@ def test_a_region_never_waits_for_what_waits_for_it():
     text = f"def @main(%x: {T}) {{ %0 = nn.relu(%x); %1 = abs(%0); add(%0, %1) }}"
     out = collage(text, {"llvm": 100, HOOK: 1}, byoc_max_depth=4)
     add = region(f"collage_{HOOK}_add", "%p, %q", f"%0 = {ADD}; %0(%p, %q)")
-    main = (f"def @main(%x: {T}) -> {T} {{ %0 = @collage_{HOOK}_nn_relu(%x); %1 = abs(%0); "
-            f"@collage_{HOOK}_add(%0, %1) }}")
+    main = (
+        f"def @main(%x: {T}) -> {T} {{ %0 = @collage_{HOOK}_nn_relu(%x); %1 = abs(%0); @collage_{HOOK}_add(%0, %1) }}"
+    )
     expect(out, ONE_RELU + add + main)
 
 
@@ -150,8 +155,10 @@ def test_equal_functions_are_measured_once_and_share_a_name():
     text = f"def @main(%x: {T}, %y: {T}) {{ %0 = nn.relu(%x); %1 = nn.relu(%y); (%0, %1) }}"
     estimator = MockCostEstimator({"llvm": 2, HOOK: 1}, max_estimates=2)  # one relu for each of the two targets
     out = collage(text, estimator)
-    main = (f"def @main(%x: {T}, %y: {T}) -> ({T}, {T}) {{ %0 = @collage_{HOOK}_nn_relu(%x); "
-            f"%1 = @collage_{HOOK}_nn_relu(%y); (%0, %1) }}")
+    main = (
+        f"def @main(%x: {T}, %y: {T}) -> ({T}, {T}) {{ %0 = @collage_{HOOK}_nn_relu(%x); "
+        f"%1 = @collage_{HOOK}_nn_relu(%y); (%0, %1) }}"
+    )
     expect(out, ONE_RELU + main)
     assert estimator.num_estimates == 2
 
@@ -196,7 +203,7 @@ def test_a_compiler_without_a_pattern_table_is_refused():
 
 
 def test_opaque_operators_are_covered_too():
-    text = f"def @main(%x: {T}) -> Tensor[(10, 10), int32] {{ argsort(%x, axis=-1, dtype=\"int32\") }}"
+    text = f'def @main(%x: {T}) -> Tensor[(10, 10), int32] {{ argsort(%x, axis=-1, dtype="int32") }}'
     expect(collage(text, {"llvm": 1, HOOK: 1}), text)
 
 
@@ -224,7 +231,8 @@ def test_an_estimator_that_is_not_registered_is_named():
 def test_a_graph_of_hundreds_of_nodes_is_searched_in_seconds():
     body = "%0 = nn.relu(%x);" + "".join(
         f"%{3 * i + 1} = nn.relu(%{3 * i}); %{3 * i + 2} = abs(%{3 * i}); "
-        f"%{3 * i + 3} = add(%{3 * i + 1}, %{3 * i + 2});" for i in range(80)
+        f"%{3 * i + 3} = add(%{3 * i + 1}, %{3 * i + 2});"
+        for i in range(80)
     )
     out = collage(f"def @main(%x: {T}) {{ {body} nn.relu(%240) }}", {"llvm": 3, HOOK: 2})
     assert any(var.name_hint.startswith(f"collage_{HOOK}") for var in out.functions)

@@ -30,14 +30,17 @@ TWO_SUMS = f"{SUM} {{ %0 = add(%a, %b); %1 = add(%c, %d); subtract(%0, %1) }}"
 
 
 def test_one_call_is_a_function_of_its_arguments():
-    expected = (f"{SUM} {{ %0 = add(%a, %b); %1 = (fn (%x: {T}, %y: {T}, {F} {{ add(%x, %y) }})(%c, %d); "
-                "subtract(%0, %1) }")
+    expected = (
+        f"{SUM} {{ %0 = add(%a, %b); %1 = (fn (%x: {T}, %y: {T}, {F} {{ add(%x, %y) }})(%c, %d); subtract(%0, %1) }}"
+    )
     check(TWO_SUMS, expected, {"": [7]})
 
 
 def test_several_exits_are_a_tuple_where_they_are_allowed():
-    pair = (f'(fn (%w: {T}, %x: {T}, %y: {T}, %z: {T}, Compiler="foo") -> ({T}, {T}) '
-            "{ %0 = add(%y, %z); %1 = add(%w, %x); (%0, %1) })(%c, %d, %a, %b)")  # the last exit is met first
+    pair = (
+        f'(fn (%w: {T}, %x: {T}, %y: {T}, %z: {T}, Compiler="foo") -> ({T}, {T}) '
+        "{ %0 = add(%y, %z); %1 = add(%w, %x); (%0, %1) })(%c, %d, %a, %b)"
+    )  # the last exit is met first
     expected = f"{SUM} {{ %2 = {pair}; %3 = %2.0; %4 = %2.1; subtract(%3, %4) }}"
     check(TWO_SUMS, expected, {"": [6, 7]}, max_exits=2)
     check(TWO_SUMS, TWO_SUMS, {"": [6, 7]}, max_exits=1)
@@ -48,13 +51,19 @@ CHAIN = f"def @main(%a: {T}) {{ %0 = abs(%a); %1 = nn.relu(%0); %2 = abs(%1); ad
 
 
 def test_a_chain_is_one_function():
-    check(CHAIN, f"def @main(%a: {T}) {{ (fn (%x: {T}, {F} {{ %0 = abs(%x); %1 = nn.relu(%0); %2 = abs(%1); "
-                 "add(%2, %1) })(%a) }", {"": [4, 5, 6, 7]})
+    check(
+        CHAIN,
+        f"def @main(%a: {T}) {{ (fn (%x: {T}, {F} {{ %0 = abs(%x); %1 = nn.relu(%0); %2 = abs(%1); "
+        "add(%2, %1) })(%a) }",
+        {"": [4, 5, 6, 7]},
+    )
 
 
 def test_a_tap_is_refused_unless_it_is_allowed():
-    tapped = (f"def @main(%a: {T}) {{ %3 = (fn (%x: {T}, Compiler=\"foo\") -> ({T}, {T}) "
-              "{ %0 = abs(%x); %1 = nn.relu(%0); %2 = abs(%1); (%1, %2) })(%a); %4 = %3.1; %5 = %3.0; add(%4, %5) }")
+    tapped = (
+        f'def @main(%a: {T}) {{ %3 = (fn (%x: {T}, Compiler="foo") -> ({T}, {T}) '
+        "{ %0 = abs(%x); %1 = nn.relu(%0); %2 = abs(%1); (%1, %2) })(%a); %4 = %3.1; %5 = %3.0; add(%4, %5) }"
+    )
     check(CHAIN, tapped, {"": [4, 5, 6]}, max_exits=2, allow_taps=True)
     check(CHAIN, CHAIN, {"": [4, 5, 6]}, max_exits=2)
     check(CHAIN, CHAIN, {"": [4, 5, 6]}, max_exits=1, allow_taps=True)
@@ -65,24 +74,29 @@ def test_a_sub_graph_that_would_wait_for_itself_is_refused():
 
 
 def test_labels_are_composites_within_the_function():
-    inner = (f'%0 = (fn (%y: {T}, Composite="low") -> {T} {{ %9 = abs(%y); nn.relu(%9) }})(%x); '
-             f'(fn (%z: {T}, Composite="high") -> {T} {{ %8 = abs(%z); add(%8, %z) }})(%0)')
+    inner = (
+        f'%0 = (fn (%y: {T}, Composite="low") -> {T} {{ %9 = abs(%y); nn.relu(%9) }})(%x); '
+        f'(fn (%z: {T}, Composite="high") -> {T} {{ %8 = abs(%z); add(%8, %z) }})(%0)'
+    )
     expected = f"def @main(%a: {T}) {{ (fn (%x: {T}, {F} {{ {inner} }})(%a) }}"
     check(CHAIN, expected, {"low": [4, 5], "high": [6, 7]})
 
 
 def test_nodes_without_a_label_stand_beside_composites():
-    inner = (f'%0 = abs(%x); %1 = (fn (%y: {T}, Composite="act") -> {T} {{ nn.relu(%y) }})(%0); %2 = abs(%1); '
-             "add(%2, %1)")
+    inner = (
+        f'%0 = abs(%x); %1 = (fn (%y: {T}, Composite="act") -> {T} {{ nn.relu(%y) }})(%0); %2 = abs(%1); add(%2, %1)'
+    )
     expected = f"def @main(%a: {T}) {{ (fn (%x: {T}, {F} {{ {inner} }})(%a) }}"
     check(CHAIN, expected, {"act": [5], "": [4, 6, 7]})
 
 
 def test_tuples_within_tuples_may_be_inside():
-    text = (f"def @main(%a: {T}, %b: {T}) {{ %0 = ((%a, %b), %a); %1 = %0.0; %2 = %1.1; abs(%2) }}")
+    text = f"def @main(%a: {T}, %b: {T}) {{ %0 = ((%a, %b), %a); %1 = %0.0; %2 = %1.1; abs(%2) }}"
     # %a 0, %b 1, abs 2, the inner tuple 3, the outer 4, projections 5 and 6, abs 7
-    expected = (f"def @main(%a: {T}, %b: {T}) {{ (fn (%x: {T}, %y: {T}, {F} "
-                "{ %0 = ((%x, %y), %x); %1 = %0.0; %2 = %1.1; abs(%2) })(%a, %b) }")
+    expected = (
+        f"def @main(%a: {T}, %b: {T}) {{ (fn (%x: {T}, %y: {T}, {F} "
+        "{ %0 = ((%x, %y), %x); %1 = %0.0; %2 = %1.1; abs(%2) })(%a, %b) }"
+    )
     check(text, expected, {"": [3, 4, 5, 6, 7]})
 
 
@@ -92,7 +106,7 @@ def test_scalar_constants_go_along_and_arrays_do_not():
 
 
 def test_nodes_of_different_branches_are_not_one_function():
-    text = (f"def @main(%p: bool, %a: {T}) {{ if (%p) {{ abs(%a) }} else {{ nn.relu(%a) }} }}")
+    text = f"def @main(%p: bool, %a: {T}) {{ if (%p) {{ abs(%a) }} else {{ nn.relu(%a) }} }}"
     # %p 0, abs 1, %a, the call; relu and its call: whatever the order, the two calls are in different blocks
     mod = CapturePostDfsIndexInSpans()(module(text))
     branch = mod["main"].body

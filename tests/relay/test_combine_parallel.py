@@ -174,7 +174,5 @@ def test_transposed_batched_products_stay():
 
 
 def test_the_passes_run_from_level_four():
-    for make in (
-        transform.CombineParallelConv2D, transform.CombineParallelDense, transform.CombineParallelBatchMatmul
-    ):
+    for make in (transform.CombineParallelConv2D, transform.CombineParallelDense, transform.CombineParallelBatchMatmul):
         assert make().info.opt_level == 4

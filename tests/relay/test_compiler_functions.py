@@ -130,9 +130,7 @@ def literal(symbol, op=relay.exp):
 def test_a_literal_that_a_let_binds_is_outlined_and_equal_ones_share_a_symbol():
     x, f = relay.var("x", shape=(4,)), relay.var("f")
     body = relay.Let(f, literal("g"), relay.Call(f, [relay.Call(f, [relay.Call(literal("g"), [x])])]))
-    after = OutlineCompilerFunctionsWithExistingGlobalSymbols("x")(
-        relay.IRModule.from_expr(relay.Function([x], body))
-    )
+    after = OutlineCompilerFunctionsWithExistingGlobalSymbols("x")(relay.IRModule.from_expr(relay.Function([x], body)))
     assert sorted(var.name_hint for var in after.functions) == ["g", "main"]
     call = after["main"].body
     for _ in range(3):
@@ -145,9 +143,7 @@ def test_different_literals_with_one_symbol_are_refused_bound_or_not():
     x, f = relay.var("x", shape=(4,)), relay.var("f")
     body = relay.Let(f, literal("g"), relay.Call(f, [relay.Call(literal("g", relay.tanh), [x])]))
     with pytest.raises(PartitionError, match="two functions have the global_symbol 'g'"):
-        OutlineCompilerFunctionsWithExistingGlobalSymbols("x")(
-            relay.IRModule.from_expr(relay.Function([x], body))
-        )
+        OutlineCompilerFunctionsWithExistingGlobalSymbols("x")(relay.IRModule.from_expr(relay.Function([x], body)))
 
 
 def test_a_let_of_another_compiler_stays():

@@ -100,9 +100,7 @@ def test_concatenation_reduction_and_squeeze_follow_by_the_names_of_axes():
         ),
         (
             lambda y: relay.strided_slice(y, begin=[0, 1, 0], end=[1, -1, 6], strides=[1, 2, 1]),
-            lambda y: to_nhwc(
-                relay.strided_slice(y, begin=[0, 0, 1, 0], end=[1, 16, -1, 6], strides=[1, 1, 2, 1])
-            ),
+            lambda y: to_nhwc(relay.strided_slice(y, begin=[0, 0, 1, 0], end=[1, 16, -1, 6], strides=[1, 1, 2, 1])),
         ),
         (
             lambda y: relay.split(y, 2, axis=3)[1],
@@ -147,13 +145,23 @@ def test_depthwise_convolutions_get_their_own_kernel_layout():
     x, w = var("x", 1, 16, 9, 9), var("w", 16, 1, 3, 3)
     before = relay.nn.conv2d(x, w, groups=16, channels=16, kernel_size=(3, 3))
     y = relay.nn.conv2d(
-        to_nhwc(x), relay.layout_transform(w, "OIHW", "HWOI"), groups=16, channels=16, kernel_size=(3, 3),
-        data_layout="NHWC", kernel_layout="HWOI",
+        to_nhwc(x),
+        relay.layout_transform(w, "OIHW", "HWOI"),
+        groups=16,
+        channels=16,
+        kernel_size=(3, 3),
+        data_layout="NHWC",
+        kernel_layout="HWOI",
     )
     converted(before, to_nchw(y), params=(x, w), layouts={"nn.conv2d": ["NHWC", "default"]})
     plain = relay.nn.conv2d(
-        to_nhwc(x), relay.layout_transform(w, "OIHW", "OHWI"), groups=16, channels=16, kernel_size=(3, 3),
-        data_layout="NHWC", kernel_layout="OHWI",
+        to_nhwc(x),
+        relay.layout_transform(w, "OIHW", "OHWI"),
+        groups=16,
+        channels=16,
+        kernel_size=(3, 3),
+        data_layout="NHWC",
+        kernel_layout="OHWI",
     )
     converted(before, to_nchw(plain), params=(x, w), layouts={"nn.conv2d": ["NHWC", "OHWI"]})
 
@@ -164,17 +172,19 @@ def test_convolutions_of_one_and_three_axes_and_transposed_ones():
     y = relay.nn.conv1d(
         relay.layout_transform(x, "NWC", "NCW"), relay.layout_transform(w, "WIO", "OIW"), channels=6, kernel_size=(3,)
     )
-    converted(
-        before, relay.layout_transform(y, "NCW", "NWC"), params=(x, w), layouts={"nn.conv1d": ["NCW", "default"]}
-    )
+    converted(before, relay.layout_transform(y, "NCW", "NWC"), params=(x, w), layouts={"nn.conv1d": ["NCW", "default"]})
     x, w = var("x", 1, 5, 6, 7, 4), var("w", 3, 3, 3, 4, 6)
     before = relay.nn.conv3d(x, w, data_layout="NDHWC", kernel_layout="DHWIO", channels=6, kernel_size=(3, 3, 3))
     y = relay.nn.conv3d(
-        relay.layout_transform(x, "NDHWC", "NCDHW"), relay.layout_transform(w, "DHWIO", "OIDHW"), channels=6,
+        relay.layout_transform(x, "NDHWC", "NCDHW"),
+        relay.layout_transform(w, "DHWIO", "OIDHW"),
+        channels=6,
         kernel_size=(3, 3, 3),
     )
     converted(
-        before, relay.layout_transform(y, "NCDHW", "NDHWC"), params=(x, w),
+        before,
+        relay.layout_transform(y, "NCDHW", "NDHWC"),
+        params=(x, w),
         layouts={"nn.conv3d": ["NCDHW", "default"]},
     )
     x, w = var("x", 1, 6, 7, 4), var("w", 3, 3, 4, 6)
@@ -214,8 +224,10 @@ def test_blocks_of_channels_where_they_divide():
     x, w, w2 = var("x", 1, 8, 6, 6), var("w", 12, 8, 3, 3), var("w2", 6, 12, 3, 3)
     before = relay.nn.conv2d(relay.nn.relu(relay.nn.conv2d(x, w)), w2)
     z = relay.nn.contrib_conv2d_nchwc(
-        relay.layout_transform(x, "NCHW", "NCHW4c"), relay.layout_transform(w, "OIHW", "OIHW4o"),
-        data_layout="NCHW4c", kernel_layout="OIHW4o",
+        relay.layout_transform(x, "NCHW", "NCHW4c"),
+        relay.layout_transform(w, "OIHW", "OIHW4o"),
+        data_layout="NCHW4c",
+        kernel_layout="OIHW4o",
     )
     z = relay.nn.conv2d(relay.layout_transform(relay.nn.relu(z), "NCHW4c", "NCHW"), w2)
     converted(before, z, params=(x, w, w2), layouts={"nn.conv2d": ["NCHW4c", "OIHW4o"]})
@@ -253,8 +265,17 @@ def test_a_quantized_network_is_converted_with_its_scales():
 
     def network(data, kernel, data_layout, kernel_layout, axis, back):
         y = relay.qnn.op.conv2d(
-            data, kernel, zero, zero, scale, scale, channels=4, kernel_size=(3, 3), data_layout=data_layout,
-            kernel_layout=kernel_layout, out_dtype="int32",
+            data,
+            kernel,
+            zero,
+            zero,
+            scale,
+            scale,
+            channels=4,
+            kernel_size=(3, 3),
+            data_layout=data_layout,
+            kernel_layout=kernel_layout,
+            out_dtype="int32",
         )
         scales = relay.const([0.5, 0.25, 1.0, 2.0])
         y = relay.qnn.op.requantize(y, scales, zero, relay.const(64.0), zero, axis=axis, out_dtype="int8")

@@ -104,7 +104,7 @@ def test_alternatives_and_optional_parts():
 def test_an_alternative_that_fails_forgets_what_it_matched():
     x, y = var("x"), var("y")
     shared = wildcard()
-    pattern = (is_op("subtract")(shared, is_var("z")) | is_op("subtract")(wildcard(), shared))
+    pattern = is_op("subtract")(shared, is_var("z")) | is_op("subtract")(wildcard(), shared)
     assert pattern.match(op.subtract(x, y))
 
 
@@ -170,7 +170,6 @@ def test_a_way_up_that_ends_at_a_variable_leaves_the_dominated_path():
     pattern = is_op("add")(wildcard(), wildcard()).dominates(is_op("multiply")(wildcard(), wildcard()), unary)
     assert not pattern.match(op.add(op.tanh(op.multiply(x, w)), op.abs(op.exp(x))))
     assert pattern.match(op.add(op.tanh(op.multiply(x, w)), x))
-
 
 
 def test_a_parent_that_is_used_elsewhere_does_not_dominate():

@@ -14,7 +14,8 @@ from byoc.runtime.ndarray import dtype_name
 
 MEMORY = ("memory.", "vm.shape_func", "vm.invoke_tvm_op")  # it computes nothing, and storage is no tensor
 COMPLETE = [
-    op for op in map(OPS.__getitem__, OPS)
+    op
+    for op in map(OPS.__getitem__, OPS)
     if op.rel is not None and op.rel.__module__.startswith("byoc.") and not op.name.startswith(MEMORY)
 ]
 CASES = [pytest.param(op, s, id=f"{op.name}-{k}") for op in COMPLETE for k, s in enumerate(op.samples)]

@@ -49,8 +49,13 @@ def compare(expr, inputs, rounding=0, **options):
     mod = typed(expr)
     new = FakeQuantizationToInteger(hard_fail=True, **options)(mod)
     assert not structural_equal(mod, new)
-    float_readers = {n.op.name for n in post_order(new["main"]) if isinstance(n, Call) and isinstance(n.op, Op)
-                     and any(isinstance(a, Call) and a.op.name == "qnn.dequantize" for a in n.args)}
+    float_readers = {
+        n.op.name
+        for n in post_order(new["main"])
+        if isinstance(n, Call)
+        and isinstance(n.op, Op)
+        and any(isinstance(a, Call) and a.op.name == "qnn.dequantize" for a in n.args)
+    }
     assert float_readers <= {"qnn.quantize"}  # a bias that is brought to several scales
     want, got = evaluate(mod, inputs.values), evaluate(new, inputs.values)
     assert got.dtype == want.dtype and got.shape == want.shape
@@ -67,13 +72,19 @@ def unary(op, scale=2.0, zero=114, out=(2.0, 114), dtype="uint8", shape=(1, 3, 8
 
 
 IDENTITIES = {
-    "reshape": lambda x: relay.reshape(x, (3, 64)), "transpose": lambda x: relay.transpose(x, (1, 0, 3, 2)),
-    "squeeze": lambda x: relay.squeeze(x, axis=[0]), "expand_dims": lambda x: relay.expand_dims(x, 1),
+    "reshape": lambda x: relay.reshape(x, (3, 64)),
+    "transpose": lambda x: relay.transpose(x, (1, 0, 3, 2)),
+    "squeeze": lambda x: relay.squeeze(x, axis=[0]),
+    "expand_dims": lambda x: relay.expand_dims(x, 1),
     "strided_slice": lambda x: relay.strided_slice(x, (0, 0, 1, 2), (1, 2, 7, 8)),
-    "max_pool2d": lambda x: relay.nn.max_pool2d(x, (3, 3)), "batch_flatten": relay.nn.batch_flatten,
-    "depth_to_space": lambda x: relay.nn.space_to_depth(x, 2), "max": lambda x: relay.max(x, axis=1),
-    "min": lambda x: relay.min(x, axis=(2, 3)), "relu": relay.nn.relu,
-    "topk": lambda x: relay.topk(x, k=3, axis=-1, ret_type="values"), "clip": lambda x: relay.clip(x, 0, 6),
+    "max_pool2d": lambda x: relay.nn.max_pool2d(x, (3, 3)),
+    "batch_flatten": relay.nn.batch_flatten,
+    "depth_to_space": lambda x: relay.nn.space_to_depth(x, 2),
+    "max": lambda x: relay.max(x, axis=1),
+    "min": lambda x: relay.min(x, axis=(2, 3)),
+    "relu": relay.nn.relu,
+    "topk": lambda x: relay.topk(x, k=3, axis=-1, ret_type="values"),
+    "clip": lambda x: relay.clip(x, 0, 6),
     "broadcast_to": lambda x: relay.broadcast_to(x, (4, 3, 8, 8)),
     "split": lambda x: relay.split(x, 3, axis=1)[1],
     "split_at": lambda x: relay.split(x, [1, 2], axis=1)[2],
@@ -93,14 +104,18 @@ def test_operators_that_move_numbers_to_another_scale_are_within_one(name: str) 
     unary(IDENTITIES[name], out=(2.6, 100), rounding=1)
 
 
-@pytest.mark.parametrize("name, op", [
-    ("mean", lambda x: relay.mean(x, axis=(1,))), ("mean_all", lambda x: relay.mean(x, axis=(2, 3), keepdims=True)),
-    ("global_avg_pool2d", relay.nn.global_avg_pool2d),
-    ("avg_pool2d", lambda x: relay.nn.avg_pool2d(x, (3, 3), padding=(1, 1))),
-    ("avg_pool2d_counting", lambda x: relay.nn.avg_pool2d(x, (3, 3), padding=(1, 1), count_include_pad=True)),
-    ("resize2d", lambda x: relay.image.resize2d(x, (5, 11))),
-    ("leaky_relu", lambda x: relay.nn.leaky_relu(x, 0.1)),
-])
+@pytest.mark.parametrize(
+    "name, op",
+    [
+        ("mean", lambda x: relay.mean(x, axis=(1,))),
+        ("mean_all", lambda x: relay.mean(x, axis=(2, 3), keepdims=True)),
+        ("global_avg_pool2d", relay.nn.global_avg_pool2d),
+        ("avg_pool2d", lambda x: relay.nn.avg_pool2d(x, (3, 3), padding=(1, 1))),
+        ("avg_pool2d_counting", lambda x: relay.nn.avg_pool2d(x, (3, 3), padding=(1, 1), count_include_pad=True)),
+        ("resize2d", lambda x: relay.image.resize2d(x, (5, 11))),
+        ("leaky_relu", lambda x: relay.nn.leaky_relu(x, 0.1)),
+    ],
+)
 def test_means_and_interpolations_are_within_one(name: str, op) -> None:
     unary(op, rounding=1)
 
@@ -127,9 +142,7 @@ def test_functions_of_each_element_are_exact(name: str) -> None:
     zero = 0 if name in ("sqrt", "rsqrt", "log") else 120
     inputs = Inputs()
     x = dequantize(inputs((2, 70), "uint8", low=1), relay.const(0.03), relay.const(zero))
-    new = compare(
-        quantize(getattr(relay, name)(x), relay.const(0.02), relay.const(30), out_dtype="uint8"), inputs
-    )
+    new = compare(quantize(getattr(relay, name)(x), relay.const(0.02), relay.const(30), out_dtype="uint8"), inputs)
     assert operators(new) == {f"qnn.{name}"}
 
 
@@ -143,9 +156,13 @@ def test_arithmetic_is_within_one(name: str, quantized: str, shapes) -> None:
     assert operators(new) == {quantized}
 
 
-@pytest.mark.parametrize("name, number", [
-    *((name, c) for name in ("add", "subtract", "multiply", "maximum") for c in (1.5, -40.0, 0.25)), ("minimum", 9.0),
-])
+@pytest.mark.parametrize(
+    "name, number",
+    [
+        *((name, c) for name in ("add", "subtract", "multiply", "maximum") for c in (1.5, -40.0, 0.25)),
+        ("minimum", 9.0),
+    ],
+)
 @pytest.mark.parametrize("out", ["int8", "uint8"])
 def test_a_constant_outside_the_range_of_the_other_side_is_not_cut_off(name: str, number: float, out: str) -> None:
     for swapped in (False, True):
@@ -265,8 +282,12 @@ def test_relu_and_clip_with_a_scale_for_each_channel_are_exact() -> None:
 
 def test_scales_along_an_axis_follow_it_where_it_moves() -> None:
     scales = relay.const(np.array([0.5, 1.0, 2.0], "float32"))
-    for op in (lambda x: relay.transpose(x, (0, 2, 1)), lambda x: relay.expand_dims(x, 0),
-               lambda x: relay.reshape(x, (2, 3, 5, 1)), lambda x: relay.nn.max_pool1d(x, 2)):
+    for op in (
+        lambda x: relay.transpose(x, (0, 2, 1)),
+        lambda x: relay.expand_dims(x, 0),
+        lambda x: relay.reshape(x, (2, 3, 5, 1)),
+        lambda x: relay.nn.max_pool1d(x, 2),
+    ):
         inputs = Inputs()
         x = dequantize(inputs((2, 3, 5)), scales, ZERO, axis=1)
         compare(quantize(op(x), relay.const(1.5), relay.const(3)), inputs, 1)
@@ -275,8 +296,12 @@ def test_scales_along_an_axis_follow_it_where_it_moves() -> None:
 def test_an_operator_that_loses_the_axis_of_the_scales_leaves_the_floats() -> None:
     scales = relay.const(np.array([0.5, 1.0, 2.0], "float32"))
     x = dequantize(relay.var("x", shape=(2, 3, 5), dtype="int8"), scales, ZERO, axis=1)
-    for op in (lambda x: relay.max(x, axis=1), lambda x: relay.reshape(x, (30,)), lambda x: relay.mean(x, axis=1),
-               lambda x: relay.split(x, 3, axis=1)[0]):
+    for op in (
+        lambda x: relay.max(x, axis=1),
+        lambda x: relay.reshape(x, (30,)),
+        lambda x: relay.mean(x, axis=1),
+        lambda x: relay.split(x, 3, axis=1)[0],
+    ):
         mod = typed(quantize(op(x), ONE, ZERO))
         assert structural_equal(FakeQuantizationToInteger()(mod), mod)
         with pytest.raises(Exception, match="axis|scale"):
@@ -311,6 +336,7 @@ def test_a_rule_that_fails_leaves_the_region_or_raises() -> None:
     op = get_op("nn.relu")
     known = op.get_attr("FTVMFakeQuantizationToInteger")
     try:
+
         @register_fake_quantization_to_integer("nn.relu", level=11)
         def refuse(expr, type_map):
             raise NotImplementedError("no")
@@ -355,8 +381,11 @@ def test_regions_that_end_in_several_quantizes_share_what_does_not_depend_on_the
     x = dequantize(inputs((1, 3, 6, 6)), relay.const(0.1), relay.const(4))
     weight = dequantize(inputs((2, 3, 3, 3)), relay.const(0.02), ZERO)
     conv = relay.nn.relu(relay.nn.conv2d(x, weight, kernel_size=(3, 3), channels=2))
-    ends = [quantize(conv, relay.const(0.5), ZERO), quantize(relay.tanh(conv), relay.const(0.01), ZERO),
-            quantize(relay.tanh(conv), relay.const(0.02), ZERO)]
+    ends = [
+        quantize(conv, relay.const(0.5), ZERO),
+        quantize(relay.tanh(conv), relay.const(0.01), ZERO),
+        quantize(relay.tanh(conv), relay.const(0.02), ZERO),
+    ]
     mod = typed(Tuple(ends))
     new = FakeQuantizationToInteger(hard_fail=True)(mod)
     names = [n.op.name for n in post_order(new["main"]) if isinstance(n, Call)]
@@ -373,8 +402,9 @@ def test_many_quantizes_along_one_chain_take_linear_time() -> None:
             value = op(value)
             ends.append(quantize(value, relay.const(2.0), ZERO))
         new = FakeQuantizationToInteger()(typed(Tuple(ends)))
-        assert operators(new) == ({"maximum", "qnn.requantize"} if op is relay.nn.relu
-                                  else {"sin", "qnn.quantize", "qnn.dequantize"})
+        assert operators(new) == (
+            {"maximum", "qnn.requantize"} if op is relay.nn.relu else {"sin", "qnn.quantize", "qnn.dequantize"}
+        )
 
 
 def test_a_chain_of_regions_is_turned_in_linear_time() -> None:
@@ -404,10 +434,12 @@ def test_a_product_that_no_quantize_follows_is_turned_by_the_second_pass() -> No
 def test_what_leads_to_a_product_is_turned_with_it() -> None:
     inputs = Inputs()
     a, b = inputs((2, 4)), inputs((3, 4))
-    dense = relay.nn.dense(relay.nn.relu(dequantize(a, relay.const(2.0), relay.const(1))),
-                           dequantize(b, relay.const(0.5), ZERO))
-    integer = relay.qnn.op.dense(relay.maximum(a, relay.const(1, "int8")), b, relay.const(1), ZERO, relay.const(2.0),
-                                 relay.const(0.5), None)
+    dense = relay.nn.dense(
+        relay.nn.relu(dequantize(a, relay.const(2.0), relay.const(1))), dequantize(b, relay.const(0.5), ZERO)
+    )
+    integer = relay.qnn.op.dense(
+        relay.maximum(a, relay.const(1, "int8")), b, relay.const(1), ZERO, relay.const(2.0), relay.const(0.5), None
+    )
     qat(relay.add(dense, ONE), relay.add(dequantize(integer, ONE, ZERO, axis=1), ONE), inputs)
 
 

@@ -57,7 +57,10 @@ def test_the_zero_point_before_a_quantized_convolution_becomes_its_padding():
     expected = relay.qnn.op.conv2d(x, w, *rest, padding=(1, 2, 2, 0), **options)
     params = [x, w]
     check(
-        relay.Function(params, before), transform.FoldExplicitPadding(), relay.Function(params, expected), low=-9,
+        relay.Function(params, before),
+        transform.FoldExplicitPadding(),
+        relay.Function(params, expected),
+        low=-9,
         high=9,
     )
     other = relay.Function(params, relay.qnn.op.conv2d(relay.nn.pad(x, pads, 0), w, *rest, **options))
@@ -78,7 +81,9 @@ X = relay.var("x", shape=(1, 3, 8, 8))
         (relay.nn.max_pool2d, -np.inf, {"strides": (2, 2)}, {"strides": (2, 2), "padding": (1, 1, 0, 1)}),
         (relay.nn.avg_pool2d, 0.0, {}, {"padding": (1, 1, 0, 1), "count_include_pad": True}),
         (
-            relay.nn.avg_pool2d, 0.0, {"padding": (1, 0, 1, 1), "count_include_pad": True},
+            relay.nn.avg_pool2d,
+            0.0,
+            {"padding": (1, 0, 1, 1), "count_include_pad": True},
             {"padding": (2, 1, 1, 2), "count_include_pad": True},
         ),
     ],

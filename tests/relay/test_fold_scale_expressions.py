@@ -80,7 +80,8 @@ def test_backward_in_blocks():
     squeezed = relay.squeeze(s, axis=[0, 2, 3])
     expected = network(
         relay.multiply(w, relay.reshape(squeezed, (2, 1, 1, 1, 1, 2))),
-        relay.multiply(b, relay.reshape(squeezed, (1, 2, 1, 1, 2))), lambda y: y,
+        relay.multiply(b, relay.reshape(squeezed, (1, 2, 1, 1, 2))),
+        lambda y: y,
     )
     before = network(w, b, lambda y: relay.multiply(y, s))
     check(relay.Function([x, w, bias], before), BACK(), relay.Function([x, w, bias], expected))
@@ -156,7 +157,8 @@ def test_forward_in_blocks():
 
     squeezed = relay.squeeze(s, axis=[0, 1, 2])
     expected = network(
-        x, relay.divide(bias, relay.reshape(squeezed, (1, 1, 1, 2, 2))),
+        x,
+        relay.divide(bias, relay.reshape(squeezed, (1, 1, 1, 2, 2))),
         relay.multiply(w, relay.reshape(squeezed, (1, 1, 4, 1, 1, 1))),
     )
     before = network(relay.multiply(x, s), bias, w)

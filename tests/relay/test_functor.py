@@ -59,8 +59,24 @@ def test_a_visitor_meets_every_class_of_node_once() -> None:
     visitor = Names()
     visitor.visit(every_node())
     assert sorted(visitor.seen) == sorted(
-        ["Function", "Var", "Let", "Var", "RefCreate", "If", "Constant", "RefRead", "Call", "GlobalVar", "Call", "Op",
-         "RefWrite", "TupleGetItem", "Tuple", "Constant"]
+        [
+            "Function",
+            "Var",
+            "Let",
+            "Var",
+            "RefCreate",
+            "If",
+            "Constant",
+            "RefRead",
+            "Call",
+            "GlobalVar",
+            "Call",
+            "Op",
+            "RefWrite",
+            "TupleGetItem",
+            "Tuple",
+            "Constant",
+        ]
     )
 
 

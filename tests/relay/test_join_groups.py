@@ -115,8 +115,15 @@ def test_an_rms_norm_is_one_group():
 @pytest.mark.parametrize("channels, together", [(3, True), (32, False)])
 def test_a_convolution_of_few_channels_reads_them_in_the_order_of_the_input(channels, together):
     x = var("x", 1, channels, 9, 9)
-    y = relay.nn.conv2d(relay.transpose(x, (0, 2, 3, 1)), weight(3, 3, channels, 4), padding=(1, 1),
-                        data_layout="NHWC", kernel_layout="HWIO", channels=4, kernel_size=(3, 3))
+    y = relay.nn.conv2d(
+        relay.transpose(x, (0, 2, 3, 1)),
+        weight(3, 3, channels, 4),
+        padding=(1, 1),
+        data_layout="NHWC",
+        kernel_layout="HWIO",
+        channels=4,
+        kernel_size=(3, 3),
+    )
     assert len(joined(relay.nn.relu(y), x)) == (1 if together else 2)
 
 

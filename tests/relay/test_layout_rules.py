@@ -41,18 +41,22 @@ def back(x):
 FOLLOWED = {
     "argmax over two axes": (lambda y: relay.argmax(y, axis=[2, 3]), lambda y: relay.argmax(y, axis=[1, 2])),
     "argmin over one": (
-        lambda y: relay.argmin(y, axis=1, keepdims=True), lambda y: back(relay.argmin(y, axis=3, keepdims=True))
+        lambda y: relay.argmin(y, axis=1, keepdims=True),
+        lambda y: back(relay.argmin(y, axis=3, keepdims=True)),
     ),
     "argmax counted in another order": (
-        lambda y: relay.argmax(y, axis=[1, 2]), lambda y: relay.argmax(back(y), axis=[1, 2])
+        lambda y: relay.argmax(y, axis=[1, 2]),
+        lambda y: relay.argmax(back(y), axis=[1, 2]),
     ),
     "a reduction of everything": (lambda y: relay.sum(y), lambda y: relay.sum(back(y))),
     "the same by axes": (lambda y: relay.sum(y, axis=[0, 1, 2, 3]), lambda y: relay.sum(back(y), axis=[0, 1, 2, 3])),
     "all but one": (
-        lambda y: relay.max(y, axis=1, exclude=True), lambda y: relay.max(y, axis=3, exclude=True),
+        lambda y: relay.max(y, axis=1, exclude=True),
+        lambda y: relay.max(y, axis=3, exclude=True),
     ),
     "everything with its axes kept": (
-        lambda y: relay.mean(y, keepdims=True), lambda y: back(relay.mean(y, axis=[0, 1, 2, 3], keepdims=True))
+        lambda y: relay.mean(y, keepdims=True),
+        lambda y: back(relay.mean(y, axis=[0, 1, 2, 3], keepdims=True)),
     ),
     "a slice by axes": (
         lambda y: relay.strided_slice(y, [1, 0], [4, 6], [1, 2], axes=[1, 3]),
@@ -79,7 +83,8 @@ FOLLOWED = {
         lambda y: back(relay.topk(y, k=3, axis=3, ret_type="values")),
     ),
     "both results of topk": (
-        lambda y: relay.topk(y, k=3, axis=1)[1], lambda y: back(relay.topk(y, k=3, axis=3)[1]),
+        lambda y: relay.topk(y, k=3, axis=1)[1],
+        lambda y: back(relay.topk(y, k=3, axis=3)[1]),
     ),
     "cast_like": (
         lambda y: relay.cast_like(y, relay.const([1.0], "float64")),
@@ -98,7 +103,8 @@ FOLLOWED = {
     ),
     "dropout": (lambda y: relay.nn.dropout(y), lambda y: back(relay.nn.dropout(y))),
     "a resize that had the layout": (
-        lambda y: relay.image.resize2d(y, (9, 9)), lambda y: back(relay.image.resize2d(y, (9, 9), layout="NHWC"))
+        lambda y: relay.image.resize2d(y, (9, 9)),
+        lambda y: back(relay.image.resize2d(y, (9, 9), layout="NHWC")),
     ),
     "correlation keeps its own": (
         lambda y: relay.nn.correlation(y, y, 1, 1, 1, 1, 1, True, "NCHW"),
@@ -269,23 +275,30 @@ def test_a_list_attribute_prints_as_a_list():
     assert conv().attrs.padding == (1, 1, 1, 1) and hash(conv().attrs.padding) == hash((1, 1, 1, 1))
 
 
-@pytest.mark.parametrize("name, call, inputs, outputs", [
-    ("nn.matmul", lambda: relay.nn.matmul(var("a", 2, 3), var("b", 3, 4)), ["NC", "NC"], ["NC"]),
-    ("nn.dense", lambda: relay.nn.dense(var("a", 2, 3), var("b", 4, 3)), ["NC", "NC"], ["NC"]),
-    (
-        "nn.bitserial_conv2d",
-        lambda: relay.nn.bitserial_conv2d(var("a", 1, 4, 4, 32), var("b", 3, 3, 32, 8), data_layout="NHWC",
-                                          kernel_layout="HWIO"),
-        ["NHWC", "HWIO"], ["NHWC"],
-    ),
-    ("image.dilation2d", lambda: relay.image.dilation2d(X, var("k", 8, 3, 3)), ["NCHW", "IHW"], ["NCHW"]),
-    (
-        "nn.contrib_conv2d_winograd_without_weight_transform",
-        lambda: relay.nn.contrib_conv2d_winograd_without_weight_transform(X, var("k", 4, 4, 8, 8), 2, channels=8,
-                                                                          kernel_size=(3, 3)),
-        ["NCHW", "OIHW"], ["NCHW"],
-    ),
-])
+@pytest.mark.parametrize(
+    "name, call, inputs, outputs",
+    [
+        ("nn.matmul", lambda: relay.nn.matmul(var("a", 2, 3), var("b", 3, 4)), ["NC", "NC"], ["NC"]),
+        ("nn.dense", lambda: relay.nn.dense(var("a", 2, 3), var("b", 4, 3)), ["NC", "NC"], ["NC"]),
+        (
+            "nn.bitserial_conv2d",
+            lambda: relay.nn.bitserial_conv2d(
+                var("a", 1, 4, 4, 32), var("b", 3, 3, 32, 8), data_layout="NHWC", kernel_layout="HWIO"
+            ),
+            ["NHWC", "HWIO"],
+            ["NHWC"],
+        ),
+        ("image.dilation2d", lambda: relay.image.dilation2d(X, var("k", 8, 3, 3)), ["NCHW", "IHW"], ["NCHW"]),
+        (
+            "nn.contrib_conv2d_winograd_without_weight_transform",
+            lambda: relay.nn.contrib_conv2d_winograd_without_weight_transform(
+                X, var("k", 4, 4, 8, 8), 2, channels=8, kernel_size=(3, 3)
+            ),
+            ["NCHW", "OIHW"],
+            ["NCHW"],
+        ),
+    ],
+)
 def test_products_and_windows_say_their_own_layouts(name, call, inputs, outputs):
     call = call()
     rule = relay.op.get(name).get_attr("FInferCorrectLayout")

@@ -41,7 +41,8 @@ def _flat(value):
 
 def composites(mod):
     return [
-        n.op.attrs["Composite"] for n in post_order(mod["main"])
+        n.op.attrs["Composite"]
+        for n in post_order(mod["main"])
         if isinstance(n, Call) and isinstance(n.op, Function) and "Composite" in n.op.attrs
     ]
 
@@ -167,7 +168,7 @@ def test_a_check_may_ask_for_types():
 
 def test_composites_carry_the_spans_of_what_they_hold():
     a, b = var("a"), var("b")
-    add, = [op.add(a, b)]
+    (add,) = [op.add(a, b)]
     add.span = relay.Span.named("Add_1")
     relu = op.nn.relu(add)
     relu.span = relay.Span.named("Relu_2")

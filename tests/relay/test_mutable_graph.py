@@ -24,7 +24,7 @@ def random_function(seed):
     params = [relay.var(n, shape=F) for n in "xy"]
     values = [*params, relay.const(np.full(F, 0.5, "float32"))]
     for _ in range(rng.randrange(8, 40)):
-        recent = values[-rng.randrange(2, 8):]
+        recent = values[-rng.randrange(2, 8) :]
         if rng.random() < 0.4:
             values.append(rng.choice(UNARY)(rng.choice(recent)))
         elif rng.random() < 0.1:
@@ -56,9 +56,15 @@ def random_table(seed):
         return parent.dominates(binary(x(), x()), path) if rng.random() < 0.5 else binary(parent, x())
 
     shapes = [
-        lambda: unary(binary(x(), x())), lambda: binary(unary(x()), x()), lambda: unary(unary(x())), diamond,
-        lambda: binary(binary(x(), x()), unary(x())), lambda: binary(x(), is_constant()), dominated,
-        lambda: unary(x()).optional(unary), lambda: unary(x() | is_constant()),
+        lambda: unary(binary(x(), x())),
+        lambda: binary(unary(x()), x()),
+        lambda: unary(unary(x())),
+        diamond,
+        lambda: binary(binary(x(), x()), unary(x())),
+        lambda: binary(x(), is_constant()),
+        dominated,
+        lambda: unary(x()).optional(unary),
+        lambda: unary(x() | is_constant()),
     ]
     return [(f"p.{i}", rng.choice(shapes)(), refusing_one_in(rng.randrange(2, 9))) for i in range(6)]
 
@@ -103,5 +109,3 @@ def test_a_private_copy_is_the_same_graph_of_other_nodes():
     relay.assert_structural_equal(copy, func)
     assert copy is not func and copy.body is not func.body and copy.params == func.params
     assert copy.body.checked_type == func.body.checked_type
-
-

@@ -33,8 +33,13 @@ def _conv(dtype: str, zero: int | None, layout: str = "NCHW", **attrs: object) -
     if attrs.get("groups") == 2:
         kernel = (12, 4, 3, 3)
     return relay.nn.conv2d(
-        _data(shape, dtype, zero), _weights(*kernel), kernel_size=(3, 3), channels=12, data_layout=layout,
-        kernel_layout="OIHW" if layout == "NCHW" else "HWIO", **attrs,
+        _data(shape, dtype, zero),
+        _weights(*kernel),
+        kernel_size=(3, 3),
+        channels=12,
+        data_layout=layout,
+        kernel_layout="OIHW" if layout == "NCHW" else "HWIO",
+        **attrs,
     )
 
 
@@ -128,8 +133,10 @@ def test_a_zero_point_that_is_computed_is_taken_off_at_run_time():
 
 
 def test_constants_that_would_grow_by_folding_are_computed_here():
-    weight = relay.transpose(relay.subtract(relay.cast(_weights(9, 6, low=0, high=256, dtype="uint8"), "int32"),
-                                            relay.const(np.int32(128))), (1, 0))
+    weight = relay.transpose(
+        relay.subtract(relay.cast(_weights(9, 6, low=0, high=256, dtype="uint8"), "int32"), relay.const(np.int32(128))),
+        (1, 0),
+    )
     before = _module(relay.nn.dense(_data((5, 9), "uint8", 4), weight))
     (product,) = _products(NarrowIntegerProducts()(before))
     assert isinstance(product.args[1], relay.Constant) and product.args[1].data.dtype == "int8"

@@ -26,20 +26,32 @@ def same(node):
 x, y = relay.var("x", shape=(2, relay.Any(), 3)), relay.var("y", relay.TensorType((3,), "float32"))
 a = TypeVar("a")
 TYPES = [
-    relay.TensorType((1, relay.Any(), relay.Any("n")), "int8"), relay.TensorType((), "bool"),
-    relay.TupleType([relay.scalar_type("float32"), relay.TupleType([])]), relay.RefType(relay.scalar_type("int32")),
-    relay.FuncType([a], a, [a]), relay.FuncType([relay.scalar_type("int32")], relay.TupleType([])),
+    relay.TensorType((1, relay.Any(), relay.Any("n")), "int8"),
+    relay.TensorType((), "bool"),
+    relay.TupleType([relay.scalar_type("float32"), relay.TupleType([])]),
+    relay.RefType(relay.scalar_type("int32")),
+    relay.FuncType([a], a, [a]),
+    relay.FuncType([relay.scalar_type("int32")], relay.TupleType([])),
     TypeCall(GlobalTypeVar("List"), [relay.scalar_type("int32")]),
 ]
 EXPRESSIONS = [
-    relay.const(np.arange(6, dtype="float32").reshape(2, 3)), relay.const(True), relay.Tuple([x, y]), x,
-    relay.Var("untyped"), relay.Function([x, y], relay.add(x, y)), relay.TupleGetItem(relay.Tuple([x, y]), 1),
-    relay.Let(y, relay.const([1.0, 2.0, 3.0]), y), relay.If(relay.const(True), x, relay.negative(x)),
+    relay.const(np.arange(6, dtype="float32").reshape(2, 3)),
+    relay.const(True),
+    relay.Tuple([x, y]),
+    x,
+    relay.Var("untyped"),
+    relay.Function([x, y], relay.add(x, y)),
+    relay.TupleGetItem(relay.Tuple([x, y]), 1),
+    relay.Let(y, relay.const([1.0, 2.0, 3.0]), y),
+    relay.If(relay.const(True), x, relay.negative(x)),
     relay.op.get("log"),
     relay.RefWrite(relay.RefCreate(y), relay.RefRead(relay.RefCreate(y))),
     relay.nn.conv2d(relay.var("d", shape=(1, 3, 8, 8)), relay.var("w"), padding=(1, 2, 3, 4), channels=4, groups=1),
-    relay.clip(x, -1.5, float("inf")), relay.reshape(x, (0, -1)), relay.mean(x, axis=[0, 2], keepdims=True),
-    relay.split(y, 3).astuple(), relay.GlobalVar("f")(x),
+    relay.clip(x, -1.5, float("inf")),
+    relay.reshape(x, (0, -1)),
+    relay.mean(x, axis=[0, 2], keepdims=True),
+    relay.split(y, 3).astuple(),
+    relay.GlobalVar("f")(x),
 ]
 
 
@@ -138,9 +150,11 @@ def test_a_chain_of_100_000_calls_comes_back():
 
 def formerly(*nodes, root=1):
     """What TVM 0.6 wrote: a node that is nothing, then *nodes*."""
-    return load_json(json.dumps({
-        "root": root, "nodes": [{"type_key": ""}, *nodes], "attrs": {"tvm_version": "0.6.0"}, "b64ndarrays": []
-    }))
+    return load_json(
+        json.dumps(
+            {"root": root, "nodes": [{"type_key": ""}, *nodes], "attrs": {"tvm_version": "0.6.0"}, "b64ndarrays": []}
+        )
+    )
 
 
 def test_what_tvm_0_6_wrote_can_be_read():
@@ -150,18 +164,19 @@ def test_what_tvm_0_6_wrote_can_be_read():
         assert type(found) is cls and found.name_hint == "in0"
     var = {"_checked_type_": "0", "span": "0", "type_annotation": "3", "vid": "2"}
     found = formerly(
-        {"type_key": "relay.Var", "attrs": var}, {"type_key": "relay.Id", "attrs": {"name_hint": "a3"}},
+        {"type_key": "relay.Var", "attrs": var},
+        {"type_key": "relay.Id", "attrs": {"name_hint": "a3"}},
         {"type_key": "relay.TensorType", "attrs": {"dtype": "float32", "shape": "4", "span": "0"}},
-        {"type_key": "Array", "data": [5, 6]}, *[
-            {"type_key": "IntImm", "attrs": {"dtype": "int32", "value": value, "span": "0"}} for value in ("16", "8")
-        ],
+        {"type_key": "Array", "data": [5, 6]},
+        *[{"type_key": "IntImm", "attrs": {"dtype": "int32", "value": value, "span": "0"}} for value in ("16", "8")],
     )
     assert (found.name_hint, found.type_annotation) == ("a3", relay.TensorType((16, 8)))
     unknown = formerly({"type_key": "relay.IncompleteType", "attrs": {"kind": "0", "span": "0"}})
     assert isinstance(unknown, IncompleteType)
     parts = {"arg_types": "2", "ret_type": "3", "span": "0", "type_constraints": "2", "type_params": "2"}
     func = formerly(
-        {"type_key": "relay.FuncType", "attrs": parts}, {"type_key": "Array"},
+        {"type_key": "relay.FuncType", "attrs": parts},
+        {"type_key": "Array"},
         {"type_key": "relay.TupleType", "attrs": {"fields": "2", "span": "0"}},
     )
     assert func == relay.FuncType([], relay.TupleType([]))
@@ -173,15 +188,21 @@ def test_what_tvm_0_6_wrote_can_be_read():
     assert isinstance(formerly({**size, "type_key": "SizeVar"}), SizeVar)
     named = formerly({"type_key": "StrMap", "keys": ["z", "x"], "data": [2, 2]}, size)
     assert list(named) == ["z", "x"] and named["z"] is named["x"]
-    empty = {"functions": "0", "global_type_var_map_": "0", "global_var_map_": "0", "source_map": "0",
-             "type_definitions": "0"}
+    empty = {
+        "functions": "0",
+        "global_type_var_map_": "0",
+        "global_var_map_": "0",
+        "source_map": "0",
+        "type_definitions": "0",
+    }
     assert not formerly({"type_key": "IRModule", "attrs": empty}).attrs
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not what tvm.ir.save_json writes"), ("{}", "not what tvm.ir.save_json writes"),
+        ("{", "not what tvm.ir.save_json writes"),
+        ("{}", "not what tvm.ir.save_json writes"),
         ('{"root": 5, "nodes": [{"type_key": ""}]}', "there is no node 5"),
         ('{"root": 1, "nodes": [{"type_key": ""}, {"type_key": "tir.For"}]}', "no object called 'tir.For'"),
         ('{"root": 1, "nodes": [{"type_key": ""}, {"type_key": "Array", "data": [1]}]}', "made of itself"),

@@ -16,8 +16,11 @@ F32 = TensorProto.FLOAT
 
 def model(nodes, inputs=(("x", [2, 3]),), outputs=("y",), initializers=(), opset=17, **extra) -> onnx.ModelProto:
     graph = helper.make_graph(
-        list(nodes), "g", [helper.make_tensor_value_info(n, F32, s) for n, s in inputs],
-        [helper.make_tensor_value_info(n, F32, None) for n in outputs], list(initializers),
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info(n, F32, s) for n, s in inputs],
+        [helper.make_tensor_value_info(n, F32, None) for n in outputs],
+        list(initializers),
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], **extra)
 
@@ -171,7 +174,11 @@ def test_data_that_do_not_fill_their_shape_are_refused() -> None:
 
 def test_a_function_that_calls_itself_is_refused() -> None:
     body = helper.make_function(
-        "acme", "loop", ["a"], ["b"], [helper.make_node("loop", ["a"], ["b"], domain="acme")],
+        "acme",
+        "loop",
+        ["a"],
+        ["b"],
+        [helper.make_node("loop", ["a"], ["b"], domain="acme")],
         [helper.make_opsetid("acme", 1)],
     )
     endless = model([helper.make_node("loop", ["x"], ["y"], name="l", domain="acme")], functions=[body])
@@ -205,10 +212,16 @@ def test_inputs_that_onnx_does_not_allow_name_the_node() -> None:
         import_onnx(model([helper.make_node("Range", ["a", "b", "c"], ["y"], name="r")], initializers=bounds))
 
 
-@pytest.mark.parametrize("op, indices, rest", [
-    ("Gather", [5, 0], []), ("GatherElements", [[0, -6, 1]], []), ("GatherND", [[0, 3]], []),
-    ("ScatterElements", [[7, 0, 0]], ["u"]), ("ScatterND", [[0, 0], [-6, 1]], ["v"]),
-])
+@pytest.mark.parametrize(
+    "op, indices, rest",
+    [
+        ("Gather", [5, 0], []),
+        ("GatherElements", [[0, -6, 1]], []),
+        ("GatherND", [[0, 3]], []),
+        ("ScatterElements", [[7, 0, 0]], ["u"]),
+        ("ScatterND", [[0, 0], [-6, 1]], ["v"]),
+    ],
+)
 def test_a_constant_index_outside_its_dimension_is_refused(op: str, indices: list, rest: list[str]) -> None:
     constants = {"i": np.array(indices), "u": np.ones((1, 3), "float32"), "v": np.ones(2, "float32")}
     made = [numpy_helper.from_array(a, n) for n, a in constants.items()]

@@ -21,7 +21,9 @@ def numbers(*shape):
 def check(nodes, inputs, outputs, constants=()):
     """The outputs of *nodes*, which have names, are ONNX Runtime's."""
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in inputs.items()],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in inputs.items()],
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
         [numpy_helper.from_array(a, n) for n, a in dict(constants).items()],
     )
@@ -44,10 +46,17 @@ def fused(op, inputs, outputs=("y",), constants=(), **attrs):
     check([node], inputs, [name for name in outputs if name], constants)
 
 
-@pytest.mark.parametrize("op, biased, attrs", [
-    ("BiasGelu", True, {}), ("FastGelu", True, {}), ("FastGelu", False, {}), ("QuickGelu", False, {}),
-    ("QuickGelu", False, {"alpha": 1.1}), ("Gelu", False, {}),
-])
+@pytest.mark.parametrize(
+    "op, biased, attrs",
+    [
+        ("BiasGelu", True, {}),
+        ("FastGelu", True, {}),
+        ("FastGelu", False, {}),
+        ("QuickGelu", False, {}),
+        ("QuickGelu", False, {"alpha": 1.1}),
+        ("Gelu", False, {}),
+    ],
+)
 def test_a_gelu_is_onnx_runtimes(op, biased, attrs):
     fused(op, {"x": numbers(2, 3, 8)}, constants={"b": numbers(8)} if biased else {}, **attrs)
 
@@ -76,19 +85,36 @@ def feed_forward():
     """A residual block as exporters write it: each gelu, product and normalisation in its smallest parts."""
     make = helper.make_node
     nodes = [
-        make("MatMul", ["x", "w"], ["h"]), make("Add", ["h", "b"], ["hb"]), make("Div", ["hb", "root"], ["d"]),
-        make("Erf", ["d"], ["e"]), make("Add", ["e", "one"], ["e1"]), make("Mul", ["hb", "e1"], ["m"]),
-        make("Mul", ["m", "half"], ["g"]), make("MatMul", ["g", "v"], ["p"]), make("Add", ["p", "c"], ["pc"]),
-        make("Add", ["pc", "x"], ["r"]), make("LayerNormalization", ["r", "scale", "shift"], ["n"]),
-        make("Transpose", ["n"], ["t"], perm=[0, 2, 1]), make("MatMul", ["n", "t"], ["q"]),
+        make("MatMul", ["x", "w"], ["h"]),
+        make("Add", ["h", "b"], ["hb"]),
+        make("Div", ["hb", "root"], ["d"]),
+        make("Erf", ["d"], ["e"]),
+        make("Add", ["e", "one"], ["e1"]),
+        make("Mul", ["hb", "e1"], ["m"]),
+        make("Mul", ["m", "half"], ["g"]),
+        make("MatMul", ["g", "v"], ["p"]),
+        make("Add", ["p", "c"], ["pc"]),
+        make("Add", ["pc", "x"], ["r"]),
+        make("LayerNormalization", ["r", "scale", "shift"], ["n"]),
+        make("Transpose", ["n"], ["t"], perm=[0, 2, 1]),
+        make("MatMul", ["n", "t"], ["q"]),
         make("Mul", ["q", "half"], ["y"]),
     ]
     constants = {
-        "w": numbers(8, 16), "b": numbers(16), "v": numbers(16, 8), "c": numbers(8), "scale": numbers(8),
-        "shift": numbers(8), "root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5),
+        "w": numbers(8, 16),
+        "b": numbers(16),
+        "v": numbers(16, 8),
+        "c": numbers(8),
+        "scale": numbers(8),
+        "shift": numbers(8),
+        "root": np.float32(2**0.5),
+        "one": np.float32(1),
+        "half": np.float32(0.5),
     }
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 8])],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 8])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3, 3])],
         [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
     )

@@ -51,8 +51,11 @@ def test_constants_that_double_stop_at_a_megabyte(negated: bool) -> None:
 
 
 def test_the_option_replaces_the_total_that_may_be_folded() -> None:
-    made = model([helper.make_node("Neg", ["w"], ["n"]), helper.make_node("Add", ["x", "n"], ["y"])],
-                 [weight("w", np.ones(3000), "float32")], shape=(3000,))
+    made = model(
+        [helper.make_node("Neg", ["w"], ["n"]), helper.make_node("Add", ["x", "n"], ["y"])],
+        [weight("w", np.ones(3000), "float32")],
+        shape=(3000,),
+    )
     assert not any(getattr(e, "op", None) is not None for e in post_order(import_onnx(made)["main"].body.args[1]))
     with PassContext(config={"relay.FoldConstant.max_bytes": 0}):
         assert not isinstance(import_onnx(made)["main"].body.args[1], Constant)
@@ -62,11 +65,16 @@ BOMBS = {
     "Expand": ([helper.make_node("Expand", ["c", "k"], ["b"])], [weight("k", [BIG // 4, 4])]),
     "Tile": ([helper.make_node("Tile", ["c", "k"], ["b"])], [weight("k", [BIG // 4])]),
     "ConstantOfShape": ([helper.make_node("ConstantOfShape", ["k"], ["b"])], [weight("k", [BIG // 4, 4])]),
-    "OneHot": ([helper.make_node("OneHot", ["i", "k", "v"], ["b"])],
-               [weight("i", [1, 2]), weight("k", BIG), weight("v", [0, 1], "float32")]),
+    "OneHot": (
+        [helper.make_node("OneHot", ["i", "k", "v"], ["b"])],
+        [weight("i", [1, 2]), weight("k", BIG), weight("v", [0, 1], "float32")],
+    ),
     "Pad": ([helper.make_node("Pad", ["c", "k"], ["b"])], [weight("k", [0, BIG])]),
-    "squares": ([helper.make_node("Mul", [f"k{i}", f"k{i}"], [f"k{i + 1}"]) for i in range(4)]
-                + [helper.make_node("Expand", ["c", "k4"], ["b"])], [weight("k0", [6])]),
+    "squares": (
+        [helper.make_node("Mul", [f"k{i}", f"k{i}"], [f"k{i + 1}"]) for i in range(4)]
+        + [helper.make_node("Expand", ["c", "k4"], ["b"])],
+        [weight("k0", [6])],
+    ),
 }
 
 
@@ -80,21 +88,38 @@ def test_a_constant_of_a_terabyte_stays_an_operator_or_is_refused(name: str) -> 
 
 REFUSED = {
     "a rank of 2,000": (model([helper.make_node("Relu", ["x"], ["y"])], shape=[1] * 2000), "2000 dimensions"),
-    "a rank made inside": (model([helper.make_node("Reshape", ["x", "k"], ["y"])], [weight("k", [3] + [1] * 99)]),
-                           "its output has 100 dimensions"),
-    "a long range": (model([helper.make_node("Range", ["a", "b", "c"], ["y"])],
-                           [weight("a", 0), weight("b", BIG), weight("c", 1)]), "1000000000000 elements"),
+    "a rank made inside": (
+        model([helper.make_node("Reshape", ["x", "k"], ["y"])], [weight("k", [3] + [1] * 99)]),
+        "its output has 100 dimensions",
+    ),
+    "a long range": (
+        model([helper.make_node("Range", ["a", "b", "c"], ["y"])], [weight("a", 0), weight("b", BIG), weight("c", 1)]),
+        "1000000000000 elements",
+    ),
     "an absurd shape": (model([helper.make_node("Relu", ["x"], ["y"])], shape=[2**40, 2**40]), "which is more than"),
-    "a resize": (model([helper.make_node("Resize", ["x", "", "k"], ["y"], mode="linear")],
-                       [weight("k", [1e8], "float32")]), "cannot be resized"),
-    "two makers": (model([helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["y"])]),
-                   "makes 'y', which something before it makes too"),
-    "two initialisers": (model([helper.make_node("Relu", ["x"], ["y"])], [weight("w", 1), weight("w", 2)]),
-                         "two initialisers are called 'w'"),
-    "a circle": (model([helper.make_node("Add", ["x", "z"], ["y"]), helper.make_node("Neg", ["y"], ["z"])]),
-                 "nodes are out of order"),
-    "a negative depth": (model([helper.make_node("OneHot", ["i", "k", "v"], ["y"])],
-                               [weight("i", [1]), weight("k", -1), weight("v", [0, 1], "float32")]), "needs a depth"),
+    "a resize": (
+        model([helper.make_node("Resize", ["x", "", "k"], ["y"], mode="linear")], [weight("k", [1e8], "float32")]),
+        "cannot be resized",
+    ),
+    "two makers": (
+        model([helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["y"])]),
+        "makes 'y', which something before it makes too",
+    ),
+    "two initialisers": (
+        model([helper.make_node("Relu", ["x"], ["y"])], [weight("w", 1), weight("w", 2)]),
+        "two initialisers are called 'w'",
+    ),
+    "a circle": (
+        model([helper.make_node("Add", ["x", "z"], ["y"]), helper.make_node("Neg", ["y"], ["z"])]),
+        "nodes are out of order",
+    ),
+    "a negative depth": (
+        model(
+            [helper.make_node("OneHot", ["i", "k", "v"], ["y"])],
+            [weight("i", [1]), weight("k", -1), weight("v", [0, 1], "float32")],
+        ),
+        "needs a depth",
+    ),
 }
 
 

@@ -23,7 +23,9 @@ RNG = np.random.default_rng(3)
 
 def graph_model(nodes, inputs, outputs, weights=None, opset=17, **extra) -> onnx.ModelProto:
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info(n, F32, s) for n, s in inputs.items()],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, F32, s) for n, s in inputs.items()],
         [helper.make_tensor_value_info(n, F32, None) for n in outputs],
         [numpy_helper.from_array(a, n) for n, a in (weights or {}).items()],
     )
@@ -42,7 +44,8 @@ def test_parameters_are_the_real_inputs_in_order_under_their_exact_names() -> No
     weight = np.ones(3, "float32")
     names = ["second; rm -rf /", "a/b:0", "__import__('os')"]
     nodes = [
-        helper.make_node("Add", [names[0], names[1]], ["s"]), helper.make_node("Mul", ["s", "w"], ["t"]),
+        helper.make_node("Add", [names[0], names[1]], ["s"]),
+        helper.make_node("Mul", ["s", "w"], ["t"]),
         helper.make_node("Sub", ["t", names[2]], ["out 1"]),
     ]
     inputs = {names[0]: [2, 3], "w": [3], names[1]: [2, 3], names[2]: [2, 3]}
@@ -57,7 +60,8 @@ def test_parameters_are_the_real_inputs_in_order_under_their_exact_names() -> No
 
 def test_every_call_has_the_name_of_its_node_and_unnamed_nodes_get_one() -> None:
     nodes = [
-        helper.make_node("Gelu", ["x"], ["a"], name="act"), helper.make_node("Softplus", ["a"], ["b"]),
+        helper.make_node("Gelu", ["x"], ["a"], name="act"),
+        helper.make_node("Softplus", ["a"], ["b"]),
         helper.make_node("Relu", ["b"], ["y"], name="Softplus_1"),
     ]
     mod = import_onnx(graph_model(nodes, {"x": [2, 3]}, ["y"], opset=20))
@@ -68,8 +72,10 @@ def test_every_call_has_the_name_of_its_node_and_unnamed_nodes_get_one() -> None
 
 def test_nodes_that_share_a_name_are_told_apart_by_their_positions() -> None:
     nodes = [
-        helper.make_node("Relu", ["x"], ["a"], name="n"), helper.make_node("Gelu", ["a"], ["b"], name="n_2"),
-        helper.make_node("Tanh", ["b"], ["c"], name="n"), helper.make_node("Exp", ["c"], ["y"], name="alone"),
+        helper.make_node("Relu", ["x"], ["a"], name="n"),
+        helper.make_node("Gelu", ["a"], ["b"], name="n_2"),
+        helper.make_node("Tanh", ["b"], ["c"], name="n"),
+        helper.make_node("Exp", ["c"], ["y"], name="alone"),
     ]
     model = graph_model(nodes, {"x": [2, 3]}, ["y"], opset=20)
     named = [n.name for n in named_nodes(model)]
@@ -79,16 +85,20 @@ def test_nodes_that_share_a_name_are_told_apart_by_their_positions() -> None:
 
 def test_nodes_of_branches_are_never_taken_for_those_of_the_graph() -> None:
     def branch(name: str) -> onnx.GraphProto:
-        body = [helper.make_node(op_type, ["x"], [f"{name}_{op_type}"], name=given) for op_type, given in
-                (("Relu", "n"), ("Tanh", "own"), ("Exp", ""))]
+        body = [
+            helper.make_node(op_type, ["x"], [f"{name}_{op_type}"], name=given)
+            for op_type, given in (("Relu", "n"), ("Tanh", "own"), ("Exp", ""))
+        ]
         total = helper.make_node("Sum", [n.output[0] for n in body], [name])
         return helper.make_graph([*body, total], name, [], [helper.make_tensor_value_info(name, F32, [3])])
 
     nodes = [
-        helper.make_node("Greater", ["x", "x"], ["more"]), helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        helper.make_node("Greater", ["x", "x"], ["more"]),
+        helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
         helper.make_node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
         helper.make_node("If", ["c"], ["i"], then_branch=branch("t"), else_branch=branch("e")),
-        helper.make_node("Sigmoid", ["i"], ["s"], name="n"), helper.make_node("Exp", ["s"], ["y"]),
+        helper.make_node("Sigmoid", ["i"], ["s"], name="n"),
+        helper.make_node("Exp", ["s"], ["y"]),
     ]
     model = graph_model(nodes, {"x": [3]}, ["y"])
     found: dict[str, set[str]] = {}
@@ -125,7 +135,8 @@ def test_shapes_fix_a_free_dimension_wherever_it_occurs() -> None:
 
 def test_shape_arithmetic_on_static_shapes_is_gone() -> None:
     nodes = [
-        helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "zero"], ["n"]),
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"]),
         helper.make_node("Unsqueeze", ["n", "zeros"], ["n1"]),
         helper.make_node("Concat", ["n1", "rest"], ["t"], axis=0),
         helper.make_node("Reshape", ["x", "t"], ["y"]),
@@ -138,10 +149,12 @@ def test_shape_arithmetic_on_static_shapes_is_gone() -> None:
 
 def test_a_reshape_to_computed_sizes_keeps_a_free_dimension_and_the_heads() -> None:
     nodes = [
-        helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "zero"], ["n"]),
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"]),
         helper.make_node("Unsqueeze", ["n", "zeros"], ["n1"]),
         helper.make_node("Concat", ["n1", "rest"], ["t"], axis=0),
-        helper.make_node("Reshape", ["x", "t"], ["r"]), helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["x", "t"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 1, 3]),
     ]
     weights = {"zero": np.array(0), "zeros": np.array([0]), "rest": np.array([5, 2, 4])}
     mod = import_onnx(graph_model(nodes, {"x": ["N", 5, 8]}, ["y"], weights))
@@ -152,7 +165,8 @@ def test_a_reshape_to_computed_sizes_keeps_a_free_dimension_and_the_heads() -> N
 
 def test_what_depends_on_constants_alone_is_a_constant() -> None:
     nodes = [
-        helper.make_node("Transpose", ["w"], ["wt"]), helper.make_node("Mul", ["wt", "wt"], ["w2"]),
+        helper.make_node("Transpose", ["w"], ["wt"]),
+        helper.make_node("Mul", ["wt", "wt"], ["w2"]),
         helper.make_node("MatMul", ["x", "w2"], ["y"]),
     ]
     weight = RNG.standard_normal((4, 3)).astype("float32")
@@ -199,7 +213,9 @@ def test_a_function_of_the_model_is_imported_in_place_and_named_after_its_call()
     slope.name, slope.ref_attr_name, slope.type = "alpha", "slope", onnx.AttributeProto.FLOAT
     body = helper.make_function("acme", "act", ["a"], ["b"], [leaky], [helper.make_opsetid("", 17)], ["slope"])
     model = graph_model(
-        [helper.make_node("act", ["x"], ["y"], name="call", domain="acme", slope=0.5)], {"x": [3]}, ["y"],
+        [helper.make_node("act", ["x"], ["y"], name="call", domain="acme", slope=0.5)],
+        {"x": [3]},
+        ["y"],
         functions=[body],
     )
     model.opset_import.append(helper.make_opsetid("acme", 1))
@@ -212,18 +228,24 @@ def test_a_function_of_the_model_is_imported_in_place_and_named_after_its_call()
 def test_a_free_batch_flows_through_a_small_transformer() -> None:
     """Attention with a free batch and sequence, as exporters write it, against ONNX Runtime at two sizes."""
     nodes = [
-        helper.make_node("MatMul", ["x", "wq"], ["q"]), helper.make_node("MatMul", ["x", "wk"], ["k"]),
-        helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Slice", ["s", "zero", "two"], ["lead"]),
+        helper.make_node("MatMul", ["x", "wq"], ["q"]),
+        helper.make_node("MatMul", ["x", "wk"], ["k"]),
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Slice", ["s", "zero", "two"], ["lead"]),
         helper.make_node("Concat", ["lead", "heads"], ["t"], axis=0),
         helper.make_node("Reshape", ["q", "t"], ["q4"]),
         helper.make_node("Transpose", ["q4"], ["qh"], perm=[0, 2, 1, 3]),
         helper.make_node("Reshape", ["k", "t"], ["k4"]),
         helper.make_node("Transpose", ["k4"], ["kh"], perm=[0, 2, 3, 1]),
-        helper.make_node("MatMul", ["qh", "kh"], ["z"]), helper.make_node("Softmax", ["z"], ["y"], axis=-1),
+        helper.make_node("MatMul", ["qh", "kh"], ["z"]),
+        helper.make_node("Softmax", ["z"], ["y"], axis=-1),
     ]
     weights = {
-        "wq": RNG.standard_normal((8, 8)).astype("float32"), "wk": RNG.standard_normal((8, 8)).astype("float32"),
-        "zero": np.array([0]), "two": np.array([2]), "heads": np.array([2, 4]),
+        "wq": RNG.standard_normal((8, 8)).astype("float32"),
+        "wk": RNG.standard_normal((8, 8)).astype("float32"),
+        "zero": np.array([0]),
+        "two": np.array([2]),
+        "heads": np.array([2, 4]),
     }
     model = graph_model(nodes, {"x": ["batch", "seq", 8]}, ["y"], weights)
     mod = import_onnx(model)

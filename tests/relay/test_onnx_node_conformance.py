@@ -69,7 +69,7 @@ def by_interpreter(mod: object, given: dict[str, np.ndarray]) -> list[np.ndarray
 
 
 def difference(case: object, compute: Callable[..., list[np.ndarray]] = by_interpreter, bf16_steps: int = 0) -> str:
-    """"" where every output is the standard's, else what differs; bfloat16 by *bf16_steps* of its rounding.
+    """ "" where every output is the standard's, else what differs; bfloat16 by *bf16_steps* of its rounding.
 
     Raises ImportModelError for what is not imported.
     """

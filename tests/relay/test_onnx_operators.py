@@ -44,7 +44,8 @@ class Case:
         node = helper.make_node(self.op, runtime + fixed, made, name="node", **self.attrs)
         kinds = [helper.np_dtype_to_tensor_dtype(a.dtype) for a in self.inputs]
         graph = helper.make_graph(
-            [node], "g",
+            [node],
+            "g",
             [helper.make_tensor_value_info(n, k, a.shape) for n, k, a in zip(runtime, kinds, self.inputs, strict=True)],
             [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in made],
             [numpy_helper.from_array(c, n) for n, c in zip(fixed, self.constants, strict=True) if c is not None],
@@ -200,10 +201,20 @@ CASES = [
     Case("Resize", 10, [f32(1, 2, 4, 6)], {}, [np.array([1, 1, 0.5, 1.5], "float32")]),
     Case("Resize", 13, [f32(1, 2, 4, 6)], {"mode": "linear"}, [None, np.array([1, 1, 1.5, 0.5], "float32")]),
     Case("Resize", 13, [f32(1, 2, 4, 6)], {"mode": "cubic"}, [None, None, i64(1, 2, 7, 9)]),
-    Case("Resize", 13, [f32(1, 2, 4, 6)], {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
-         [None, None, i64(1, 2, 7, 9)]),
-    Case("Resize", 13, [f32(1, 1, 4, 6)], {"nearest_mode": "ceil", "coordinate_transformation_mode": "asymmetric"},
-         [None, None, i64(1, 1, 6, 4)]),
+    Case(
+        "Resize",
+        13,
+        [f32(1, 2, 4, 6)],
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+        [None, None, i64(1, 2, 7, 9)],
+    ),
+    Case(
+        "Resize",
+        13,
+        [f32(1, 1, 4, 6)],
+        {"nearest_mode": "ceil", "coordinate_transformation_mode": "asymmetric"},
+        [None, None, i64(1, 1, 6, 4)],
+    ),
     Case("QuantizeLinear", 13, [f32(2, 3) * 9], {"axis": 1}, [np.abs(f32(3)), np.array([1, 2, 3], "int8")]),
     Case("DequantizeLinear", 13, [i8(2, 3)], {"axis": 0}, [np.abs(f32(2)), np.array([4, -3], "int8")]),
     Case("DynamicQuantizeLinear", 11, [f32(3, 4)], outputs=3),
@@ -290,8 +301,10 @@ LEGACY = [
     (Case("Tile", 1, [B], {}, [np.array(2, "int64"), np.array(1, "int64")]), np.tile(B, (1, 2))),
     (Case("TopK", 1, [B], {"k": 2}), np.sort(B, axis=1)[:, :-3:-1]),
     (Case("Upsample", 1, [A], {"height_scale": 2.0, "width_scale": 1.0}), A.repeat(2, axis=2)),
-    (Case("BatchNormalization", 7, [A[:, 0, 0]], {"spatial": 0, "epsilon": 0.0}, [np.full(5, 2, "float32")] * 4),
-     (A[:, 0, 0] - 2) / np.sqrt(2) * 2 + 2),
+    (
+        Case("BatchNormalization", 7, [A[:, 0, 0]], {"spatial": 0, "epsilon": 0.0}, [np.full(5, 2, "float32")] * 4),
+        (A[:, 0, 0] - 2) / np.sqrt(2) * 2 + 2,
+    ),
 ]
 
 

@@ -39,8 +39,12 @@ class Case:
         directions = 2 if self.attrs.get("direction") == "bidirectional" else 1
         rows, state = GATES[self.op] * self.hidden, (directions, self.batch, self.hidden)
         shapes = {
-            "X": (self.steps, self.batch, self.inputs), "W": (directions, rows, self.inputs),
-            "R": (directions, rows, self.hidden), "B": (directions, 2 * rows), "initial_h": state, "initial_c": state,
+            "X": (self.steps, self.batch, self.inputs),
+            "W": (directions, rows, self.inputs),
+            "R": (directions, rows, self.hidden),
+            "B": (directions, 2 * rows),
+            "initial_h": state,
+            "initial_c": state,
             "P": (directions, 3 * self.hidden),
         }
         bound = 1.5 / self.hidden**0.5  # larger weights make the states chaotic, and rounding grows from step to step
@@ -58,7 +62,9 @@ class Case:
         node = helper.make_node(self.op, names, outputs, "layer", hidden_size=self.hidden, **self.attrs)
         run_time = [n for n in arrays if n in self.run_time()]
         graph = helper.make_graph(
-            [node], "g", [value(n, arrays[n]) for n in run_time],
+            [node],
+            "g",
+            [value(n, arrays[n]) for n in run_time],
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
             [numpy_helper.from_array(arrays[n], n) for n in arrays if n not in run_time],
         )
@@ -87,10 +93,13 @@ CASES = [
     Case("LSTM", ("B", "P"), {"activations": ["HardSigmoid", "Relu", "Softsign"]}),
     Case("LSTM", ("B",), {"activations": ["Sigmoid", "LeakyRelu", "Tanh"], "activation_alpha": [0.3]}),
     Case(
-        "LSTM", ("B",),
+        "LSTM",
+        ("B",),
         {
             "activations": ["Sigmoid", "Tanh", "Tanh", "HardSigmoid", "ScaledTanh", "Elu"],
-            "activation_alpha": [0.4, 0.9, 0.5], "activation_beta": [0.3, 0.8], "direction": "bidirectional",
+            "activation_alpha": [0.4, 0.9, 0.5],
+            "activation_beta": [0.3, 0.8],
+            "direction": "bidirectional",
         },
     ),
     Case("GRU", ALL, {"linear_before_reset": 1, "direction": "bidirectional"}),

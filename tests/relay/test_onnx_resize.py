@@ -34,8 +34,11 @@ def model(x: np.ndarray, sizes: list[int], roi: list[float] | None = None, opset
         weights.append(numpy_helper.from_array(np.array(roi, "float32"), "roi"))
     node = helper.make_node("Resize", ["x", "roi" if roi is not None else "", "", "sizes"], ["y"], **attrs)
     graph = helper.make_graph(
-        [node], "g", [helper.make_tensor_value_info("x", kind, x.shape)],
-        [helper.make_tensor_value_info("y", kind, None)], weights,
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", kind, x.shape)],
+        [helper.make_tensor_value_info("y", kind, None)],
+        weights,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 

@@ -18,8 +18,10 @@ def model(k: int | None, axis: int = -1) -> onnx.ModelProto:
     known = [] if k is None else [numpy_helper.from_array(np.array([k], "int64"), "k")]
     if k is None:
         inputs.append(helper.make_tensor_value_info("k", TensorProto.INT64, [1]))
-    outputs = [helper.make_tensor_value_info("v", TensorProto.FLOAT, None),
-               helper.make_tensor_value_info("i", TensorProto.INT64, None)]
+    outputs = [
+        helper.make_tensor_value_info("v", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("i", TensorProto.INT64, None),
+    ]
     node = helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=axis)
     graph = helper.make_graph([node], "g", inputs, outputs, known)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=8)

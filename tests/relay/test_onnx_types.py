@@ -35,7 +35,11 @@ OPEN: dict[tuple[str, str, str], str] = {
     ("LpPool", "", "edges"): "the reference leaves a NaN in a window out",
     ("MaxPool", "", "edges"): "a NaN wins here, as in ReduceMax; the oracles leave it out",
     ("MaxPool", "bfloat16", "plain"): "the reference's places of the largest are outside of the data",
-    ("OneHot", "uint64 float64", "plain"): "indices are cast to int64 before use; the reference compares them as they are",
+    (
+        "OneHot",
+        "uint64 float64",
+        "plain",
+    ): "indices are cast to int64 before use; the reference compares them as they are",
     ("OneHot", "uint64 float64 float16 float32 bfloat16", "edges"): "the reference multiplies by the other value",
     ("Pow", "int32 int64", "edges"): "an integer power that float64 does not hold is undefined",
     ("Pow", "bfloat16", ""): "the reference computes powers of bfloat16 in another type",
@@ -124,7 +128,8 @@ def test_generated_code_is_right_for_a_sample_of_operators_and_types(targets: st
 def one_node(op: str, inputs: list[np.ndarray], outputs: int = 1, opset: int = 17, **attrs) -> onnx.ModelProto:
     make = helper.make_tensor_value_info
     graph = helper.make_graph(
-        [helper.make_node(op, [f"x{k}" for k in range(len(inputs))], [f"y{k}" for k in range(outputs)], **attrs)], "g",
+        [helper.make_node(op, [f"x{k}" for k in range(len(inputs))], [f"y{k}" for k in range(outputs)], **attrs)],
+        "g",
         [make(f"x{k}", helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for k, a in enumerate(inputs)],
         [onnx.ValueInfoProto(name=f"y{k}") for k in range(outputs)],
     )
@@ -133,18 +138,31 @@ def one_node(op: str, inputs: list[np.ndarray], outputs: int = 1, opset: int = 1
 
 FOUND = [
     ("Shrink", [np.array([-7, -1, 1, 7], "int32")], {"bias": 1.5, "lambd": 1.5}, [-5, 0, 0, 5]),
-    ("ReduceMean", [np.array([[2**31 - 1, 2**31 - 1], [-7, 0]], "int32")], {"axes": [1], "keepdims": 0},
-     [2**31 - 1, -3]),
-    ("ReduceLogSumExp", [np.array([[np.inf, 1], [-np.inf, -np.inf], [5, -np.inf]], "float32")],
-     {"axes": [1], "keepdims": 0}, [np.inf, -np.inf, 5]),
+    (
+        "ReduceMean",
+        [np.array([[2**31 - 1, 2**31 - 1], [-7, 0]], "int32")],
+        {"axes": [1], "keepdims": 0},
+        [2**31 - 1, -3],
+    ),
+    (
+        "ReduceLogSumExp",
+        [np.array([[np.inf, 1], [-np.inf, -np.inf], [5, -np.inf]], "float32")],
+        {"axes": [1], "keepdims": 0},
+        [np.inf, -np.inf, 5],
+    ),
     ("MatMul", [np.array([[2**63 + 5, 3]], "uint64"), np.array([[1], [2]], "uint64")], {}, [[2**63 + 11]]),
 ]
 
 
-@pytest.mark.parametrize("run", [
-    interpreted, pytest.param(compiled_for("c"), marks=pytest.mark.needs_cc),
-    pytest.param(compiled_for("opencl", "c"), marks=[pytest.mark.needs_cc, pytest.mark.needs_opencl]),
-], ids=["numpy", "c", "opencl"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        interpreted,
+        pytest.param(compiled_for("c"), marks=pytest.mark.needs_cc),
+        pytest.param(compiled_for("opencl", "c"), marks=[pytest.mark.needs_cc, pytest.mark.needs_opencl]),
+    ],
+    ids=["numpy", "c", "opencl"],
+)
 @pytest.mark.parametrize("op, inputs, attrs, want", FOUND, ids=[f[0] for f in FOUND])
 def test_what_the_sweep_found_is_right(run, op: str, inputs: list, attrs: dict, want: list) -> None:
     (got,) = run(one_node(op, inputs, **attrs) if op == "Shrink" else one_node(op, inputs, opset=13, **attrs), inputs)

@@ -92,7 +92,11 @@ def test_nnpacks_transform_has_tiles_of_eight():
 
 def test_a_convolution_by_winograd_has_stride_one():
     call = relay.nn.contrib_conv2d_winograd_without_weight_transform(
-        relay.var("x", shape=(1, 2, 8, 8)), relay.var("w", shape=(4, 4, 3, 2)), 2, strides=(2, 2), channels=3,
+        relay.var("x", shape=(1, 2, 8, 8)),
+        relay.var("w", shape=(4, 4, 3, 2)),
+        2,
+        strides=(2, 2),
+        channels=3,
         kernel_size=(3, 3),
     )
     with pytest.raises(TypeInferenceError, match="strides, dilation and groups of 1"):
@@ -106,7 +110,12 @@ def test_a_convolution_by_tiles_of_a_matrix_is_a_convolution(tiles):
     packed = run(transform, weight)
     assert infer_expr(transform) == relay.TensorType((-(-5 // tiles[0]), -(-18 // tiles[1]), *tiles))
     call = relay.nn.contrib_conv2d_gemm_without_weight_transform(
-        var("x", data), transform, strides=(2, 1), channels=5, kernel_size=(3, 2), data_layout="NHWC",
+        var("x", data),
+        transform,
+        strides=(2, 1),
+        channels=5,
+        kernel_size=(3, 2),
+        data_layout="NHWC",
         kernel_layout="HWIO",
     )
     want = convolve(data.transpose(0, 3, 1, 2), weight.transpose(3, 2, 0, 1), (2, 1), ((0, 0), (0, 0)), (1, 1), 1)
@@ -123,8 +132,15 @@ def test_a_convolution_in_blocks_is_a_convolution(depthwise):
     blocked = layout_transform(data, src_layout="NCHW", dst_layout="NCHW4c")
     kernel = layout_transform(weight, src_layout="OIHW", dst_layout=layout)
     call = function(
-        var("x", blocked), relay.var("w"), padding=(1, 1), groups=groups, channels=8, kernel_size=(3, 3),
-        data_layout="NCHW4c", kernel_layout=layout, out_layout="NCHW4c",
+        var("x", blocked),
+        relay.var("w"),
+        padding=(1, 1),
+        groups=groups,
+        channels=8,
+        kernel_size=(3, 3),
+        data_layout="NCHW4c",
+        kernel_layout=layout,
+        out_layout="NCHW4c",
     )
     name = "nn.contrib_depthwise_conv2d_NCHWc" if depthwise else "nn.contrib_conv2d_NCHWc"
     assert call.op.name == name and type(call.attrs).__name__ == "Conv2DAttrs"
@@ -138,8 +154,11 @@ def test_a_convolution_in_blocks_is_a_convolution(depthwise):
 
 @pytest.mark.parametrize(
     "shape, weight, attrs",
-    [((2, 4, 7, 8), (4, 2, 2, 2), {"strides": (2, 2), "groups": 2, "deformable_groups": 2}),
-     ((1, 3, 6, 6), (2, 3, 3, 3), {"padding": (1, 2)}), ((1, 2, 9, 9), (3, 2, 3, 3), {"dilation": (2, 3)})],
+    [
+        ((2, 4, 7, 8), (4, 2, 2, 2), {"strides": (2, 2), "groups": 2, "deformable_groups": 2}),
+        ((1, 3, 6, 6), (2, 3, 3, 3), {"padding": (1, 2)}),
+        ((1, 2, 9, 9), (3, 2, 3, 3), {"dilation": (2, 3)}),
+    ],
 )
 def test_a_deformable_convolution_is_onnxruntimes(shape, weight, attrs):
     data, kernel = normal(*shape), normal(*weight)
@@ -151,8 +170,14 @@ def test_a_deformable_convolution_is_onnxruntimes(shape, weight, attrs):
     offset = normal(*typed.params[1].checked_type.shape) * 2
     pads = attrs.get("padding", (0, 0))
     want = onnxruntime_of(
-        "DeformConv", 19, {"X": data, "W": kernel, "offset": offset}, kernel_shape=weight[2:], pads=[*pads, *pads],
-        strides=attrs.get("strides", (1, 1)), dilations=attrs.get("dilation", (1, 1)), group=attrs.get("groups", 1),
+        "DeformConv",
+        19,
+        {"X": data, "W": kernel, "offset": offset},
+        kernel_shape=weight[2:],
+        pads=[*pads, *pads],
+        strides=attrs.get("strides", (1, 1)),
+        dilations=attrs.get("dilation", (1, 1)),
+        group=attrs.get("groups", 1),
         offset_group=attrs.get("deformable_groups", 1),
     )
     assert typed.body.checked_type.shape == want.shape
@@ -162,7 +187,13 @@ def test_a_deformable_convolution_is_onnxruntimes(shape, weight, attrs):
 def test_the_gradient_of_a_kernel_is_the_adjoint_of_the_convolution():
     data, grad = normal(2, 4, 9, 8, dtype="float64"), normal(2, 6, 5, 5, dtype="float64")
     call = relay.nn.conv2d_backward_weight(
-        var("g", grad), var("x", data), strides=(2, 2), padding=(1, 1), groups=2, channels=6, kernel_size=(3, 2),
+        var("g", grad),
+        var("x", data),
+        strides=(2, 2),
+        padding=(1, 1),
+        groups=2,
+        channels=6,
+        kernel_size=(3, 2),
     )
     got = run(call, grad, data)
     assert infer_expr(call) == relay.TensorType(got.shape, "float64") and got.shape == (6, 2, 3, 2)
@@ -227,7 +258,14 @@ def test_a_packed_kernel_is_the_same_kernel():
 def test_correlation_is_flownets_definition():
     a, b = normal(1, 2, 8, 9), normal(1, 2, 8, 9)
     call = relay.nn.correlation(
-        var("a", a), var("b", b), kernel_size=3, max_displacement=2, stride1=2, stride2=1, padding=1, is_multiply=True,
+        var("a", a),
+        var("b", b),
+        kernel_size=3,
+        max_displacement=2,
+        stride1=2,
+        stride2=1,
+        padding=1,
+        is_multiply=True,
         layout="NCHW",
     )
     got = run(call, a, b)

@@ -43,9 +43,7 @@ def test_a_region_of_run_time_is_an_input():
     roi = relay.var("roi", shape=(4,))
     call = relay.image.resize2d(data(), (3, 3), roi, coordinate_transformation_mode="tf_crop_and_resize")
     part = np.array([0.1, 0.2, 0.9, 0.7], "float32")
-    static = relay.image.resize2d(
-        data(), (3, 3), part.tolist(), coordinate_transformation_mode="tf_crop_and_resize"
-    )
+    static = relay.image.resize2d(data(), (3, 3), part.tolist(), coordinate_transformation_mode="tf_crop_and_resize")
     np.testing.assert_allclose(run(call, x=DATA, roi=part), run(static, x=DATA), rtol=1e-5)
     with pytest.raises(TypeInferenceError, match="image.resize1d: size and roi must be known"):
         relay.image.resize1d(relay.var("y", shape=(1, 2, 3)), relay.var("s", shape=(1,), dtype="int64"))
@@ -104,13 +102,22 @@ def test_a_tuple_is_taken_apart_and_put_together():
 def test_what_folds_to_numbers_becomes_static():
     half = relay.const(0.5)
     cases = [
-        (relay.nn.upsampling3d(relay.var("c", shape=(1, 1, 2, 2, 2)), relay.divide(relay.const(1.0), half), 2, 2),
-         "nn.upsampling3d", (1, 1, 4, 4, 4)),
+        (
+            relay.nn.upsampling3d(relay.var("c", shape=(1, 1, 2, 2, 2)), relay.divide(relay.const(1.0), half), 2, 2),
+            "nn.upsampling3d",
+            (1, 1, 4, 4, 4),
+        ),
         (relay.nn.upsampling(data(), relay.divide(relay.const(1.0), half), 3), "nn.upsampling", (1, 2, 8, 15)),
-        (relay.image.resize2d(data(), relay.add(relay.const([3, 4], "int64"), relay.const([1, 1], "int64"))),
-         "image.resize2d", (1, 2, 4, 5)),
-        (relay.nn.pad(data(), relay.add(relay.const([[0, 0]] * 4, "int64"), relay.const([[1, 0]] * 4, "int64"))),
-         "nn.pad", (2, 3, 5, 6)),
+        (
+            relay.image.resize2d(data(), relay.add(relay.const([3, 4], "int64"), relay.const([1, 1], "int64"))),
+            "image.resize2d",
+            (1, 2, 4, 5),
+        ),
+        (
+            relay.nn.pad(data(), relay.add(relay.const([[0, 0]] * 4, "int64"), relay.const([[1, 0]] * 4, "int64"))),
+            "nn.pad",
+            (2, 3, 5, 6),
+        ),
     ]
     for call, name, shape in cases:
         assert call.op.name == f"dyn.{name}"

@@ -38,12 +38,17 @@ def onnx_grid_sample(data, grid, **attrs):
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize(
     "n, method, onnx_method",
-    [(2, "nearest", "nearest"), (2, "bilinear", "linear"), (2, "bicubic", "cubic"), (3, "nearest", "nearest"),
-     (3, "bilinear", "linear")],
+    [
+        (2, "nearest", "nearest"),
+        (2, "bilinear", "linear"),
+        (2, "bicubic", "cubic"),
+        (3, "nearest", "nearest"),
+        (3, "bilinear", "linear"),
+    ],
 )
 def test_grid_sample_is_onnxruntimes(n, method, onnx_method, padding, align_corners):
     data = RNG.standard_normal((2, 3, 5, 6, 4)[: n + 2]).astype("float32")
-    places = RNG.uniform(-1.6, 1.6, (*(2, 4, 3, 2)[:n + 1], n)).astype("float32")
+    places = RNG.uniform(-1.6, 1.6, (*(2, 4, 3, 2)[: n + 1], n)).astype("float32")
     grid = np.asarray(np.moveaxis(places, -1, 1), order="C")
     layout = "NCHW" if n == 2 else "NCDHW"
     call = relay.image.grid_sample(var("x", data), var("g", grid), method, layout, padding, align_corners)

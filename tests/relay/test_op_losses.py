@@ -27,8 +27,13 @@ def test_cross_entropy_is_its_formula():
 
 @pytest.mark.parametrize(
     "reduction, ignore, want",
-    [("mean", -100, -0.3181818), ("sum", -100, -1.75), ("none", -100, [1.5, 0.25, -0.5, -3.0]),
-     ("mean", 2, -0.16666667), ("none", 2, [0.0, 0.25, -0.5, 0.0])],
+    [
+        ("mean", -100, -0.3181818),
+        ("sum", -100, -1.75),
+        ("none", -100, [1.5, 0.25, -0.5, -3.0]),
+        ("mean", 2, -0.16666667),
+        ("none", 2, [0.0, 0.25, -0.5, 0.0]),
+    ],
 )
 def test_nll_loss_is_pytorchs(reduction, ignore, want):
     got = get_kernel("nn.nll_loss")(SCORES, TARGETS, WEIGHTS, reduction=reduction, ignore_index=ignore)

@@ -50,9 +50,15 @@ CONVS = [
 def test_convolutions_agree(shape: tuple, weight: tuple, attrs: dict) -> None:
     x, w, n = f32(*shape), f32(*weight), len(shape) - 2
     check(
-        run_node("Conv", [x, w], **attrs), f"nn.conv{n}d", [x, w], strides=tuple(attrs["strides"]),
-        padding=tuple(attrs["pads"]), dilation=tuple(attrs["dilations"]), groups=attrs["group"],
-        data_layout=LAYOUTS[n][0], kernel_layout=LAYOUTS[n][1],
+        run_node("Conv", [x, w], **attrs),
+        f"nn.conv{n}d",
+        [x, w],
+        strides=tuple(attrs["strides"]),
+        padding=tuple(attrs["pads"]),
+        dilation=tuple(attrs["dilations"]),
+        groups=attrs["group"],
+        data_layout=LAYOUTS[n][0],
+        kernel_layout=LAYOUTS[n][1],
     )
 
 
@@ -64,14 +70,26 @@ def test_a_convolution_in_blocks_of_rows_agrees(monkeypatch: pytest.MonkeyPatch)
 
 TRANSPOSED = [
     ((2, 4, 6), (4, 3, 4), dict(strides=[3], pads=[1, 2], output_padding=[2], dilations=[1], group=1)),
-    ((1, 4, 5, 6), (4, 3, 3, 3), dict(strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1], dilations=[1, 1],
-                                      group=1)),
-    ((2, 4, 5, 4), (4, 2, 3, 2), dict(strides=[1, 3], pads=[0, 1, 1, 0], output_padding=[0, 0], dilations=[2, 1],
-                                      group=2)),
-    ((1, 2, 5, 4), (2, 3, 2, 2), dict(strides=[3, 3], pads=[0, 0, 0, 0], output_padding=[2, 1], dilations=[1, 1],
-                                      group=1)),
-    ((1, 2, 3, 4, 3), (2, 2, 2, 3, 2), dict(strides=[2, 1, 2], pads=[1, 0, 1, 0, 1, 0], output_padding=[1, 0, 0],
-                                            dilations=[1, 1, 1], group=1)),
+    (
+        (1, 4, 5, 6),
+        (4, 3, 3, 3),
+        dict(strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1], dilations=[1, 1], group=1),
+    ),
+    (
+        (2, 4, 5, 4),
+        (4, 2, 3, 2),
+        dict(strides=[1, 3], pads=[0, 1, 1, 0], output_padding=[0, 0], dilations=[2, 1], group=2),
+    ),
+    (
+        (1, 2, 5, 4),
+        (2, 3, 2, 2),
+        dict(strides=[3, 3], pads=[0, 0, 0, 0], output_padding=[2, 1], dilations=[1, 1], group=1),
+    ),
+    (
+        (1, 2, 3, 4, 3),
+        (2, 2, 2, 3, 2),
+        dict(strides=[2, 1, 2], pads=[1, 0, 1, 0, 1, 0], output_padding=[1, 0, 0], dilations=[1, 1, 1], group=1),
+    ),
 ]
 
 
@@ -79,9 +97,15 @@ TRANSPOSED = [
 def test_transposed_convolutions_agree(shape: tuple, weight: tuple, attrs: dict) -> None:
     x, w, n = f32(*shape), f32(*weight), len(shape) - 2
     check(
-        run_node("ConvTranspose", [x, w], **attrs), f"nn.conv{n}d_transpose", [x, w],
-        strides=tuple(attrs["strides"]), padding=tuple(attrs["pads"]), dilation=tuple(attrs["dilations"]),
-        output_padding=tuple(attrs["output_padding"]), groups=attrs["group"], data_layout=LAYOUTS[n][0],
+        run_node("ConvTranspose", [x, w], **attrs),
+        f"nn.conv{n}d_transpose",
+        [x, w],
+        strides=tuple(attrs["strides"]),
+        padding=tuple(attrs["pads"]),
+        dilation=tuple(attrs["dilations"]),
+        output_padding=tuple(attrs["output_padding"]),
+        groups=attrs["group"],
+        data_layout=LAYOUTS[n][0],
         kernel_layout=LAYOUTS[n][2],
     )
 
@@ -99,15 +123,31 @@ POOLS = [
 def test_maximum_pools_agree(shape: tuple, kernel: list, strides: list, pads: list, ceil_mode: int) -> None:
     x, n = f32(*shape), len(kernel)
     want = run_node("MaxPool", [x], kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=ceil_mode)
-    check(want, f"nn.max_pool{n}d", [x], pool_size=tuple(kernel), strides=tuple(strides), padding=tuple(pads),
-          layout=LAYOUTS[n][0], ceil_mode=bool(ceil_mode))
+    check(
+        want,
+        f"nn.max_pool{n}d",
+        [x],
+        pool_size=tuple(kernel),
+        strides=tuple(strides),
+        padding=tuple(pads),
+        layout=LAYOUTS[n][0],
+        ceil_mode=bool(ceil_mode),
+    )
 
 
 def test_a_dilated_maximum_pool_agrees() -> None:
     x = f32(1, 2, 11, 12)
     want = run_node("MaxPool", [x], kernel_shape=[3, 2], strides=[2, 1], dilations=[2, 3], pads=[1, 0, 1, 0])
-    check(want, "nn.max_pool2d", [x], pool_size=(3, 2), strides=(2, 1), dilation=(2, 3), padding=(1, 0, 1, 0),
-          layout="NCHW")
+    check(
+        want,
+        "nn.max_pool2d",
+        [x],
+        pool_size=(3, 2),
+        strides=(2, 1),
+        dilation=(2, 3),
+        padding=(1, 0, 1, 0),
+        layout="NCHW",
+    )
 
 
 @pytest.mark.parametrize("ceil_mode", [0, 1])
@@ -117,10 +157,26 @@ def test_average_pools_agree(
     shape: tuple, kernel: list, strides: list, pads: list, include: int, ceil_mode: int
 ) -> None:
     x, n = f32(*shape), len(kernel)
-    want = run_node("AveragePool", [x], kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=ceil_mode,
-                    count_include_pad=include)
-    check(want, f"nn.avg_pool{n}d", [x], pool_size=tuple(kernel), strides=tuple(strides), padding=tuple(pads),
-          layout=LAYOUTS[n][0], ceil_mode=bool(ceil_mode), count_include_pad=bool(include))
+    want = run_node(
+        "AveragePool",
+        [x],
+        kernel_shape=kernel,
+        strides=strides,
+        pads=pads,
+        ceil_mode=ceil_mode,
+        count_include_pad=include,
+    )
+    check(
+        want,
+        f"nn.avg_pool{n}d",
+        [x],
+        pool_size=tuple(kernel),
+        strides=tuple(strides),
+        padding=tuple(pads),
+        layout=LAYOUTS[n][0],
+        ceil_mode=bool(ceil_mode),
+        count_include_pad=bool(include),
+    )
 
 
 def test_global_pools_agree() -> None:
@@ -177,10 +233,23 @@ COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"
 @pytest.mark.parametrize("method", ["linear", "cubic"])
 def test_interpolating_resizes_agree(method: str, size: tuple, coordinates: str) -> None:
     x = f32(1, 2, 4, 5)
-    want = run_node("Resize", [x, None, None, np.array([1, 2, *size])], mode=method, cubic_coeff_a=-0.75,
-                    coordinate_transformation_mode=coordinates)
-    check(want, "image.resize2d", [x], size=size, layout="NCHW", method=method, cubic_alpha=-0.75,
-          coordinate_transformation_mode=coordinates)
+    want = run_node(
+        "Resize",
+        [x, None, None, np.array([1, 2, *size])],
+        mode=method,
+        cubic_coeff_a=-0.75,
+        coordinate_transformation_mode=coordinates,
+    )
+    check(
+        want,
+        "image.resize2d",
+        [x],
+        size=size,
+        layout="NCHW",
+        method=method,
+        cubic_alpha=-0.75,
+        coordinate_transformation_mode=coordinates,
+    )
 
 
 def test_a_cubic_resize_that_excludes_the_outside_agrees() -> None:
@@ -194,19 +263,45 @@ def test_a_cubic_resize_that_excludes_the_outside_agrees() -> None:
 @pytest.mark.parametrize("size", [(8, 10), (3, 7), (2, 15)])
 def test_nearest_resizes_agree(size: tuple, rounding: str, coordinates: str) -> None:
     x = f32(1, 2, 4, 5)
-    want = run_node("Resize", [x, None, None, np.array([1, 2, *size])], mode="nearest", nearest_mode=rounding,
-                    coordinate_transformation_mode=coordinates)
-    check(want, "image.resize2d", [x], size=size, layout="NCHW", method="nearest_neighbor", rounding_method=rounding,
-          coordinate_transformation_mode=coordinates)
+    want = run_node(
+        "Resize",
+        [x, None, None, np.array([1, 2, *size])],
+        mode="nearest",
+        nearest_mode=rounding,
+        coordinate_transformation_mode=coordinates,
+    )
+    check(
+        want,
+        "image.resize2d",
+        [x],
+        size=size,
+        layout="NCHW",
+        method="nearest_neighbor",
+        rounding_method=rounding,
+        coordinate_transformation_mode=coordinates,
+    )
 
 
 def test_cropping_resizes_agree() -> None:
     x = f32(1, 2, 6, 7)
     roi = (0.25, -0.125, 0.75, 1.25)
-    want = run_node("Resize", [x, np.array([0, 0, *roi[:2], 1, 1, *roi[2:]], "float32"), None, np.array([1, 2, 4, 5])],
-                    mode="linear", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.0)
-    check(want, "image.resize2d", [x], size=(4, 5), layout="NCHW", roi=roi, extrapolation_value=9.0,
-          coordinate_transformation_mode="tf_crop_and_resize")
+    want = run_node(
+        "Resize",
+        [x, np.array([0, 0, *roi[:2], 1, 1, *roi[2:]], "float32"), None, np.array([1, 2, 4, 5])],
+        mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=9.0,
+    )
+    check(
+        want,
+        "image.resize2d",
+        [x],
+        size=(4, 5),
+        layout="NCHW",
+        roi=roi,
+        extrapolation_value=9.0,
+        coordinate_transformation_mode="tf_crop_and_resize",
+    )
 
 
 def test_products_agree() -> None:
@@ -214,8 +309,9 @@ def test_products_agree() -> None:
     check(run_node("MatMul", [a, b]), "nn.batch_matmul", [a, b], transpose_b=False)
     x, w = f32(3, 4), f32(5, 4)
     check(run_node("Gemm", [x, w], transB=1), "nn.dense", [x, w])
-    check(run_node("Gemm", [x.T.copy(), w], transA=1, transB=1), "nn.matmul", [x.T, w], transpose_a=True,
-          transpose_b=True)
+    check(
+        run_node("Gemm", [x.T.copy(), w], transA=1, transB=1), "nn.matmul", [x.T, w], transpose_a=True, transpose_b=True
+    )
 
 
 def test_an_even_number_of_neighbours_lies_as_onnx_says():

@@ -89,7 +89,11 @@ def test_topk_and_argsort_keep_the_order_of_equal_elements() -> None:
 def test_scatter_combines_repeated_positions() -> None:
     data, at, new = np.array([10.0, 20.0, 30.0]), np.array([0, 0, -1]), np.array([1.0, 2.0, 5.0])
     expected = {
-        "update": [2, 20, 5], "add": [13, 20, 35], "mul": [20, 20, 150], "min": [1, 20, 5], "max": [10, 20, 30],
+        "update": [2, 20, 5],
+        "add": [13, 20, 35],
+        "mul": [20, 20, 150],
+        "min": [1, 20, 5],
+        "max": [10, 20, 30],
         "mean": [13 / 3, 20, 17.5],
     }
     for reduction, want in expected.items():
@@ -134,8 +138,14 @@ def test_layouts_with_blocks_hold_the_same_elements() -> None:
 
 def test_reshape_reads_relays_special_numbers() -> None:
     data = np.zeros((2, 3, 4, 5))
-    table = {(0, -1): (2, 60), (-2, 1): (2, 3, 4, 5, 1), (-3, -3): (6, 20),
-             (0, 0, -3): (2, 3, 20), (-4, 1, 2, -2): (1, 2, 3, 4, 5), (0, -4, -1, 3, -2): (2, 1, 3, 4, 5)}
+    table = {
+        (0, -1): (2, 60),
+        (-2, 1): (2, 3, 4, 5, 1),
+        (-3, -3): (6, 20),
+        (0, 0, -3): (2, 3, 20),
+        (-4, 1, 2, -2): (1, 2, 3, 4, 5),
+        (0, -4, -1, 3, -2): (2, 1, 3, 4, 5),
+    }
     for newshape, expected in table.items():
         assert kernel("reshape", data, newshape=newshape).shape == expected
     with pytest.raises(UserError, match="cannot take the shape"):

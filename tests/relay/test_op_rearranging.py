@@ -62,8 +62,13 @@ def test_blocks_that_do_not_fit_are_refused():
 
 @pytest.mark.parametrize(
     "shape, newshape, want",
-    [((2, 3, 4), (4, 0, 2), (4, 3, 2)), ((2, 3, 4), (2, 0, 0), (2, 3, 4)), ((2, 3, 4), (0, -1), (3, 8)),
-     ((2, 3, 4), (-1, 0), (6, 4)), ((2, 3, 4), (0, -3), (2, 12))],
+    [
+        ((2, 3, 4), (4, 0, 2), (4, 3, 2)),
+        ((2, 3, 4), (2, 0, 0), (2, 3, 4)),
+        ((2, 3, 4), (0, -1), (3, 8)),
+        ((2, 3, 4), (-1, 0), (6, 4)),
+        ((2, 3, 4), (0, -3), (2, 12)),
+    ],
 )
 def test_reverse_reshape_reads_special_numbers_from_the_right(shape, newshape, want):
     data = np.arange(24, dtype="float32").reshape(shape)
@@ -83,8 +88,12 @@ def test_sequence_mask_is_numpys_where():
 
 @pytest.mark.parametrize(
     "begin, end, strides, vshape",
-    [([3, 0, 0], [4, 1, 4], [-1, -1, 1], None), ([0, 0, 0], [4, -5, 4], [1, -1, 2], (3, 1, 2)),
-     ([1, 1, 0], [3, 3, 3], None, (2, 2, 3)), ([1, 0, 0], [2, 2, 3], [1, 1, 2], (1, 2, 2))],
+    [
+        ([3, 0, 0], [4, 1, 4], [-1, -1, 1], None),
+        ([0, 0, 0], [4, -5, 4], [1, -1, 2], (3, 1, 2)),
+        ([1, 1, 0], [3, 3, 3], None, (2, 2, 3)),
+        ([1, 0, 0], [2, 2, 3], [1, 1, 2], (1, 2, 2)),
+    ],
 )
 def test_strided_set_assigns_a_slice_of_numpy(begin, end, strides, vshape):
     data = RNG.standard_normal((3, 4, 4)).astype("float32")
@@ -108,12 +117,16 @@ def test_matrix_set_diag_is_numpys_fill_of_one_diagonal():
 
 @pytest.mark.parametrize(
     "align, want",
-    [("LEFT_RIGHT", [[1, 6, 9, 0], [4, 2, 7, 0], [0, 5, 3, 8]]),
-     ("RIGHT_LEFT", [[1, 6, 9, 0], [4, 2, 7, 0], [0, 5, 3, 8]])],
+    [
+        ("LEFT_RIGHT", [[1, 6, 9, 0], [4, 2, 7, 0], [0, 5, 3, 8]]),
+        ("RIGHT_LEFT", [[1, 6, 9, 0], [4, 2, 7, 0], [0, 5, 3, 8]]),
+    ],
 )
 def test_matrix_set_diag_is_tensorflows_example_in_both_alignments(align, want):
-    rows = {"LEFT_RIGHT": [[9, 0, 0], [6, 7, 8], [1, 2, 3], [0, 4, 5]],
-            "RIGHT_LEFT": [[0, 9, 0], [6, 7, 8], [1, 2, 3], [4, 5, 0]]}[align]
+    rows = {
+        "LEFT_RIGHT": [[9, 0, 0], [6, 7, 8], [1, 2, 3], [0, 4, 5]],
+        "RIGHT_LEFT": [[0, 9, 0], [6, 7, 8], [1, 2, 3], [4, 5, 0]],
+    }[align]
     data, diagonal = np.zeros((3, 4), "int32"), np.array(rows, "int32")
     call = relay.matrix_set_diag(var("x", data), var("d", diagonal), k=(-1, 2), align=align)
     got = run(call, data, diagonal)
@@ -194,8 +207,12 @@ def test_sparse_reshape_moves_coordinates_as_a_dense_reshape_would():
 
 
 def test_sparse_fill_empty_rows_is_tensorflows_example():
-    parts = [np.array([[0, 1], [0, 3], [2, 0], [3, 1]], "int64"), np.array([1, 2, 3, 4], "int64"),
-             np.array([5, 6], "int64"), np.array([10], "int64")]
+    parts = [
+        np.array([[0, 1], [0, 3], [2, 0], [3, 1]], "int64"),
+        np.array([1, 2, 3, 4], "int64"),
+        np.array([5, 6], "int64"),
+        np.array([10], "int64"),
+    ]
     indices, values, empty = run(relay.sparse_fill_empty_rows(*(var(f"p{k}", p) for k, p in enumerate(parts))), *parts)
     assert indices.tolist() == [[0, 1], [0, 3], [1, 0], [2, 0], [3, 1], [4, 0]]
     assert values.tolist() == [1, 2, 10, 3, 4, 10]

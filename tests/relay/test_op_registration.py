@@ -84,9 +84,12 @@ def test_a_relation_must_be_known_by_its_name(custom):
 @pytest.mark.parametrize(
     "function, key",
     [
-        (reg.register_compute, "FTVMCompute"), (reg.register_strategy, "FTVMStrategy"),
-        (reg.register_legalize, "FTVMLegalize"), (reg.register_alter_op_layout, "FTVMAlterOpLayout"),
-        (reg.register_convert_op_layout, "FTVMConvertOpLayout"), (reg.register_gradient, "FPrimalGradient"),
+        (reg.register_compute, "FTVMCompute"),
+        (reg.register_strategy, "FTVMStrategy"),
+        (reg.register_legalize, "FTVMLegalize"),
+        (reg.register_alter_op_layout, "FTVMAlterOpLayout"),
+        (reg.register_convert_op_layout, "FTVMConvertOpLayout"),
+        (reg.register_gradient, "FPrimalGradient"),
         (reg.register_infer_correct_layout, "FInferCorrectLayout"),
         (reg.register_external_compiler, "FTVMExternalCompiler"),
         (reg.register_fake_quantization_to_integer, "FTVMFakeQuantizationToInteger"),

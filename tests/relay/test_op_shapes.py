@@ -34,8 +34,14 @@ def evaluate(call: Call, arrays: list[np.ndarray], **sizes: int) -> list[np.ndar
 @pytest.mark.parametrize(
     "left, right, expected",
     [
-        ((N, 3), (1, 3), (N, 3)), ((N, 3), (N, 1), (N, 3)), ((N,), (5,), (5,)), ((1,), (N,), (N,)),
-        ((N,), (M,), (Any(),)), ((Any(),), (Any(),), (Any(),)), ((Any(), 3), (4, 1), (4, 3)), ((3,), (N, 1), (N, 3)),
+        ((N, 3), (1, 3), (N, 3)),
+        ((N, 3), (N, 1), (N, 3)),
+        ((N,), (5,), (5,)),
+        ((1,), (N,), (N,)),
+        ((N,), (M,), (Any(),)),
+        ((Any(),), (Any(),), (Any(),)),
+        ((Any(), 3), (4, 1), (4, 3)),
+        ((3,), (N, 1), (N, 3)),
         ((0,), (1,), (0,)),
     ],
 )
@@ -61,11 +67,21 @@ def test_a_broadcast_symbol_that_may_be_one_is_computed_for_both() -> None:
 @pytest.mark.parametrize(
     "old, new, expected",
     [
-        ((N, 4, 5), (-1, 20), (N, 20)), ((N, 4, 5), (0, -1), (N, 20)), ((N, 4, 5), (0, 2, -1), (N, 2, 10)),
-        ((N, 4), (-1,), (Any(),)), ((N, 4, 5), (-1, 10), (Any(), 10)), ((N, M), (0, 0, 1), (N, M, 1)),
-        ((N, M, 2), (-3, 2), (Any(), 2)), ((Any(), 4, 5), (-1, 20), (Any(), 20)), ((N, 6), (-2,), (N, 6)),
-        ((N, 6), (0, -4, 2, -1), (N, 2, 3)), ((2, N), (-1, 2), (N, 2)), ((Any(), 3), (0, -1), (Any(), 3)),
-        ((2, 3), (6,), (6,)), ((1,), (), ()), ((0, 3), (0, -1, 3), None),
+        ((N, 4, 5), (-1, 20), (N, 20)),
+        ((N, 4, 5), (0, -1), (N, 20)),
+        ((N, 4, 5), (0, 2, -1), (N, 2, 10)),
+        ((N, 4), (-1,), (Any(),)),
+        ((N, 4, 5), (-1, 10), (Any(), 10)),
+        ((N, M), (0, 0, 1), (N, M, 1)),
+        ((N, M, 2), (-3, 2), (Any(), 2)),
+        ((Any(), 4, 5), (-1, 20), (Any(), 20)),
+        ((N, 6), (-2,), (N, 6)),
+        ((N, 6), (0, -4, 2, -1), (N, 2, 3)),
+        ((2, N), (-1, 2), (N, 2)),
+        ((Any(), 3), (0, -1), (Any(), 3)),
+        ((2, 3), (6,), (6,)),
+        ((1,), (), ()),
+        ((0, 3), (0, -1, 3), None),
     ],
 )
 def test_reshape_lets_unknown_sizes_cancel(old, new, expected) -> None:
@@ -79,8 +95,15 @@ def test_reshape_lets_unknown_sizes_cancel(old, new, expected) -> None:
 
 @pytest.mark.parametrize(
     "new, message",
-    [((7,), "another number"), ((-1, -1), "more than one -1"), ((4, -1), "another number"), ((0, 0, 0), "dimension 2"),
-     ((-4, 5, -1, 3), "another number"), ((-4, 2), "two sizes"), ((-7,), "newshape has -7")],
+    [
+        ((7,), "another number"),
+        ((-1, -1), "more than one -1"),
+        ((4, -1), "another number"),
+        ((0, 0, 0), "dimension 2"),
+        ((-4, 5, -1, 3), "another number"),
+        ((-4, 2), "two sizes"),
+        ((-7,), "newshape has -7"),
+    ],
 )
 def test_reshape_refuses_what_does_not_fit(new, message) -> None:
     with pytest.raises(TypeInferenceError, match=message):
@@ -123,8 +146,10 @@ def test_shape_operators_keep_names() -> None:
 @pytest.mark.parametrize(
     "build, message",
     [
-        (lambda: op.transpose(x(2, 3), (0, 0)), "twice"), (lambda: op.transpose(x(2, 3), (0,)), "each of the 2"),
-        (lambda: op.squeeze(x(2, 1), [0]), "only a 1 can be dropped"), (lambda: op.squeeze(x(N, 1)), "needs an axis"),
+        (lambda: op.transpose(x(2, 3), (0, 0)), "twice"),
+        (lambda: op.transpose(x(2, 3), (0,)), "each of the 2"),
+        (lambda: op.squeeze(x(2, 1), [0]), "only a 1 can be dropped"),
+        (lambda: op.squeeze(x(N, 1)), "needs an axis"),
         (lambda: op.sum(x(2), axis=3), r"axis 3 is outside \[-1, 1\)"),
         (lambda: op.split(x(7), 2).astuple(), "equal sections"),
         (lambda: op.concatenate([x(2, 3), x(3, 3)], 1), "dimension 0 differs: 2 and 3"),
@@ -135,7 +160,8 @@ def test_shape_operators_keep_names() -> None:
         (lambda: op.layout_transform(x(1, 6, 2, 2), "NCHW", "NCHW4c"), "no multiple"),
         (lambda: op.layout_transform(x(1, 6, 2, 2), "NC?W", "NCHW"), "is no layout"),
         (lambda: op.scatter_elements(x(3), x(2, dtype="int64"), x(2), reduction="xor"), "reduction is one of"),
-        (lambda: op.reinterpret(x(2), "int64"), "another size"), (lambda: op.zeros((-1,), "float32"), "no negative"),
+        (lambda: op.reinterpret(x(2), "int64"), "another size"),
+        (lambda: op.zeros((-1,), "float32"), "no negative"),
     ],
 )
 def test_operators_refuse_what_does_not_fit(build, message) -> None:

@@ -247,7 +247,7 @@ def test_a_function_takes_relays_parameters(module, name, expected):
     function = getattr(importlib.import_module(module), name)
     found = list(inspect.signature(function).parameters.values())
     assert [(p.name, p.default) for p in found[: len(expected)]] == expected
-    assert all(p.default is not inspect.Parameter.empty for p in found[len(expected):])
+    assert all(p.default is not inspect.Parameter.empty for p in found[len(expected) :])
 
 
 def test_modules_of_the_same_name_do_not_hide_an_operator():

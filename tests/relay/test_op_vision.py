@@ -35,8 +35,16 @@ def onnxruntime_of(operator, opset, inputs, **attrs):
 
 
 BOXES = np.array(
-    [[[0, 0.8, 1, 20, 25, 45], [1, 0.7, 30, 60, 50, 80], [0, 0.4, 4, 21, 19, 40], [2, 0.9, 35, 61, 52, 79],
-      [1, 0.5, 100, 60, 70, 110]]], "float32",
+    [
+        [
+            [0, 0.8, 1, 20, 25, 45],
+            [1, 0.7, 30, 60, 50, 80],
+            [0, 0.4, 4, 21, 19, 40],
+            [2, 0.9, 35, 61, 52, 79],
+            [1, 0.5, 100, 60, 70, 110],
+        ]
+    ],
+    "float32",
 )
 COUNT, INDICES = np.array([4], "int32"), np.array([[0, 1, 2, 3, -1]], "int32")
 NONE = [-1.0] * 6
@@ -44,15 +52,25 @@ NONE = [-1.0] * 6
 
 @pytest.mark.parametrize(
     "force, top_k, want, places",
-    [(True, 2, [[2, 0.9, 35, 61, 52, 79], [0, 0.8, 1, 20, 25, 45], NONE, NONE, NONE], [3, 0, -1, -1, -1]),
-     (False, -1, [[2, 0.9, 35, 61, 52, 79], [0, 0.8, 1, 20, 25, 45], [1, 0.7, 30, 60, 50, 80],
-                  [-1, -1, 4, 21, 19, 40], NONE], [3, 0, 1, -1, -1])],
+    [
+        (True, 2, [[2, 0.9, 35, 61, 52, 79], [0, 0.8, 1, 20, 25, 45], NONE, NONE, NONE], [3, 0, -1, -1, -1]),
+        (
+            False,
+            -1,
+            [
+                [2, 0.9, 35, 61, 52, 79],
+                [0, 0.8, 1, 20, 25, 45],
+                [1, 0.7, 30, 60, 50, 80],
+                [-1, -1, 4, 21, 19, 40],
+                NONE,
+            ],
+            [3, 0, 1, -1, -1],
+        ),
+    ],
 )
 def test_suppression_gives_relays_example(force, top_k, want, places):
     x, n, i = var("x", BOXES), var("n", COUNT), var("i", INDICES)
-    call = relay.vision.non_max_suppression(
-        x, n, i, -1, 0.2, force_suppress=force, top_k=top_k, return_indices=False
-    )
+    call = relay.vision.non_max_suppression(x, n, i, -1, 0.2, force_suppress=force, top_k=top_k, return_indices=False)
     assert infer_expr(call) == relay.TensorType((1, 5, 6))
     got = run(call, BOXES, COUNT, INDICES)
     np.testing.assert_allclose(got[0], np.array(want, "float32"))
@@ -87,7 +105,7 @@ def test_valid_counts_moves_boxes_with_a_score_to_the_front():
         found = [j for j in range(7) if data[n, j, 1] > 0.1 and data[n, j, 0] >= 0]
         assert counts[n] == len(found) and places[n].tolist() == found + [-1] * (7 - len(found))
         np.testing.assert_array_equal(boxes[n, : len(found)], data[n, found])
-        assert (boxes[n, len(found):] == -1).all()
+        assert (boxes[n, len(found) :] == -1).all()
 
 
 @pytest.mark.parametrize("limit, iou, threshold", [(3, 0.5, 0.3), (100, 0.3, 0.0), (1, 0.9, 0.6)])
@@ -149,9 +167,7 @@ def test_transformed_locations_leave_out_the_background():
         var("s", scores), var("l", moves), var("a", anchors), threshold=0.5, variances=(0.1, 0.1, 0.2, 0.2)
     )
     boxes, count = run(call, scores, moves, anchors)
-    assert infer_expr(call.astuple()) == relay.TupleType(
-        [relay.TensorType((1, 3, 6)), relay.TensorType((1,), "int32")]
-    )
+    assert infer_expr(call.astuple()) == relay.TupleType([relay.TensorType((1, 3, 6)), relay.TensorType((1,), "int32")])
     assert count.tolist() == [2]
     half = np.exp(0.2) * 0.1
     np.testing.assert_allclose(boxes[0, 0], [1, 0.6, 0.21 - half, 0.18, 0.21 + half, 0.58], rtol=1e-5)
@@ -172,7 +188,13 @@ def test_roi_align_is_onnxruntimes(ratio, layout):
     assert infer_expr(call) == relay.TensorType(got.shape)
     inputs = {"x": images, "r": REGIONS[:, 1:].copy(), "b": REGIONS[:, 0].astype("int64")}
     want = onnxruntime_of(
-        "RoiAlign", 16, inputs, output_height=3, output_width=4, spatial_scale=0.8, sampling_ratio=max(ratio, 0),
+        "RoiAlign",
+        16,
+        inputs,
+        output_height=3,
+        output_width=4,
+        spatial_scale=0.8,
+        sampling_ratio=max(ratio, 0),
         coordinate_transformation_mode="output_half_pixel",
     )
     np.testing.assert_allclose(got if layout == "NCHW" else got.transpose(0, 3, 1, 2), want, atol=1e-5)
@@ -203,8 +225,17 @@ def test_proposals_are_the_best_anchors_inside_the_image():
     moves[0, 0, 0, 1], moves[0, 3, 1, 1] = 0.25, np.log(2)
     image = np.array([[32, 40, 1]], "float32")  # 2 rows, 2 whole columns of 16
     call = relay.vision.proposal(
-        var("s", scores), var("b", moves), var("i", image), scales=(1,), ratios=(1,), feature_stride=16, threshold=0.5,
-        rpn_pre_nms_top_n=6, rpn_post_nms_top_n=5, rpn_min_size=4, iou_loss=False,
+        var("s", scores),
+        var("b", moves),
+        var("i", image),
+        scales=(1,),
+        ratios=(1,),
+        feature_stride=16,
+        threshold=0.5,
+        rpn_pre_nms_top_n=6,
+        rpn_post_nms_top_n=5,
+        rpn_min_size=4,
+        iou_loss=False,
     )
     got = run(call, scores, moves, image)
     assert infer_expr(call) == relay.TensorType((5, 5))

@@ -67,8 +67,7 @@ def assert_same_numbers(mod, cut, ints=()):
 
 def annotations(mod):
     return [
-        ("begin" if is_begin(n) else "end", compiler_of(n))
-        for n in post_order(mod["main"]) if is_begin(n) or is_end(n)
+        ("begin" if is_begin(n) else "end", compiler_of(n)) for n in post_order(mod["main"]) if is_begin(n) or is_end(n)
     ]
 
 
@@ -218,7 +217,8 @@ def test_merging_equals_the_greedy_rule_by_brute_force(seed):
     merged = check_regions(merge_regions(marked), "test")
     calls = [n for n in merged.nodes if isinstance(n, Call) and not is_begin(n) and not is_end(n)]
     found = frozenset(
-        frozenset(k for k, _ in group) for _, group in itertools.groupby(
+        frozenset(k for k, _ in group)
+        for _, group in itertools.groupby(
             sorted(enumerate(calls), key=lambda p: (merged.unit_of[p[1]], p[0])), key=lambda p: merged.unit_of[p[1]]
         )
     )
@@ -228,10 +228,13 @@ def test_merging_equals_the_greedy_rule_by_brute_force(seed):
 def test_names_parameters_and_attributes_are_relays():
     x, y = var("x"), var("y")
     cut = partitioned(typed(op.abs(op.add(x, y))), ["npu"])
-    (name, func), = regions(cut).items()
+    ((name, func),) = regions(cut).items()
     assert name == "tvmgen_default_npu_main_0"
     assert dict(func.attrs) == {
-        "Primitive": 1, "Inline": 1, "Compiler": "npu", "global_symbol": "tvmgen_default_npu_main_0"
+        "Primitive": 1,
+        "Inline": 1,
+        "Compiler": "npu",
+        "global_symbol": "tvmgen_default_npu_main_0",
     }
     assert [p.name_hint for p in func.params] == ["npu_0_i0", "npu_0_i1"]
 
@@ -245,7 +248,7 @@ def test_the_module_name_is_part_of_the_symbol_and_is_made_legal():
 
 def test_an_input_used_twice_is_one_parameter():
     x = var("x")
-    func, = regions(partitioned(typed(op.add(op.abs(x), x)), ["npu"])).values()
+    (func,) = regions(partitioned(typed(op.add(op.abs(x), x)), ["npu"])).values()
     assert len(func.params) == 1
 
 
@@ -255,7 +258,7 @@ def test_several_outputs_are_a_tuple_and_equal_ones_are_one():
     low = op.abs(top)
     mod = typed(Tuple([op.exp(top), op.exp(low), op.tanh(low)]))
     cut = partitioned(mod, ["npu"])
-    func, = regions(cut).values()
+    (func,) = regions(cut).values()
     assert isinstance(func.body, Tuple) and len(func.body) == 2
     assert {n.index for n in post_order(cut["main"]) if isinstance(n, TupleGetItem)} == {0, 1}
     assert_same_numbers(mod, cut)
@@ -277,7 +280,7 @@ def test_constants_are_bound_or_passed(bind):
     weight = relay.const(np.arange(6, dtype="float32").reshape(2, 3))
     mod = typed(op.abs(op.add(x, weight)))
     cut = partitioned(mod, ["npu"], bind_constants=bind)
-    func, = regions(cut).values()
+    (func,) = regions(cut).values()
     assert len(func.params) == (1 if bind else 2)
     assert any(isinstance(n, Constant) for n in post_order(func)) == bind
     assert_same_numbers(mod, cut)
@@ -299,7 +302,7 @@ def test_a_vendor_may_optimise_a_region():
 
     try:
         cut = partitioned(typed(op.abs(var("x"))), ["npu"])
-        func, = regions(cut).values()
+        (func,) = regions(cut).values()
         assert func.body.op.name == "negative" and func.attrs["Compiler"] == "npu"
         GLOBAL_FUNCTIONS.register(name, lambda mod: None, override=True)
         with pytest.raises(PartitionError, match="must return a module with a function main"):
@@ -314,7 +317,7 @@ def test_a_region_carries_the_onnx_names_of_its_operators():
     inner.span = relay.Span.named("Abs_1")
     outer = op.negative(inner)
     outer.span = relay.Span.named("Neg_2")
-    func, = regions(partitioned(typed(outer), ["npu"])).values()
+    (func,) = regions(partitioned(typed(outer), ["npu"])).values()
     assert str(func.span) == "Abs_1 + Neg_2"
 
 
@@ -339,7 +342,7 @@ def test_region_sets_answer_as_relays_do():
     x, y = var("x"), var("y")
     body = compiler_end(op.add(compiler_begin(x, "npu"), compiler_begin(y, "npu")), "npu")
     found = AnnotatedRegionSet(body)
-    region, = found
+    (region,) = found
     assert found.get_region(body.args[0]) is region and found.get_region(x) is None
     assert (region.target, len(region.args), region.rets, len(region.nodes)) == ("npu", 2, [body], 4)
 

@@ -45,8 +45,27 @@ def away(*shape):
 
 POSITIVE = ["log", "log2", "log10", "sqrt", "rsqrt", "log1p"]
 ANYWHERE = [
-    "exp", "sigmoid", "tanh", "sin", "cos", "tan", "sinh", "cosh", "atan", "asinh", "erf", "abs", "negative", "copy",
-    "ceil", "floor", "sign", "round", "trunc", "zeros_like", "ones_like",
+    "exp",
+    "sigmoid",
+    "tanh",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "atan",
+    "asinh",
+    "erf",
+    "abs",
+    "negative",
+    "copy",
+    "ceil",
+    "floor",
+    "sign",
+    "round",
+    "trunc",
+    "zeros_like",
+    "ones_like",
 ]
 WITHIN_ONE = ["asin", "acos", "atanh"]
 
@@ -143,16 +162,20 @@ PRODUCTS = {
     **{
         f"matmul {a} {b}": (
             lambda x, y, a=a, b=b: relay.nn.matmul(x, y, transpose_a=a, transpose_b=b),
-            (4, 3) if a else (3, 4), (2, 4) if b else (4, 2),
+            (4, 3) if a else (3, 4),
+            (2, 4) if b else (4, 2),
         )
-        for a in (False, True) for b in (False, True)
+        for a in (False, True)
+        for b in (False, True)
     },
     **{
         f"batch_matmul {a} {b}": (
             lambda x, y, a=a, b=b: relay.nn.batch_matmul(x, y, transpose_a=a, transpose_b=b),
-            (2, 4, 3) if a else (2, 3, 4), (2, 2, 4) if b else (2, 4, 2),
+            (2, 4, 3) if a else (2, 3, 4),
+            (2, 2, 4) if b else (2, 4, 2),
         )
-        for a in (False, True) for b in (False, True)
+        for a in (False, True)
+        for b in (False, True)
     },
     "bias_add": (lambda x, y: relay.nn.bias_add(x, y, axis=1), (2, 3, 4), (3,)),
     "prelu": (lambda x, y: relay.nn.prelu(relay.subtract(x, c(0.5)), y, axis=1), (2, 3, 4), (3,)),
@@ -174,8 +197,12 @@ def test_operators_of_several_tensors(name):
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"padding": (1, 1)}, {"strides": (2, 2), "padding": (0, 1)}, {"strides": (2, 1), "padding": (1, 0, 0, 2)},
-        {"dilation": (2, 1), "padding": (2, 1)}, {"groups": 2},
+        {},
+        {"padding": (1, 1)},
+        {"strides": (2, 2), "padding": (0, 1)},
+        {"strides": (2, 1), "padding": (1, 0, 0, 2)},
+        {"dilation": (2, 1), "padding": (2, 1)},
+        {"groups": 2},
     ],
     ids=str,
 )
@@ -203,7 +230,8 @@ def test_transposed_convolution(options):
         lambda x: relay.nn.avg_pool2d(x, (3, 3), strides=(2, 2), padding=(1, 1)),
         lambda x: relay.nn.max_pool2d(x, (2, 2), dilation=(2, 1), padding=(1, 0)),
         lambda x: relay.nn.avg_pool2d(x, (2, 3), dilation=(2, 1), padding=(1, 0)),
-        relay.nn.global_avg_pool2d, relay.nn.global_max_pool2d,
+        relay.nn.global_avg_pool2d,
+        relay.nn.global_max_pool2d,
         lambda x: relay.nn.upsampling(x, 2, 3),
     ],
 )

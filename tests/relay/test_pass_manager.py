@@ -52,8 +52,16 @@ def test_every_instrument_is_called_at_every_step_in_order():
     with PassContext(instruments=[recorder("a", events), recorder("b", events)]):
         InferType()(model())
     assert events == [
-        "a enter", "b enter", "a should_run InferType", "b should_run InferType", "a before InferType",
-        "b before InferType", "a after InferType", "b after InferType", "a exit", "b exit",
+        "a enter",
+        "b enter",
+        "a should_run InferType",
+        "b should_run InferType",
+        "a before InferType",
+        "b before InferType",
+        "a after InferType",
+        "b after InferType",
+        "a exit",
+        "b exit",
     ]
 
 

@@ -285,20 +285,26 @@ CHAIN = """def @g2(%a: Tensor[(3, 5), float32]) { exp(%a) }
 
 def test_leaves_that_are_marked_are_inlined_and_leave_the_module():
     after = inlined(marked(parsed(CHAIN), "g2", "g11"))
-    assert_structural_equal(after, parsed(
-        """def @g1(%a: Tensor[(3, 5), float32], %b: Tensor[(3, 5), float32]) { subtract(%a, exp(%b)) }
+    assert_structural_equal(
+        after,
+        parsed(
+            """def @g1(%a: Tensor[(3, 5), float32], %b: Tensor[(3, 5), float32]) { subtract(%a, exp(%b)) }
            def @main(%x: Tensor[(3, 5), float32], %y: Tensor[(3, 5), float32]) { add(@g1(%x, %y), negative(%x)) }"""
-    ))
+        ),
+    )
 
 
 def test_several_levels_are_inlined():
     mod = marked(parsed(CHAIN), "g1", "g2", "g11")
     after = inlined(mod)
     assert [v.name_hint for v in after] == ["main"]
-    assert_structural_equal(after, parsed(
-        """def @main(%x: Tensor[(3, 5), float32], %y: Tensor[(3, 5), float32]) {
+    assert_structural_equal(
+        after,
+        parsed(
+            """def @main(%x: Tensor[(3, 5), float32], %y: Tensor[(3, 5), float32]) {
              add(subtract(%x, exp(%y)), negative(%x)) }"""
-    ))
+        ),
+    )
     assert len(mod.functions) == 4
 
 
@@ -350,5 +356,6 @@ def test_a_name_that_is_a_value_becomes_a_literal_and_each_use_its_own_copy():
 
 def test_inlining_is_known_as_InlineGlobals():
     assert transform.Inline().info.name == "InlineGlobals"
-    assert [p().info.name for p in (transform.ToANormalForm, transform.ToBasicBlockNormalForm, transform.LambdaLift)] \
-        == ["ToANormalForm", "ToBasicBlockNormalForm", "LambdaLift"]
+    assert [
+        p().info.name for p in (transform.ToANormalForm, transform.ToBasicBlockNormalForm, transform.LambdaLift)
+    ] == ["ToANormalForm", "ToBasicBlockNormalForm", "LambdaLift"]

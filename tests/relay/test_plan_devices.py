@@ -71,9 +71,11 @@ def test_without_annotations_everything_is_on_the_default_device():
     check(f"{ABCD} {body}", f"def @main({params('abcd', 'gggg')}, {GV}) {body}")
 
 
-LEFT = (f"def @main({params('abcd', 'ccgg')}, {GV}) {{ %0 = add(%a, %b); %1 = {on_cpu('%0', True)}; "
-            f"%2 = {copied('%1')}; "
-        "%3 = add(%c, %d); subtract(%2, %3) }")
+LEFT = (
+    f"def @main({params('abcd', 'ccgg')}, {GV}) {{ %0 = add(%a, %b); %1 = {on_cpu('%0', True)}; "
+    f"%2 = {copied('%1')}; "
+    "%3 = add(%c, %d); subtract(%2, %3) }"
+)
 
 
 def test_an_annotated_value_is_copied_to_where_it_is_used_and_its_inputs_follow_it():
@@ -85,101 +87,153 @@ def test_a_copy_that_the_program_asks_for_says_as_much():
 
 
 def test_a_copy_from_a_device_to_itself_goes():
-    check(f"def @main({params('a')}) {{ %0 = {copied('%a', C, C)}; abs(%0) }}",
-          f"def @main({params('a', 'c')}, {CV}) {{ abs(%a) }}")
+    check(
+        f"def @main({params('a')}) {{ %0 = {copied('%a', C, C)}; abs(%0) }}",
+        f"def @main({params('a', 'c')}, {CV}) {{ abs(%a) }}",
+    )
 
 
 def test_each_annotation_of_a_shared_value_is_a_copy():
-    text = (f"def @main({params('ab')}) {{ %0 = add(%a, %b); %1 = {on_cpu('%0')}; %2 = {on_cpu('%0')}; "
-            f"subtract(%1, %2) }}")
-    check(text, f"def @main({params('ab', 'cc')}, {GV}) {{ %0 = add(%a, %b); %1 = {on_cpu('%0', True)}; "
-                f"%2 = {on_cpu('%0', True)}; %3 = {copied('%1')}; %4 = {copied('%2')}; subtract(%3, %4) }}")
+    text = (
+        f"def @main({params('ab')}) {{ %0 = add(%a, %b); %1 = {on_cpu('%0')}; %2 = {on_cpu('%0')}; subtract(%1, %2) }}"
+    )
+    check(
+        text,
+        f"def @main({params('ab', 'cc')}, {GV}) {{ %0 = add(%a, %b); %1 = {on_cpu('%0', True)}; "
+        f"%2 = {on_cpu('%0', True)}; %3 = {copied('%1')}; %4 = {copied('%2')}; subtract(%3, %4) }}",
+    )
 
 
 def test_what_is_bound_by_let_says_where_it_is():
     text = f"{ABCD} {{ let %l = add(%a, %b); let %r = add(%c, %d); %0 = {on_cpu('%l')}; subtract(%0, %r) }}"
-    check(text, f"def @main({params('abcd', 'ccgg')}, {GV}) {{ let %l = on_device(add(%a, %b), {CV}, "
-            f"constrain_result=True); "
-                f"let %r = on_device(add(%c, %d), {GV}, constrain_result=True); %0 = {copied('%l')}; "
-            f"subtract(%0, %r) }}")
+    check(
+        text,
+        f"def @main({params('abcd', 'ccgg')}, {GV}) {{ let %l = on_device(add(%a, %b), {CV}, "
+        f"constrain_result=True); "
+        f"let %r = on_device(add(%c, %d), {GV}, constrain_result=True); %0 = {copied('%l')}; "
+        f"subtract(%0, %r) }}",
+    )
 
 
 def test_an_annotated_result_of_a_function_holds_for_its_calls():
-    text = (f"{ABCD} {{ let %f = fn ({params('xy')}) {{ %0 = add(%x, %y); {on_cpu('%0')} }}; %1 = %f(%a, %b); "
-            "%2 = add(%c, %d); subtract(%1, %2) }")
-    check(text, f"def @main({params('abcd', 'cccc')}, {CV}) {{ let %f = fn ({params('xy', 'cc')}, {CV}) {{ "
-            f"add(%x, %y) }}; "
-                "%0 = %f(%a, %b); %1 = add(%c, %d); subtract(%0, %1) }")
+    text = (
+        f"{ABCD} {{ let %f = fn ({params('xy')}) {{ %0 = add(%x, %y); {on_cpu('%0')} }}; %1 = %f(%a, %b); "
+        "%2 = add(%c, %d); subtract(%1, %2) }"
+    )
+    check(
+        text,
+        f"def @main({params('abcd', 'cccc')}, {CV}) {{ let %f = fn ({params('xy', 'cc')}, {CV}) {{ "
+        f"add(%x, %y) }}; "
+        "%0 = %f(%a, %b); %1 = add(%c, %d); subtract(%0, %1) }",
+    )
 
 
 def test_an_annotated_call_moves_the_function_with_it():
-    text = (f"{ABCD} {{ let %f = fn ({params('xy')}) {{ add(%x, %y) }}; %0 = %f(%a, %b); %1 = {on_cpu('%0')}; "
-            "%2 = add(%c, %d); subtract(%1, %2) }")
-    check(text, f"def @main({params('abcd', 'ccgg')}, {GV}) {{ let %f = fn ({params('xy', 'cc')}, {CV}) {{ "
-            f"add(%x, %y) }}; "
-                f"%1 = %f(%a, %b); %2 = {on_cpu('%1', True)}; %3 = {copied('%2')}; %4 = add(%c, %d); "
-            f"subtract(%3, %4) }}")
+    text = (
+        f"{ABCD} {{ let %f = fn ({params('xy')}) {{ add(%x, %y) }}; %0 = %f(%a, %b); %1 = {on_cpu('%0')}; "
+        "%2 = add(%c, %d); subtract(%1, %2) }"
+    )
+    check(
+        text,
+        f"def @main({params('abcd', 'ccgg')}, {GV}) {{ let %f = fn ({params('xy', 'cc')}, {CV}) {{ "
+        f"add(%x, %y) }}; "
+        f"%1 = %f(%a, %b); %2 = {on_cpu('%1', True)}; %3 = {copied('%2')}; %4 = add(%c, %d); "
+        f"subtract(%3, %4) }}",
+    )
 
 
 def test_functions_of_functions_have_the_device_of_their_last_result():
     kind = f"fn ({T}) -> {T}"
-    text = (f"def @main({params('xy')}) {{ let %f = fn (%g: {kind}) {{ fn ({params('a')}) {{ %0 = "
-            f"{on_cpu('%a')}; %1 = %g(%0); "
-            f"add(%1, %x) }} }}; let %h = fn ({params('b')}) {{ negative(%b) }}; %2 = %f(%h); %3 = %2(%y); "
-            f"subtract(%x, %3) }}")
-    check(text, f"def @main({params('xy', 'gc')}, {GV}) {{ let %f = fn (%g {{{GV}}}: {kind}, {GV}) {{ "
-                f"fn ({params('a', 'c')}, {GV}) {{ %0 = {copied('%a')}; %1 = %g(%0); add(%1, %x) }} }}; "
-                f"let %h = fn ({params('b', 'g')}, {GV}) {{ negative(%b) }}; %2 = %f(%h); %3 = %2(%y); "
-            f"subtract(%x, %3) }}")
+    text = (
+        f"def @main({params('xy')}) {{ let %f = fn (%g: {kind}) {{ fn ({params('a')}) {{ %0 = "
+        f"{on_cpu('%a')}; %1 = %g(%0); "
+        f"add(%1, %x) }} }}; let %h = fn ({params('b')}) {{ negative(%b) }}; %2 = %f(%h); %3 = %2(%y); "
+        f"subtract(%x, %3) }}"
+    )
+    check(
+        text,
+        f"def @main({params('xy', 'gc')}, {GV}) {{ let %f = fn (%g {{{GV}}}: {kind}, {GV}) {{ "
+        f"fn ({params('a', 'c')}, {GV}) {{ %0 = {copied('%a')}; %1 = %g(%0); add(%1, %x) }} }}; "
+        f"let %h = fn ({params('b', 'g')}, {GV}) {{ negative(%b) }}; %2 = %f(%h); %3 = %2(%y); "
+        f"subtract(%x, %3) }}",
+    )
 
 
 def test_a_tuple_is_where_its_fields_are_functions_too():
-    text = (f"def @main({params('xy')}) {{ let %f = fn ({params('ab')}) {{ %0 = {on_cpu('%b')}; add(%a, %0) }}; "
-            "let %t = (%f, %x); %1 = %t.1; %2 = %t.0; %2(%1, %y) }")
-    check(text, f"def @main({params('xy', 'cc')}, {CV}) {{ let %f = fn ({params('ab', 'cc')}, {CV}) {{ add(%a, %b) }}; "
-                f"let %t = on_device((%f, %x), {CV}, constrain_result=True); %1 = %t.1; %2 = %t.0; %2(%1, %y) }}")
+    text = (
+        f"def @main({params('xy')}) {{ let %f = fn ({params('ab')}) {{ %0 = {on_cpu('%b')}; add(%a, %0) }}; "
+        "let %t = (%f, %x); %1 = %t.1; %2 = %t.0; %2(%1, %y) }"
+    )
+    check(
+        text,
+        f"def @main({params('xy', 'cc')}, {CV}) {{ let %f = fn ({params('ab', 'cc')}, {CV}) {{ add(%a, %b) }}; "
+        f"let %t = on_device((%f, %x), {CV}, constrain_result=True); %1 = %t.1; %2 = %t.0; %2(%1, %y) }}",
+    )
 
 
 def test_an_annotation_below_a_projection_is_around_it():
     cube = "Tensor[(3, 3, 4), float32]"
-    text = (f"def @main(%x: {cube}) {{ let %t = split(%x, indices_or_sections=3); %0 = {on_cpu('%t')}; "
-            f"%1 = {on_cpu('%t')}; "
-            "%2 = %0.0; %3 = %1.1; subtract(%2, %3) }")
-    check(text, f"def @main(%x {{{CV}}}: {cube}, {GV}) {{ "
-                f"let %t = on_device(split(%x, indices_or_sections=3), {CV}, constrain_result=True); "
-                f"%0 = %t.0; %1 = {on_cpu('%0', True)}; %2 = {copied('%1')}; %3 = %t.1; %4 = {on_cpu('%3', True)}; "
-                f"%5 = {copied('%4')}; subtract(%2, %5) }}")
+    text = (
+        f"def @main(%x: {cube}) {{ let %t = split(%x, indices_or_sections=3); %0 = {on_cpu('%t')}; "
+        f"%1 = {on_cpu('%t')}; "
+        "%2 = %0.0; %3 = %1.1; subtract(%2, %3) }"
+    )
+    check(
+        text,
+        f"def @main(%x {{{CV}}}: {cube}, {GV}) {{ "
+        f"let %t = on_device(split(%x, indices_or_sections=3), {CV}, constrain_result=True); "
+        f"%0 = %t.0; %1 = {on_cpu('%0', True)}; %2 = {copied('%1')}; %3 = %t.1; %4 = {on_cpu('%3', True)}; "
+        f"%5 = {copied('%4')}; subtract(%2, %5) }}",
+    )
 
 
 def test_the_last_annotation_decides_where_the_result_is():
-    text = (f"def @main({params('xyz')}) {{ %0 = add(%x, %y); %1 = on_device(%0, {GV}); %2 = subtract(%1, %z); "
-            f"{on_cpu('%2')} }}")
-    check(text, f"def @main({params('xyz', 'ggc')}, {CV}) {{ %0 = add(%x, %y); "
-            f"%1 = on_device(%0, {GV}, constrain_result=True); "
-                f"%2 = {copied('%1', G, C)}; subtract(%2, %z) }}")
+    text = (
+        f"def @main({params('xyz')}) {{ %0 = add(%x, %y); %1 = on_device(%0, {GV}); %2 = subtract(%1, %z); "
+        f"{on_cpu('%2')} }}"
+    )
+    check(
+        text,
+        f"def @main({params('xyz', 'ggc')}, {CV}) {{ %0 = add(%x, %y); "
+        f"%1 = on_device(%0, {GV}, constrain_result=True); "
+        f"%2 = {copied('%1', G, C)}; subtract(%2, %z) }}",
+    )
 
 
 def test_a_decision_is_on_the_host():
     text = f"def @main(%p: bool, {params('y')}) {{ if (%p) {{ abs(%y) }} else {{ negative(%y) }} }}"
     host = "meta[VirtualDevice][2]"
-    check(text, f"def @main(%p {{virtual_device={host}}}: bool, {params('y', 'g')}, {GV}) "
-                "{ if (%p) { abs(%y) } else { negative(%y) } }", (CPU, GPU, HOST))
+    check(
+        text,
+        f"def @main(%p {{virtual_device={host}}}: bool, {params('y', 'g')}, {GV}) "
+        "{ if (%p) { abs(%y) } else { negative(%y) } }",
+        (CPU, GPU, HOST),
+    )
 
 
 def test_a_shape_is_on_the_host_wherever_the_tensor_is():
-    text = (f"def @main(%x: Tensor[(?, ?), float32]) {{ %0 = on_device(%x, {GV}, constrain_result=True); "
-            f"shape_of(%0, dtype=\"int64\") }}")
+    text = (
+        f"def @main(%x: Tensor[(?, ?), float32]) {{ %0 = on_device(%x, {GV}, constrain_result=True); "
+        f'shape_of(%0, dtype="int64") }}'
+    )
     host = "meta[VirtualDevice][2]"
-    check(text, f"def @main(%x {{{GV}}}: Tensor[(?, ?), float32], virtual_device={host}) {{ shape_of(%x, "
-            f"dtype=\"int64\") }}",
-          (CPU, GPU, HOST))
+    check(
+        text,
+        f'def @main(%x {{{GV}}}: Tensor[(?, ?), float32], virtual_device={host}) {{ shape_of(%x, dtype="int64") }}',
+        (CPU, GPU, HOST),
+    )
 
 
 def test_global_functions_are_planned_with_their_callers():
-    text = (f"def @f({params('a')}) -> {T} {{ abs(%a) }}\n"
-            f"def @main({params('b')}) -> {T} {{ %0 = {on_cpu('%b')}; %1 = @f(%0); {on_cpu('%1')} }}")
-    check(text, f"def @f({params('a', 'g')}, {GV}) -> {T} {{ abs(%a) }}\n".replace(G, C)
-                + f"def @main({params('b', 'c')}, {CV}) -> {T} {{ @f(%b) }}")
+    text = (
+        f"def @f({params('a')}) -> {T} {{ abs(%a) }}\n"
+        f"def @main({params('b')}) -> {T} {{ %0 = {on_cpu('%b')}; %1 = @f(%0); {on_cpu('%1')} }}"
+    )
+    check(
+        text,
+        f"def @f({params('a', 'g')}, {GV}) -> {T} {{ abs(%a) }}\n".replace(G, C)
+        + f"def @main({params('b', 'c')}, {CV}) -> {T} {{ @f(%b) }}",
+    )
 
 
 def test_primitive_functions_are_one_operation():

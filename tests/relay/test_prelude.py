@@ -163,14 +163,16 @@ def test_tensor_arrays_of_any_shape() -> None:
     filled = write(write(empty, number(0), one(x)), number(1), one(y))
     assert run(empty) == ["tensor_nil_float32"] * 2
     assert run(p.get_global_var("tensor_array_concat", dtype)(filled), a, b, params=(x, y)) == (
-        "tensor1_float32", [0, 1, 2, 0, 1],
+        "tensor1_float32",
+        [0, 1, 2, 0, 1],
     )
     stacked = p.get_global_var("tensor_array_stack", dtype)(filled)
     assert run(stacked, a, a, params=(x, y)) == ("tensor2_float32", [a.tolist()] * 2)
     indices = relay.const(np.array([1, 0, 1], "int32"))
     gathered = p.get_global_var("tensor_array_gather", dtype)(filled, indices)
     assert run(gathered, a, a + 5, params=(x, y)) == (
-        "tensor2_float32", [(a + 5).tolist(), a.tolist(), (a + 5).tolist()],
+        "tensor2_float32",
+        [(a + 5).tolist(), a.tolist(), (a + 5).tolist()],
     )
     m = relay.var("m", shape=(relay.Any(), relay.Any()))
     taken = p.get_global_var("tensor_take", dtype)(two(m), number(1), number(3))
@@ -181,7 +183,8 @@ def test_tensor_arrays_of_any_shape() -> None:
     lengths = relay.const(np.array([1, 3], "int32"))
     parts = p.get_global_var("tensor_array_split", dtype)(empty, two(m), lengths)
     assert run(parts, data, params=(m,)) == [
-        ("tensor2_float32", data[:1].tolist()), ("tensor2_float32", data[1:].tolist()),
+        ("tensor2_float32", data[:1].tolist()),
+        ("tensor2_float32", data[1:].tolist()),
     ]
     at = relay.const(np.array([1], "int32"))
     scattered = p.get_global_var("tensor_array_scatter", dtype)(filled, at, CONS(one(x), NIL()))

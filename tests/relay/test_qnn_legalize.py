@@ -38,8 +38,17 @@ def convolution(data_dtype: str, kernel_dtype: str, vector: bool = False):
     kernel = relay.var("w", shape=(4, 3, 3, 3), dtype=kernel_dtype)
     zeros = np.array([1, 2, 3, 4], "int32") if vector else 1
     scale = np.ones(4, "float32") if vector else 1.0
-    return relay.qnn.op.conv2d(data, kernel, relay.const(1), relay.const(zeros), relay.const(1.0), relay.const(scale),
-                               (3, 3), 4, padding=(1, 1))
+    return relay.qnn.op.conv2d(
+        data,
+        kernel,
+        relay.const(1),
+        relay.const(zeros),
+        relay.const(1.0),
+        relay.const(scale),
+        (3, 3),
+        4,
+        padding=(1, 1),
+    )
 
 
 def dense(data_dtype: str, kernel_dtype: str, vector: bool = False):
@@ -89,8 +98,11 @@ def test_products_become_what_the_target_multiplies(product, dtypes, vector: boo
 
 def test_a_transposed_convolution_is_made_of_differences() -> None:
     x, w = relay.var("x", shape=(1, 2, 4, 4), dtype="uint8"), relay.var("w", shape=(2, 3, 3, 3), dtype="uint8")
-    mod = typed(relay.qnn.op.conv2d_transpose(x, w, relay.const(8), relay.const(3), relay.const(1.0), relay.const(1.0),
-                                              channels=3, kernel_size=(3, 3)))
+    mod = typed(
+        relay.qnn.op.conv2d_transpose(
+            x, w, relay.const(8), relay.const(3), relay.const(1.0), relay.const(1.0), channels=3, kernel_size=(3, 3)
+        )
+    )
     new = Legalize()(mod)
     assert operators(new) == {"cast", "subtract", "nn.conv2d_transpose"}
     same_integers(mod, new)
@@ -121,8 +133,10 @@ def test_a_rule_of_ones_own_is_asked_and_relays_legalize_does_not_see_it() -> No
 def test_rules_that_make_no_expression_or_another_type_are_refused() -> None:
     x = relay.var("x", shape=(4,), dtype="int8")
     mod = typed(relay.qnn.op.requantize(x, relay.const(1.0), relay.const(0), relay.const(1.0), relay.const(0)))
-    for rule, message in ((lambda *a: 3, "must return an expression or None, got int"),
-                          (lambda a, inputs, t: relay.cast(inputs[0], "int32"), "int32.* of .*int8")):
+    for rule, message in (
+        (lambda *a: 3, "must return an expression or None, got int"),
+        (lambda a, inputs, t: relay.cast(inputs[0], "int32"), "int32.* of .*int8"),
+    ):
         try:
             register_qnn_legalize("qnn.requantize", rule)
             with pytest.raises(Exception, match=message):

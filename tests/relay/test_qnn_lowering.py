@@ -82,8 +82,14 @@ def test_requantize_lowers_exactly_whatever_the_scales_and_the_rounding(seed: in
     count = shape[axis] if rng.random() < 0.6 else None
     data = rng.integers(-(2**20), 2**20, shape).astype("int32")
     call = relay.qnn.op.requantize(
-        variable(data), scales(rng, count), zeros(rng, "int16", count if rng.random() < 0.5 else None),
-        scales(rng, None), zeros(rng, "int8"), axis, rounding, compute,
+        variable(data),
+        scales(rng, count),
+        zeros(rng, "int16", count if rng.random() < 0.5 else None),
+        scales(rng, None),
+        zeros(rng, "int8"),
+        axis,
+        rounding,
+        compute,
         ["int8", "uint8", "int16", "int32"][rng.integers(4)],
     )
     assert_same(call, [data])
@@ -108,11 +114,21 @@ def test_convolutions_lower_exactly_whatever_the_layout_the_groups_and_the_zero_
     weight = weight.transpose(["OIHW".index(c) for c in kernel_layout])
     many = out if rng.random() < 0.4 else None
     call = relay.qnn.op.conv2d(
-        variable(data), variable(weight, "w"), zeros(rng, data_type), zeros(rng, weight_type, many),
-        scales(rng, None), scales(rng, out if rng.random() < 0.5 else None), kernel, out,
-        strides=tuple(int(s) for s in rng.integers(1, 3, 2)), padding=tuple(int(p) for p in rng.integers(0, 3, 4)),
-        dilation=(1, 1) if rng.random() < 0.7 else (2, 1), groups=groups, data_layout=str(layout),
-        kernel_layout=str(kernel_layout), out_layout=str(out_layout),
+        variable(data),
+        variable(weight, "w"),
+        zeros(rng, data_type),
+        zeros(rng, weight_type, many),
+        scales(rng, None),
+        scales(rng, out if rng.random() < 0.5 else None),
+        kernel,
+        out,
+        strides=tuple(int(s) for s in rng.integers(1, 3, 2)),
+        padding=tuple(int(p) for p in rng.integers(0, 3, 4)),
+        dilation=(1, 1) if rng.random() < 0.7 else (2, 1),
+        groups=groups,
+        data_layout=str(layout),
+        kernel_layout=str(kernel_layout),
+        out_layout=str(out_layout),
         out_dtype=str(rng.choice(["int32", "int64", "int16"])),
     )
     assert_same(call, [data, weight])
@@ -126,14 +142,22 @@ def test_products_of_matrices_lower_exactly(seed: int) -> None:
     x, w = integers(rng, left, (rows, depth)), integers(rng, right, (columns, depth))
     many = columns if seed % 2 else None
     assert_same(
-        relay.qnn.op.dense(variable(x), variable(w, "w"), zeros(rng, left), zeros(rng, right, many), scales(rng, None),
-                           scales(rng, many), units=columns),
+        relay.qnn.op.dense(
+            variable(x),
+            variable(w, "w"),
+            zeros(rng, left),
+            zeros(rng, right, many),
+            scales(rng, None),
+            scales(rng, many),
+            units=columns,
+        ),
         [x, w],
     )
     x, w = integers(rng, left, (batch, rows, depth)), integers(rng, right, (batch, columns, depth))
     assert_same(
-        relay.qnn.op.batch_matmul(variable(x), variable(w, "w"), zeros(rng, left), zeros(rng, right),
-                                  scales(rng, None), scales(rng, None)),
+        relay.qnn.op.batch_matmul(
+            variable(x), variable(w, "w"), zeros(rng, left), zeros(rng, right), scales(rng, None), scales(rng, None)
+        ),
         [x, w],
     )
 
@@ -144,9 +168,18 @@ def test_transposed_convolutions_lower_exactly(seed: int) -> None:
     groups = 1 + seed % 2
     data, weight = integers(rng, "uint8", (1, 4, 3, 4)), integers(rng, "int8", (4, 3, 3, 2))
     call = relay.qnn.op.conv2d_transpose(
-        variable(data), variable(weight, "w"), zeros(rng, "uint8"), zeros(rng, "int8", 3 if groups == 1 else None),
-        scales(rng, None), scales(rng, None), strides=(2, 1), padding=(1, 0), channels=3 * groups, kernel_size=(3, 2),
-        groups=groups, output_padding=(1, 0),
+        variable(data),
+        variable(weight, "w"),
+        zeros(rng, "uint8"),
+        zeros(rng, "int8", 3 if groups == 1 else None),
+        scales(rng, None),
+        scales(rng, None),
+        strides=(2, 1),
+        padding=(1, 0),
+        channels=3 * groups,
+        kernel_size=(3, 2),
+        groups=groups,
+        output_padding=(1, 0),
     )
     assert_same(call, [data, weight])
 
@@ -162,8 +195,15 @@ def test_arithmetic_lowers_exactly_with_broadcasting_and_per_axis_scales(name: s
     many = lhs.shape[axis] if lhs.ndim == max(lhs.ndim, rhs.ndim) and rng.random() < 0.5 else None
     with relay.qnn.op.requantize_config(rounding=["UPWARD", "TONEAREST"][seed // 2 % 2]):
         call = getattr(relay.qnn.op, name)(
-            variable(lhs), variable(rhs, "y"), scales(rng, many), zeros(rng, dtype, many), scales(rng, None),
-            zeros(rng, dtype), scales(rng, None), zeros(rng, dtype), lhs_axis=axis,
+            variable(lhs),
+            variable(rhs, "y"),
+            scales(rng, many),
+            zeros(rng, dtype, many),
+            scales(rng, None),
+            zeros(rng, dtype),
+            scales(rng, None),
+            zeros(rng, dtype),
+            lhs_axis=axis,
         )
         value = assert_same(call, [lhs, rhs])
     assert value.dtype == dtype
@@ -206,8 +246,15 @@ def test_functions_lower_exactly_and_legalize_to_the_same_table(name: str, dtype
 def test_what_is_padded_means_zero_and_not_the_integer_zero() -> None:
     data, weight = np.full((1, 1, 1, 1), 7, "uint8"), np.ones((1, 1, 3, 3), "int8")
     call = relay.qnn.op.conv2d(
-        variable(data), variable(weight, "w"), relay.const(7), relay.const(0), relay.const(1.0), relay.const(1.0),
-        (3, 3), 1, padding=(1, 1),
+        variable(data),
+        variable(weight, "w"),
+        relay.const(7),
+        relay.const(0),
+        relay.const(1.0),
+        relay.const(1.0),
+        (3, 3),
+        1,
+        padding=(1, 1),
     )
     assert assert_same(call, [data, weight]).tolist() == [[[[0]]]]
 
@@ -225,8 +272,9 @@ def test_terms_whose_zero_points_are_zero_are_left_out() -> None:
 def test_a_requantization_between_the_same_parameters_is_a_cast() -> None:
     data = np.arange(-4, 4, dtype="int32")
     half, three = relay.const(0.5), relay.const(3)
-    assert operators(both(relay.qnn.op.requantize(variable(data), half, relay.const(0), half, relay.const(0)),
-                          [data])[2]) == {"clip", "cast"}
+    assert operators(
+        both(relay.qnn.op.requantize(variable(data), half, relay.const(0), half, relay.const(0)), [data])[2]
+    ) == {"clip", "cast"}
     same = both(relay.qnn.op.add(variable(data), variable(data), half, three, half, three, half, three), [data] * 2)
     assert operators(same[2]) == {"add", "subtract"}
 
@@ -235,8 +283,18 @@ def test_sizes_that_are_known_only_when_running_are_lowered() -> None:
     data = integers(np.random.default_rng(0), "uint8", (2, 3, 7, 6))
     x = relay.var("x", shape=(relay.Any(), 3, relay.Any(), relay.Any()), dtype="uint8")
     weight = relay.const(integers(np.random.default_rng(1), "int8", (4, 3, 3, 3)))
-    conv = relay.qnn.op.conv2d(x, weight, relay.const(7), relay.const(3), relay.const(0.1), relay.const(0.2), (3, 3), 4,
-                               padding=(1, 1), strides=(2, 2))
+    conv = relay.qnn.op.conv2d(
+        x,
+        weight,
+        relay.const(7),
+        relay.const(3),
+        relay.const(0.1),
+        relay.const(0.2),
+        (3, 3),
+        4,
+        padding=(1, 1),
+        strides=(2, 2),
+    )
     scales_in = relay.const(np.array([0.1, 0.2, 0.3, 0.4], "float32"))
     out = relay.qnn.op.requantize(conv, scales_in, relay.const(0), relay.const(90.0), relay.const(3), axis=1)
     assert assert_same(out, [data]).shape == (2, 4, 4, 3)
@@ -263,8 +321,9 @@ def test_dynamic_parameters_of_quantize_dequantize_and_dense_are_lowered() -> No
     floats = data.astype("float32")
     assert_same(relay.qnn.op.quantize(variable(floats), *params, axis=0, out_dtype="uint8"), [floats, scale, zero])
     weight = np.arange(12, dtype="int8").reshape(4, 3)
-    call = relay.qnn.op.dense(variable(data), variable(weight, "w"), params[1], params[1], relay.const(1.0),
-                              relay.const(1.0), 4)
+    call = relay.qnn.op.dense(
+        variable(data), variable(weight, "w"), params[1], params[1], relay.const(1.0), relay.const(1.0), 4
+    )
     assert_same(call, [data, weight, zero])
 
 

@@ -207,11 +207,19 @@ def test_what_elementwise_operators_read_beside_products_is_stored_as_bytes_alon
     assert calls(joined.args[0], "qnn.dequantize") and calls(joined.args[0].args[0], "nn.max_pool2d")
 
 
-@pytest.mark.parametrize(("read", "takes_bytes"), [
-    (lambda h: relay.divide(relay.const(1.0), h), False), (lambda h: relay.divide(h, relay.const(3.0)), True),
-    (relay.log, False), (relay.rsqrt, False), (relay.floor, False),
-    (lambda h: relay.mod(h, relay.const(0.7)), False), (relay.exp, True),
-], ids=["divisor", "dividend", "log", "rsqrt", "floor", "mod", "exp"])
+@pytest.mark.parametrize(
+    ("read", "takes_bytes"),
+    [
+        (lambda h: relay.divide(relay.const(1.0), h), False),
+        (lambda h: relay.divide(h, relay.const(3.0)), True),
+        (relay.log, False),
+        (relay.rsqrt, False),
+        (relay.floor, False),
+        (lambda h: relay.mod(h, relay.const(0.7)), False),
+        (relay.exp, True),
+    ],
+    ids=["divisor", "dividend", "log", "rsqrt", "floor", "mod", "exp"],
+)
 def test_what_a_rounding_to_0_or_past_a_step_would_change_wholly_is_read_in_float32(read, takes_bytes):
     x = relay.var("x", shape=(2, 6))
     hidden = relay.nn.relu(relay.nn.dense(x, _const(5, 6)))
@@ -271,10 +279,17 @@ def _integers(x: np.ndarray, affine: quantize.Affine) -> np.ndarray:
 PRODUCTS = {
     "dense": (lambda x, w: relay.nn.dense(x, w), (7, 24), (10, 24), 0, "mk,nk->mn"),
     "batch_matmul": (
-        lambda x, w: relay.nn.batch_matmul(x, w, transpose_b=False), (3, 7, 24), (3, 24, 10), 2, "bmk,bkn->bmn",
+        lambda x, w: relay.nn.batch_matmul(x, w, transpose_b=False),
+        (3, 7, 24),
+        (3, 24, 10),
+        2,
+        "bmk,bkn->bmn",
     ),
     "conv2d": (
-        lambda x, w: relay.nn.conv2d(x, w, kernel_size=(1, 1), channels=10), (2, 24, 3, 5), (10, 24, 1, 1), 0,
+        lambda x, w: relay.nn.conv2d(x, w, kernel_size=(1, 1), channels=10),
+        (2, 24, 3, 5),
+        (10, 24, 1, 1),
+        0,
         "bkhw,nkij->bnhw",
     ),
 }
@@ -331,8 +346,13 @@ def _graphs(draw: st.DrawFn) -> IRModule:
         a, b = (pool[draw(st.integers(0, len(pool) - 1))] for _ in range(2))
         weight = relay.const(rng.standard_normal((8, 8)).astype("float32") / 3)
         made: tuple[RelayExpr, ...] = (
-            relay.nn.dense(a, weight), relay.nn.relu(a), relay.add(a, b), relay.multiply(relay.tanh(a), b),
-            relay.reshape(relay.reshape(a, (8, 4)), (4, 8)), relay.nn.softmax(a), relay.nn.dense(relay.tanh(a), weight),
+            relay.nn.dense(a, weight),
+            relay.nn.relu(a),
+            relay.add(a, b),
+            relay.multiply(relay.tanh(a), b),
+            relay.reshape(relay.reshape(a, (8, 4)), (4, 8)),
+            relay.nn.softmax(a),
+            relay.nn.dense(relay.tanh(a), weight),
             relay.strided_slice(relay.concatenate([a, b], 0), [2, 0], [6, 8]),
         )
         pool.append(made[draw(st.integers(0, len(made) - 1))])

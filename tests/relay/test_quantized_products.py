@@ -64,12 +64,19 @@ PRODUCTS = {
         relay.reshape(_dequantized((5, 3, 3), 0.02, 7), (5, 9)), _scaled(_whole(7, 9), 0)
     ),
     "conv2d": relay.nn.conv2d(
-        _dequantized((1, 4, 8, 8), 0.5, 3), _scaled(_whole(6, 4, 3, 3), 0), kernel_size=(3, 3), channels=6,
+        _dequantized((1, 4, 8, 8), 0.5, 3),
+        _scaled(_whole(6, 4, 3, 3), 0),
+        kernel_size=(3, 3),
+        channels=6,
         padding=(1, 1, 1, 1),
     ),
     "conv2d with channels last": relay.nn.conv2d(
-        _dequantized((1, 8, 8, 4), 0.5, 3), _scaled(_whole(3, 3, 4, 6), 3), kernel_size=(3, 3), channels=6,
-        data_layout="NHWC", kernel_layout="HWIO",
+        _dequantized((1, 8, 8, 4), 0.5, 3),
+        _scaled(_whole(3, 3, 4, 6), 3),
+        kernel_size=(3, 3),
+        channels=6,
+        data_layout="NHWC",
+        kernel_layout="HWIO",
     ),
 }
 
@@ -87,13 +94,17 @@ def test_a_product_of_dequantized_numbers_sums_integers(name):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
 
 
-@pytest.mark.parametrize("body", [
-    relay.nn.dense(_dequantized((5, 9), 0.02, 1), relay.const(RNG.standard_normal((7, 9)).astype("float32"))),
-    relay.nn.dense(relay.var("x", shape=(5, 9)), _scaled(_whole(7, 9), 0)),
-    relay.nn.conv2d(
-        _dequantized((1, 4, 8, 8), 0.5, 3), _scaled(_whole(4, 1, 3, 3), 0), kernel_size=(3, 3), channels=4, groups=4
-    ),
-], ids=["weights that were never quantized", "data that was never quantized", "a depthwise convolution"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        relay.nn.dense(_dequantized((5, 9), 0.02, 1), relay.const(RNG.standard_normal((7, 9)).astype("float32"))),
+        relay.nn.dense(relay.var("x", shape=(5, 9)), _scaled(_whole(7, 9), 0)),
+        relay.nn.conv2d(
+            _dequantized((1, 4, 8, 8), 0.5, 3), _scaled(_whole(4, 1, 3, 3), 0), kernel_size=(3, 3), channels=4, groups=4
+        ),
+    ],
+    ids=["weights that were never quantized", "data that was never quantized", "a depthwise convolution"],
+)
 def test_what_was_not_quantized_is_left(body):
     before = _module(body)
     assert structural_equal(QuantizedProducts()(before)["main"], before["main"])

@@ -20,9 +20,7 @@ def test_bindings_become_lets_around_the_result() -> None:
     b = builder.let(("b", relay.TensorType((), "int32")), relay.multiply(a, a))
     c = builder.let(relay.Var("c"), b)
     builder.ret(c)
-    expected = relay.parse_expr(
-        "fn (%x: int32) { let %a = %x + 1; let %b: int32 = %a * %a; let %c = %b; %c }"
-    )
+    expected = relay.parse_expr("fn (%x: int32) { let %a = %x + 1; let %b: int32 = %a * %a; let %c = %b; %c }")
     relay.assert_structural_equal(relay.Function([x], builder.get()), expected)
 
 
@@ -71,7 +69,8 @@ def test_a_loop_runs_while_its_condition_holds(named: bool) -> None:
     i, total = relay.var("i", "int32"), relay.var("total", shape=(2,))
     given = [i, total] if named else [relay.const(0), relay.const(np.zeros(2, "float32"))]
     loop = while_loop(
-        lambda i, total: relay.less(i, relay.const(4)), given,
+        lambda i, total: relay.less(i, relay.const(4)),
+        given,
         lambda i, total: [relay.add(i, ONE), relay.add(total, relay.cast(i, "float32"))],
     )
     start = [relay.const(0), relay.const(np.zeros(2, "float32"))]

@@ -179,8 +179,12 @@ def test_casts_in_a_row_are_one_where_every_value_survives():
 @pytest.mark.parametrize(
     "source, middle, target",
     [
-        ("float32", "int32", "float32"), ("int64", "bool", "int32"), ("int8", "uint8", "int32"),
-        ("int32", "float32", "float64"), ("float32", "float16", "float32"), ("uint8", "int8", "int32"),
+        ("float32", "int32", "float32"),
+        ("int64", "bool", "int32"),
+        ("int8", "uint8", "int32"),
+        ("int32", "float32", "float64"),
+        ("float32", "float16", "float32"),
+        ("uint8", "int8", "int32"),
     ],
 )
 def test_a_cast_that_loses_values_stays(source, middle, target):
@@ -227,8 +231,11 @@ def test_a_quotient_by_the_root_of_a_norm_is_a_product_with_rsqrt():
 
 def test_another_quotient_by_a_root_stays_one():
     x, y = var("x", 32), var("y", 32)
-    for numerator, root in ((x, relay.sqrt(y)), (x, relay.sqrt(relay.add(y, relay.const(3.0)))),
-                            (relay.const(2.5), relay.sqrt(y))):
+    for numerator, root in (
+        (x, relay.sqrt(y)),
+        (x, relay.sqrt(relay.add(y, relay.const(3.0)))),
+        (relay.const(2.5), relay.sqrt(y)),
+    ):
         becomes(relay.divide(numerator, root), relay.divide(numerator, root))
     length = relay.sqrt(relay.add(y, relay.const(1e-5)))
     becomes(relay.divide(length, length), relay.divide(length, length))
@@ -287,7 +294,7 @@ def test_only_a_scalar_constant_is_neutral_beside_zeros_and_ones_of_any_shape():
         tensor = relay.const(np.full((3,), value, "float32"))
         becomes(op(x, tensor), op(x, tensor))
         becomes(op(x, relay.const(float(value))), x)
-        made, like = ((relay.ones, relay.ones_like) if value else (relay.zeros, relay.zeros_like))
+        made, like = (relay.ones, relay.ones_like) if value else (relay.zeros, relay.zeros_like)
         for neutral in (made((3,), "float32"), made((2, 3), "float32"), like(x)):
             becomes(op(x, neutral), x)
         func = relay.Function([x], op(x, tensor))

@@ -67,9 +67,15 @@ def test_inception_has_the_published_number_of_parameters():
 
 @pytest.mark.parametrize(
     ("layers", "shape", "classes", "published"),
-    [(18, (3, 224, 224), 1000, 11.69e6), (34, (3, 224, 224), 1000, 21.80e6), (50, (3, 224, 224), 1000, 25.56e6),
-     (101, (3, 224, 224), 1000, 44.55e6), (152, (3, 224, 224), 1000, 60.19e6), (20, (3, 28, 28), 10, 0.27e6),
-     (110, (3, 28, 28), 10, 1.73e6)],
+    [
+        (18, (3, 224, 224), 1000, 11.69e6),
+        (34, (3, 224, 224), 1000, 21.80e6),
+        (50, (3, 224, 224), 1000, 25.56e6),
+        (101, (3, 224, 224), 1000, 44.55e6),
+        (152, (3, 224, 224), 1000, 60.19e6),
+        (20, (3, 28, 28), 10, 0.27e6),
+        (110, (3, 28, 28), 10, 1.73e6),
+    ],
 )
 def test_resnets_have_the_published_number_of_parameters_within_a_percent(layers, shape, classes, published):
     # pre-activation moves the norms, which changes thousands of millions
@@ -85,8 +91,11 @@ def shapes_of(func):
     found = []
     relay.analysis.post_order_visit(
         typed(func).body,
-        lambda n: found.append((n.op.name, tuple(n.checked_type.shape)))
-        if isinstance(n, relay.Call) and isinstance(n.checked_type, relay.TensorType) else None,
+        lambda n: (
+            found.append((n.op.name, tuple(n.checked_type.shape)))
+            if isinstance(n, relay.Call) and isinstance(n.checked_type, relay.TensorType)
+            else None
+        ),
     )
     return found
 
@@ -99,8 +108,14 @@ def test_the_stages_of_a_resnet_halve_the_image():
 def test_the_modules_of_inception_have_the_published_sizes():
     joined = [s for n, s in shapes_of(inception_v3.get_net(1, 1000, (3, 299, 299), "float32")) if n == "concatenate"]
     assert joined == [
-        (1, 256, 35, 35), (1, 288, 35, 35), (1, 288, 35, 35), (1, 768, 17, 17), *[(1, 768, 17, 17)] * 4,
-        (1, 1280, 8, 8), (1, 2048, 8, 8), (1, 2048, 8, 8),
+        (1, 256, 35, 35),
+        (1, 288, 35, 35),
+        (1, 288, 35, 35),
+        (1, 768, 17, 17),
+        *[(1, 768, 17, 17)] * 4,
+        (1, 1280, 8, 8),
+        (1, 2048, 8, 8),
+        (1, 2048, 8, 8),
     ]
 
 
@@ -161,8 +176,9 @@ def test_an_lstm_computes_the_published_equations():
     renamed = [relay.Var(f"{p.name_hint}_{k}", p.type_annotation) for k, p in enumerate(net.params)]
     func = relay.Function(renamed, relay.bind(net.body, dict(zip(net.params, renamed, strict=True))))
     found = evaluate(IRModule.from_expr(func), {p.name_hint: v for p, v in zip(renamed, values, strict=True)})
-    by_step = dict(zip([n if n != "data" else f"data_{names[:k].count('data')}" for k, n in enumerate(names)], values,
-                       strict=True))
+    by_step = dict(
+        zip([n if n != "data" else f"data_{names[:k].count('data')}" for k, n in enumerate(names)], values, strict=True)
+    )
     h = c = np.zeros((1, size), "float32")
     for k in range(steps):
         gates = by_step[f"data_{k}"] @ by_step[f"i2h_{k}_weight"].T + by_step[f"i2h_{k}_bias"]

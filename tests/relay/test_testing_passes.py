@@ -65,8 +65,13 @@ def test_the_annotator_for_ccompiler_makes_one_region_of_addition_to_multiplicat
     x, y, z, p = (relay.var(name, shape=(10, 10)) for name in "xyzp")
     func = annotated(relay.multiply(relay.subtract(relay.add(x, y), z), p), CcompilerAnnotator())
     found = testing.count_ops(func)
-    assert found == {"add": 1, "subtract": 1, "multiply": 1, "annotation.compiler_begin": 4,
-                     "annotation.compiler_end": 1}
+    assert found == {
+        "add": 1,
+        "subtract": 1,
+        "multiply": 1,
+        "annotation.compiler_begin": 4,
+        "annotation.compiler_end": 1,
+    }
     parted = transform.PartitionGraph()(transform.InferType()(IRModule.from_expr(func)))
     (region,) = [f for v, f in parted.functions.items() if v.name_hint != "main"]
     assert testing.count_ops(region) == {"add": 1, "subtract": 1, "multiply": 1}

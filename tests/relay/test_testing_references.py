@@ -22,7 +22,8 @@ def by_onnx(op, *arrays, opset=18, outputs=1, **attributes):
     names = [f"i{k}" if array is not None else "" for k, array in enumerate(arrays)]
     infos = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-        for n, a in zip(names, arrays, strict=True) if a is not None
+        for n, a in zip(names, arrays, strict=True)
+        if a is not None
     ]
     made = [f"o{k}" for k in range(outputs)]
     node = helper.make_node(op, names, made, **attributes)
@@ -41,15 +42,20 @@ def same(found, expected):
 
 @pytest.mark.parametrize(
     ("spatial", "kernel", "stride", "padding", "groups"),
-    [((9,), (3,), 2, 1, 2), ((7, 8), (3, 2), (2, 1), (1, 0), 1), ((7, 8), (3, 3), 1, (0, 1, 2, 1), 2),
-     ((5, 6, 4), (2, 3, 1), (1, 2, 1), (1, 0, 1), 1)],
+    [
+        ((9,), (3,), 2, 1, 2),
+        ((7, 8), (3, 2), (2, 1), (1, 0), 1),
+        ((7, 8), (3, 3), 1, (0, 1, 2, 1), 2),
+        ((5, 6, 4), (2, 3, 1), (1, 2, 1), (1, 0, 1), 1),
+    ],
 )
 def test_convolutions(spatial, kernel, stride, padding, groups):
     data, weight = normal(2, 4, *spatial), normal(6, 4 // groups, *kernel)
     n = len(spatial)
     pads = list(padding) if np.ndim(padding) and len(padding) == 2 * n else list(np.broadcast_to(padding, n)) * 2
-    expected = by_onnx("Conv", data, weight, strides=np.broadcast_to(stride, n).tolist(), pads=[int(p) for p in pads],
-                       group=groups)
+    expected = by_onnx(
+        "Conv", data, weight, strides=np.broadcast_to(stride, n).tolist(), pads=[int(p) for p in pads], group=groups
+    )
     found = {
         1: lambda: ref.group_conv1d_ncw_python(data, weight, stride, padding, 1, groups),
         2: lambda: ref.conv2d_nchw_python(data, weight, stride, padding, groups),
@@ -188,8 +194,17 @@ def test_resizes(mode, method, onnx_mode):
     data, scale = normal(1, 2, 5, 4), (2.0, 1.5)
     sizes = np.array([1, 2, 10, 6], "int64")
     nearest = "round_prefer_ceil" if mode == "align_corners" else "floor"
-    expected = by_onnx("Resize", data, None, None, sizes, mode=onnx_mode, coordinate_transformation_mode=mode,
-                       nearest_mode=nearest, cubic_coeff_a=-0.5)
+    expected = by_onnx(
+        "Resize",
+        data,
+        None,
+        None,
+        sizes,
+        mode=onnx_mode,
+        coordinate_transformation_mode=mode,
+        nearest_mode=nearest,
+        cubic_coeff_a=-0.5,
+    )
     same(ref.resize2d_python(data, scale, "NCHW", method, mode), expected)
     rows = ref.resize2d_python(data.transpose(0, 2, 3, 1), scale, "NHWC", method, mode)
     same(rows.transpose(0, 3, 1, 2), expected)
@@ -290,8 +305,16 @@ def test_regions_of_interest():
     data = np.abs(normal(2, 3, 8, 9))
     rois = np.array([[0, 1.2, 0.7, 7.3, 6.1], [1, 2, 3, 5, 7]], "float32")
     expected = by_onnx(
-        "RoiAlign", data, rois[:, 1:].copy(), rois[:, 0].astype("int64"), output_height=3, output_width=2,
-        sampling_ratio=2, spatial_scale=1.0, coordinate_transformation_mode="output_half_pixel", mode="avg",
+        "RoiAlign",
+        data,
+        rois[:, 1:].copy(),
+        rois[:, 0].astype("int64"),
+        output_height=3,
+        output_width=2,
+        sampling_ratio=2,
+        spatial_scale=1.0,
+        coordinate_transformation_mode="output_half_pixel",
+        mode="avg",
     )
     same(ref.roi_align_nchw_python(data, rois, (3, 2), 1.0, 2, b"avg"), expected)
     rows = ref.roi_align_nhwc_python(data.transpose(0, 2, 3, 1), rois, (3, 2), 1.0, 2, b"max")
@@ -307,8 +330,15 @@ def test_grids():
     grid = RNG.uniform(-1.4, 1.4, (1, 2, 4, 3)).astype("float32")
     for padding in ("zeros", "border", "reflection"):
         for align in (True, False):
-            expected = by_onnx("GridSample", data, grid.transpose(0, 2, 3, 1), mode="linear", opset=20,
-                               padding_mode=padding, align_corners=int(align))
+            expected = by_onnx(
+                "GridSample",
+                data,
+                grid.transpose(0, 2, 3, 1),
+                mode="linear",
+                opset=20,
+                padding_mode=padding,
+                align_corners=int(align),
+            )
             same(ref.grid_sample_python(data, grid, padding_mode=padding, align_corners=align), expected)
 
 
@@ -333,12 +363,18 @@ def test_a_deformable_convolution_agrees_with_the_operator(deformable_groups, gr
     a, w = normal(1, 4, 7, 6), normal(6, 4 // groups, 3, 3)
     sides = ref.padding.both_sides(padding, [2 * d + 1 for d in ref.padding.per_axis(dilation, 2)])
     extents = [2 * d + 1 for d in ref.padding.per_axis(dilation, 2)]
-    outs = [(n + sum(p) - e) // s + 1
-            for n, p, e, s in zip((7, 6), sides, extents, ref.padding.per_axis(stride, 2), strict=True)]
+    outs = [
+        (n + sum(p) - e) // s + 1
+        for n, p, e, s in zip((7, 6), sides, extents, ref.padding.per_axis(stride, 2), strict=True)
+    ]
     offset = RNG.uniform(-1, 1, (1, 18 * deformable_groups, *outs)).astype("float32")
     call = relay.nn.deformable_conv2d(
-        *(relay.var(n, shape=v.shape) for n, v in (("a", a), ("o", offset), ("w", w))), strides=stride,
-        padding=padding, dilation=dilation, deformable_groups=deformable_groups, groups=groups,
+        *(relay.var(n, shape=v.shape) for n, v in (("a", a), ("o", offset), ("w", w))),
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        deformable_groups=deformable_groups,
+        groups=groups,
     )
     arguments = (stride, padding, dilation, deformable_groups, groups)
     found = ref.deformable_conv2d_nchw_python(a, offset, w, *arguments)

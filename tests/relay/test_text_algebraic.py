@@ -51,10 +51,16 @@ def test_a_match_is_the_one_that_the_constructors_make(keyword: str) -> None:
     ]
     body = relay.Match(xs, clauses, keyword == "match")
     mod[name] = relay.Function([xs], body, relay.TensorType((), "int32"), [b])
-    text = HEAD + LIST + "def @length[A](%xs: List[A]) -> int32 { " + keyword + """ (%xs) {
+    text = (
+        HEAD
+        + LIST
+        + "def @length[A](%xs: List[A]) -> int32 { "
+        + keyword
+        + """ (%xs) {
         Cons(_, %rest : List[A]) => { 1 + @length(%rest) },
         Nil => 0
     } }"""
+    )
     parsed, built = relay.parse(text), relay.transform.InferType()(mod)
     relay.assert_structural_equal(parsed, built)
     assert relay.structural_hash(parsed) == relay.structural_hash(built)
@@ -68,10 +74,14 @@ def test_a_constructor_that_is_not_called_is_a_function() -> None:
 
 
 def test_patterns_nest_in_tuples_and_constructors() -> None:
-    mod = relay.parse(HEAD + LIST + """
+    mod = relay.parse(
+        HEAD
+        + LIST
+        + """
         def @first(%p: (List[int32], int32)) -> int32 {
           match? (%p) { (Cons(%a, Cons(_, Nil)), _) => %a, (%rest, %n) => %n }
-        }""")
+        }"""
+    )
     outer = mod["first"].body.clauses[0].lhs
     assert isinstance(outer, relay.PatternTuple)
     inner = outer.patterns[0].patterns[1]
@@ -82,7 +92,9 @@ def test_patterns_nest_in_tuples_and_constructors() -> None:
 def test_data_types_may_be_empty_external_and_defined_after_their_use() -> None:
     mod = relay.parse(HEAD + "type Uses { Use(Later[], Gone[int8]), }\ntype Later { }\nextern type Gone[A]\n")
     assert {h.name_hint: len(d.constructors) for h, d in mod.type_definitions.items()} == {
-        "Uses": 1, "Later": 0, "Gone": 0,
+        "Uses": 1,
+        "Later": 0,
+        "Gone": 0,
     }
     relay.assert_structural_equal(relay.parse(mod.astext()), mod)
 

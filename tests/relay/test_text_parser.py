@@ -15,13 +15,16 @@ HEAD = '#[version = "0.0.5"]\n'
 
 
 def test_a_text_becomes_the_graph_that_the_builders_make() -> None:
-    mod = relay.parse(HEAD + """
+    mod = relay.parse(
+        HEAD
+        + """
         def @main(%x: Tensor[(1, 3), float32], %y: Tensor[(1, 3), float32]) {
           %0 = add(%x, %y);   // a comment
           %1 = exp(%0) /* another /* nested */ one */;
           %2 = (%0, %1);
           clip(%2.1, a_min=0f, a_max=6)
-        }""")
+        }"""
+    )
     x, y = relay.var("x", shape=(1, 3)), relay.var("y", shape=(1, 3))
     s = relay.add(x, y)
     pair = relay.Tuple([s, relay.exp(s)])
@@ -34,9 +37,7 @@ def test_a_text_becomes_the_graph_that_the_builders_make() -> None:
 def test_infix_operators_bind_as_in_arithmetic() -> None:
     free = "free_var %a: float32;\nfree_var %b: float32;\n"
     infix = relay.parse_expr(free + "%a - %b - %a * (%b + -2f) < %a")
-    calls = relay.parse_expr(
-        free + "less(subtract(subtract(%a, %b), multiply(%a, add(%b, -2f))), %a)"
-    )
+    calls = relay.parse_expr(free + "less(subtract(subtract(%a, %b), multiply(%a, add(%b, -2f))), %a)")
     assert relay.structural_equal(infix, calls, map_free_vars=True)
 
 
@@ -58,8 +59,15 @@ def test_an_inner_variable_hides_an_outer_one_of_the_same_name() -> None:
 @pytest.mark.parametrize(
     ("text", "dtype", "value"),
     [
-        ("1", "int32", 1), ("-1", "int32", -1), ("2i64", "int64", 2), ("3u8", "uint8", 3), ("1.5", "float32", 1.5),
-        ("1f", "float32", 1), ("1e-3f64", "float64", 1e-3), ("2f16", "float16", 2), ("True", "bool", True),
+        ("1", "int32", 1),
+        ("-1", "int32", -1),
+        ("2i64", "int64", 2),
+        ("3u8", "uint8", 3),
+        ("1.5", "float32", 1.5),
+        ("1f", "float32", 1),
+        ("1e-3f64", "float64", 1e-3),
+        ("2f16", "float16", 2),
+        ("True", "bool", True),
     ],
 )
 def test_a_literal_is_a_scalar_constant(text: str, dtype: str, value: float) -> None:
@@ -136,8 +144,9 @@ BAD = {
     "1\n#[metadata]\n[]": "line 2: the metadata section must map names to lists of tensors",
     '1\n#[metadata]\n{"relay.Constant": [3]}': "meta[relay.Constant][0] must be a JSON object, got int",
     '1\n#[metadata]\n{"relay.Constant": [{"shape": []}]}': "meta[relay.Constant][0] is damaged: 'dtype' is missing",
-    '1\n#[metadata]\n{"relay.Constant": [{"dtype": "int8", "shape": [2], "data": "AA=="}]}':
-        "damaged: 1 bytes of data, 2 expected for int8[2]",
+    '1\n#[metadata]\n{"relay.Constant": [{"dtype": "int8", "shape": [2], "data": "AA=="}]}': (
+        "damaged: 1 bytes of data, 2 expected for int8[2]"
+    ),
     '1\n#[metadata]\n{"relay.Constant": [{"dtype": "int8", "shape": [-2], "data": ""}]}': "negative dimension",
 }
 

@@ -97,9 +97,17 @@ def test_types_have_relays_spelling(ty: relay.Type, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "dtype", "text"),
     [
-        (0.1, "float32", "0.1f"), (1e-5, "float32", "1e-05f"), (-0.0, "float32", "-0f"), (2.0, "float64", "2f64"),
-        (0.1, "float16", "0.1f16"), (7, "int32", "7"), (-7, "int64", "-7i64"), (255, "uint8", "255u8"),
-        (True, "bool", "True"), (float("inf"), "float32", None), (float("nan"), "float64", None),
+        (0.1, "float32", "0.1f"),
+        (1e-5, "float32", "1e-05f"),
+        (-0.0, "float32", "-0f"),
+        (2.0, "float64", "2f64"),
+        (0.1, "float16", "0.1f16"),
+        (7, "int32", "7"),
+        (-7, "int64", "-7i64"),
+        (255, "uint8", "255u8"),
+        (True, "bool", "True"),
+        (float("inf"), "float32", None),
+        (float("nan"), "float64", None),
     ],
 )
 def test_a_scalar_has_a_literal_where_it_can_be_exact(value: float, dtype: str, text: str | None) -> None:

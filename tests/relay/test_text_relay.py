@@ -28,8 +28,15 @@ def test_infix_operators_bind_as_in_relay(text: str, grouped: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value", "dtype"),
-    [("--10", 10, "int32"), ("---10", -10, "int32"), ("-42i", -42, "int32"), ("-05", -5, "int32"),
-     ("9223372036854775807i64", 2**63 - 1, "int64"), ("1E+1f", 10, "float32"), ("2f16", 2, "float16")],
+    [
+        ("--10", 10, "int32"),
+        ("---10", -10, "int32"),
+        ("-42i", -42, "int32"),
+        ("-05", -5, "int32"),
+        ("9223372036854775807i64", 2**63 - 1, "int64"),
+        ("1E+1f", 10, "float32"),
+        ("2f16", 2, "float16"),
+    ],
 )
 def test_numbers_have_signs_and_endings(text: str, value: float, dtype: str) -> None:
     constant = relay.parse_expr(text)

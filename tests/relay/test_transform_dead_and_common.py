@@ -97,8 +97,10 @@ def test_memory_is_made_without_effect_and_freed_with_one():
     freed = program(f"let %s = {make}; let %k = memory.kill(%s);")["main"]
     storage = next(n for n in post_order(freed) if isinstance(n, relay.Let) and n.variable.name_hint == "s")
     assert repr(storage.value.checked_type) in ("Storage[]", "Storage")
-    text = (f"let %s = {make}; let %t = memory.alloc_tensor(%s, 0i64, meta[relay.Constant][0], "
-            "const_shape=meta[relay.Constant][0], assert_shape=[], dtype=\"int8\"); let %k = memory.kill(%t);")
+    text = (
+        f"let %s = {make}; let %t = memory.alloc_tensor(%s, 0i64, meta[relay.Constant][0], "
+        'const_shape=meta[relay.Constant][0], assert_shape=[], dtype="int8"); let %k = memory.kill(%t);'
+    )
     lets = [n for n in post_order(program(text)["main"]) if isinstance(n, relay.Let)]
     tensor = next(let for let in lets if let.variable.name_hint == "t")
     assert tensor.value.checked_type == relay.TensorType((1024,), "int8")

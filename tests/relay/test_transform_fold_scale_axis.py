@@ -15,7 +15,10 @@ from byoc.relay.analysis import infer_expr
 RNG = np.random.default_rng(3)
 BATCH_NORM_PASSES = Sequential(
     [
-        transform.SimplifyInference(), transform.FoldConstant(), transform.FoldScaleAxis(), transform.SimplifyExpr(),
+        transform.SimplifyInference(),
+        transform.FoldConstant(),
+        transform.FoldScaleAxis(),
+        transform.SimplifyExpr(),
         transform.FoldConstant(),
     ]
 )
@@ -131,8 +134,6 @@ def test_the_directions_can_be_asked_for_alone():
     for make, left in steps.items():
         step = Sequential([make(), transform.FoldConstant()])
         assert calls_of(run(body, x, step=step)["main"]) == left
-
-
 
 
 @pytest.mark.parametrize(("low", "left"), [(0.5, ["nn.relu"]), (-2.0, ["nn.relu", "multiply"])])

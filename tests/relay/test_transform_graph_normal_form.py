@@ -52,8 +52,6 @@ def test_100000_bindings_are_replaced():
 
 @pytest.mark.needs_cc
 def test_a_model_written_with_let_compiles():
-    mod = parsed(
-        "def @main(%x: Tensor[(3,), float32]) { let %a = nn.relu(%x); let %b = tanh(%a); add(%a, %b) }"
-    )
+    mod = parsed("def @main(%x: Tensor[(3,), float32]) { let %a = nn.relu(%x); let %b = tanh(%a); add(%a, %b) }")
     data = np.array([-1, 0, 2], "float32")
     np.testing.assert_allclose(byoc.compile(mod, targets=["json", "c"])(data), evaluate(mod, [data]), rtol=1e-6)

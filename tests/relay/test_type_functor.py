@@ -14,9 +14,16 @@ HEAD = relay.GlobalTypeVar("head")
 TENSOR = relay.TensorType([2])
 DATA = relay.TypeData(HEAD, [A], [relay.Constructor("C", [A, TENSOR], HEAD)])
 TYPES: list[Type] = [
-    A, relay.IncompleteType(), TENSOR, relay.FuncType([A], TENSOR, [A], [relay.TypeRelation(None, [A, TENSOR], 1)]),
-    relay.TupleType([TENSOR, relay.TupleType([A])]), relay.TypeRelation(None, [A, TENSOR], 1), relay.RefType(A), HEAD,
-    relay.TypeCall(HEAD, [A]), DATA,
+    A,
+    relay.IncompleteType(),
+    TENSOR,
+    relay.FuncType([A], TENSOR, [A], [relay.TypeRelation(None, [A, TENSOR], 1)]),
+    relay.TupleType([TENSOR, relay.TupleType([A])]),
+    relay.TypeRelation(None, [A, TENSOR], 1),
+    relay.RefType(A),
+    HEAD,
+    relay.TypeCall(HEAD, [A]),
+    DATA,
 ]
 
 

@@ -1,4 +1,4 @@
-"""Type relations that take what those of Relay take: any dtype, unknown and symbolic sizes; what computes such calls."""
+"""Type relations that take what those of Relay take: any dtype, unknown and symbolic sizes; and what computes them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from byoc.relay.structural import structural_equal
 
 Any = relay.Any
 UNARY = (
-    "abs acos acosh asin asinh atan atanh bitwise_not ceil copy cos cosh erf exp floor log log10 log1p log2 logical_not "
-    "negative round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
+    "abs acos acosh asin asinh atan atanh bitwise_not ceil copy cos cosh erf exp floor log log10 log1p log2 "
+    "logical_not negative round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
 ).split()
 BROADCASTS = (
-    "add bitwise_and bitwise_or bitwise_xor divide floor_divide floor_mod left_shift logical_and logical_or logical_xor "
-    "maximum minimum mod multiply power right_shift subtract"
+    "add bitwise_and bitwise_or bitwise_xor divide floor_divide floor_mod left_shift logical_and logical_or "
+    "logical_xor maximum minimum mod multiply power right_shift subtract"
 ).split()
 REDUCTIONS = "all any max mean min prod sum".split()
 DTYPES = ("bool", "int8", "int32", "uint8", "float32", "float16")
@@ -77,7 +77,8 @@ ODD_CALLS = {
     "softmax of int32": (relay.nn.softmax, ("int32",)),
     "fast_exp of int32": (relay.op.fast_exp, ("int32",)),
     "qnn.add of float32": (
-        lambda a, b: relay.qnn.op.add(a, b, *[relay.const(0.5), relay.const(1)] * 3), ("float32", "float32")
+        lambda a, b: relay.qnn.op.add(a, b, *[relay.const(0.5), relay.const(1)] * 3),
+        ("float32", "float32"),
     ),
 }
 
@@ -108,8 +109,11 @@ def test_what_numpy_does_not_define_is_refused_in_one_sentence():
 @pytest.mark.parametrize("data, kernel", [("int8", "float32"), ("float32", "int8"), ("uint8", "int8")])
 def test_a_convolution_does_not_compare_the_dtypes_of_data_and_kernel(data, kernel):
     for op, shape in (
-        (relay.nn.conv1d, (1, 1, 5)), (relay.nn.conv2d, (1, 1, 5, 5)), (relay.nn.conv3d, (1, 1, 5, 5, 5)),
-        (relay.nn.conv1d_transpose, (1, 1, 5)), (relay.nn.conv2d_transpose, (1, 1, 5, 5)),
+        (relay.nn.conv1d, (1, 1, 5)),
+        (relay.nn.conv2d, (1, 1, 5, 5)),
+        (relay.nn.conv3d, (1, 1, 5, 5, 5)),
+        (relay.nn.conv1d_transpose, (1, 1, 5)),
+        (relay.nn.conv2d_transpose, (1, 1, 5, 5)),
         (relay.nn.conv3d_transpose, (1, 1, 5, 5, 5)),
     ):
         params = [x(*shape, dtype=data), relay.var("w", shape=(1, 1, *(2,) * (len(shape) - 2)), dtype=kernel)]
@@ -161,7 +165,9 @@ def test_an_inferred_result_type_does_not_bind_what_a_rewrite_makes():
 
 def test_dimensions_have_the_dtype_of_the_constant_that_says_them():
     for build in (
-        lambda s: relay.broadcast_to(x(1, 1), s), lambda s: relay.zeros(s, "float32"), lambda s: relay.ones(s, "float32"),
+        lambda s: relay.broadcast_to(x(1, 1), s),
+        lambda s: relay.zeros(s, "float32"),
+        lambda s: relay.ones(s, "float32"),
         lambda s: relay.full(relay.const(1.0), s, "float32"),
     ):
         wide, narrow = (infer_expr(build(relay.const([3, 4], dtype))) for dtype in ("int64", "int32"))
@@ -194,9 +200,12 @@ def test_const_narrows_arrays_and_constant_does_not():
 @pytest.mark.parametrize(
     "left, right, axis, wanted",
     [
-        ((1, 3), (1, Any()), 0, (2, Any())), ((1, 3), (Any(), Any()), 0, (Any(), 3)),
+        ((1, 3), (1, Any()), 0, (2, Any())),
+        ((1, 3), (Any(), Any()), 0, (Any(), 3)),
         ((1, 3), (1, Any()), 1, (1, Any())),
-        ((1, Any()), (1, Any()), 0, (2, Any())), ((1, 3), (1, 3), 0, (2, 3)), ((1, 3), (1, Any("n")), 0, (2, 3)),
+        ((1, Any()), (1, Any()), 0, (2, Any())),
+        ((1, 3), (1, 3), 0, (2, 3)),
+        ((1, 3), (1, Any("n")), 0, (2, 3)),
     ],
 )
 def test_concatenation_knows_a_size_only_where_relay_does(left, right, axis, wanted):
@@ -219,18 +228,23 @@ def test_relations_take_what_relays_take():
     shapes = [x(Any(), dtype="int64", name="old"), x(3, dtype="int64", name="new")]
     sparse = relay.sparse_reshape(x(4, 2, dtype="int64"), *shapes)
     assert infer_expr(sparse.astuple()).fields[0] == TensorType((4, 3), "int64")
-    with pytest.raises(TypeInferenceError, match=(
-        "For reverse_sequnece seq_lengths size should match with dimension of batch axis, but got dimension of "
-        "batch_axis = 4, and seq_length size = 5"
-    )):
+    with pytest.raises(
+        TypeInferenceError,
+        match=(
+            "For reverse_sequnece seq_lengths size should match with dimension of batch axis, but got dimension of "
+            "batch_axis = 4, and seq_length size = 5"
+        ),
+    ):
         infer_expr(relay.reverse_sequence(x(4, 2), x(5, dtype="int32", name="n"), 1, 0))
 
 
 def test_what_the_relations_take_is_computed():
     ten = np.arange(10, dtype="float32")
     for mode, widths, wanted in (
-        ("constant", (-2, 1), [*range(2, 10), 0]), ("edge", (2, -3), [0, 0, *range(7)]),
-        ("reflect", (-1, 2), [*range(1, 10), 8, 7]), ("reflect", (-2, -3), list(range(2, 7))),
+        ("constant", (-2, 1), [*range(2, 10), 0]),
+        ("edge", (2, -3), [0, 0, *range(7)]),
+        ("reflect", (-1, 2), [*range(1, 10), 8, 7]),
+        ("reflect", (-2, -3), list(range(2, 7))),
     ):
         body = relay.nn.pad(x(10), (widths,), pad_mode=mode)
         assert infer_expr(body).shape == (len(wanted),)
@@ -249,10 +263,15 @@ def test_what_the_relations_take_is_computed():
         evaluate(few)
 
 
-@pytest.mark.parametrize("cut, wanted", [
-    (([1], [3, 2]), np.s_[1:3, :2]), (([1, 1], [3]), np.s_[1:3, 1:]), (([], [3], [2]), np.s_[:3:2]),
-    (([1], [3, 2], [2, 1]), np.s_[1:3:2, :2]),
-])
+@pytest.mark.parametrize(
+    "cut, wanted",
+    [
+        (([1], [3, 2]), np.s_[1:3, :2]),
+        (([1, 1], [3]), np.s_[1:3, 1:]),
+        (([], [3], [2]), np.s_[:3:2]),
+        (([1], [3, 2], [2, 1]), np.s_[1:3:2, :2]),
+    ],
+)
 def test_a_slice_fills_in_what_is_missing_of_its_lists(cut, wanted):
     array = np.arange(16, dtype="float32").reshape(4, 4)
     data = x(4, 4)
@@ -272,10 +291,12 @@ def doubled(size):
 SYMBOLIC = {
     "pad": (lambda a: relay.nn.pad(a, ((1, 1), (0, 0), (0, 0), (4, 4))), lambda: TensorType((n + 2, c, h, w + 8))),
     "upsampling": (
-        lambda a: relay.nn.upsampling(a, 2, 2, method="bilinear"), lambda: TensorType((n, c, doubled(h), doubled(w)))
+        lambda a: relay.nn.upsampling(a, 2, 2, method="bilinear"),
+        lambda: TensorType((n, c, doubled(h), doubled(w))),
     ),
     "resize2d": (
-        lambda a: relay.image.resize2d(a, (Var("th"), Var("tw"))), lambda: TensorType((n, c, Var("th"), Var("tw")))
+        lambda a: relay.image.resize2d(a, (Var("th"), Var("tw"))),
+        lambda: TensorType((n, c, Var("th"), Var("tw"))),
     ),
     "concatenate": (lambda a: relay.concatenate([a, a], axis=0), lambda: TensorType((n + n, c, h, w))),
     "split": (lambda a: relay.split(a, 4, axis=2).astuple(), lambda: TupleType([TensorType((n, c, h // 4, w))] * 4)),

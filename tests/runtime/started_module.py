@@ -10,8 +10,13 @@ from byoc.runtime import MetadataModule, Module
 from byoc.runtime.region.record import Region
 
 FUNCTIONS = {
-    "exp": lambda x: np.exp(np.minimum(x, 3)), "tanh": np.tanh, "abs": np.abs, "negative": np.negative,
-    "add": np.add, "multiply": np.multiply, "both": lambda x: (np.sin(x), np.cos(x)),
+    "exp": lambda x: np.exp(np.minimum(x, 3)),
+    "tanh": np.tanh,
+    "abs": np.abs,
+    "negative": np.negative,
+    "add": np.add,
+    "multiply": np.multiply,
+    "both": lambda x: (np.sin(x), np.cos(x)),
 }
 
 
@@ -149,7 +154,9 @@ def graph_of(inputs, nodes, heads, shape=(4,)):
         values += [(number, k) for k in range(count)]
         rows.append(rows[-1] + count)
     return {
-        "nodes": listed, "arg_nodes": list(range(inputs)), "heads": [[*values[h], 0] for h in heads],
+        "nodes": listed,
+        "arg_nodes": list(range(inputs)),
+        "heads": [[*values[h], 0] for h in heads],
         "node_row_ptr": rows,
         "attrs": {
             "shape": ["list_shape", [list(shape)] * len(values)],

@@ -29,8 +29,10 @@ def model(batch):
     weight = numpy_helper.from_array(np.arange(12, dtype="float32").reshape(3, 4), "w")
     other = numpy_helper.from_array(np.ones((4, 4), "float32"), "v")
     nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["a"], "a"), helper.make_node("Softmax", ["a"], ["b"], "b"),
-        helper.make_node("MatMul", ["b", "v"], ["c"], "c"), helper.make_node("Tanh", ["c"], ["y"], "y"),
+        helper.make_node("MatMul", ["x", "w"], ["a"], "a"),
+        helper.make_node("Softmax", ["a"], ["b"], "b"),
+        helper.make_node("MatMul", ["b", "v"], ["c"], "c"),
+        helper.make_node("Tanh", ["c"], ["y"], "y"),
     ]
     types = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [batch, k]) for n, k in (("x", 3), ("y", 4))]
     graph = helper.make_graph(nodes, "m", types[:1], types[1:], [weight, other])
@@ -83,7 +85,9 @@ def of(name, change):
 
 
 def launches(change):
-    return of("plan.json", lambda plan: [change(launch) for f in plan["functions"] for launch in f["launches"]] and None)
+    return of(
+        "plan.json", lambda plan: [change(launch) for f in plan["functions"] for launch in f["launches"]] and None
+    )
 
 
 NESTED = b"[" * 200_000 + b"]" * 200_000
@@ -92,11 +96,17 @@ EDITS = {
     "an arena of 2^60": ("c", of("program.json", lambda p: p.update(arena_bytes=1 << 60))),
     "an arena that is true": ("c", of("program.json", lambda p: p.update(arena_bytes=True))),
     "no constants": ("c", of("program.json", lambda p: p.update(constants=[]))),
-    "a constant that there is not": ("c", of("program.json", lambda p: p["constants"].append(["tvmgen_default_run", 9]))),
+    "a constant that there is not": (
+        "c",
+        of("program.json", lambda p: p["constants"].append(["tvmgen_default_run", 9])),
+    ),
     "the symbol exit": ("c", of("program.json", lambda p: p.update(symbol="exit"))),
     "the symbol of a function is exit": ("c", of("signature.json", lambda s: s[0].update(symbol="exit"))),
     "a shape of 2^40": ("c", of("signature.json", lambda s: s[0]["inputs"][0].update(shape=[2, 1 << 40]))),
-    "a shape whose product overflows": ("c", of("graph.json", lambda g: g["attrs"]["shape"][1].__setitem__(0, [1 << 40] * 4))),
+    "a shape whose product overflows": (
+        "c",
+        of("graph.json", lambda g: g["attrs"]["shape"][1].__setitem__(0, [1 << 40] * 4)),
+    ),
     "another dtype": ("c", of("signature.json", lambda s: s[0]["outputs"][0].update(dtype="float64"))),
     "a lifetime of 10^9": ("sizes", of("program.json", lambda p: p["lifetimes"][0].__setitem__(1, 10**9))),
     "a lifetime from -1": ("sizes", of("program.json", lambda p: p["lifetimes"][0].__setitem__(0, -1))),
@@ -105,19 +115,36 @@ EDITS = {
     "JSON nested 200,000 deep": ("c", of("graph.json", lambda g: NESTED)),
     "a key twice": ("c", of("program.json", lambda p: json.dumps(p).encode().replace(b"{", b'{"symbol": "a", ', 1))),
     "NaN": ("c", of("program.json", lambda p: p.update(operations=float("nan")))),
-    "a number of 5,000 digits": ("c", of("program.json", lambda p: json.dumps({**p, "operations": 7654321}).encode().replace(b"7654321", b"9" * 5000))),
+    "a number of 5,000 digits": (
+        "c",
+        of(
+            "program.json", lambda p: json.dumps({**p, "operations": 7654321}).encode().replace(b"7654321", b"9" * 5000)
+        ),
+    ),
     "a key that nothing knows": ("json", of("main_0.json", lambda g: g.update(more=1))),
-    "a node reads itself": ("json", of("main_0.json", lambda g: g["nodes"][-1].update(inputs=[[len(g["nodes"]) - 1, 0, 0]]))),
+    "a node reads itself": (
+        "json",
+        of("main_0.json", lambda g: g["nodes"][-1].update(inputs=[[len(g["nodes"]) - 1, 0, 0]])),
+    ),
     "heads of -1": ("json", of("graph.json", lambda g: g.update(heads=[[-1, 0, 0]]))),
     "rows that fall": ("json", of("graph.json", lambda g: g["node_row_ptr"].reverse())),
     "wrong names of constants": ("json", of("constants.json", lambda c: c.update({k: ["gone"] for k in c}))),
     "constants of another symbol": ("json", of("constants.json", lambda c: c.update(nobody=[]))),
-    "constants in another order": ("c", of("constants.json", lambda c: c.update(zip(c, [*c.values()][::-1], strict=True)))),
-    "an extent times 1,000": ("opencl", launches(lambda e: [v.update(extent=["mul", v["extent"], 1000]) for v in e["variants"]])),
+    "constants in another order": (
+        "c",
+        of("constants.json", lambda c: c.update(zip(c, [*c.values()][::-1], strict=True))),
+    ),
+    "an extent times 1,000": (
+        "opencl",
+        launches(lambda e: [v.update(extent=["mul", v["extent"], 1000]) for v in e["variants"]]),
+    ),
     "a division by zero": ("opencl", launches(lambda e: [v.update(extent=["div", 1, 0]) for v in e["variants"]])),
     "a local size of 0": ("opencl", launches(lambda e: [v.update(local=0) for v in e["variants"]])),
     "a buffer of another": ("opencl", launches(lambda e: e["buffers"].reverse())),
-    "small buffers": ("opencl", of("plan.json", lambda p: p["functions"][0].update(buffers=[0] * len(p["functions"][0]["buffers"])))),
+    "small buffers": (
+        "opencl",
+        of("plan.json", lambda p: p["functions"][0].update(buffers=[0] * len(p["functions"][0]["buffers"]))),
+    ),
     "two modules in one place": ("json", lambda m, v: m["modules"][0].update(path=m["modules"][1]["path"])),
     "no modules": ("c", lambda m, v: m.update(modules=[])),
     "another output": ("c", lambda m, v: m["outputs"][0].update(shape=[2, 5])),
@@ -175,11 +202,25 @@ def weights(name, change):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda h, b: ({**h, "more": {"dtype": "F32", "shape": [1], "data_offsets": [len(b), len(b) + 4]}}, b + b"abcd"),
-         "the constant 'more' is one that nothing needs"),
-        (lambda h, b: ({k: {**e, "shape": e["shape"][::-1]} for k, e in h.items()}, b), r"is float32\[[1, 34]+\], and .* takes float32"),
-        (lambda h, b: ({k: {**e, "shape": [1 << 40, 1 << 40]} for k, e in h.items()}, b), "bytes, which are no float32"),
-        (lambda h, b: ({k: {**e, "data_offsets": [0, 48]} for k, e in h.items()}, b), "a tensor lies over another|which are"),
+        (
+            lambda h, b: (
+                {**h, "more": {"dtype": "F32", "shape": [1], "data_offsets": [len(b), len(b) + 4]}},
+                b + b"abcd",
+            ),
+            "the constant 'more' is one that nothing needs",
+        ),
+        (
+            lambda h, b: ({k: {**e, "shape": e["shape"][::-1]} for k, e in h.items()}, b),
+            r"is float32\[[1, 34]+\], and .* takes float32",
+        ),
+        (
+            lambda h, b: ({k: {**e, "shape": [1 << 40, 1 << 40]} for k, e in h.items()}, b),
+            "bytes, which are no float32",
+        ),
+        (
+            lambda h, b: ({k: {**e, "data_offsets": [0, 48]} for k, e in h.items()}, b),
+            "a tensor lies over another|which are",
+        ),
         (lambda h, b: (h, b + b"more"), "bytes belong to none"),
         (lambda h, b: ({k: {**e, "dtype": "X9"} for k, e in h.items()}, b), "unknown dtype"),
     ],
@@ -210,8 +251,14 @@ ZIPS = {
     "an absolute name": (lambda a: a.writestr(zipfile.ZipInfo("/etc/x"), b"x"), "is no name of a member"),
     "a comment": (lambda a: setattr(a, "comment", b"hello"), "does not end as one"),
     "a member twice": (lambda a: a.filelist.append(a.filelist[0]), "does not lie where it should"),
-    "30,000 members": (lambda a: [a.writestr(zipfile.ZipInfo(str(k)), b"") for k in range(30_000)], "byoc reads at most"),
-    "a compressed member": (lambda a: a.writestr(zipfile.ZipInfo("z"), b"x" * 99, zipfile.ZIP_DEFLATED), "is compressed"),
+    "30,000 members": (
+        lambda a: [a.writestr(zipfile.ZipInfo(str(k)), b"") for k in range(30_000)],
+        "byoc reads at most",
+    ),
+    "a compressed member": (
+        lambda a: a.writestr(zipfile.ZipInfo("z"), b"x" * 99, zipfile.ZIP_DEFLATED),
+        "is compressed",
+    ),
 }
 
 

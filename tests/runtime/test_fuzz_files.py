@@ -49,7 +49,11 @@ def test_raw_errors_crashes_hangs_and_wrong_numbers_are_findings(tmp_path, monke
     kinds = [finding.split("): ", 1)[1].split("\n")[0] for finding in findings]
     assert counts["files"] == 6 and counts["refused"] == 1
     assert sorted(kind.split(":")[0] for kind in kinds) == [
-        "CRASH", "HANG", "RAW ArtifactError", "RAW KeyError", "WRONG"
+        "CRASH",
+        "HANG",
+        "RAW ArtifactError",
+        "RAW KeyError",
+        "WRONG",
     ]
     assert {p.name for p in tmp_path.iterdir()} == {finding.split(" ", 1)[0] for finding in findings}
 

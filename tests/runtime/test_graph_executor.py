@@ -163,11 +163,18 @@ def test_a_view_of_unknown_shape_survives_what_is_later_stored_in_the_memory_of_
 
     calls = [call("one_more", 0), call("turn", 1, "1"), call("negate", 0), call("negate", 3)]
     shapes = [[3, 2], [3, 2], [None, None], [3, 2], [3, 2]]
-    run = GraphExecutor(Graph({
-        "nodes": [{"op": "null", "name": "x", "inputs": []}, *calls],
-        "arg_nodes": [0], "heads": [[2, 0, 0], [4, 0, 0]], "node_row_ptr": list(range(6)),
-        "attrs": {"shape": ["list_shape", shapes], "dltype": ["list_str", ["float32"] * 5]},
-    }), Chain())
+    run = GraphExecutor(
+        Graph(
+            {
+                "nodes": [{"op": "null", "name": "x", "inputs": []}, *calls],
+                "arg_nodes": [0],
+                "heads": [[2, 0, 0], [4, 0, 0]],
+                "node_row_ptr": list(range(6)),
+                "attrs": {"shape": ["list_shape", shapes], "dltype": ["list_str", ["float32"] * 5]},
+            }
+        ),
+        Chain(),
+    )
     turned, twice = run({"x": X})
     np.testing.assert_array_equal(turned, (X + 1).T)
     np.testing.assert_array_equal(twice, X)

@@ -26,7 +26,8 @@ OPERATORS = {
     "ScatterND": ((5, 3), (2, 2), (5, 3), (2,)),
 }
 TARGETS = {
-    "c": ["c"], "json": ["json", "c"],
+    "c": ["c"],
+    "json": ["json", "c"],
     "opencl": pytest.param(["opencl", "c"], marks=pytest.mark.needs_opencl, id="opencl"),
 }
 value = helper.make_tensor_value_info
@@ -100,8 +101,10 @@ def test_a_dimension_of_free_size_is_looked_at_when_the_model_runs(op):
 def test_a_known_index_into_a_free_dimension_is_an_error_where_that_is_too_small():
     index = onnx.numpy_helper.from_array(np.array([3]), "i")
     model = saved(
-        [helper.make_node("Gather", ["x", "i"], ["y"], name="here")], [value("x", TensorProto.FLOAT, ["N", 700])],
-        [value("y", TensorProto.FLOAT, [1, 700])], [index],
+        [helper.make_node("Gather", ["x", "i"], ["y"], name="here")],
+        [value("x", TensorProto.FLOAT, ["N", 700])],
+        [value("y", TensorProto.FLOAT, [1, 700])],
+        [index],
     )
     library = byoc.compile(model)
     x = np.arange(2800, dtype="float32").reshape(4, 700)

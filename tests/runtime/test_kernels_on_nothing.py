@@ -17,11 +17,16 @@ from byoc.runtime.ndarray import dtype_name
 SAMPLED = [name for name in sorted(OPS) if OPS[name].samples and OPS[name].kernel and not name.startswith("test_")]
 # what another input of the sample, which is as before, still says of the data that is gone
 CONTRADICTIONS = {
-    "dft": "a transform needs a point", "match_shape": "the sizes are to be equal",
+    "dft": "a transform needs a point",
+    "match_shape": "the sizes are to be equal",
     "nn.contrib_conv2d_gemm_without_weight_transform": "the weight has other channels than the attribute",
-    "strided_set": "the values have another shape than the slice", "variance": "the mean has another batch",
-    "scatter_elements": "indices outside", "scatter_nd": "indices outside",
-    "sparse_reshape": "no dimension to reshape to", "nn.sparse_add": "indices outside", "vision.proposal": "two images have boxes",
+    "strided_set": "the values have another shape than the slice",
+    "variance": "the mean has another batch",
+    "scatter_elements": "indices outside",
+    "scatter_nd": "indices outside",
+    "sparse_reshape": "no dimension to reshape to",
+    "nn.sparse_add": "indices outside",
+    "vision.proposal": "two images have boxes",
 }
 
 

@@ -39,8 +39,9 @@ def model_of(op, steps=STEPS, lengths=None):
         return saved(helper.make_node(op, ["x", "l"], ["y"], name="here"), inputs, out, weights)
     rng = np.random.default_rng(0)
     weights += [(n, rng.standard_normal((1, GATES[op] * SIZE, SIZE)).astype("float32")) for n in "wr"]
-    return saved(helper.make_node(op, ["x", "w", "r", "", "l"], ["y"], name="here", hidden_size=SIZE), inputs, out,
-                 weights)
+    return saved(
+        helper.make_node(op, ["x", "w", "r", "", "l"], ["y"], name="here", hidden_size=SIZE), inputs, out, weights
+    )
 
 
 def wanted_of(model, inputs):
@@ -93,8 +94,11 @@ def test_the_machine_refuses_a_length_too():
 @pytest.mark.parametrize("targets", TARGETS, ids=lambda t: t[0])
 def test_more_than_there_are_cannot_be_the_largest(targets):
     node = helper.make_node("TopK", ["x", "k"], ["v", "i"], name="here", axis=1)
-    model = saved(node, [value("x", TensorProto.FLOAT, [2, 5]), value("k", TensorProto.INT64, [1])],
-                  [helper.make_empty_tensor_value_info("v"), helper.make_empty_tensor_value_info("i")])
+    model = saved(
+        node,
+        [value("x", TensorProto.FLOAT, [2, 5]), value("k", TensorProto.INT64, [1])],
+        [helper.make_empty_tensor_value_info("v"), helper.make_empty_tensor_value_info("i")],
+    )
     library, x = byoc.compile(model, targets=targets), np.random.default_rng(1).random((2, 5), "float32")
     for k in (0, 1, 5):
         inputs = {"x": x, "k": np.array([k])}

@@ -27,7 +27,9 @@ def test_nothing_changes_where_there_is_a_linker(monkeypatch, tmp_path):
 
 def test_without_a_linker_and_without_zig_one_sentence_says_what_to_install(no_ld, monkeypatch):
     monkeypatch.setattr(linker.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DeviceError, match=r"no ld on the search path: install binutils, or run pip install 'byoc-compiler\[zig\]'"):
+    with pytest.raises(
+        DeviceError, match=r"no ld on the search path: install binutils, or run pip install 'byoc-compiler\[zig\]'"
+    ):
         linker.provide_linker()
 
 
@@ -45,7 +47,15 @@ def test_the_linker_of_zig_is_put_on_the_path_once_and_is_given_no_libraries(no_
     command = ["ld", "-shared", "-o", "a b.so", "-L/usr/lib", "x.o", "-lgcc", "--as-needed", "-lc"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:-1] == [
-        "<-m>", "<ziglang>", "<ld.lld>", "<-shared>", "<-o>", "<a b.so>", "<-L/usr/lib>", "<x.o>", "<--as-needed>"
+        "<-m>",
+        "<ziglang>",
+        "<ld.lld>",
+        "<-shared>",
+        "<-o>",
+        "<a b.so>",
+        "<-L/usr/lib>",
+        "<x.o>",
+        "<--as-needed>",
     ]
 
 

@@ -193,7 +193,9 @@ def test_a_missing_pyopencl_is_one_sentence_that_says_what_to_install(monkeypatc
     monkeypatch.setitem(sys.modules, "pyopencl", None)
     monkeypatch.setattr(devices, "_open", devices._open.__wrapped__)
     assert "pip install 'byoc-compiler[opencl]'" in build.why_unavailable()
-    with pytest.raises(DeviceError, match=r"OpenCL needs the package pyopencl, .*pip install 'byoc-compiler\[opencl\]'"):
+    with pytest.raises(
+        DeviceError, match=r"OpenCL needs the package pyopencl, .*pip install 'byoc-compiler\[opencl\]'"
+    ):
         call(module(), 1)
 
 
@@ -294,8 +296,11 @@ def test_only_a_pocl_device_is_repaired_and_only_unless_switched_off(monkeypatch
 
 def slow_module():
     """Twice the input, computed by a kernel that takes a while before it writes."""
-    body = SOURCE.replace("t[i] = 2.0f * x[i];", "float s = 0; for (int k = 0; k < 20000; ++k) s += sin(x[i] + k); "
-                          "t[i] = 2.0f * x[i] + (s > 1e30f ? 1.0f : 0.0f);")
+    body = SOURCE.replace(
+        "t[i] = 2.0f * x[i];",
+        "float s = 0; for (int k = 0; k < 20000; ++k) s += sin(x[i] + k); "
+        "t[i] = 2.0f * x[i] + (s > 1e30f ? 1.0f : 0.0f);",
+    )
     return module(body)
 
 

@@ -20,9 +20,9 @@ def steps(*rows):
 
 
 def test_E10_work_is_waited_for_where_it_is_read_and_what_is_read_at_once_is_called():
-    order = overlap(steps(
-        ("device", "x", "a"), ("host", "x", "b"), ("host", "ab", "c"), ("device", "c", "d"), ("host", "d", "e")
-    ))
+    order = overlap(
+        steps(("device", "x", "a"), ("host", "x", "b"), ("host", "ab", "c"), ("device", "c", "d"), ("host", "d", "e"))
+    )
     assert order.waits == ((), (), (0,), (), (), ())
     assert [order.is_started(k) for k in range(5)] == [True, False, False, False, False]
     assert order.end == (2, 2, 3, 4, 5)
@@ -47,7 +47,11 @@ def test_E10_a_chain_of_a_hundred_thousand_is_ordered_and_waited_for():
 
 def test_E10_independent_work_comes_before_the_host_waits():
     needs = {
-        "left": "", "after left": ["left"], "right": "", "after right": ["right"], "own": "",
+        "left": "",
+        "after left": ["left"],
+        "right": "",
+        "after right": ["right"],
+        "own": "",
         "join": ["after left", "after right"],
     }
     order = start_early(list(needs), needs.__getitem__, {"left", "right"}.__contains__)
@@ -150,6 +154,7 @@ def failing(names):
 
 def with_origin(root, nodes):
     """Let the host stand in for every region of *root*."""
+
     class Origin(StartedModule):
         signatures = property(lambda self: {own: _Signature(region) for own, region in self.stands_for.items()})
 

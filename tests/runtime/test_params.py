@@ -15,15 +15,31 @@ from byoc.runtime.params import (
 
 # the layout written out by hand: one parameter "ab", float32 [2, 1]
 WRITTEN = bytes.fromhex(
-    "b79c04054f8de5f7" + "0000000000000000" + "0100000000000000" + "0200000000000000" + "6162" + "0100000000000000"
-    + "3fa1b496f0405edd" + "0000000000000000" + "01000000" + "00000000" + "02000000" + "02" + "20" + "0100"
-    + "0200000000000000" + "0100000000000000" + "0800000000000000" + "0000803f" + "000000c0"
+    "b79c04054f8de5f7"
+    + "0000000000000000"
+    + "0100000000000000"
+    + "0200000000000000"
+    + "6162"
+    + "0100000000000000"
+    + "3fa1b496f0405edd"
+    + "0000000000000000"
+    + "01000000"
+    + "00000000"
+    + "02000000"
+    + "02"
+    + "20"
+    + "0100"
+    + "0200000000000000"
+    + "0100000000000000"
+    + "0800000000000000"
+    + "0000803f"
+    + "000000c0"
 )
 
 
 def test_the_bytes_are_those_of_tvm():
     assert bytes(save_param_dict({"ab": np.array([[1.0], [-2.0]], "float32")})) == WRITTEN
-    (name, array), = load_param_dict(WRITTEN).items()
+    ((name, array),) = load_param_dict(WRITTEN).items()
     assert name == "ab" and array.dtype == "float32" and array.numpy().tolist() == [[1], [-2]]
 
 

@@ -34,8 +34,11 @@ def long_model(layers=LAYERS):
     weight = np.random.default_rng(0).random((SIDE, SIDE), dtype="float32") / SIDE
     shape = [SIDE, SIDE]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(last, TensorProto.FLOAT, shape)], [onnx.numpy_helper.from_array(weight, "w")],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, shape)],
+        [onnx.numpy_helper.from_array(weight, "w")],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 

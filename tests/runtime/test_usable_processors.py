@@ -11,8 +11,15 @@ from byoc.runtime.dso import processor
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 2), ("50000 100000", 1), ("9000000 100000", 8),
-     ("nonsense", 8), ("1 0", 8)],
+    [
+        ("max 100000", 8),
+        ("200000 100000", 2),
+        ("150000 100000", 2),
+        ("50000 100000", 1),
+        ("9000000 100000", 8),
+        ("nonsense", 8),
+        ("1 0", 8),
+    ],
 )
 def test_a_limit_of_time_counts_like_fewer_processors(tmp_path, monkeypatch, text, expected):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)

@@ -42,15 +42,18 @@ def test_a_higher_level_counts_then_the_later_one_and_what_was_tried_before_what
     assert best_of([fast, late]) == [fast] and best_of([late, fast]) == [fast]
 
 
-@pytest.mark.parametrize("damage", [
-    lambda data: data[: len(data) // 2],
-    lambda data: data.replace(b'"rows": 8', b'"rows": 9'),
-    lambda data: bytes([data[0] ^ 1]) + data[1:],
-    lambda data: b"\xff\x00" + data,
-    lambda data: b"[" * 100_000 + b"\n",
-    lambda data: b'{"check": ""}\n',
-    lambda data: b"",
-])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: data.replace(b'"rows": 8', b'"rows": 9'),
+        lambda data: bytes([data[0] ^ 1]) + data[1:],
+        lambda data: b"\xff\x00" + data,
+        lambda data: b"[" * 100_000 + b"\n",
+        lambda data: b'{"check": ""}\n',
+        lambda data: b"",
+    ],
+)
 def test_a_damaged_line_is_passed_over_and_the_next_is_whole(tmp_path, damage):
     database = Database(tmp_path)
     database.add([record("first")])

@@ -76,11 +76,14 @@ def trial(rows, shortest):
     return Trial(Choice.of("tile", rows=rows), shortest, shortest)
 
 
-@pytest.mark.parametrize("times, best", [
-    ({1: 1.0, 2: 0.9, 3: 0.8}, 3),
-    ({1: 1.0, 2: 0.99, 3: 1.2}, 1),  # no gain that could not be chance
-    ({1: None, 2: 5.0, 3: 4.0}, 3),  # the model's own failed
-    ({1: None, 2: None, 3: None}, 1),
-])
+@pytest.mark.parametrize(
+    "times, best",
+    [
+        ({1: 1.0, 2: 0.9, 3: 0.8}, 3),
+        ({1: 1.0, 2: 0.99, 3: 1.2}, 1),  # no gain that could not be chance
+        ({1: None, 2: 5.0, 3: 4.0}, 3),  # the model's own failed
+        ({1: None, 2: None, 3: None}, 1),
+    ],
+)
 def test_the_shortest_wins_where_it_is_clearly_shorter_than_the_models_own(times, best):
     assert winner([trial(rows, t) for rows, t in times.items()], Choice.of("tile", rows=1))["rows"] == best

@@ -45,8 +45,14 @@ def dense(m=13, k=21, n=37, name="x", dtype="float32", relu=True):
 def conv(channels=16, stride=1, padding=1):
     x = relay.var("x", shape=(1, 9, 11, channels))
     return relay.nn.conv2d(
-        x, weights(3, 3, channels, 20), kernel_size=(3, 3), channels=20, padding=(padding,) * 4, strides=(stride,) * 2,
-        data_layout="NHWC", kernel_layout="HWIO",
+        x,
+        weights(3, 3, channels, 20),
+        kernel_size=(3, 3),
+        channels=20,
+        padding=(padding,) * 4,
+        strides=(stride,) * 2,
+        data_layout="NHWC",
+        kernel_layout="HWIO",
     )
 
 
@@ -72,8 +78,18 @@ def test_the_text_of_a_kernel_knows_no_names():
 
 def test_the_text_of_a_kernel_tells_apart_what_takes_another_time():
     kernels = [
-        dense(), dense(m=14), dense(k=22), dense(n=38), dense(dtype="float64"), dense(relu=False),
-        conv(), conv(channels=17), conv(stride=2), conv(padding=0), product(), product(b=4),
+        dense(),
+        dense(m=14),
+        dense(k=22),
+        dense(n=38),
+        dense(dtype="float64"),
+        dense(relu=False),
+        conv(),
+        conv(channels=17),
+        conv(stride=2),
+        conv(padding=0),
+        product(),
+        product(b=4),
     ]
     texts = [question_of(body).kernel for body in kernels]
     assert len(set(texts)) == len(texts)
@@ -96,7 +112,9 @@ def test_the_model_ranks_every_tile_once_and_takes_the_first(body):
 
 @pytest.mark.needs_cc
 @pytest.mark.parametrize(
-    "body", [dense(), conv(stride=2), product()], ids=["dense", "conv", "product"],
+    "body",
+    [dense(), conv(stride=2), product()],
+    ids=["dense", "conv", "product"],
 )
 def test_every_tile_gives_the_same_numbers_on_awkward_sizes(body):
     compiler = find_compiler()

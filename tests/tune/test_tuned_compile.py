@@ -26,8 +26,10 @@ def network():
     shapes = {"w0": (16, 3, 3, 3), "w1": (24, 16, 3, 3), "w2": (24 * 64, 10)}
     weights = [numpy_helper.from_array(rng.standard_normal(s).astype("float32") / 9, n) for n, s in shapes.items()]
     nodes = [
-        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["a"], ["b"]),
-        helper.make_node("Conv", ["b", "w1"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Flatten", ["c"], ["d"]),
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Flatten", ["c"], ["d"]),
         helper.make_node("MatMul", ["d", "w2"], ["y"]),
     ]
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 3, 8, 8]), ("y", [1, 10])))
@@ -74,11 +76,14 @@ def test_records_are_imported_merged_and_exported_from_the_command_line(cache, t
     assert (tmp_path / "all").read_bytes() == (tmp_path / "both").read_bytes()
 
 
-@pytest.mark.parametrize("damage", [
-    lambda data: data[: len(data) - 20],  # the second of two lines is cut off
-    lambda data: data.replace(b'"kernel": "k2"', b'"kernel": "k3"'),
-    lambda data: data.replace(b"heavy", b"heavz", 1) + b"\xff\x00\n",
-])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) - 20],  # the second of two lines is cut off
+        lambda data: data.replace(b'"kernel": "k2"', b'"kernel": "k3"'),
+        lambda data: data.replace(b"heavy", b"heavz", 1) + b"\xff\x00\n",
+    ],
+)
 def test_damaged_files_are_merged_without_what_is_damaged(tmp_path, capsys, damage):
     whole, damaged = records_file(tmp_path / "whole", "k0"), records_file(tmp_path / "damaged", "k1", "k2")
     damaged.write_bytes(damage(damaged.read_bytes()))
@@ -94,14 +99,17 @@ def test_records_go_to_the_database_that_the_command_line_names(cache, tmp_path,
     assert code == 0 and not cache.exists() and len(list((tmp_path / "own").glob("*.jsonl"))) == 1
 
 
-@pytest.mark.parametrize("arguments, sentence", [
-    (["--import", "{tmp}/x", "--database", "{tmp}/file"], "this is a file; the database is a folder"),
-    (["{tmp}/none.onnx", "--tune-threads", "0"], "threads is a number from 1 on, got 0"),
-    ([], "nothing to do: name a model to tune"),
-    (["--merge", "{tmp}/none"], "--merge needs --export FILE"),
-    (["--import", "{tmp}/none"], "there is no such file of records"),
-    (["{tmp}/none.onnx"], "none.onnx"),
-])
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--import", "{tmp}/x", "--database", "{tmp}/file"], "this is a file; the database is a folder"),
+        (["{tmp}/none.onnx", "--tune-threads", "0"], "threads is a number from 1 on, got 0"),
+        ([], "nothing to do: name a model to tune"),
+        (["--merge", "{tmp}/none"], "--merge needs --export FILE"),
+        (["--import", "{tmp}/none"], "there is no such file of records"),
+        (["{tmp}/none.onnx"], "none.onnx"),
+    ],
+)
 def test_mistakes_are_one_sentence(cache, tmp_path, capsys, arguments, sentence):
     (tmp_path / "file").write_text("no folder")
     code, _out, err = run(capsys, "tune", *(a.format(tmp=tmp_path) for a in arguments))

@@ -39,9 +39,7 @@ class World:
         self.name, self.opened = context, []
 
     def tuner(self, level="fast", **options):
-        return Tuner(
-            LEVELS[level], self.database, laboratory=self.laboratory, clock=lambda: self.now, **options
-        )
+        return Tuner(LEVELS[level], self.database, laboratory=self.laboratory, clock=lambda: self.now, **options)
 
     def context(self, threads):
         return Context.of({"name": self.name, "threads": str(threads)})

@@ -28,9 +28,13 @@ KINDS = {
 
 def source(kinds):
     """A kernel ``in: f32[1000], constant: f32[1] -> out: f32[1000]`` for each of *kinds*."""
-    parts = [PREAMBLE, "#include <stdlib.h>", f"""static int64_t share(const Team *team, int64_t end) {{
+    parts = [
+        PREAMBLE,
+        "#include <stdlib.h>",
+        f"""static int64_t share(const Team *team, int64_t end) {{
   return (team->thread + end) * {COUNT} / team->threads;
-}}"""]
+}}""",
+    ]
     for number, kind in enumerate(kinds):
         parts.append(f"""
 int32_t kernel_{number}(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team) {{
@@ -68,12 +72,15 @@ def what(outcomes):
     return ["timed" if isinstance(o, Timed) else o for o in outcomes]
 
 
-@pytest.mark.parametrize("kind, reason", [
-    ("crash", f"it crashed ({signal.Signals.SIGSEGV.name})"),
-    ("late", f"it crashed ({signal.Signals.SIGSEGV.name})"),
-    ("exit", "it ended with the status 3"),
-    ("hang", "it did not end within 0.5 s"),
-])
+@pytest.mark.parametrize(
+    "kind, reason",
+    [
+        ("crash", f"it crashed ({signal.Signals.SIGSEGV.name})"),
+        ("late", f"it crashed ({signal.Signals.SIGSEGV.name})"),
+        ("exit", "it ended with the status 3"),
+        ("hang", "it did not end within 0.5 s"),
+    ],
+)
 @pytest.mark.parametrize("place", [0, 1])
 def test_what_takes_the_process_down_is_named_and_the_others_are_timed(worker, kind, reason, place):
     kinds = ["good", "good"]
@@ -93,7 +100,9 @@ def test_where_all_crash_all_are_named(worker):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_a_team_computes_what_one_thread_computes(threads):
     assert what(run_heat(heat("good", "good", "other", threads=threads))) == [
-        "timed", "timed", "failed: its result is another one",
+        "timed",
+        "timed",
+        "failed: its result is another one",
     ]
 
 

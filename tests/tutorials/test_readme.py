@@ -26,7 +26,16 @@ def test_the_readme_says_things_in_the_promised_order():
     text = (ROOT / "README.md").read_text()
     headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     assert headings == [
-        "byoc", "Two commands", "What they print", "Ten lines of Python", "Files from others", "Where should it run?",
-        "C to take away", "The long way", "Bring your own backend", "Code written for TVM's Relay", "Fuzzing",
+        "byoc",
+        "Two commands",
+        "What they print",
+        "Ten lines of Python",
+        "Files from others",
+        "Where should it run?",
+        "C to take away",
+        "The long way",
+        "Bring your own backend",
+        "Code written for TVM's Relay",
+        "Fuzzing",
         "Layout of the repository",
     ]

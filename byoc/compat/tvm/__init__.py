@@ -175,5 +175,13 @@ def _forget_replaced(package: str, folder: Path) -> None:
 
 
 __all__ = [
-    "BelowModule", "Emulation", "Missing", "NotHereError", "emulate", "install", "is_installed", "mount", "uninstall",
+    "BelowModule",
+    "Emulation",
+    "Missing",
+    "NotHereError",
+    "emulate",
+    "install",
+    "is_installed",
+    "mount",
+    "uninstall",
 ]

@@ -1,8 +1,8 @@
 """``python -m byoc.compat.tvm``: run a script, a module, or pytest where ``import tvm`` is byoc.
 
-    python -m byoc.compat.tvm [--mount FOLDER] [--emulate LIBRARY] script.py [arguments]
-    python -m byoc.compat.tvm [--mount FOLDER] [--emulate LIBRARY] -m pytest [arguments]
-    python -m byoc.compat.tvm --coverage FILE
+python -m byoc.compat.tvm [--mount FOLDER] [--emulate LIBRARY] script.py [arguments]
+python -m byoc.compat.tvm [--mount FOLDER] [--emulate LIBRARY] -m pytest [arguments]
+python -m byoc.compat.tvm --coverage FILE
 """
 
 from __future__ import annotations

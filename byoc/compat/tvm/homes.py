@@ -95,10 +95,24 @@ OURS_FIRST = ("tvm.relay.op.contrib.register",)
 
 # what Relay had below the graph, or beside it: importing works, using raises (see byoc.compat.tvm.below)
 BELOW = (
-    "tvm.arith", "tvm.auto_scheduler", "tvm.autotvm", "tvm.contrib", "tvm.dlight", "tvm.driver", "tvm.exec",
-    "tvm.meta_schedule", "tvm.relax", "tvm.relay.backend.contrib",
-    "tvm.relay.op.strategy", "tvm.relay.quantize", "tvm.rpc", "tvm.script", "tvm.target", "tvm.te",
-    "tvm.tir", "tvm.topi",
+    "tvm.arith",
+    "tvm.auto_scheduler",
+    "tvm.autotvm",
+    "tvm.contrib",
+    "tvm.dlight",
+    "tvm.driver",
+    "tvm.exec",
+    "tvm.meta_schedule",
+    "tvm.relax",
+    "tvm.relay.backend.contrib",
+    "tvm.relay.op.strategy",
+    "tvm.relay.quantize",
+    "tvm.rpc",
+    "tvm.script",
+    "tvm.target",
+    "tvm.te",
+    "tvm.tir",
+    "tvm.topi",
 )
 
 # global function of TVM's -> where it is; loaded when it is first called
@@ -108,7 +122,9 @@ ADDED_FUNCTIONS = {
     **{
         f"relay.ext.cmsisnn.transform.{name}": f"{THIN}.relay.vendor_passes:no_change"
         for name in (
-            "CMSISNNFusePads", "ExtractConstantsFromPartitionedFunction", "GenerateCMSISNNConstants",
+            "CMSISNNFusePads",
+            "ExtractConstantsFromPartitionedFunction",
+            "GenerateCMSISNNConstants",
             "ScalarToTensorConstants",
         )
     },
@@ -129,7 +145,13 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         **{
             name: f"byoc.ir.types:{name}"
             for name in (
-                "GlobalTypeVar", "IncompleteType", "TypeCall", "TypeConstraint", "TypeKind", "TypeRelation", "TypeVar",
+                "GlobalTypeVar",
+                "IncompleteType",
+                "TypeCall",
+                "TypeConstraint",
+                "TypeKind",
+                "TypeRelation",
+                "TypeVar",
             )
         },
         "AttrFieldInfo": "byoc.ir.attrs:AttrFieldInfo",

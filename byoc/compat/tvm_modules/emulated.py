@@ -36,16 +36,34 @@ ENVIRONMENTS: dict[str, Environment] = {
             **{
                 f"relay.ethos-n.support.{name}": f"{THIS}:is_supported"
                 for name in (
-                    "addition", "avg_pool2d", "concatenate", "conv2d", "conv2d_transpose", "depth_to_space", "fc",
-                    "leaky_relu", "max_pool2d", "mean", "reinterpret_quantize", "relu", "requantize", "reshape",
-                    "resize", "sigmoid", "split", "tanh",
+                    "addition",
+                    "avg_pool2d",
+                    "concatenate",
+                    "conv2d",
+                    "conv2d_transpose",
+                    "depth_to_space",
+                    "fc",
+                    "leaky_relu",
+                    "max_pool2d",
+                    "mean",
+                    "reinterpret_quantize",
+                    "relu",
+                    "requantize",
+                    "reshape",
+                    "resize",
+                    "sigmoid",
+                    "split",
+                    "tanh",
                 )
             },
             **{
                 f"relay.backend.contrib.ethos-n.{name}": f"{THAT}:no_change"
                 for name in (
-                    "ConvertEquivalents", "ConvertQnnAddToDepthwise", "ConvertQnnAddToReinterpretQuantize",
-                    "ConvertQnnMultiplyToDepthwise", "ConvertQnnMultiplyToReinterpretQuantize",
+                    "ConvertEquivalents",
+                    "ConvertQnnAddToDepthwise",
+                    "ConvertQnnAddToReinterpretQuantize",
+                    "ConvertQnnMultiplyToDepthwise",
+                    "ConvertQnnMultiplyToReinterpretQuantize",
                 )
             },
             "relay.backend.contrib.ethos-n.InlineNonComputeIntensivePartitions": f"{THAT}:inline_light_regions",
@@ -59,7 +77,7 @@ ENVIRONMENTS: dict[str, Environment] = {
             "relay.ext.tensorrt.is_runtime_enabled": f"{THIS}:is_runtime_enabled",
             "relay.ext.tensorrt.get_version": f"{THIS}:tensorrt_version",
         },
-    )
+    ),
 }
 _ENTERED: list[str] = []
 

@@ -44,7 +44,17 @@ def register_error(func_name: str | type | None = None, cls: type | None = None)
 
 
 __all__ = [
-    "DiagnosticError", "InternalError", "OpAttributeInvalid", "OpAttributeRequired", "OpAttributeUnImplemented",
-    "OpError", "OpNotImplemented", "RPCError", "RPCSessionTimeoutError", "RegistryError", "TVMError", "UserError",
+    "DiagnosticError",
+    "InternalError",
+    "OpAttributeInvalid",
+    "OpAttributeRequired",
+    "OpAttributeUnImplemented",
+    "OpError",
+    "OpNotImplemented",
+    "RPCError",
+    "RPCSessionTimeoutError",
+    "RegistryError",
+    "TVMError",
+    "UserError",
     "register_error",
 ]

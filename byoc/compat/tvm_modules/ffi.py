@@ -67,6 +67,12 @@ def register_object(type_key: str | type | None = None) -> object:
 
 
 __all__ = [
-    "Function", "PackedFunc", "TVMError", "get_global_func", "list_global_func_names", "register_func",
-    "register_object", "remove_global_func",
+    "Function",
+    "PackedFunc",
+    "TVMError",
+    "get_global_func",
+    "list_global_func_names",
+    "register_func",
+    "register_object",
+    "remove_global_func",
 ]

@@ -22,13 +22,49 @@ __version__ = "0.18.0"
 _ALIASES = {"container": "tvm.ir.container"}
 
 _SUBMODULES = (
-    "arith", "autotvm", "contrib", "driver", "error", "instrument", "ir", "micro", "nd", "relay", "rpc", "runtime",
-    "script", "support", "target", "te", "testing", "tir", "topi", "transform", "_ffi",
+    "arith",
+    "autotvm",
+    "contrib",
+    "driver",
+    "error",
+    "instrument",
+    "ir",
+    "micro",
+    "nd",
+    "relay",
+    "rpc",
+    "runtime",
+    "script",
+    "support",
+    "target",
+    "te",
+    "testing",
+    "tir",
+    "topi",
+    "transform",
+    "_ffi",
 )
 
 __all__ = [
-    "DataType", "Device", "IRModule", "NDArray", "Object", "TVMError", "__version__", "build", "cpu", "cuda", "device",
-    "ext_dev", "get_global_func", "gpu", "lower", "metal", "opencl", "register_func", "vulkan",
+    "DataType",
+    "Device",
+    "IRModule",
+    "NDArray",
+    "Object",
+    "TVMError",
+    "__version__",
+    "build",
+    "cpu",
+    "cuda",
+    "device",
+    "ext_dev",
+    "get_global_func",
+    "gpu",
+    "lower",
+    "metal",
+    "opencl",
+    "register_func",
+    "vulkan",
 ]
 
 

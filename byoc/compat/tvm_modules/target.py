@@ -49,6 +49,18 @@ def create(target: str | Target) -> Target:
 
 
 __all__ = [
-    "HOST_KINDS", "TARGET_KINDS", "CompilationConfig", "Target", "TargetKind", "VirtualDevice", "arm_cpu", "create",
-    "cuda", "intel_graphics", "make_compilation_config", "mali", "register_target_kind", "rocm",
+    "HOST_KINDS",
+    "TARGET_KINDS",
+    "CompilationConfig",
+    "Target",
+    "TargetKind",
+    "VirtualDevice",
+    "arm_cpu",
+    "create",
+    "cuda",
+    "intel_graphics",
+    "make_compilation_config",
+    "mali",
+    "register_target_kind",
+    "rocm",
 ]

@@ -13,8 +13,19 @@ from byoc.compat.tvm_modules.testing.targets import enabled_targets, target_para
 from byoc.runtime.device import Device
 
 _MARKS = (
-    "gpu", "tensorcore", "cuda", "opencl", "rocm", "vulkan", "metal", "llvm", "skip_on_arch",
-    "tvm_excluded_targets", "tvm_known_failing_targets", "tvm_skip_parameterizations", "tvm_xfail_parameterizations",
+    "gpu",
+    "tensorcore",
+    "cuda",
+    "opencl",
+    "rocm",
+    "vulkan",
+    "metal",
+    "llvm",
+    "skip_on_arch",
+    "tvm_excluded_targets",
+    "tvm_known_failing_targets",
+    "tvm_skip_parameterizations",
+    "tvm_xfail_parameterizations",
 )
 
 

@@ -101,6 +101,21 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
-    "Any", "BijectiveLayout", "Cast", "FloatImm", "IntImm", "Layout", "Op", "PrimExpr", "SizeVar", "StringImm", "Var",
-    "bijective_layout", "const", "indexdiv", "indexmod", "layout", "round",
+    "Any",
+    "BijectiveLayout",
+    "Cast",
+    "FloatImm",
+    "IntImm",
+    "Layout",
+    "Op",
+    "PrimExpr",
+    "SizeVar",
+    "StringImm",
+    "Var",
+    "bijective_layout",
+    "const",
+    "indexdiv",
+    "indexmod",
+    "layout",
+    "round",
 ]

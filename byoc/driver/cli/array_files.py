@@ -24,8 +24,20 @@ from byoc.runtime.regular_file import open_file
 MOST_ARRAYS = 10_000  # of one .npz
 _ZIP = b"PK"
 _DAMAGED = (
-    OSError, ValueError, EOFError, OverflowError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError,
-    NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
+    OSError,
+    ValueError,
+    EOFError,
+    OverflowError,
+    TypeError,
+    KeyError,
+    SyntaxError,
+    RecursionError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
 )
 
 
@@ -87,4 +99,3 @@ def _readable(sentence: str) -> Iterator[None]:
         raise
     except _DAMAGED as error:
         raise InputError(f"{sentence} ({error})") from error
-

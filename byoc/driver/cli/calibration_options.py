@@ -30,12 +30,16 @@ OPTIONS = ("method", "percentile", "keep_first", "keep_last", "max_error")
 def add_calibration_options(command: argparse.ArgumentParser) -> None:
     """The options of a command that quantizes."""
     command.add_argument(
-        "--calibrate", metavar="FOLDER_OR_NPZ",
+        "--calibrate",
+        metavar="FOLDER_OR_NPZ",
         help="samples of the inputs, by which --precision int8 finds ranges: a folder of .npz files with the inputs "
         "by name (.npy for one input), or one .npz whose arrays hold samples along a first axis",
     )
     command.add_argument(
-        "--calibration-method", dest="method", choices=CALIBRATIONS, default=None,
+        "--calibration-method",
+        dest="method",
+        choices=CALIBRATIONS,
+        default=None,
         help=f"how a range is chosen from what was seen (default: {CALIBRATIONS[0]})",
     )
     command.add_argument(
@@ -44,7 +48,9 @@ def add_calibration_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--keep-first", action="store_true", default=None, help="leave the first product in f32")
     command.add_argument("--keep-last", action="store_true", default=None, help="leave the last product in f32")
     command.add_argument(
-        "--max-error", type=float, metavar="E",
+        "--max-error",
+        type=float,
+        metavar="E",
         help="fail where an output differs from f32 by more than this share of its size on the samples",
     )
 

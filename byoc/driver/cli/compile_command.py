@@ -28,18 +28,22 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", help="the ONNX file")
     command.add_argument("-o", "--output", help="the artefact to write (default: the model's name with .byoc, here)")
     command.add_argument(
-        "--tune", choices=TUNE_LEVELS, default="none",
+        "--tune",
+        choices=TUNE_LEVELS,
+        default="none",
         help="how much is tried for fast kernels on the host; what won is kept (default: none, a cost model decides)",
     )
     command.add_argument(
         "--plan", metavar="FILE", help="cut the model by this plan (byoc plan -o FILE.json), whose targets stand"
     )
     command.add_argument(
-        "--fallback", action="store_true",
+        "--fallback",
+        action="store_true",
         help="put the host's version of each region in as well, which runs where a backend fails when the model runs",
     )
     command.add_argument(
-        "--replan", action="store_true",
+        "--replan",
+        action="store_true",
         help="plan again without a target that fails when compiling or is not on this machine; the report says so",
     )
     add_compile_options(command)
@@ -56,7 +60,10 @@ def add_compile_options(command: argparse.ArgumentParser) -> None:
 def add_target_options(command: argparse.ArgumentParser) -> None:
     """The options that say for what a model is compiled."""
     command.add_argument(
-        "-t", "--target", action="append", metavar="NAME",
+        "-t",
+        "--target",
+        action="append",
+        metavar="NAME",
         help='a target, in order of preference; repeat it or separate by commas; a last "c" is the host (default: c)',
     )
     command.add_argument(
@@ -70,7 +77,9 @@ def add_target_options(command: argparse.ArgumentParser) -> None:
 def add_precision_options(command: argparse.ArgumentParser) -> None:
     """The options that say what a model's products compute in, and how."""
     command.add_argument(
-        "--precision", choices=PRECISIONS, default=PRECISIONS[0],
+        "--precision",
+        choices=PRECISIONS,
+        default=PRECISIONS[0],
         help="what the host's products compute in, where that pays; sums are always float32 (default: f32)",
     )
     command.add_argument(
@@ -87,9 +96,18 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
         library = compile_model(
-            arguments.model, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
-            keep_f32=arguments.keep_f32, calibration=calibration, tune=arguments.tune, plan=plan_of(arguments),
-            replan=arguments.replan, fallback=arguments.fallback, backend_options=backend_options_from(arguments),
+            arguments.model,
+            targets,
+            shapes=shapes,
+            exclude=arguments.exclude,
+            precision=arguments.precision,
+            keep_f32=arguments.keep_f32,
+            calibration=calibration,
+            tune=arguments.tune,
+            plan=plan_of(arguments),
+            replan=arguments.replan,
+            fallback=arguments.fallback,
+            backend_options=backend_options_from(arguments),
             progress=tell,
         )
         tell("writing the artefact")

@@ -24,11 +24,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc explain``."""
     command.add_argument("model", help="the ONNX file")
     command.add_argument(
-        "--node", action="append", default=[], metavar="NAME",
+        "--node",
+        action="append",
+        default=[],
+        metavar="NAME",
         help="an ONNX node or an operator, * for any text (default: what stays on the host, by reason and by node)",
     )
     command.add_argument(
-        "--all", action="store_true",
+        "--all",
+        action="store_true",
         help="for each operator of the model how many each target takes, whoever else is asked (default: all targets)",
     )
     add_target_options(command)

@@ -33,22 +33,30 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--shape", action="append", default=[], metavar="INPUT=1,3,224,224", help="fix the shape of an input"
     )
     command.add_argument(
-        "--symbol-prefix", default="model", metavar="NAME",
+        "--symbol-prefix",
+        default="model",
+        metavar="NAME",
         help="with what the names of files and of functions begin (default: model)",
     )
     command.add_argument(
-        "--weights", choices=WEIGHTS, default="",
+        "--weights",
+        choices=WEIGHTS,
+        default="",
         help="the weights as arrays in C, as a file that the assembler includes, or as a file for which the caller "
         "gives memory (default: c; incbin for more than 4 MiB that are not portable)",
     )
     command.add_argument(
-        "--march", default="native", metavar="NAME",
+        "--march",
+        default="native",
+        metavar="NAME",
         help="the processor that the code is for, as the C compiler calls it (default: this one)",
     )
     add_precision_options(command)
     add_calibration_options(command)
     command.add_argument(
-        "--tune", choices=tuple(LEVELS), default="none",
+        "--tune",
+        choices=tuple(LEVELS),
+        default="none",
         help="how much is tried for fast kernels on this machine; what won is kept "
         "(default: none, a cost model decides)",
     )
@@ -61,9 +69,18 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
         made = export_c(
-            arguments.model, arguments.folder, shapes=shapes, symbol=arguments.symbol_prefix, march=arguments.march,
-            portable=arguments.portable, threads=arguments.threads, weights=arguments.weights, progress=tell,
-            precision=arguments.precision, keep_f32=arguments.keep_f32, calibration=calibration,
+            arguments.model,
+            arguments.folder,
+            shapes=shapes,
+            symbol=arguments.symbol_prefix,
+            march=arguments.march,
+            portable=arguments.portable,
+            threads=arguments.threads,
+            weights=arguments.weights,
+            progress=tell,
+            precision=arguments.precision,
+            keep_f32=arguments.keep_f32,
+            calibration=calibration,
             backend_options=backend_options_from(arguments),
             tune=(tuner := tuner_from(arguments, arguments.tune, tell)),
         )

@@ -12,12 +12,15 @@ OPTIONS = {"winograd": "winograd", "winograd_max_error": "max_error", "strict": 
 def add_generator_options(command: argparse.ArgumentParser) -> None:
     """The options that say how the host's convolutions and sums may be computed."""
     command.add_argument(
-        "--winograd", choices=WINOGRAD,
+        "--winograd",
+        choices=WINOGRAD,
         help="which 3x3 convolutions take Winograd's method: those where a model of cycles says so, none, or all that "
         f"can, by tiles of 2x2 or 4x4 (default: {WINOGRAD[0]})",
     )
     command.add_argument(
-        "--winograd-max-error", type=float, metavar="E",
+        "--winograd-max-error",
+        type=float,
+        metavar="E",
         help="the error that Winograd's method may have, relative to a convolution's largest output (default: that of "
         "4x4)",
     )

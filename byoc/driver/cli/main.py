@@ -27,10 +27,28 @@ EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signa
 DEBUG_VARIABLE = "BYOC_DEBUG"
 SANITIZE_VARIABLE = "BYOC_SANITIZE"
 _OF_THE_MACHINE = (
-    errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EROFS,
 )
 COMMANDS = (
-    "compile", "plan", "explain", "partition", "run", "export-c", "inspect", "sign", "verify", "targets", "doctor", "tune",
+    "compile",
+    "plan",
+    "explain",
+    "partition",
+    "run",
+    "export-c",
+    "inspect",
+    "sign",
+    "verify",
+    "targets",
+    "doctor",
+    "tune",
 )
 EPILOG = (
     "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, 3 something that this "

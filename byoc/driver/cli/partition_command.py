@@ -21,7 +21,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", help="the ONNX file")
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the ONNX file to write")
     command.add_argument(
-        "--placement", action="store_true",
+        "--placement",
+        action="store_true",
         help="write each node's device into the model (IR version 11) instead of making regions functions",
     )
     add_target_options(command)

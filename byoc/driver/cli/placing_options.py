@@ -15,53 +15,90 @@ if TYPE_CHECKING:
     from byoc.driver.planning import Placing
 
 
-
 def add_placing_options(command: argparse.ArgumentParser) -> None:
     """The options; ``--target``, ``--shape`` and ``--exclude`` are others'."""
+    _add_policies(command)
+    _add_rules(command)
+
+
+def _add_policies(command: argparse.ArgumentParser) -> None:
+    """How it is decided what goes where."""
     command.add_argument(
-        "--policy", choices=POLICIES, default="order",
+        "--policy",
+        choices=POLICIES,
+        default="order",
         help="order: the first target that takes an operator (default); score: Paddle Lite's grade; cost: the cut that "
         "costs least; model: what the model's device configuration says",
     )
     command.add_argument(
-        "--configuration", metavar="NAME",
+        "--configuration",
+        metavar="NAME",
         help="policy model: which of the model's device configurations to follow, where it has several",
     )
     command.add_argument(
-        "--prefer", action="append", default=[], metavar="NAME=TARGET,...",
+        "--prefer",
+        action="append",
+        default=[],
+        metavar="NAME=TARGET,...",
         help="policy order: the targets of an operator or ONNX node in an order of its own",
     )
     command.add_argument(
-        "--costs", action="append", default=[], metavar="[NAME=]COSTS",
+        "--costs",
+        action="append",
+        default=[],
+        metavar="[NAME=]COSTS",
         help="what things cost: analytic (default), measured, or a table's .json file; for one target acme=acme.json",
     )
     command.add_argument(
-        "--place", action="append", default=[], metavar="TARGET/PRECISION/LAYOUT",
+        "--place",
+        action="append",
+        default=[],
+        metavar="TARGET/PRECISION/LAYOUT",
         help="policy score: a place that is wanted, the first the most (default: each target's own, then the host)",
     )
     command.add_argument(
-        "--formula", choices=FORMULAS, default="code",
+        "--formula",
+        choices=FORMULAS,
+        default="code",
         help="policy score: the grade of Paddle Lite's code or document",
     )
     command.add_argument(
-        "--objective", choices=OBJECTIVES, default=OBJECTIVES[0],
+        "--objective",
+        choices=OBJECTIVES,
+        default=OBJECTIVES[0],
         help="latency adds everything up (default); makespan lets devices work at the same time",
     )
+
+
+def _add_rules(command: argparse.ArgumentParser) -> None:
+    """What is asked of the decision, whatever the policy."""
     command.add_argument(
-        "--force", action="append", default=[], metavar="TARGET=NAME",
+        "--force",
+        action="append",
+        default=[],
+        metavar="TARGET=NAME",
         help='put an ONNX node or an operator on a target, or on the "host"',
     )
     command.add_argument(
-        "--stop-at", action="append", default=[], metavar="NAME",
+        "--stop-at",
+        action="append",
+        default=[],
+        metavar="NAME",
         help="keep an ONNX node or operator, and all that depends on it, on the host",
     )
     command.add_argument("--boundaries", metavar="FILE", help="a file of such rules: exclude, force, stop_at")
     command.add_argument(
-        "--limit", action="append", default=[], metavar="TARGET.LIMIT=NUMBER",
+        "--limit",
+        action="append",
+        default=[],
+        metavar="TARGET.LIMIT=NUMBER",
         help=f"a limit of a target's regions, one of {', '.join(LIMITS)} (microseconds)",
     )
     command.add_argument(
-        "--time-limit", type=float, default=TIME_LIMIT, metavar="SECONDS",
+        "--time-limit",
+        type=float,
+        default=TIME_LIMIT,
+        metavar="SECONDS",
         help=f"how long the cheapest cut is sought (default: {TIME_LIMIT:g})",
     )
 
@@ -77,9 +114,19 @@ def asked_placing(arguments: argparse.Namespace) -> list[str]:
 def placing_from(arguments: argparse.Namespace) -> Placing:
     """What the command line says. Raises UserError for an option that is not of its form."""
     made: Placing = importlib.import_module("byoc.driver.planning").Placing(
-        arguments.exclude, _forced(arguments.force), arguments.stop_at, arguments.boundaries, arguments.policy,
-        _costs(arguments.costs), arguments.objective, _limits(arguments.limit), arguments.time_limit,
-        arguments.place, arguments.formula, _preferred(arguments.prefer), arguments.configuration,
+        arguments.exclude,
+        _forced(arguments.force),
+        arguments.stop_at,
+        arguments.boundaries,
+        arguments.policy,
+        _costs(arguments.costs),
+        arguments.objective,
+        _limits(arguments.limit),
+        arguments.time_limit,
+        arguments.place,
+        arguments.formula,
+        _preferred(arguments.prefer),
+        arguments.configuration,
     )
     return made
 

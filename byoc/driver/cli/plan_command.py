@@ -30,7 +30,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc plan``."""
     command.add_argument("model", help="the ONNX file")
     command.add_argument(
-        "-o", "--output", action="append", default=[], metavar="FILE",
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
         help="write the plan: .json (byoc compile --plan takes it), or drawn as .html, .svg or .dot",
     )
     command.add_argument(

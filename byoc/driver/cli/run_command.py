@@ -36,7 +36,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs to a file")
     command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the median")
     command.add_argument(
-        "--trusted", action="append", metavar="KEY.pem", help="run an artefact only if one of these public keys signed it"
+        "--trusted",
+        action="append",
+        metavar="KEY.pem",
+        help="run an artefact only if one of these public keys signed it",
     )
     command.add_argument(
         "--threads", type=int, metavar="N", help="threads of a run (default: the processors that byoc may use)"
@@ -66,7 +69,10 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     median = statistics.median(seconds) * 1e3
     fallbacks = library.fallbacks
     data = {
-        "outputs": rows, "first_ms": first * 1e3, "median_ms": median, "runs": arguments.repeat,
+        "outputs": rows,
+        "first_ms": first * 1e3,
+        "median_ms": median,
+        "runs": arguments.repeat,
         "fallbacks": [f.to_json() for f in fallbacks],
     }
     again = f"median of {arguments.repeat} after it" if arguments.repeat > 1 else "the second"
@@ -93,8 +99,14 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
     targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
     return compile_model(
-        path, targets, shapes=shapes, exclude=arguments.exclude, precision=arguments.precision,
-        keep_f32=arguments.keep_f32, backend_options=backend_options_from(arguments), progress=tell,
+        path,
+        targets,
+        shapes=shapes,
+        exclude=arguments.exclude,
+        precision=arguments.precision,
+        keep_f32=arguments.keep_f32,
+        backend_options=backend_options_from(arguments),
+        progress=tell,
     )
 
 
@@ -117,9 +129,7 @@ def _inputs(library: Library, arguments: argparse.Namespace) -> dict[str, np.nda
     return inputs
 
 
-def _timed(
-    library: Library, inputs: Mapping[str, np.ndarray], timeout: float | None
-) -> tuple[list[np.ndarray], float]:
+def _timed(library: Library, inputs: Mapping[str, np.ndarray], timeout: float | None) -> tuple[list[np.ndarray], float]:
     start = time.perf_counter()
     outputs = library.run(inputs, timeout)
     return outputs, time.perf_counter() - start

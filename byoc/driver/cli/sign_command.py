@@ -16,7 +16,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc sign``."""
     command.add_argument("file", help="an artefact, into which the signature is written")
     command.add_argument(
-        "--key", required=True, metavar="PRIVATE.pem",
+        "--key",
+        required=True,
+        metavar="PRIVATE.pem",
         help="a private key in PEM form: openssl genpkey -algorithm ed25519 -out PRIVATE.pem",
     )
 

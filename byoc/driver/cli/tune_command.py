@@ -25,7 +25,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", nargs="?", help="the ONNX file whose kernels are tuned")
     command.add_argument("--level", choices=TRYING, default=TRYING[0], help=f"how much is tried (default: {TRYING[0]})")
     command.add_argument(
-        "--import", dest="imports", action="append", default=[], metavar="FILE",
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="FILE",
         help="take over what such a file says, before tuning; repeat it for several",
     )
     command.add_argument("--export", metavar="FILE", help="write all that is known to a file, afterwards")
@@ -70,9 +74,15 @@ def _tune(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str]:
     with StageProgress(quiet=arguments.json) as tell:
         tuner = tuner_from(arguments, arguments.level, tell, again=True)
         compile_model(
-            arguments.model, parse_targets(arguments.target), shapes=parse_shapes(arguments.shape),
-            exclude=arguments.exclude, precision=arguments.precision, keep_f32=arguments.keep_f32, tune=tuner,
-            backend_options=backend_options_from(arguments), progress=tell,
+            arguments.model,
+            parse_targets(arguments.target),
+            shapes=parse_shapes(arguments.shape),
+            exclude=arguments.exclude,
+            precision=arguments.precision,
+            keep_f32=arguments.keep_f32,
+            tune=tuner,
+            backend_options=backend_options_from(arguments),
+            progress=tell,
         )
     seconds = time.perf_counter() - start
     report = {**tuner.report.to_json(), "seconds_in_all": round(seconds, 3)}

@@ -15,11 +15,14 @@ from byoc.errors import UserError
 def add_tuning_options(command: argparse.ArgumentParser) -> None:
     """The options of every command that tunes."""
     command.add_argument(
-        "--database", metavar="FOLDER",
+        "--database",
+        metavar="FOLDER",
         help="where what won is looked up and kept (default: the folder tune of the cache folder)",
     )
     command.add_argument(
-        "--tune-threads", type=int, metavar="N",
+        "--tune-threads",
+        type=int,
+        metavar="N",
         help="with how many threads kernels are timed (default: those of a run of the model on this machine)",
     )
 
@@ -34,8 +37,6 @@ def database_of(arguments: argparse.Namespace) -> Database:
     return Database(folder)
 
 
-def tuner_from(
-    arguments: argparse.Namespace, level: str, tell: Callable[[str], None], again: bool = False
-) -> Tuner:
+def tuner_from(arguments: argparse.Namespace, level: str, tell: Callable[[str], None], again: bool = False) -> Tuner:
     """The tuner of that *level* that the command line describes. Raises UserError for a number of threads below 1."""
     return Tuner(level_named(level), database_of(arguments), again, tell=tell, threads=arguments.tune_threads)

@@ -17,7 +17,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc verify``."""
     command.add_argument("file", help="an artefact")
     command.add_argument(
-        "--key", required=True, action="append", metavar="PUBLIC.pem",
+        "--key",
+        required=True,
+        action="append",
+        metavar="PUBLIC.pem",
         help="a public key in PEM form, of which one must have signed: openssl pkey -in PRIVATE.pem -pubout",
     )
 

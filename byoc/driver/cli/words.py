@@ -12,7 +12,11 @@ POLICIES = ("order", "score", "cost", "model")  # byoc.driver.planning
 OBJECTIVES = ("latency", "makespan")  # byoc.driver.planning
 FORMULAS = ("document", "code")  # byoc.partition.places
 LIMITS = {  # the fields of byoc.codegen.backend.Limits
-    "max_operators": int, "max_bytes": int, "max_regions": int, "min_operators": int, "min_gain": float,
+    "max_operators": int,
+    "max_bytes": int,
+    "max_regions": int,
+    "min_operators": int,
+    "min_gain": float,
     "min_operations": int,
 }
 TIME_LIMIT = 10.0  # byoc.partition.request

@@ -64,8 +64,13 @@ class Sheet:
 
 
 def calibrate(
-    backend: str, build: Build, base: Profile, caches: Sequence[int] = (), threads: int | None = None,
-    turns: Turns = TURNS, clock: Clock = time.perf_counter,
+    backend: str,
+    build: Build,
+    base: Profile,
+    caches: Sequence[int] = (),
+    threads: int | None = None,
+    turns: Turns = TURNS,
+    clock: Clock = time.perf_counter,
 ) -> Profile:
     """What the device of *backend* can do, with *base* for what cannot be measured.
 
@@ -119,7 +124,8 @@ def steps_of(found: Mapping[str, float], asked: Iterable[Probe]) -> dict[str, fl
     """The seconds of one step of each probe that was timed with one and with many."""
     return {
         p.name: max((found[f"{p.name} n"] - found[f"{p.name} 1"]) / p.more, LEAST)
-        for p in asked if f"{p.name} n" in found
+        for p in asked
+        if f"{p.name} n" in found
     }
 
 
@@ -155,7 +161,8 @@ def _memories(sheet: Sheet, profile: Profile, caches: Sequence[int]) -> tuple[Me
 def _products(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
     rates = dict(base.multiply_adds)
     for name, width, item, dtypes in (
-        ("product", WIDTH, ITEM, ("float32",)), ("double", WIDTH // 2, 8, ("float64", "*")),
+        ("product", WIDTH, ITEM, ("float32",)),
+        ("double", WIDTH // 2, 8, ("float64", "*")),
         ("bytes", WIDTH, 1, ("int8", "uint8")),
     ):
         seconds = sheet.beyond(name, _moved(profile, ROWS * width, item))
@@ -229,13 +236,14 @@ def _winograd(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
     return replace(profile, winograd=True, transform=_rate(max(seconds - sums, LEAST), transformed, base.transform))
 
 
-def _borders(
-    profile: Profile, backend: str, build: Build, threads: int | None, turns: Turns, clock: Clock
-) -> Profile:
+def _borders(profile: Profile, backend: str, build: Build, threads: int | None, turns: Turns, clock: Clock) -> Profile:
     """A launch, and transfers: of regions that get little, much or two things, or give much; the host's call off."""
     runs: dict[str, Run] = {"host": ready(_summed(TINY), HOST_BACKEND, build, threads)}
     for name, function in {
-        "little": _summed(TINY), "much": _summed(MIDDLE), "two": _summed(TINY, 2), "given": _spread(),
+        "little": _summed(TINY),
+        "much": _summed(MIDDLE),
+        "two": _summed(TINY, 2),
+        "given": _spread(),
     }.items():
         try:
             runs[name] = ready(function, backend, build, threads)

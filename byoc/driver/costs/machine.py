@@ -92,9 +92,15 @@ class Machine:
     def facts(self, backend: str) -> Facts:
         """Where a profile of *backend* holds."""
         return {
-            "backend": backend, "edition": EDITION, "version": byoc.__version__, "threads": str(self._threads),
-            "code": _code_of(backend), "machine": f"{platform.system()} {platform.machine()}",
-            "processor": processor_model(), "device": _device_of(backend), "compiler": _compiler(),
+            "backend": backend,
+            "edition": EDITION,
+            "version": byoc.__version__,
+            "threads": str(self._threads),
+            "code": _code_of(backend),
+            "machine": f"{platform.system()} {platform.machine()}",
+            "processor": processor_model(),
+            "device": _device_of(backend),
+            "compiler": _compiler(),
         }
 
     def _measured(self) -> CostModel:

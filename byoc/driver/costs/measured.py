@@ -41,8 +41,14 @@ class MeasuredModel(CostModel):
     name = "measured"
 
     def __init__(
-        self, analytic: AnalyticModel, store: Store, facts: Callable[[str], Facts], build: Builds,
-        threads: int | None = None, turns: Turns = TURNS, clock: Clock | None = None,
+        self,
+        analytic: AnalyticModel,
+        store: Store,
+        facts: Callable[[str], Facts],
+        build: Builds,
+        threads: int | None = None,
+        turns: Turns = TURNS,
+        clock: Clock | None = None,
     ):
         self._analytic, self._store, self._facts, self._build = analytic, store, facts, build
         self._threads, self._turns, self._clock = threads, turns, clock
@@ -82,7 +88,11 @@ class MeasuredModel(CostModel):
         return self._analytic.launch(target)
 
     def _divided(
-        self, kernel: Sequence[Call], function: Function, measurement: Measurement, backend: str,
+        self,
+        kernel: Sequence[Call],
+        function: Function,
+        measurement: Measurement,
+        backend: str,
         shares: Mapping[Call, float],
     ) -> dict[Call, Estimate]:
         if measurement.seconds is None:
@@ -139,9 +149,11 @@ class MeasuredModel(CostModel):
                     runs[f"{key} {OTHER}"] = ready(other, backend, self._build(dtype), self._threads)
         clock = {} if self._clock is None else {"clock": self._clock}
         found = interleaved(runs, self._turns, **clock)
-        made.update({
-            key: Measurement(key, min(found[key], found.get(f"{key} {OTHER}", math.inf))) for key in functions
-            if key not in made
-        })
+        made.update(
+            {
+                key: Measurement(key, min(found[key], found.get(f"{key} {OTHER}", math.inf)))
+                for key in functions
+                if key not in made
+            }
+        )
         return made
-

@@ -116,8 +116,14 @@ def _convolution(channels: int, size: int, groups: int, layout: str) -> Step:
     extents = {"O": channels, "I": channels // groups, "H": size, "W": size}
     weight = _weights(tuple(extents[axis] for axis in kernel), "float32")
     return lambda x: relay.nn.conv2d(
-        x, _constant(weight), padding=(size // 2, size // 2), groups=groups, channels=channels,
-        kernel_size=(size, size), data_layout=layout, kernel_layout=kernel,
+        x,
+        _constant(weight),
+        padding=(size // 2, size // 2),
+        groups=groups,
+        channels=channels,
+        kernel_size=(size, size),
+        data_layout=layout,
+        kernel_layout=kernel,
     )
 
 

@@ -67,7 +67,16 @@ class Store:
             if data["check"] != _check({"facts": data["facts"], "profile": data["profile"]}):
                 return None
             return Profile.from_json(data["profile"]) if data["facts"] == dict(facts) else None
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, PartitionError):
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+            PartitionError,
+        ):
             return None
 
     def age(self, facts: Facts) -> float:

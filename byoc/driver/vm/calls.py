@@ -161,5 +161,8 @@ def _allows_zero(call: Call) -> bool:
 
 
 _RULES: dict[type, Callable[[Destination, Call], None]] = {
-    GlobalVar: _emit_global, Constructor: _emit_constructor, Function: _emit_unit, Op: _emit_operator,
+    GlobalVar: _emit_global,
+    Constructor: _emit_constructor,
+    Function: _emit_unit,
+    Op: _emit_operator,
 }

@@ -24,8 +24,13 @@ from byoc.runtime.vm.executable import Executable
 
 
 def compile_module(
-    mod: IRModule, backend_options: Mapping[str, Mapping[str, object]] | None = None, *, precision: str = "f32",
-    keep_f32: Sequence[str] = (), tune: str | Tuner = "none", fallback: bool = False,
+    mod: IRModule,
+    backend_options: Mapping[str, Mapping[str, object]] | None = None,
+    *,
+    precision: str = "f32",
+    keep_f32: Sequence[str] = (),
+    tune: str | Tuner = "none",
+    fallback: bool = False,
 ) -> Executable:
     """The executable of *mod*: every function that ``main`` needs, regions by the codegens of their targets.
 

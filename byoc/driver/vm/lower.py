@@ -108,9 +108,13 @@ class FunctionLowering:
         self.program.put(
             place,
             VMFunction(
-                name, tuple(p.name_hint for p in self.function.params), tuple(self.code.instructions),
-                self.code.registers, tuple(param_type(p.name_hint, p.checked_type_) for p in self.function.params),
-                tuple(self.captured.values()), self.own,
+                name,
+                tuple(p.name_hint for p in self.function.params),
+                tuple(self.code.instructions),
+                self.code.registers,
+                tuple(param_type(p.name_hint, p.checked_type_) for p in self.function.params),
+                tuple(self.captured.values()),
+                self.own,
             ),
         )
 
@@ -328,13 +332,18 @@ _NAMED: dict[type, Callable[..., int]] = {
 }
 
 _STEPS: dict[type, Callable[..., Step[bool]]] = {
-    Let: FunctionLowering._let, If: FunctionLowering._if, Match: FunctionLowering._match,
+    Let: FunctionLowering._let,
+    If: FunctionLowering._if,
+    Match: FunctionLowering._match,
     Function: FunctionLowering._function,
 }
 
 _RULES: dict[type, Callable[..., bool]] = {
-    Call: FunctionLowering._call, Tuple: FunctionLowering._tuple, TupleGetItem: FunctionLowering._item,
-    RefCreate: FunctionLowering._ref_create, RefRead: FunctionLowering._ref_read,
+    Call: FunctionLowering._call,
+    Tuple: FunctionLowering._tuple,
+    TupleGetItem: FunctionLowering._item,
+    RefCreate: FunctionLowering._ref_create,
+    RefRead: FunctionLowering._ref_read,
     RefWrite: FunctionLowering._ref_write,
 }
 

@@ -72,9 +72,7 @@ def _is_dataflow(node: object) -> bool:
 
 def control_passes() -> Sequential:
     """What is worth doing to a function with control flow: nothing is moved out of a branch or a function."""
-    return Sequential(
-        [transform.SimplifyInference(), FoldHostConstant(), SimplifyControlExpr()], name="control_passes"
-    )
+    return Sequential([transform.SimplifyInference(), FoldHostConstant(), SimplifyControlExpr()], name="control_passes")
 
 
 def prepare(mod: IRModule, layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> IRModule:

@@ -68,9 +68,7 @@ class ProgramBuilder:
         count = len(constructor.inputs)
         params = tuple(f"field{k}" for k in range(count))
         code = (AllocADT(count, constructor.tag, tuple(range(count))), Ret(count))
-        return self.once(
-            constructor, lambda: VMFunction(self.lifted_name(), params, code, count + 1, (None,) * count)
-        )
+        return self.once(constructor, lambda: VMFunction(self.lifted_name(), params, code, count + 1, (None,) * count))
 
     def constant(self, array: NDArray) -> int:
         """The number of a constant; equal ones are one."""
@@ -88,7 +86,8 @@ class ProgramBuilder:
         if name not in self._symbol_places:
             inputs = [
                 spec_of(f"{param.name_hint}.{k}" if isinstance(param.checked_type, TupleType) else param.name_hint, ty)
-                for param in function.params for k, ty in enumerate(tensor_types(param.checked_type))
+                for param in function.params
+                for k, ty in enumerate(tensor_types(param.checked_type))
             ]
             outputs = [spec_of(f"out{k}", ty) for k, ty in enumerate(tensor_types(function.body.checked_type))]
             self._symbol_places[name] = len(self.symbols)

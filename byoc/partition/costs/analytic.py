@@ -140,7 +140,11 @@ def _steps_seconds(step: Step, profile: Profile, dtype: str) -> float:
 
 
 RATES: Mapping[Kind, Callable[[Profile], float]] = {
-    Kind.VIEW: lambda p: float("inf"), Kind.MOVE: lambda p: p.move, Kind.POINTWISE: lambda p: p.pointwise,
-    Kind.REDUCTION: lambda p: p.reduction, Kind.ROWS: lambda p: p.rows, Kind.WINDOW: lambda p: p.window,
+    Kind.VIEW: lambda p: float("inf"),
+    Kind.MOVE: lambda p: p.move,
+    Kind.POINTWISE: lambda p: p.pointwise,
+    Kind.REDUCTION: lambda p: p.reduction,
+    Kind.ROWS: lambda p: p.rows,
+    Kind.WINDOW: lambda p: p.window,
     Kind.LIBRARY: lambda p: p.library,
 }

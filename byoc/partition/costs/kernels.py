@@ -87,7 +87,9 @@ def _joined(calls: Sequence[Call], works: Sequence[Work], group: list[int]) -> l
     place = {call: k for k, call in enumerate(calls)}
     edges = {
         (group[place[p]], group[k])
-        for k, call in enumerate(calls) for arg in call.args for p in producers(arg)
+        for k, call in enumerate(calls)
+        for arg in call.args
+        for p in producers(arg)
         if p in place and group[place[p]] != group[k]
     }
     readers = Counter(source for source, _ in edges)
@@ -120,8 +122,10 @@ def _joins(first: set[Kind], second: set[Kind]) -> bool:
     if first <= _VIEWS:
         return Kind.PRODUCT in second
     if Kind.PRODUCT in first:
-        return second <= _VIEWS or (Kind.ROWS in second and Kind.ROWS not in first) or (
-            Kind.ROWS in first and Kind.PRODUCT in second
+        return (
+            second <= _VIEWS
+            or (Kind.ROWS in second and Kind.ROWS not in first)
+            or (Kind.ROWS in first and Kind.PRODUCT in second)
         )
     return first <= _POINTWISE and Kind.ROWS in second
 

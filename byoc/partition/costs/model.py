@@ -89,4 +89,3 @@ def described(call: Call) -> str:
 def backend_of(target: str) -> str:
     """The backend's name of a target: that of the host is ``c``."""
     return HOST_BACKEND if target == HOST else target
-

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _SPELLINGS = {
-    "f32": "float32", "float": "float32", "fp32": "float32", "f16": "float16", "fp16": "float16", "bf16": "bfloat16",
-    "f64": "float64", "fp64": "float64", "any": "",
+    "f32": "float32",
+    "float": "float32",
+    "fp32": "float32",
+    "f16": "float16",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "f64": "float64",
+    "fp64": "float64",
+    "any": "",
 }
 
 

@@ -99,8 +99,24 @@ def _finite(value: object) -> object:
 
 
 def _check(profile: Profile) -> None:
-    rates = [getattr(profile, f) for f in ("depthwise", "window", "pointwise", "costly", "reduction", "rows", "move",
-                                           "library", "upload", "download", "lanes", "transform", "convolution")]
+    rates = [
+        getattr(profile, f)
+        for f in (
+            "depthwise",
+            "window",
+            "pointwise",
+            "costly",
+            "reduction",
+            "rows",
+            "move",
+            "library",
+            "upload",
+            "download",
+            "lanes",
+            "transform",
+            "convolution",
+        )
+    ]
     rates += [*profile.multiply_adds.values(), *(m.rate for m in profile.memories)]
     times = [profile.kernel, profile.launch, profile.latency, profile.overhead, profile.window_overhead]
     if not all(float(r) > 0 for r in rates) or not all(0 <= float(t) < math.inf for t in times):
@@ -112,22 +128,53 @@ def _check(profile: Profile) -> None:
 HOST_DEFAULTS = Profile(
     device="one core of a server with 512-bit vectors",
     multiply_adds={"float32": 1.27e11, "bfloat16": 2.5e11, "int8": 4.0e11, "uint8": 4.0e11, "*": 1.5e10},
-    depthwise=1.3e11, window=3.0e10, pointwise=1.0e11, costly=1.0e10, reduction=1.0e11, rows=5.0e10, move=5.0e9,
-    library=2.0e8, memories=(Memory(1 << 20, 1.8e11), Memory(1 << 25, 1.15e11), Memory(math.inf, 4.0e10)),
-    kernel=2.0e-7, launch=0.0, winograd=True,
+    depthwise=1.3e11,
+    window=3.0e10,
+    pointwise=1.0e11,
+    costly=1.0e10,
+    reduction=1.0e11,
+    rows=5.0e10,
+    move=5.0e9,
+    library=2.0e8,
+    memories=(Memory(1 << 20, 1.8e11), Memory(1 << 25, 1.15e11), Memory(math.inf, 4.0e10)),
+    kernel=2.0e-7,
+    launch=0.0,
+    winograd=True,
 )
 GPU_DEFAULTS = Profile(
     device="a large graphics processor",
     multiply_adds={"float32": 5.0e12, "float16": 1.0e13, "*": 1.0e12},
-    depthwise=5.0e11, window=5.0e11, pointwise=1.0e12, costly=3.0e11, reduction=2.0e11, rows=2.0e11, move=2.0e11,
-    library=2.0e8, memories=(Memory(math.inf, 1.0e12),),
-    kernel=8.0e-6, launch=5.0e-5, latency=2.0e-5, upload=1.0e10, download=1.0e10,
+    depthwise=5.0e11,
+    window=5.0e11,
+    pointwise=1.0e12,
+    costly=3.0e11,
+    reduction=2.0e11,
+    rows=2.0e11,
+    move=2.0e11,
+    library=2.0e8,
+    memories=(Memory(math.inf, 1.0e12),),
+    kernel=8.0e-6,
+    launch=5.0e-5,
+    latency=2.0e-5,
+    upload=1.0e10,
+    download=1.0e10,
 )
 NUMPY_DEFAULTS = Profile(
     device="numpy's kernels",
     multiply_adds={"float32": 4.0e10, "*": 2.0e9},
-    depthwise=1.0e9, window=5.0e8, pointwise=1.0e9, costly=3.0e8, reduction=1.0e9, rows=1.0e9, move=1.0e9,
-    library=2.0e8, memories=(Memory(math.inf, 1.0e10),), kernel=1.0e-5, launch=1.0e-5, fuses=False, lanes=1,
+    depthwise=1.0e9,
+    window=5.0e8,
+    pointwise=1.0e9,
+    costly=3.0e8,
+    reduction=1.0e9,
+    rows=1.0e9,
+    move=1.0e9,
+    library=2.0e8,
+    memories=(Memory(math.inf, 1.0e10),),
+    kernel=1.0e-5,
+    launch=1.0e-5,
+    fuses=False,
+    lanes=1,
 )
 
 PROFILES: Registry[Profile] = Registry("profile of a device")

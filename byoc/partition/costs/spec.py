@@ -89,4 +89,3 @@ def _of(backend: str, spec: object, shared: _Shared) -> CostModel:
         f"backend {backend!r}: costs are one of {', '.join(sorted(shared.words))}, a .json file, a function "
         f"(unit, place) -> seconds or a model, got {spec!r}"
     )
-

@@ -142,7 +142,7 @@ class TableModel(CostModel):
         if terms is None:
             raise PartitionError(
                 f"backend {self.backend!r}: {self.table.source} has no cost of {described(call)}"
-                f"{f' in {precision}' if precision else ''}; add it under \"operators\", or a \"default\""
+                f'{f" in {precision}" if precision else ""}; add it under "operators", or a "default"'
             )
         return checked(terms.of(call), self.backend, described(call), self.name)
 

@@ -95,7 +95,9 @@ MATRICES = frozenset(
 )
 QUANTIZED = "qnn."  # operators that are lowered before code is generated
 _BY_PATTERN = {
-    OpPattern.ELEMWISE: Kind.POINTWISE, OpPattern.BROADCAST: Kind.POINTWISE, OpPattern.INJECTIVE: Kind.MOVE,
+    OpPattern.ELEMWISE: Kind.POINTWISE,
+    OpPattern.BROADCAST: Kind.POINTWISE,
+    OpPattern.INJECTIVE: Kind.MOVE,
     OpPattern.COMM_REDUCE: Kind.REDUCTION,
 }
 _FEW = 4  # operations for each element read above which a sum is a product
@@ -160,7 +162,10 @@ def product_of(call: Call) -> Product | None:
         found = transposed_geometry(types, call.attrs, TRANSPOSED[name])  # type: ignore[arg-type]
         taps = math.prod(found.kernel)
         return Product(
-            found.groups, size_of((found.batch, *found.sizes)), found.out // found.groups * taps, found.reduced,
+            found.groups,
+            size_of((found.batch, *found.sizes)),
+            found.out // found.groups * taps,
+            found.reduced,
             convolution=True,
         )
     if name in MATRICES:

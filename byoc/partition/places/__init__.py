@@ -9,7 +9,23 @@ from byoc.partition.places.score import Placed, Unit, score_places
 from byoc.partition.places.tensor_type import TensorTy
 
 __all__ = [
-    "FORMULAS", "KERNELS", "DataLayout", "Explanation", "Formula", "Kernel", "KernelRegistry", "Place", "Placed",
-    "Precision", "TensorTy", "Unit", "choose_kernels", "kernel", "pick_kernels", "register_kernel", "register_target",
-    "score_places", "valid_places",
+    "FORMULAS",
+    "KERNELS",
+    "DataLayout",
+    "Explanation",
+    "Formula",
+    "Kernel",
+    "KernelRegistry",
+    "Place",
+    "Placed",
+    "Precision",
+    "TensorTy",
+    "Unit",
+    "choose_kernels",
+    "kernel",
+    "pick_kernels",
+    "register_kernel",
+    "register_target",
+    "score_places",
+    "valid_places",
 ]

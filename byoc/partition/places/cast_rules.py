@@ -133,8 +133,11 @@ class CastRules:
     def kind_between(self, x: State, y: State) -> str | None:
         """The kind of the cast from *x* to *y*; None where they differ in more than one respect or no rule has it."""
         kind = _difference(x, y)
-        return kind if kind and any(r.kind == kind and _matches(r.source, x) and _matches(r.destination, y)
-                                    for r in self.rules) else None
+        return (
+            kind
+            if kind and any(r.kind == kind and _matches(r.source, x) and _matches(r.destination, y) for r in self.rules)
+            else None
+        )
 
     def _search(self, source: State, wanted: Sequence[Destination]) -> tuple[Step, ...] | State:
         if not wanted:
@@ -187,7 +190,7 @@ class _StateGraph:
         count = len(self.states)
         length: list[dict[int, int]] = [{k: 0} for k in range(count)]
         after: list[dict[int, int]] = [{} for _ in range(count)]
-        for (x, y) in self.kinds:
+        for x, y in self.kinds:
             length[x][y], after[x][y] = _ONE + ITEM_BYTES[Precision(self.states[y].precision)], y
         for middle in range(count):
             for x in range(count):
@@ -286,7 +289,10 @@ def _universe(rules: Sequence[CastRule], source: State, wanted: Sequence[Destina
     precisions = {s.precision for s in ends}
     layouts = {s.layout for s in ends} | {str(t.layout) for t in named if t.layout != DataLayout.ANY}
     states = sorted(
-        s for t, d in spaces for p in precisions for y in layouts
+        s
+        for t, d in spaces
+        for p in precisions
+        for y in layouts
         if (s := State(t, d, p, y)) in ends or not (t == HOST and y in IMAGES)  # images are objects of a device
     )
     return [source, *(s for s in states if s != source)]

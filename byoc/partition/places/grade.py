@@ -125,15 +125,23 @@ class Formula:
         return Fraction(int(row.total)) if self.rounds else row.total
 
     def _row(
-        self, request: Request, kernel: Kernel, place: Place, weight: Fraction, inputs: int, doubled: tuple[str, ...],
+        self,
+        request: Request,
+        kernel: Kernel,
+        place: Place,
+        weight: Fraction,
+        inputs: int,
+        doubled: tuple[str, ...],
         gate: bool,
     ) -> Row:
         mine = kernel.place
         target, precision, layout = (
             self.most // divisor if self._same(a, b) else 0
             for a, b, divisor in zip(
-                (mine.target, mine.precision, mine.layout), (place.target, place.precision, place.layout),
-                self.divisors, strict=True,
+                (mine.target, mine.precision, mine.layout),
+                (place.target, place.precision, place.layout),
+                self.divisors,
+                strict=True,
             )
         )
         if self.int8_needs_mark and mine.precision == Precision.INT8 and not request.int8:
@@ -214,7 +222,10 @@ FORMULAS: Mapping[str, Formula] = {
     "code": Formula(
         "code",
         {"precisions": _compatible_precisions, "kinds": _same_kinds, "opencl products": _weights_where_wanted},
-        wildcards=True, counts_inputs=True, int8_needs_mark=True, rounds=True,
+        wildcards=True,
+        counts_inputs=True,
+        int8_needs_mark=True,
+        rounds=True,
     ),
 }
 

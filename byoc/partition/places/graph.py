@@ -119,8 +119,13 @@ class Graph:
     def request(self, operator: Operator) -> Request:
         """What *operator* asks of a kernel."""
         return Request(
-            operator.op, self._arguments(operator.inputs), self._arguments(operator.outputs), operator.int8,
-            operator.opaque, not operator.inputs and bool(operator.outputs), operator.name,
+            operator.op,
+            self._arguments(operator.inputs),
+            self._arguments(operator.outputs),
+            operator.int8,
+            operator.opaque,
+            not operator.inputs and bool(operator.outputs),
+            operator.name,
         )
 
     def _arguments(self, pairs: tuple[tuple[str, int], ...]) -> tuple[Argument, ...]:

@@ -86,7 +86,10 @@ class Casting:
                 of = self.graph.tensors[tensor]
                 state = self.state_read(n, k)
                 read = replace(
-                    self.types[tensor], target=state.target, device=state.device, precision=state.precision,
+                    self.types[tensor],
+                    target=state.target,
+                    device=state.device,
+                    precision=state.precision,
                     layout=state.layout,
                 )
                 wanted = demand(_kernel_of(operator), name, of.precision, operator)
@@ -109,10 +112,7 @@ class CastReport:
         return sum(c.bytes for c in self._chosen(kind, once, between))
 
     def _chosen(self, kind: str | None, once: bool, between: bool | None) -> list[Cast]:
-        return [
-            c for c in self.casts
-            if c.once == once and kind in (None, c.kind) and between in (None, c.between)
-        ]
+        return [c for c in self.casts if c.once == once and kind in (None, c.kind) and between in (None, c.between)]
 
     def __str__(self) -> str:
         parts = []
@@ -173,9 +173,7 @@ class _Inference:
             if tensor not in graph.producer:
                 self._tensor(tensor, graph.source_type(tensor))
         for n, operator in enumerate(graph.operators):
-            taken = [
-                (graph.tensors[t].precision, self.taken[n, k]) for k, (_, t) in enumerate(operator.inputs)
-            ]
+            taken = [(graph.tensors[t].precision, self.taken[n, k]) for k, (_, t) in enumerate(operator.inputs)]
             for name, tensor in operator.outputs:
                 self._tensor(tensor, made_type(graph, operator, name, tensor, taken))
         types = tuple(self.types[t] for t in range(len(graph.tensors)))
@@ -221,7 +219,10 @@ class _Inference:
         return found
 
     def _append(
-        self, tensor: int, source: State, steps: Sequence[Step],
+        self,
+        tensor: int,
+        source: State,
+        steps: Sequence[Step],
         wanted: Sequence[tuple[tuple[TensorTy, ...], _Reader]],
     ) -> dict[State, int | None]:
         """Add the casts of one tensor; the number of the cast that makes each state, None for the tensor's own."""
@@ -235,10 +236,18 @@ class _Inference:
                 )
             size = of.bytes_as(Precision(step.destination.precision))
             made[step.destination] = len(self.casts)
-            self.casts.append(Cast(
-                step.kind, tensor, step.source, step.destination, made[step.source], of.constant, size,
-                step.destination in inner,
-            ))
+            self.casts.append(
+                Cast(
+                    step.kind,
+                    tensor,
+                    step.source,
+                    step.destination,
+                    made[step.source],
+                    of.constant,
+                    size,
+                    step.destination in inner,
+                )
+            )
         return made
 
     def _between(

@@ -50,8 +50,7 @@ class CastProgram:
             fields: Sequence[np.ndarray] = outputs if isinstance(outputs, (tuple, list)) else [outputs]  # type: ignore
             values.update(zip((t for _, t in operator.outputs), fields, strict=True))
         return [
-            self._value(tensor, casting.results.get(k), values, made)
-            for k, (tensor, _) in enumerate(graph.results)
+            self._value(tensor, casting.results.get(k), values, made) for k, (tensor, _) in enumerate(graph.results)
         ]
 
     def _value(
@@ -66,9 +65,7 @@ class CastProgram:
         last = chain[0] if chain else cast
         return values[tensor] if last is None else made[last]
 
-    def _cast(
-        self, cast: Cast, values: Mapping[int, np.ndarray], made: Mapping[int, np.ndarray]
-    ) -> np.ndarray:
+    def _cast(self, cast: Cast, values: Mapping[int, np.ndarray], made: Mapping[int, np.ndarray]) -> np.ndarray:
         self.converted += 1
         source = values[cast.tensor] if cast.reads is None else made[cast.reads]
         return self._convert(source, cast, self._casting.graph.tensors[cast.tensor])

@@ -56,6 +56,7 @@ class Kernel:
 
     def signature(self) -> str:
         """``conv2d:def@opencl/float/NCHW(Input: …) -> (Output: …)``."""
+
         def listed(types: Mapping[str, TensorTy]) -> str:
             return ", ".join(f"{name}: {ty}" for name, ty in types.items())
 
@@ -187,7 +188,11 @@ class KernelBuilder:
         return self._registry.add(replace(self._kernel, inputs=self._inputs, outputs=self._outputs, run=run))
 
     def _bind(
-        self, types: dict[str, TensorTy], what: str, name: str, ty: TensorTy | Place | str | None,
+        self,
+        types: dict[str, TensorTy],
+        what: str,
+        name: str,
+        ty: TensorTy | Place | str | None,
         parts: Mapping[str, object],
     ) -> KernelBuilder:
         if name in types:
@@ -232,12 +237,17 @@ def kernel(
     at, where = Place.of(place), caller_location()
 
     def register(run: Implementation) -> Implementation:
-        (KERNELS if registry is None else registry).add(Kernel(
-            op, at, alias,
-            {name: declared_type(at, ty) for name, ty in (inputs or {}).items()},
-            {name: declared_type(at, ty) for name, ty in (outputs or {}).items()},
-            where, run=run,
-        ))
+        (KERNELS if registry is None else registry).add(
+            Kernel(
+                op,
+                at,
+                alias,
+                {name: declared_type(at, ty) for name, ty in (inputs or {}).items()},
+                {name: declared_type(at, ty) for name, ty in (outputs or {}).items()},
+                where,
+                run=run,
+            )
+        )
         return run
 
     return register

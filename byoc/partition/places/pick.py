@@ -49,8 +49,16 @@ class Explanation:
 def _cells(row: Row) -> tuple[str, ...]:
     mark = "winner" if row.winner else "best of its kernel" if row.best else "another target" if row.gated else ""
     return (
-        str(row.kernel), str(row.place), str(row.target), str(row.precision), str(row.layout), str(row.inputs),
-        ", ".join(row.doubled) or "-", f"{float(row.weight):.3g}", f"{float(row.total):.1f}", mark,
+        str(row.kernel),
+        str(row.place),
+        str(row.target),
+        str(row.precision),
+        str(row.layout),
+        str(row.inputs),
+        ", ".join(row.doubled) or "-",
+        f"{float(row.weight):.3g}",
+        f"{float(row.total):.1f}",
+        mark,
     )
 
 
@@ -75,8 +83,10 @@ class Picked:
         operators = self.graph.operators
         if isinstance(operator, int) and 0 <= operator < len(operators):
             return operator
-        for named in ([k for k, o in enumerate(operators) if o.name == operator],
-                      [k for k, o in enumerate(operators) if o.op == operator]):
+        for named in (
+            [k for k, o in enumerate(operators) if o.name == operator],
+            [k for k, o in enumerate(operators) if o.op == operator],
+        ):
             if len(named) == 1:
                 return named[0]
         known = [o.name or o.op for o in operators]
@@ -108,9 +118,7 @@ def pick_kernels(
         request = graph.request(operator)
         same = replace(request, label="")
         if same not in known:
-            known[same] = pick_kernel(
-                request, kernels.of(operator.op), wish, rule, gate=gate, first_wish=first_wish
-            )
+            known[same] = pick_kernel(request, kernels.of(operator.op), wish, rule, gate=gate, first_wish=first_wish)
         chosen = replace(known[same], request=request)
         operators.append(replace(operator, kernel=chosen.kernel, place=chosen.place))
         explanations.append(chosen)
@@ -158,12 +166,15 @@ def pick_kernel(
     winner, winning = min(eligible, key=rank)
     by_wish = first_wish and serves_first_wish(request, winner, places)
     counted = _winning_row(winning, by_wish)
-    rows = tuple(
-        replace(r, winner=True) if r is counted else r for _, rows in graded for r in rows
-    )
+    rows = tuple(replace(r, winner=True) if r is counted else r for _, rows in graded for r in rows)
     return Explanation(
-        request, winner, place_of(winner, counted.place), rows, passed_over(request, kernels, places, winner),
-        rule.name, by_wish,
+        request,
+        winner,
+        place_of(winner, counted.place),
+        rows,
+        passed_over(request, kernels, places, winner),
+        rule.name,
+        by_wish,
     )
 
 
@@ -192,6 +203,5 @@ def passed_over(
     first = next((k for k, p in enumerate(places) if same_target(winner.place.target, p.target)), len(places))
     targets = dict.fromkeys(p.target for p in places[:first])
     return tuple(
-        f"no {t} kernel for {request.op}" for t in targets
-        if not any(same_target(k.place.target, t) for k in kernels)
+        f"no {t} kernel for {request.op}" for t in targets if not any(same_target(k.place.target, t) for k in kernels)
     )

@@ -68,8 +68,17 @@ IMAGES = frozenset([DataLayout.IMAGE_DEFAULT, DataLayout.IMAGE_FOLDER, DataLayou
 BUFFERS = tuple(y for y in DataLayout if y not in IMAGES and y != DataLayout.ANY)
 FLOATS: Mapping[Precision, int] = {Precision.FLOAT: 4, Precision.FP16: 2, Precision.BF16: 2, Precision.FP64: 8}
 ITEM_BYTES: Mapping[Precision, int] = {
-    **FLOATS, Precision.INT8: 1, Precision.UINT8: 1, Precision.BOOL: 1, Precision.INT16: 2, Precision.UINT16: 2,
-    Precision.INT32: 4, Precision.UINT32: 4, Precision.INT64: 8, Precision.UINT64: 8, Precision.STRING: 0,
+    **FLOATS,
+    Precision.INT8: 1,
+    Precision.UINT8: 1,
+    Precision.BOOL: 1,
+    Precision.INT16: 2,
+    Precision.UINT16: 2,
+    Precision.INT32: 4,
+    Precision.UINT32: 4,
+    Precision.INT64: 8,
+    Precision.UINT64: 8,
+    Precision.STRING: 0,
     Precision.ANY: 0,
 }
 _DTYPES = {"float32": "float", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}

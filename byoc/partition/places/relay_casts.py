@@ -200,5 +200,7 @@ def _device(state: State) -> Device:
 
 
 _WRITERS: Mapping[str, Callable[[RelayExpr, Cast], Call]] = {
-    "precision": _precision, "layout": _layout, "target": _copy,
+    "precision": _precision,
+    "layout": _layout,
+    "target": _copy,
 }

@@ -180,22 +180,38 @@ class _Builder:
         opaque = not isinstance(call.op, Op)
         taken = [self._taken(t, place, opaque, form.inputs[n] if form else None) for n, t in enumerate(inputs)]
         attrs = call.attrs if opaque else _computing_in(form.attrs if form else call.attrs, place)
-        turned = tuple(w if w is not None and _layout_of(w) is None else None
-                       for w in (form.inputs if form else [None] * len(inputs)))
-        types = [ty.dtype for ty in tensor_types(call.checked_type)] if opaque else self._computed(
-            call, attrs, inputs, taken, form, place)
+        turned = tuple(
+            w if w is not None and _layout_of(w) is None else None
+            for w in (form.inputs if form else [None] * len(inputs))
+        )
+        types = (
+            [ty.dtype for ty in tensor_types(call.checked_type)]
+            if opaque
+            else self._computed(call, attrs, inputs, taken, form, place)
+        )
         given = [
-            TensorTy(place.target, precision_of(dtype), _LAYOUTS.get(form.outputs[n], "NCHW") if form else "NCHW",
-                     place.device)
+            TensorTy(
+                place.target,
+                precision_of(dtype),
+                _LAYOUTS.get(form.outputs[n], "NCHW") if form else "NCHW",
+                place.device,
+            )
             for n, dtype in enumerate(types)
         ]
         kernel = Kernel(
-            callee_name(call), place, "def", {f"in{n}": ty for n, ty in enumerate(taken)},
+            callee_name(call),
+            place,
+            "def",
+            {f"in{n}": ty for n, ty in enumerate(taken)},
             {f"out{n}": ty for n, ty in enumerate(given)},
         )
         operator = Operator(
-            callee_name(call), tuple((f"in{n}", t) for n, t in enumerate(inputs)),
-            tuple((f"out{n}", t) for n, t in enumerate(self.tensors_of[call])), name, kernel=kernel, place=place,
+            callee_name(call),
+            tuple((f"in{n}", t) for n, t in enumerate(inputs)),
+            tuple((f"out{n}", t) for n, t in enumerate(self.tensors_of[call])),
+            name,
+            kernel=kernel,
+            place=place,
         )
         return operator, PlacedCall(call, attrs, turned)
 
@@ -207,14 +223,21 @@ class _Builder:
         return TensorTy(place.target, precision, layout, place.device)
 
     def _computed(
-        self, call: Call, attrs: Attrs | None, inputs: Sequence[int], taken: Sequence[TensorTy], form: Form | None,
+        self,
+        call: Call,
+        attrs: Attrs | None,
+        inputs: Sequence[int],
+        taken: Sequence[TensorTy],
+        form: Form | None,
         place: Place,
     ) -> list[str]:
         """The dtypes of the results when *call* is computed at *place*. Raises PartitionError where it cannot be."""
-        fields = iter([
-            Var(f"x{n}", _turned_type(self._type_of(call, n), form.inputs[n] if form else None, ty))
-            for n, ty in enumerate(taken)
-        ])
+        fields = iter(
+            [
+                Var(f"x{n}", _turned_type(self._type_of(call, n), form.inputs[n] if form else None, ty))
+                for n, ty in enumerate(taken)
+            ]
+        )
         args = [_regrouped(arg.checked_type, fields) for arg in call.args]
         trial = Call(call.op, args, attrs, call.type_args, call.span)
         try:

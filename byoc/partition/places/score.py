@@ -89,9 +89,10 @@ def check_wish(places: Sequence[Place], units: Sequence[Unit], kernels: KernelRe
 
 
 def _serves(has: Place, place: Place) -> bool:
-    return all(a == b or ANY in (a, b) for a, b in (
-        (has.target, place.target), (has.precision, place.precision), (has.layout, place.layout)
-    ))
+    return all(
+        a == b or ANY in (a, b)
+        for a, b in ((has.target, place.target), (has.precision, place.precision), (has.layout, place.layout))
+    )
 
 
 def score_places(

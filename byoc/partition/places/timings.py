@@ -59,7 +59,12 @@ class Timings:
                 key, seconds = record["key"], float(record["seconds"])
             except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
                 continue
-            if isinstance(key, str) and math.isfinite(seconds) and seconds >= 0 and key.endswith(f" version {self.version}"):
+            if (
+                isinstance(key, str)
+                and math.isfinite(seconds)
+                and seconds >= 0
+                and key.endswith(f" version {self.version}")
+            ):
                 self._seconds[key] = seconds
 
     def __call__(self, kernel: Kernel, operator: Operator, graph: Graph) -> float:

@@ -25,7 +25,8 @@ class Covers:
         problem = program.problem
         self.sizes = RegionBytes(problem)
         self.sites = [
-            p for p in sorted(program.regional)
+            p
+            for p in sorted(program.regional)
             if problem.sites[p].bounds.max_operators is not None or problem.sites[p].bounds.max_bytes is not None
         ]
         self.near: dict[tuple[int, int], list[tuple[int, int]]] = {}

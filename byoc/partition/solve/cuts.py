@@ -86,8 +86,7 @@ def _inner(program: PlacementProgram, members: Iterable[int]) -> list[int]:
     """The edges among *members* that forests may use, by number."""
     inside = set(members)
     return [
-        k for k, (u, v) in enumerate(program.problem.edges)
-        if u in inside and v in inside and k not in program.bypassed
+        k for k, (u, v) in enumerate(program.problem.edges) if u in inside and v in inside and k not in program.bypassed
     ]
 
 
@@ -120,9 +119,11 @@ def integer_cuts(program: PlacementProgram, values: np.ndarray) -> list[Row]:
         u, v = problem.edges[e]
         neighbours.setdefault(u, []).append(v)
         neighbours.setdefault(v, []).append(u)
-    unit = {o: root[o] if site[o] in program.regional else problem.operators + by_candidate[o]
-            for o in range(problem.operators)
-            if site[o] in program.regional or len(problem.candidates[chosen[by_candidate[o]]].operators) > 1}
+    unit = {
+        o: root[o] if site[o] in program.regional else problem.operators + by_candidate[o]
+        for o in range(problem.operators)
+        if site[o] in program.regional or len(problem.candidates[chosen[by_candidate[o]]].operators) > 1
+    }
     for ring in circles(problem, unit):
         rows += _region_circle(program, chosen, by_candidate, site, neighbours, ring)
     regions: dict[int, list[int]] = {}
@@ -154,8 +155,12 @@ def _passages(ring: Sequence[Edge]) -> list[Edge]:
 
 
 def _region_circle(
-    program: PlacementProgram, chosen: Sequence[int], by_candidate: Mapping[int, int], site: Mapping[int, int],
-    neighbours: Mapping[int, Sequence[int]], ring: Sequence[Edge],
+    program: PlacementProgram,
+    chosen: Sequence[int],
+    by_candidate: Mapping[int, int],
+    site: Mapping[int, int],
+    neighbours: Mapping[int, Sequence[int]],
+    ring: Sequence[Edge],
 ) -> list[Row]:
     """If all ways inside the units of a circle are merged, all of the circle is one region."""
     inner: list[tuple[int, int]] = []  # (edge, site)

@@ -38,8 +38,7 @@ def cost_of(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[
     site = {o: candidates[c].site for c in chosen for o in candidates[c].operators}
     region = region_of_operator(problem, regions)
     transfers = sum(
-        float(problem.transfer[t, source, destination])
-        for t, source, destination in moves(problem, site, region)
+        float(problem.transfer[t, source, destination]) for t, source, destination in moves(problem, site, region)
     )
     sites = [problem.sites[candidates[r[0]].site] for r in regions]
     return Cost(
@@ -50,9 +49,7 @@ def cost_of(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[
     )
 
 
-def moves(
-    problem: Problem, site: Mapping[int, int], region: Mapping[int, int]
-) -> Iterable[tuple[int, int, int]]:
+def moves(problem: Problem, site: Mapping[int, int], region: Mapping[int, int]) -> Iterable[tuple[int, int, int]]:
     """The transfers (tensor, from, to): one for each site that needs a tensor outside of the region that makes it."""
     for number, value in enumerate(problem.values):
         if value.weight:
@@ -176,6 +173,7 @@ def region_bytes(members: Sequence[Candidate], values: Sequence[Value]) -> int:
 
 def find_cycle(problem: Problem, region: Mapping[int, int]) -> list[tuple[int, int]]:
     """Edges of a circle in the graph whose nodes are the regions and the operators outside; empty where none is."""
+
     def node(operator: int) -> tuple[int, int]:
         return (1, region[operator]) if operator in region else (0, operator)
 
@@ -195,7 +193,7 @@ def find_cycle(problem: Problem, region: Mapping[int, int]) -> list[tuple[int, i
             _, rest = stack[-1]
             for target, edge in rest:
                 if state.get(target) == 1:
-                    return [*path[on_path.index(target):], edge]
+                    return [*path[on_path.index(target) :], edge]
                 if not state.get(target):
                     state[target] = 1
                     path.append(edge)

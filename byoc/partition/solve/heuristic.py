@@ -19,9 +19,7 @@ LARGE = 20_000  # operators from which on few rounds and one improvement must do
 Costed = tuple["Settled | None", float]
 
 
-def heuristic(
-    problem: Problem, usable: Sequence[int], settler: Settler, deadline: float, rounds: int = 4
-) -> Costed:
+def heuristic(problem: Problem, usable: Sequence[int], settler: Settler, deadline: float, rounds: int = 4) -> Costed:
     """A solution and its penalized cost; None and infinity where none was found."""
     best: Costed = None, float("inf")
     is_large = problem.operators > LARGE

@@ -79,9 +79,12 @@ class Solver:
         count = len(self.costs)
         result = self._optimize.linprog(
             self.costs,
-            A_ub=-self._at_least.matrix(count), b_ub=-np.array(self._at_least.least),
-            A_eq=self._equal.matrix(count), b_eq=np.array(self._equal.least),
-            bounds=np.stack([self.lower, self.upper], axis=1), method="highs",
+            A_ub=-self._at_least.matrix(count),
+            b_ub=-np.array(self._at_least.least),
+            A_eq=self._equal.matrix(count),
+            b_eq=np.array(self._equal.least),
+            bounds=np.stack([self.lower, self.upper], axis=1),
+            method="highs",
             options={"time_limit": max(seconds, 0.01)},
         )
         if result.status != 0:
@@ -99,8 +102,10 @@ class Solver:
                 most = least if top else np.full(len(least), np.inf)
                 constraints.append(self._optimize.LinearConstraint(rows.matrix(count), least, most))
         result = self._optimize.milp(
-            self.costs, integrality=np.array(self.program.integral, dtype=int),
-            bounds=self._optimize.Bounds(self.lower, self.upper), constraints=constraints,
+            self.costs,
+            integrality=np.array(self.program.integral, dtype=int),
+            bounds=self._optimize.Bounds(self.lower, self.upper),
+            constraints=constraints,
             options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 0.0},
         )
         bound = result.mip_dual_bound

@@ -121,7 +121,8 @@ class _Search:
         cuts = self._look(near)
         if np.abs(values - np.round(values)).max() >= SLACK:
             return [
-                (row, least) for row, least in cuts
+                (row, least)
+                for row, least in cuts
                 if sum(values[v] * coefficient for v, coefficient in row.items()) < least - MARGIN
             ]
         if not cuts and self.is_real:

@@ -33,7 +33,8 @@ def limit_cuts(
 def _too_many(program: PlacementProgram, members: Sequence[int], most: int, neighbours: Neighbours) -> list[Row]:
     """Of any tree with more operators than a region may have, an edge is not merged."""
     sites = [
-        p for p in sorted(program.regional)
+        p
+        for p in sorted(program.regional)
         if (limit := program.problem.sites[p].bounds.max_operators) is not None and limit <= most
     ]
     rows = {}
@@ -92,8 +93,10 @@ def _too_large(
         kept.append(program.y[members[0], site])
     undone = {
         program.m[k]
-        for _, leaving in alive if leaving is not None
-        for k in [(program.edge_number[leaving], site)] if k in program.m
+        for _, leaving in alive
+        if leaving is not None
+        for k in [(program.edge_number[leaving], site)]
+        if k in program.m
     }
     return [(summed((kept, -1.0), (picked, -1.0), (undone, 1.0)), 1.0 - len(kept) - len(picked))]
 
@@ -123,9 +126,7 @@ def _peak(problem: Problem, members: Sequence[int]) -> tuple[int, list[tuple[int
             if not readers and not made:
                 continue
             certain = value.producer is None or value.producer <= now
-            needed = (
-                value.producer == now or any(c >= now for c in readers) or (made and value.result) or value.weight
-            )
+            needed = value.producer == now or any(c >= now for c in readers) or (made and value.result) or value.weight
             outside = [c for c in value.consumers if c not in inside]
             if made and value.producer > now:  # type: ignore[operator]
                 continue

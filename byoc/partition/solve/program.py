@@ -79,8 +79,11 @@ class PlacementProgram:
         place = self.problem.sites[site]
         b = place.bounds
         return bool(
-            place.launch + b.min_gain > 0 or site in self.problem.region_limits or b.min_operators > 1
-            or b.max_bytes is not None or self.problem.transfer[:, site, site].any()
+            place.launch + b.min_gain > 0
+            or site in self.problem.region_limits
+            or b.min_operators > 1
+            or b.max_bytes is not None
+            or self.problem.transfer[:, site, site].any()
         )
 
     def _cover(self) -> None:
@@ -102,7 +105,7 @@ class PlacementProgram:
         for c in self.usable:
             candidate = self.problem.candidates[c]
             for k, u in enumerate(candidate.operators):
-                for v in candidate.operators[k + 1:]:
+                for v in candidate.operators[k + 1 :]:
                     if (u, v) in self.edge_number:
                         shared.setdefault((self.edge_number[u, v], candidate.site), []).append(self.x[c])
         self.shared = shared
@@ -112,11 +115,9 @@ class PlacementProgram:
                 for q in self.sites_of[v]:
                     self.w[e, p, q] = rows.variable()
             for p in self.sites_of[u]:
-                rows.equal.append(
-                    ({self.y[u, p]: -1.0, **{self.w[e, p, q]: 1.0 for q in self.sites_of[v]}}, 0.0))
+                rows.equal.append(({self.y[u, p]: -1.0, **{self.w[e, p, q]: 1.0 for q in self.sites_of[v]}}, 0.0))
             for q in self.sites_of[v]:
-                rows.equal.append(
-                    ({self.y[v, q]: -1.0, **{self.w[e, p, q]: 1.0 for p in self.sites_of[u]}}, 0.0))
+                rows.equal.append(({self.y[v, q]: -1.0, **{self.w[e, p, q]: 1.0 for p in self.sites_of[u]}}, 0.0))
             for p in set(self.sites_of[u]) & set(self.sites_of[v]):
                 if (e, p) in shared:
                     rows.at_least.append(({self.w[e, p, p]: 1.0, **dict.fromkeys(shared[e, p], -1.0)}, 0.0))

@@ -53,8 +53,7 @@ def _refuse_bad_transfers(problem: Problem) -> None:
 def infeasible(problem: Problem, operator: int | None = None) -> PartitionError:
     """The error for a problem without a solution: *operator* if it is known to have no place within the limits."""
     homeless = [
-        o for o in range(problem.operators)
-        if all(problem.candidates[c].site != HOME for c in problem.covering[o])
+        o for o in range(problem.operators) if all(problem.candidates[c].site != HOME for c in problem.covering[o])
     ]
     if operator is None:
         operator = homeless[0] if homeless else 0

@@ -76,7 +76,8 @@ def _merged(problem: Problem, units: Units) -> list[list[int]]:
     else:
         backwards = topological_order(units.children, units.parents)
         joined = [
-            merge_units(units.site, units.parents, units.order), merge_units(units.site, units.children, backwards)
+            merge_units(units.site, units.parents, units.order),
+            merge_units(units.site, units.children, backwards),
         ]
     best: list[list[int]] = []
     least = None

@@ -78,8 +78,9 @@ class LabelModel:
         launches = (u, v) in self.launching
         by_site = [
             [
-                0.0 if p == q else
-                sum(scaled[p][q] for scaled, result in tensors if not (result and q == HOME))
+                0.0
+                if p == q
+                else sum(scaled[p][q] for scaled, result in tensors if not (result and q == HOME))
                 + (self.price[q] if launches else 0.0)
                 for q in range(count)
             ]
@@ -120,7 +121,8 @@ class Messages:
         """One pass from the inputs to the results and one back."""
         self._pass(range(len(self.out)), self.out, self.forward, self.backward, self.columns)
         self.bound = self._pass(
-            range(len(self.out) - 1, -1, -1), self.into, self.backward, self.forward, self.model.table)
+            range(len(self.out) - 1, -1, -1), self.into, self.backward, self.forward, self.model.table
+        )
 
     def _pass(self, order, following, sent, received, tables) -> float:
         bound = 0.0

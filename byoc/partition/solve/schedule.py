@@ -22,7 +22,10 @@ FEW = 10  # jobs up to which the order is the best, not a list's
 
 
 def shortest_time(
-    problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[int]], penalized: bool = False,
+    problem: Problem,
+    chosen: Sequence[int],
+    regions: Sequence[Sequence[int]],
+    penalized: bool = False,
     within: float = math.inf,
 ) -> float:
     """Seconds from the start until all results are at home; *penalized* counts ``min_gain`` as launch time.
@@ -179,14 +182,20 @@ def _critical_way(problem: Problem, allowed: Sequence[Sequence[int]]) -> float:
                 if maker is None:
                     start = max(start, float(transfer[t, HOME, q]) + launch)
                 elif maker not in candidate.operators and maker < operator:
-                    start = max(start, min(
-                        at + (0.0 if p == q else float(transfer[t, p, q]) + launch) for p, at in done[maker].items()
-                    ))
+                    start = max(
+                        start,
+                        min(
+                            at + (0.0 if p == q else float(transfer[t, p, q]) + launch) for p, at in done[maker].items()
+                        ),
+                    )
             seconds = start + candidate.seconds
             finished[q] = min(finished.get(q, seconds), seconds)
         done.append(finished)
-        end = max(end, min(
-            at + max((float(transfer[t, p, HOME]) for t in results[operator]), default=0.0)
-            for p, at in finished.items()
-        ))
+        end = max(
+            end,
+            min(
+                at + max((float(transfer[t, p, HOME]) for t in results[operator]), default=0.0)
+                for p, at in finished.items()
+            ),
+        )
     return end

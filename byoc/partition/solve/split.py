@@ -86,7 +86,7 @@ class _Splitter:
         ends = self._best_ends()
         parts, start = [], 0
         while start < size:
-            parts.append(self.members[start:ends[start]])
+            parts.append(self.members[start : ends[start]])
             start = ends[start]
         return parts
 

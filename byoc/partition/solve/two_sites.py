@@ -24,7 +24,9 @@ def is_a_cut(problem: Problem, usable: Sequence[int]) -> bool:
     away, bounds = problem.sites[AWAY], problem.sites[AWAY].bounds
     limited = bounds.max_operators is not None or bounds.max_bytes is not None or bounds.max_regions is not None
     return not (
-        limited or bounds.min_operators > 1 or away.launch + bounds.min_gain > 0
+        limited
+        or bounds.min_operators > 1
+        or away.launch + bounds.min_gain > 0
         or problem.transfer[:, AWAY, AWAY].any()
     )
 

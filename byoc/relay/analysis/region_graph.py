@@ -87,7 +87,7 @@ class RegionGraph:
                     stack += self.parents[unit][::-1]
                 elif state[unit] == 1:
                     path = [~u for u in stack if u < 0]
-                    return done, path[path.index(unit):]
+                    return done, path[path.index(unit) :]
         return done, []
 
     def scopes(self) -> list[int]:

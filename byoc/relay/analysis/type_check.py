@@ -193,9 +193,7 @@ class TypeCheck:
             if isinstance(ty, IncompleteType):
                 return False
             if not isinstance(ty, TupleType) or not 0 <= item.index < len(ty.fields):
-                raise TypeInferenceError(
-                    f"there is no field {item.index} in {self._solver.resolve(ty)}{located(item)}"
-                )
+                raise TypeInferenceError(f"there is no field {item.index} in {self._solver.resolve(ty)}{located(item)}")
             self._unify(item, result, ty.fields[item.index])
             return True
 
@@ -303,8 +301,13 @@ def _title(node: RelayExpr) -> str:
 
 
 _TITLES: dict[type, str] = {
-    Function: "the result of a function", If: "the condition or the branches of an if", Match: "a match",
-    Let: "the value of a let", Call: "a call", RefRead: "the read of a reference", RefWrite: "the write to a reference",
+    Function: "the result of a function",
+    If: "the condition or the branches of an if",
+    Match: "a match",
+    Let: "the value of a let",
+    Call: "a call",
+    RefRead: "the read of a reference",
+    RefWrite: "the write to a reference",
 }
 
 _RULES: dict[type, Callable[..., Type]] = {

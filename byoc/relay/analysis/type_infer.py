@@ -277,5 +277,3 @@ _RULES: dict[type, Callable[..., Type]] = {
     RefRead: lambda r, mod: _reference(r.ref, r).value,
     RefWrite: lambda r, mod: UNIT,
 }
-
-

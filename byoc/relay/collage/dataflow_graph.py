@@ -143,4 +143,3 @@ def neighbours(edges: Sequence[IndexSet], inside: IndexSet) -> IndexSet:
     for number in indexes_of(inside):
         result |= edges[number]
     return result
-

@@ -133,6 +133,4 @@ def _fields(node: RelayExpr) -> tuple[RelayExpr, ...]:
 
 def _embeds(part: p.DFPattern) -> bool:
     """True when a constant that *part* matched stays inside: the pattern says that it is one."""
-    return isinstance(part, p.ConstantPattern) or (
-        isinstance(part, p.ExprPattern) and isinstance(part.expr, Constant)
-    )
+    return isinstance(part, p.ConstantPattern) or (isinstance(part, p.ExprPattern) and isinstance(part.expr, Constant))

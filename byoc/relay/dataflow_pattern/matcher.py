@@ -211,17 +211,23 @@ def _item(m: Matcher, pattern: p.TupleGetItemPattern, expr: RelayExpr) -> Search
 def _if(m: Matcher, pattern: p.IfPattern, expr: RelayExpr) -> Search:
     if not isinstance(expr, If):
         return False
-    return (yield from m.together([
-        (pattern.cond, expr.cond), (pattern.true_branch, expr.true_branch), (pattern.false_branch, expr.false_branch)
-    ]))
+    return (
+        yield from m.together(
+            [
+                (pattern.cond, expr.cond),
+                (pattern.true_branch, expr.true_branch),
+                (pattern.false_branch, expr.false_branch),
+            ]
+        )
+    )
 
 
 def _let(m: Matcher, pattern: p.LetPattern, expr: RelayExpr) -> Search:
     if not isinstance(expr, Let):
         return False
-    return (yield from m.together([
-        (pattern.var, expr.variable), (pattern.value, expr.value), (pattern.body, expr.body)
-    ]))
+    return (
+        yield from m.together([(pattern.var, expr.variable), (pattern.value, expr.value), (pattern.body, expr.body)])
+    )
 
 
 def _attributes(m: Matcher, pattern: p.AttrPattern, expr: RelayExpr) -> Search:

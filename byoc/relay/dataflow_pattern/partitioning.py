@@ -94,9 +94,7 @@ def partition_graph(
     return changed.get(graph.root, graph.root)
 
 
-def partition_in_place(
-    pattern: p.DFPattern, graph: MutableGraph, attrs: Mapping[str, object], check: p.Check
-) -> bool:
+def partition_in_place(pattern: p.DFPattern, graph: MutableGraph, attrs: Mapping[str, object], check: p.Check) -> bool:
     """Replace each disjoint match of *pattern* that *check* accepts in *graph*; True where there was one."""
     if isinstance(pattern, p.FunctionPattern):
         warnings.warn("a function pattern cannot be partitioned: match the call of the function", stacklevel=3)
@@ -130,9 +128,7 @@ def composite_call(
         inside[node] = typed_rebuild(node, [inside[c] for c in children(node)])
     name = "".join(_NAMES[type(n)](n) for n in group.interior if type(n) in _NAMES)
     span = merge_spans(n.span for n in group.interior if not isinstance(n, (Constant, Var)))
-    func = Function(
-        tuple(group.inputs.values()), inside[group.root], attrs={PARTITIONED: name, **attrs}, span=span
-    )
+    func = Function(tuple(group.inputs.values()), inside[group.root], attrs={PARTITIONED: name, **attrs}, span=span)
     call = Call(typed_function(func), [changed.get(node, node) for node in group.inputs], span=span)
     keep_type(group.root, call)
     return call

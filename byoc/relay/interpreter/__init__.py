@@ -5,6 +5,15 @@ from byoc.relay.interpreter.machine import Interpreter, run_operator
 from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value, result_of, value_of
 
 __all__ = [
-    "Closure", "ConstructorValue", "Interpreter", "RefValue", "Scope", "Value", "evaluate", "evaluate_value",
-    "result_of", "run_operator", "value_of",
+    "Closure",
+    "ConstructorValue",
+    "Interpreter",
+    "RefValue",
+    "Scope",
+    "Value",
+    "evaluate",
+    "evaluate_value",
+    "result_of",
+    "run_operator",
+    "value_of",
 ]

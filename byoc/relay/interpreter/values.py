@@ -86,9 +86,7 @@ _CELLS = (RefValue, Closure, Constructor)
 Value = np.ndarray | list["Value"] | ConstructorValue | Closure | RefValue | Constructor
 
 
-def _converted(
-    root: object, parts: Callable[[object], Sequence[object] | None], make: Callable[..., object]
-) -> object:
+def _converted(root: object, parts: Callable[[object], Sequence[object] | None], make: Callable[..., object]) -> object:
     """*root* with ``make(value, new parts)`` in place of each value, innermost first; what is shared stays shared."""
     done: dict[int, object] = {}
     stack: list[tuple[object, Sequence[object] | None]] = [(root, None)]

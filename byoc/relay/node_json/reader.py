@@ -118,8 +118,22 @@ class Reader:
 
 
 _LISTS = frozenset(
-    ("shape", "fields", "arg_types", "type_params", "type_constraints", "args", "type_vars", "constructors", "inputs",
-     "params", "clauses", "patterns", "type_args", "spans")
+    (
+        "shape",
+        "fields",
+        "arg_types",
+        "type_params",
+        "type_constraints",
+        "args",
+        "type_vars",
+        "constructors",
+        "inputs",
+        "params",
+        "clauses",
+        "patterns",
+        "type_args",
+        "spans",
+    )
 )
 
 
@@ -149,7 +163,8 @@ def _forms(key: str) -> Mapping[str, str]:
 
 
 _NODE_FIELDS = {
-    "DictAttrs": ("__dict__",), "Constant": ("_checked_type_", "span"),
+    "DictAttrs": ("__dict__",),
+    "Constant": ("_checked_type_", "span"),
     "IRModule": ("attrs", "functions", "global_type_var_map_", "global_var_map_", "type_definitions"),
 }
 

@@ -102,18 +102,22 @@ class Writer:
 
     def module(self, value: IRModule) -> dict[str, object]:
         fields = {
-            "attrs": DictAttrs(value.attrs), "functions": dict(value.functions),
+            "attrs": DictAttrs(value.attrs),
+            "functions": dict(value.functions),
             "global_type_var_map_": {v.name_hint: v for v in value.get_global_type_vars()},
             "global_var_map_": {v.name_hint: v for v in value.get_global_vars()},
-            "source_map": None, "type_definitions": dict(value.type_definitions),
+            "source_map": None,
+            "type_definitions": dict(value.type_definitions),
         }
         return {"type_key": "IRModule", "attrs": {name: self._ref(part) for name, part in fields.items()}}
 
     def constant(self, value: Constant) -> dict[str, object]:
         self.arrays.append(base64.b64encode(array_bytes("a constant", value.data)).decode("ascii"))
         attrs = {
-            "_checked_type_": self._ref(value.checked_type_), "data": str(len(self.arrays) - 1),
-            "span": self._ref(value.span), "virtual_device_": "0",
+            "_checked_type_": self._ref(value.checked_type_),
+            "data": str(len(self.arrays) - 1),
+            "span": self._ref(value.span),
+            "virtual_device_": "0",
         }
         return {"type_key": "relay.Constant", "attrs": attrs}
 

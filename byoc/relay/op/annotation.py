@@ -104,6 +104,17 @@ def strip_annotations(expr: RelayExpr) -> RelayExpr:
 
 
 __all__ = [
-    "BEGIN", "END", "CompilerAttrs", "checkpoint", "compiler_begin", "compiler_end", "compiler_of",
-    "function_on_device", "is_begin", "is_end", "on_device", "stop_fusion", "strip_annotations",
+    "BEGIN",
+    "END",
+    "CompilerAttrs",
+    "checkpoint",
+    "compiler_begin",
+    "compiler_end",
+    "compiler_of",
+    "function_on_device",
+    "is_begin",
+    "is_end",
+    "on_device",
+    "stop_fusion",
+    "strip_annotations",
 ]

@@ -62,8 +62,12 @@ def _sequence_mask_compute(
 
 
 register_op(
-    "sequence_mask", inputs=("data", "valid_length"), attrs=SequenceMaskAttrs, rel=_sequence_mask_rel,
-    pattern=OpPattern.INJECTIVE, compute=_sequence_mask_compute,
+    "sequence_mask",
+    inputs=("data", "valid_length"),
+    attrs=SequenceMaskAttrs,
+    rel=_sequence_mask_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_sequence_mask_compute,
     doc="A copy of sequences in which what lies beyond the length of each is one number.",
     samples=(
         Sample([(4, 3, 2), np.array([1, 4, 0], "int32")], {"mask_value": -2.5}),
@@ -99,7 +103,9 @@ def _ints(*numbers: int) -> np.ndarray:
 
 
 register_op(
-    "strided_set", inputs=("data", "v", "begin", "end", "strides"), rel=_strided_set_rel,
+    "strided_set",
+    inputs=("data", "v", "begin", "end", "strides"),
+    rel=_strided_set_rel,
     doc="A copy of the data in which a slice is replaced by the elements of another tensor.",
     samples=(
         Sample([(3, 4, 4), (2, 2, 2), _ints(1, 0, 0), _ints(3, 2, 2), _ints(1)]),
@@ -109,7 +115,10 @@ register_op(
 
 
 def strided_set(
-    data: Operand, v: Operand, begin: Operand | Sequence[int], end: Operand | Sequence[int],
+    data: Operand,
+    v: Operand,
+    begin: Operand | Sequence[int],
+    end: Operand | Sequence[int],
     strides: Operand | Sequence[int] | None = None,
 ) -> Call:
     """*data* with the slice *begin*, *end*, *strides* replaced by *v*. Source: ``relay.strided_set``."""
@@ -168,20 +177,23 @@ def _matrix_set_diag_compute(
 
 
 register_op(
-    "matrix_set_diag", inputs=("data", "diagonal"), attrs=MatrixSetDiagAttrs, rel=_matrix_set_diag_rel,
-    pattern=OpPattern.INJECTIVE, compute=_matrix_set_diag_compute,
+    "matrix_set_diag",
+    inputs=("data", "diagonal"),
+    attrs=MatrixSetDiagAttrs,
+    rel=_matrix_set_diag_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_matrix_set_diag_compute,
     doc="A copy of matrices in which a band of diagonals is replaced.",
     samples=(
-        Sample([(2, 3, 4), (2, 3)]), Sample([(3, 4), (3,)], {"k1": 1, "k2": 1}),
+        Sample([(2, 3, 4), (2, 3)]),
+        Sample([(3, 4), (3,)], {"k1": 1, "k2": 1}),
         Sample([(4, 5), (4, 4)], {"k1": -1, "k2": 2}),
         Sample([(4, 3), (3, 3)], {"k1": -2, "k2": 0, "super_diag_right_align": False, "sub_diag_right_align": True}),
     ),
 )
 
 
-def matrix_set_diag(
-    data: Operand, diagonal: Operand, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT"
-) -> Call:
+def matrix_set_diag(data: Operand, diagonal: Operand, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT") -> Call:
     """*data* with the diagonals *k* (one, or the first and the last) replaced. Source: ``relay.matrix_set_diag``.
 
     *align* says where diagonals above and below the main one stand in the rows of *diagonal*.

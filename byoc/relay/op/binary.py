@@ -32,25 +32,34 @@ def each_pair(function: Scalar, name: str) -> TensorCompute:
         lhs, rhs = inputs
         shape = te.shape_of(out_type)
         return [
-            te.compute(
-                shape, lambda *i: function(broadcast_load(lhs, i, shape), broadcast_load(rhs, i, shape)), name
-            )
+            te.compute(shape, lambda *i: function(broadcast_load(lhs, i, shape), broadcast_load(rhs, i, shape)), name)
         ]
 
     return compute
 
 
 def binary_operator(
-    name: str, function: Scalar, doc: str, code_for: DtypePredicate | None, samples: Sequence[Sample],
-    sensitive: Mapping[int, Sensitivity] | None = None, rel: TypeRelation = broadcast,
+    name: str,
+    function: Scalar,
+    doc: str,
+    code_for: DtypePredicate | None,
+    samples: Sequence[Sample],
+    sensitive: Mapping[int, Sensitivity] | None = None,
+    rel: TypeRelation = broadcast,
 ) -> BinaryBuilder:
     """Register a broadcasting operator of two inputs and return its builder.
 
     *sensitive* says of operands what ``sensitivity.py`` asks.
     """
     made = register_op(
-        name, inputs=("lhs", "rhs"), rel=rel, doc=doc, pattern=OpPattern.BROADCAST, code_for=code_for,
-        compute=each_pair(function, name), samples=samples,
+        name,
+        inputs=("lhs", "rhs"),
+        rel=rel,
+        doc=doc,
+        pattern=OpPattern.BROADCAST,
+        code_for=code_for,
+        compute=each_pair(function, name),
+        samples=samples,
     )
     if sensitive:
         made.set_attr(SENSITIVE, sensitive)
@@ -127,7 +136,11 @@ add = binary_operator("add", _is("add"), "The sum of two tensors.", _numbers, (*
 subtract = binary_operator("subtract", _is("sub"), "The difference of two tensors.", _numbers, (*_FLOATS, *_INTS))
 multiply = binary_operator("multiply", _is("mul"), "The product element by element.", _numbers, (*_FLOATS, *_INTS))
 divide = binary_operator(
-    "divide", truncated_divide, "The quotient; integers round toward zero.", _numbers, (*_FLOATS, *_INTS, *_UINTS),
+    "divide",
+    truncated_divide,
+    "The quotient; integers round toward zero.",
+    _numbers,
+    (*_FLOATS, *_INTS, *_UINTS),
     {1: EDGE},
 )
 trunc_divide = binary_operator(
@@ -144,16 +157,25 @@ floor_mod = binary_operator(
     "floor_mod", _floor_mod, "The remainder, with the sign of the divisor.", _numbers, _MODS, _STEPS
 )
 power = binary_operator(
-    "power", _power, "The left side to the power of the right.", _numbers,
+    "power",
+    _power,
+    "The left side to the power of the right.",
+    _numbers,
     (Sample([(2, 3), (3,)], low=0.2), Sample([np.array([2, -3], "int32"), np.array([5, 3], "int32")])),
     {0: EDGE},
 )
 maximum = binary_operator(
-    "maximum", te.maximum, "The larger of two elements; NaN wins.", _numbers,
+    "maximum",
+    te.maximum,
+    "The larger of two elements; NaN wins.",
+    _numbers,
     (*_FLOATS, *_INTS, Sample([_NAN, _NAN[::-1].copy()])),
 )
 minimum = binary_operator(
-    "minimum", te.minimum, "The smaller of two elements; NaN wins.", _numbers,
+    "minimum",
+    te.minimum,
+    "The smaller of two elements; NaN wins.",
+    _numbers,
     (*_FLOATS, *_INTS, Sample([_NAN, _NAN[::-1].copy()])),
 )
 _SHIFTS = (Sample([np.array([5, -9, 64], "int32"), np.array([1, 2, 3], "int32")]),)
@@ -165,4 +187,3 @@ bitwise_xor = binary_operator("bitwise_xor", _is("bit_xor"), "Bits that differ."
 logical_and = binary_operator("logical_and", _is("and"), "True where both are.", _bools, _BOOLS)
 logical_or = binary_operator("logical_or", _is("or"), "True where either is.", _bools, _BOOLS)
 logical_xor = binary_operator("logical_xor", _is("ne"), "True where exactly one is.", _bools, _BOOLS)
-

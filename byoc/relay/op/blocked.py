@@ -71,7 +71,7 @@ def _wrap_relation(name: str, rel: TypeRelation) -> TypeRelation:
         if blocks is None:
             return rel(types, attrs)
         whole = [_in_layout(ty, src, whole_layout(src)) for ty, src in zip(types, blocks.inputs, strict=False)]
-        result = rel([*whole, *types[len(whole):]], blocks.attrs)
+        result = rel([*whole, *types[len(whole) :]], blocks.attrs)
         return _in_layout(result, whole_layout(blocks.result), blocks.result)
 
     return relation
@@ -87,12 +87,12 @@ def _wrap_inference(name: str, rule: Callable[..., Sequence[Type | None]]) -> Ca
             None if ty is None else _in_layout(ty, src, whole_layout(src))
             for ty, src in zip(types, layouts, strict=False)
         ]
-        found = rule([*whole, *types[len(whole):]], None, blocks.attrs)
+        found = rule([*whole, *types[len(whole) :]], None, blocks.attrs)
         back = [
             None if ty is None else _in_layout(ty, whole_layout(dst), dst)
             for ty, dst in zip(found, layouts, strict=False)
         ]
-        return [*back, *found[len(back):]]
+        return [*back, *found[len(back) :]]
 
     return infer
 
@@ -111,7 +111,7 @@ def _wrap_compute(name: str, compute: TensorCompute) -> TensorCompute:
             return compute(attrs, inputs, out_type)
         whole = [_staged(x, src, whole_layout(src)) for x, src in zip(inputs, blocks.inputs, strict=False)]
         plain = whole_layout(blocks.result)
-        result = compute(blocks.attrs, [*whole, *inputs[len(whole):]], _in_layout(out_type, blocks.result, plain))
+        result = compute(blocks.attrs, [*whole, *inputs[len(whole) :]], _in_layout(out_type, blocks.result, plain))
         return [_staged(result[0], plain, blocks.result)]
 
     return blocked

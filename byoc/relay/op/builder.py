@@ -27,9 +27,7 @@ from byoc.runtime.ndarray import NDArray
 Operand = RelayExpr | int | float | bool | np.ndarray | np.generic | NDArray
 
 
-def make_call(
-    op_name: str, args: Sequence[RelayExpr], attrs: Attrs | None = None, span: AnySpan | None = None
-) -> Call:
+def make_call(op_name: str, args: Sequence[RelayExpr], attrs: Attrs | None = None, span: AnySpan | None = None) -> Call:
     """The call of operator *op_name* on *args*.
 
     Raises RegistryError for an unknown operator, UserError for a wrong number of inputs or class of attributes.

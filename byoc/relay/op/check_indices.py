@@ -101,8 +101,13 @@ def _check_like_compute(
 _NONE = lambda attrs, in_types, out_type: 0  # noqa: E731 - no arithmetic of the model's
 _INDICES = np.array([[0, 3], [-4, -1]], "int64")
 register_op(
-    "check_indices", inputs=("indices",), attrs=CheckIndicesAttrs, rel=_check_rel, pattern=OpPattern.INJECTIVE,
-    compute=_check_compute, operations=_NONE,
+    "check_indices",
+    inputs=("indices",),
+    attrs=CheckIndicesAttrs,
+    rel=_check_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_check_compute,
+    operations=_NONE,
     doc="Indices as positions from the beginning of dimensions of known sizes; one that is outside is an error.",
     samples=(
         Sample([_INDICES], {"sizes": (4,), "axes": (1,)}),
@@ -110,8 +115,13 @@ register_op(
     ),
 )
 register_op(
-    "check_indices_like", inputs=("indices", "data"), attrs=CheckIndicesLikeAttrs, rel=_check_like_rel,
-    pattern=OpPattern.INJECTIVE, compute=_check_like_compute, operations=_NONE,
+    "check_indices_like",
+    inputs=("indices", "data"),
+    attrs=CheckIndicesLikeAttrs,
+    rel=_check_like_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_check_like_compute,
+    operations=_NONE,
     doc="Indices as positions from the beginning of dimensions of a tensor; one that is outside is an error.",
     samples=(Sample([_INDICES, (2, 4)], {"axes": (1,)}), Sample([_INDICES, (5, 3, 4)], {"axes": (0, 2)})),
 )

@@ -56,8 +56,13 @@ def _compute(attrs: CheckLengthsAttrs, inputs: Sequence[te.Tensor], out_type: Te
 
 
 register_op(
-    "check_lengths", inputs=("lengths", "data"), attrs=CheckLengthsAttrs, rel=_rel, pattern=OpPattern.INJECTIVE,
-    compute=_compute, operations=lambda attrs, in_types, out_type: 0,
+    "check_lengths",
+    inputs=("lengths", "data"),
+    attrs=CheckLengthsAttrs,
+    rel=_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="Numbers of elements along an axis of a tensor; one that is below 0 or above its size is an error.",
     samples=(
         Sample([np.array([0, 4, 3], "int64"), (4, 3)], {"axis": 0}),

@@ -12,7 +12,9 @@ from byoc.relay.op.type_relations import broadcast_compare
 _NUMBERS = np.array([1.0, 2.0, 3.0, np.nan, np.inf], "float32")
 _OTHERS = np.array([1.0, 3.0, 2.0, np.nan, 1.0], "float32")
 _SAMPLES = (
-    Sample([_NUMBERS, _OTHERS]), Sample([(2, 1, 3), (4, 1)]), Sample([(3, 4), (4,)], dtype="int64", low=0, high=3),
+    Sample([_NUMBERS, _OTHERS]),
+    Sample([(2, 1, 3), (4, 1)]),
+    Sample([(3, 4), (4,)], dtype="int64", low=0, high=3),
     Sample([(5,), ()], dtype="uint8", low=0, high=3),
 )
 

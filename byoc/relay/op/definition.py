@@ -21,8 +21,7 @@ def takes_dtypes(op: Op, attrs: Attrs | None, arg_types: Sequence[Type]) -> bool
 
 
 def is_definable(op: Op, attrs: Attrs | None, arg_types: Sequence[Type], out_type: Type) -> bool:
-    """True when the call of *op* has a tensor expression: a definition for its dtypes, and static or named dimensions.
-    """
+    """True when the call of *op* has a tensor expression: one for its dtypes, and static or named dimensions."""
     types = [t for ty in (*arg_types, out_type) for t in tensor_types(ty)]
     if op.compute is None or not takes_dtypes(op, attrs, arg_types):
         return False

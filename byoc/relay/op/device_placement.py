@@ -67,9 +67,7 @@ def _register(name: str, doc: str, attrs: type[Attrs], sample: dict[str, object]
     return op
 
 
-ON_DEVICE = _register(
-    "on_device", "A value that is computed on a device.", OnDeviceAttrs, {"virtual_device": _CPU}
-)
+ON_DEVICE = _register("on_device", "A value that is computed on a device.", OnDeviceAttrs, {"virtual_device": _CPU})
 ON_DEVICE.set_attr("TNonComputational", True)
 ON_DEVICE.set_attr("FoldConstantKeeps", True)
 DEVICE_COPY = _register(
@@ -99,9 +97,7 @@ def as_virtual_device(device: DeviceLike) -> VirtualDevice:
     return VirtualDevice(Device(name))
 
 
-def on_device(
-    body: RelayExpr, device: DeviceLike, constrain_result: bool = False, constrain_body: bool = True
-) -> Call:
+def on_device(body: RelayExpr, device: DeviceLike, constrain_result: bool = False, constrain_body: bool = True) -> Call:
     """*body*, computed on *device* where *constrain_body*; its result is there too where *constrain_result*.
 
     Source: ``relay.annotation.on_device``.
@@ -118,9 +114,7 @@ def device_copy(data: RelayExpr, src_device: DeviceLike, dst_device: DeviceLike)
     return keep_type(data, Call(DEVICE_COPY, [data], attrs, span=data.span))  # type: ignore[return-value]
 
 
-def function_on_device(
-    function: Function, param_devices: Sequence[DeviceLike], result_device: DeviceLike
-) -> Function:
+def function_on_device(function: Function, param_devices: Sequence[DeviceLike], result_device: DeviceLike) -> Function:
     """*function* with a device for each parameter and for its result.
 
     Raises UserError where the numbers of parameters and devices differ. Source:

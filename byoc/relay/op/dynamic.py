@@ -84,12 +84,18 @@ def _vector(*numbers: int) -> np.ndarray:
 
 
 register_op(
-    "dyn.reshape", inputs=("data", "newshape"), attrs=ReshapeAttrs, rel=_reshape_rel,
+    "dyn.reshape",
+    inputs=("data", "newshape"),
+    attrs=ReshapeAttrs,
+    rel=_reshape_rel,
     doc="The same elements in a shape that an input holds.",
     samples=(Sample([(2, 6), _vector(3, -1)]), Sample([(2, 6), _vector(0, 3, 2)])),
 )
 register_op(
-    "dyn.strided_slice", inputs=("data", "begin", "end", "strides"), attrs=StridedSliceAttrs, rel=_strided_slice_rel,
+    "dyn.strided_slice",
+    inputs=("data", "begin", "end", "strides"),
+    attrs=StridedSliceAttrs,
+    rel=_strided_slice_rel,
     doc="A slice along each axis whose numbers the inputs hold.",
     samples=(
         Sample([(4, 5), _vector(1, 0), _vector(3, 4), _vector(1, 2)]),
@@ -98,32 +104,56 @@ register_op(
 )
 for _name in ("zeros", "ones"):
     register_op(
-        f"dyn.{_name}", inputs=("shape",), attrs=InitOpAttrs, rel=_init_rel,
-        doc=f"A tensor of {_name} in a shape that an input holds.", samples=(Sample([_vector(2, 3)]),),
+        f"dyn.{_name}",
+        inputs=("shape",),
+        attrs=InitOpAttrs,
+        rel=_init_rel,
+        doc=f"A tensor of {_name} in a shape that an input holds.",
+        samples=(Sample([_vector(2, 3)]),),
     )
 register_op(
-    "dyn.full", inputs=("fill_value", "shape"), attrs=InitOpAttrs, rel=_full_rel,
-    doc="A tensor of one scalar in a shape that an input holds.", samples=(Sample([(), _vector(2, 3)], {"dtype": ""}),),
+    "dyn.full",
+    inputs=("fill_value", "shape"),
+    attrs=InitOpAttrs,
+    rel=_full_rel,
+    doc="A tensor of one scalar in a shape that an input holds.",
+    samples=(Sample([(), _vector(2, 3)], {"dtype": ""}),),
 )
 register_op(
-    "dyn.broadcast_to", inputs=("data", "shape"), attrs=InitOpAttrs, rel=_broadcast_rel,
-    doc="The tensor broadcast to a shape that an input holds.", samples=(Sample([(3, 1), _vector(2, 3, 4)]),),
+    "dyn.broadcast_to",
+    inputs=("data", "shape"),
+    attrs=InitOpAttrs,
+    rel=_broadcast_rel,
+    doc="The tensor broadcast to a shape that an input holds.",
+    samples=(Sample([(3, 1), _vector(2, 3, 4)]),),
 )
 register_op(
-    "dyn.tile", inputs=("data", "reps"), rel=_tile_rel, doc="The tensor repeated as often as an input says.",
+    "dyn.tile",
+    inputs=("data", "reps"),
+    rel=_tile_rel,
+    doc="The tensor repeated as often as an input says.",
     samples=(Sample([(3, 1), _vector(2, 2)]),),
 )
 register_op(
-    "dyn.one_hot", inputs=("indices", "on_value", "off_value", "depth"), attrs=OneHotAttrs, rel=_one_hot_rel,
+    "dyn.one_hot",
+    inputs=("indices", "on_value", "off_value", "depth"),
+    attrs=OneHotAttrs,
+    rel=_one_hot_rel,
     doc="One-hot vectors of a depth that an input holds.",
     samples=(Sample([_vector(0, 2), (), (), np.array(3, "int64")], {"depth": -1}),),
 )
 register_op(
-    "dyn.expand_dims", inputs=("data", "axis"), attrs=ExpandDimsAttrs, rel=_expand_dims_rel,
-    doc="Dimensions of 1 put before an axis that an input holds.", samples=(Sample([(2, 3), np.array(1, "int64")]),),
+    "dyn.expand_dims",
+    inputs=("data", "axis"),
+    attrs=ExpandDimsAttrs,
+    rel=_expand_dims_rel,
+    doc="Dimensions of 1 put before an axis that an input holds.",
+    samples=(Sample([(2, 3), np.array(1, "int64")]),),
 )
 register_op(
-    "dyn.squeeze", inputs=("data", "axis"), rel=_squeeze_rel,
+    "dyn.squeeze",
+    inputs=("data", "axis"),
+    rel=_squeeze_rel,
     doc="Dimensions of 1 dropped at axes that an input holds.",
     samples=(Sample([(1, 2, 1), _vector(0, 2)]),),
 )

@@ -59,27 +59,45 @@ def _pad_rel(types: Sequence[Type], attrs: PadAttrs) -> Type:
 _TWO, _HALF = np.array(2.0, "float32"), np.array(1.5, "float32")
 _ROI = np.zeros(4, "float32")
 register_op(
-    "dyn.image.resize2d", inputs=("data", "size", "roi"), attrs=Resize2DAttrs, rel=_resize_rel,
+    "dyn.image.resize2d",
+    inputs=("data", "size", "roi"),
+    attrs=Resize2DAttrs,
+    rel=_resize_rel,
     doc="Resizing of height and width to what an input says.",
     samples=(
         Sample([(1, 2, 4, 5), np.array([6, 3], "int64"), _ROI], {"size": ()}),
-        Sample([(1, 4, 5, 2), np.array([8, 7], "int32"), _ROI],
-               {"size": (), "layout": "NHWC", "method": "nearest_neighbor",
-                "coordinate_transformation_mode": "asymmetric"}),
+        Sample(
+            [(1, 4, 5, 2), np.array([8, 7], "int32"), _ROI],
+            {
+                "size": (),
+                "layout": "NHWC",
+                "method": "nearest_neighbor",
+                "coordinate_transformation_mode": "asymmetric",
+            },
+        ),
     ),
 )
 register_op(
-    "dyn.nn.upsampling", inputs=("data", "scale_h", "scale_w"), attrs=UpSamplingAttrs, rel=_upsampling_rel(2),
+    "dyn.nn.upsampling",
+    inputs=("data", "scale_h", "scale_w"),
+    attrs=UpSamplingAttrs,
+    rel=_upsampling_rel(2),
     doc="Enlargement of height and width by factors that inputs hold.",
     samples=(Sample([(1, 2, 3, 4), _TWO, _HALF]),),
 )
 register_op(
-    "dyn.nn.upsampling3d", inputs=("data", "scale_d", "scale_h", "scale_w"), attrs=UpSampling3DAttrs,
-    rel=_upsampling_rel(3), doc="Enlargement of depth, height and width by factors that inputs hold.",
+    "dyn.nn.upsampling3d",
+    inputs=("data", "scale_d", "scale_h", "scale_w"),
+    attrs=UpSampling3DAttrs,
+    rel=_upsampling_rel(3),
+    doc="Enlargement of depth, height and width by factors that inputs hold.",
     samples=(Sample([(1, 2, 3, 2, 2), _TWO, _HALF, _TWO], {"method": "trilinear"}),),
 )
 register_op(
-    "dyn.nn.pad", inputs=("data", "pad_width", "pad_value"), attrs=PadAttrs, rel=_pad_rel,
+    "dyn.nn.pad",
+    inputs=("data", "pad_width", "pad_value"),
+    attrs=PadAttrs,
+    rel=_pad_rel,
     doc="Padding of each axis by what an input says.",
     samples=(
         Sample([(2, 3), np.array([[1, 0], [2, 1]], "int64"), ()], {"pad_width": ()}),

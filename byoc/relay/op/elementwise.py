@@ -63,13 +63,24 @@ def each_element(function: Scalar, name: str) -> TensorCompute:
 
 
 def _unary(
-    name: str, function: Scalar, doc: str, code_for: DtypePredicate | None, samples: Sequence[Sample],
-    sensitive: Sensitivity | None = None, rel: TypeRelation = identity,
+    name: str,
+    function: Scalar,
+    doc: str,
+    code_for: DtypePredicate | None,
+    samples: Sequence[Sample],
+    sensitive: Sensitivity | None = None,
+    rel: TypeRelation = identity,
 ) -> UnaryBuilder:
     made = register_op(
-        name, inputs=("data",), rel=rel, doc=doc, pattern=OpPattern.ELEMWISE, code_for=code_for,
+        name,
+        inputs=("data",),
+        rel=rel,
+        doc=doc,
+        pattern=OpPattern.ELEMWISE,
+        code_for=code_for,
         infer_inputs=None if rel is _TO_BOOL else same_as_result,
-        compute=each_element(function, name), samples=samples,
+        compute=each_element(function, name),
+        samples=samples,
     )
     if sensitive:
         made.set_attr(SENSITIVE, {0: sensitive})
@@ -99,8 +110,10 @@ def _sign(x: te.PrimExpr) -> te.PrimExpr:
     if is_float(x.dtype):
         return te.sign(x)
     one, zero = te.const(1, x.dtype), te.const(0, x.dtype)
-    return te.cast(x.dtype, x > 0) if x.dtype[0] == "u" else te.if_then_else(
-        x > 0, one, te.if_then_else(x < 0, te.const(-1, x.dtype), zero)
+    return (
+        te.cast(x.dtype, x > 0)
+        if x.dtype[0] == "u"
+        else te.if_then_else(x > 0, one, te.if_then_else(x < 0, te.const(-1, x.dtype), zero))
     )
 
 
@@ -152,11 +165,17 @@ isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _flo
 isinf = _unary("isinf", te.isinf, "True where an element is infinite.", _floats, _SPECIAL, rel=_TO_BOOL)
 isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", _floats, _SPECIAL, rel=_TO_BOOL)
 logical_not = _unary(
-    "logical_not", te.logical_not, "The negation of each truth value.",
-    only(lambda dtype: dtype == "bool"), (Sample([(2, 3)], dtype="bool"),),
+    "logical_not",
+    te.logical_not,
+    "The negation of each truth value.",
+    only(lambda dtype: dtype == "bool"),
+    (Sample([(2, 3)], dtype="bool"),),
 )
 bitwise_not = _unary(
-    "bitwise_not", te.bitwise_not, "Each bit of an integer turned.", only(is_integer),
+    "bitwise_not",
+    te.bitwise_not,
+    "Each bit of an integer turned.",
+    only(is_integer),
     (Sample([(2, 3)], dtype="int32", low=-9, high=9), Sample([(3,)], dtype="uint8", low=0, high=9)),
 )
 
@@ -177,11 +196,19 @@ def _truth(x: te.PrimExpr) -> te.PrimExpr:
 
 
 register_op(
-    "cast", inputs=("data",), attrs=CastAttrs, rel=_cast_rel, pattern=OpPattern.ELEMWISE, compute=_cast_compute,
+    "cast",
+    inputs=("data",),
+    attrs=CastAttrs,
+    rel=_cast_rel,
+    pattern=OpPattern.ELEMWISE,
+    compute=_cast_compute,
     doc="Each element as another dtype: floats to integers truncate, numbers to bool ask for nonzero.",
     samples=(
-        Sample([(2, 3)], {"dtype": "int32"}), Sample([(2, 3)], {"dtype": "float64"}), Sample([(4,)], {"dtype": "bool"}),
-        Sample([(4,)], {"dtype": "float32"}, dtype="bool"), Sample([(4,)], {"dtype": "int8"}, dtype="int64"),
+        Sample([(2, 3)], {"dtype": "int32"}),
+        Sample([(2, 3)], {"dtype": "float64"}),
+        Sample([(4,)], {"dtype": "bool"}),
+        Sample([(4,)], {"dtype": "float32"}, dtype="bool"),
+        Sample([(4,)], {"dtype": "int8"}, dtype="int64"),
     ),
 )
 
@@ -199,7 +226,11 @@ def _cast_like_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
 
 
 register_op(
-    "cast_like", inputs=("data", "dtype_like"), rel=_cast_like_rel, pattern=OpPattern.ELEMWISE, compute=_cast_compute,
+    "cast_like",
+    inputs=("data", "dtype_like"),
+    rel=_cast_like_rel,
+    pattern=OpPattern.ELEMWISE,
+    compute=_cast_compute,
     doc="The first input as the dtype of the second.",
     samples=(Sample([(2, 3), np.zeros(1, "int32")]), Sample([(2, 3), np.zeros(1, "bool")])),
 )
@@ -218,7 +249,10 @@ def _reinterpret_rel(types: Sequence[Type], attrs: CastAttrs) -> Type:
 
 
 register_op(
-    "reinterpret", inputs=("data",), attrs=CastAttrs, rel=_reinterpret_rel,
+    "reinterpret",
+    inputs=("data",),
+    attrs=CastAttrs,
+    rel=_reinterpret_rel,
     doc="The bits of each element read as another dtype of the same size.",
     samples=(Sample([(2, 3)], {"dtype": "int32"}),),
 )
@@ -252,12 +286,19 @@ def _clip_compute(attrs: ClipAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
 
 
 register_op(
-    "clip", inputs=("data",), attrs=ClipAttrs, rel=identity, pattern=OpPattern.ELEMWISE, compute=_clip_compute,
+    "clip",
+    inputs=("data",),
+    attrs=ClipAttrs,
+    rel=identity,
+    pattern=OpPattern.ELEMWISE,
+    compute=_clip_compute,
     code_for=_numbers,
     doc="Each element moved into [a_min, a_max]; NaN stays.",
     samples=(
-        Sample([(2, 3)], {"a_min": -0.5, "a_max": 1.0}), Sample([(5,)], {"a_min": 0.0, "a_max": 6.0}, "int32", -9, 9),
-        Sample([(4,)], {"a_max": 0.5}), Sample([(9,)], {"a_min": -1.0, "a_max": 300.0}, "uint8", 0, 255),
+        Sample([(2, 3)], {"a_min": -0.5, "a_max": 1.0}),
+        Sample([(5,)], {"a_min": 0.0, "a_max": 6.0}, "int32", -9, 9),
+        Sample([(4,)], {"a_max": 0.5}),
+        Sample([(9,)], {"a_min": -1.0, "a_max": 300.0}, "uint8", 0, 255),
         Sample([np.array([np.nan, np.inf, -np.inf], "float32")], {"a_min": -1.0, "a_max": 1.0}),
     ),
 )

@@ -58,8 +58,14 @@ _SAMPLES = (Sample([(2, 3)]), Sample([(40,)], low=-12.0, high=12.0), Sample([(4,
 
 def _unary(name: str, function: Scalar, doc: str) -> Callable[[RelayExpr], Call]:
     register_op(
-        name, inputs=("data",), rel=identity, code_for=only(is_float), doc=doc, pattern=OpPattern.ELEMWISE,
-        compute=each_element(function, name), samples=_SAMPLES,
+        name,
+        inputs=("data",),
+        rel=identity,
+        code_for=only(is_float),
+        doc=doc,
+        pattern=OpPattern.ELEMWISE,
+        compute=each_element(function, name),
+        samples=_SAMPLES,
     )
 
     def build(data: RelayExpr) -> Call:

@@ -73,8 +73,12 @@ def _multiply_compute(
 
 _NUMBERS = np.array([[-2147483648, -1000, -3, -1, 0], [1, 3, 1000, 65535, 2147483647]], "int32")
 register_op(
-    "fixed_point_multiply", inputs=("data",), attrs=FixedPointMultiplyAttrs, rel=_integers_rel,
-    pattern=OpPattern.ELEMWISE, compute=_multiply_compute,
+    "fixed_point_multiply",
+    inputs=("data",),
+    attrs=FixedPointMultiplyAttrs,
+    rel=_integers_rel,
+    pattern=OpPattern.ELEMWISE,
+    compute=_multiply_compute,
     doc="Each integer times a fixed-point number of 31 fractional bits and a power of 2, rounded with halves up.",
     samples=(
         Sample([_NUMBERS], {"multiplier": 1073741824, "shift": 0}),
@@ -131,15 +135,23 @@ _MULTIPLIERS = np.array([1073741824, 1395864371], "int32")
 _SHIFTS = np.array([0, 3], "int32")
 _NONE = np.zeros(2, "int32")
 register_op(
-    "fixed_point_multiply_per_axis", inputs=("data", *_PARTS), attrs=FixedPointMultiplyPerAxisAttrs,
-    rel=_per_axis_rel, pattern=OpPattern.BROADCAST, compute=_per_axis_compute,
+    "fixed_point_multiply_per_axis",
+    inputs=("data", *_PARTS),
+    attrs=FixedPointMultiplyPerAxisAttrs,
+    rel=_per_axis_rel,
+    pattern=OpPattern.BROADCAST,
+    compute=_per_axis_compute,
     doc="Each integer times a fixed-point number of its channel, shifted to the left before and to the right after.",
     samples=(
         Sample([_NUMBERS, _MULTIPLIERS, _NONE, _SHIFTS], {"is_rshift_required": True, "axes": (0,)}),
         Sample([_NUMBERS // 1024, _MULTIPLIERS, _SHIFTS, _NONE], {"is_lshift_required": True, "axes": (0,)}),
         Sample(
-            [_NUMBERS[:, :2] // 64, np.array([[7, 2000000000], [3, -9]], "int32"), np.eye(2).astype("int32"),
-             np.array([[1, 5], [0, 2]], "int32")],
+            [
+                _NUMBERS[:, :2] // 64,
+                np.array([[7, 2000000000], [3, -9]], "int32"),
+                np.eye(2).astype("int32"),
+                np.array([[1, 5], [0, 2]], "int32"),
+            ],
             {"is_lshift_required": True, "is_rshift_required": True, "axes": (0, -1)},
         ),
     ),
@@ -147,7 +159,12 @@ register_op(
 
 
 def fixed_point_multiply_per_axis(
-    x: Operand, y: Operand, lshift: Operand, rshift: Operand, is_lshift_required: bool, is_rshift_required: bool,
+    x: Operand,
+    y: Operand,
+    lshift: Operand,
+    rshift: Operand,
+    is_lshift_required: bool,
+    is_rshift_required: bool,
     axes: int | Sequence[int],
 ) -> Call:
     """*x* times the fixed-point numbers *y* of its *axes*. Source: ``relay.fixed_point_multiply_per_axis``.

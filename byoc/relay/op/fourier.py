@@ -48,7 +48,10 @@ def _dft_rel(types: Sequence[Type], attrs: DFTAttrs) -> Type:
 
 
 register_op(
-    "dft", inputs=("re_data", "im_data"), attrs=DFTAttrs, rel=_dft_rel,
+    "dft",
+    inputs=("re_data", "im_data"),
+    attrs=DFTAttrs,
+    rel=_dft_rel,
     doc="The discrete Fourier transform of the last axis, as real and imaginary part.",
     samples=(Sample([(2, 5), (2, 5)]), Sample([(6,), (6,)], {"inverse": True}, "float64")),
 )
@@ -78,7 +81,10 @@ def _stft_rel(types: Sequence[Type], attrs: StftAttrs) -> Type:
 
 
 register_op(
-    "stft", inputs=("data", "window"), attrs=StftAttrs, rel=_stft_rel,
+    "stft",
+    inputs=("data", "window"),
+    attrs=StftAttrs,
+    rel=_stft_rel,
     doc="The Fourier transform of windows that slide over a signal, real and imaginary part in the last axis.",
     samples=(
         Sample([(2, 20), np.ones(8, "int32")], {"n_fft": 8, "hop_length": 3, "win_length": 8}),
@@ -91,8 +97,13 @@ register_op(
 
 
 def stft(
-    data: Operand, n_fft: int, hop_length: int | None, win_length: int | None, window: Operand | None,
-    normalized: bool, onesided: bool,
+    data: Operand,
+    n_fft: int,
+    hop_length: int | None,
+    win_length: int | None,
+    window: Operand | None,
+    normalized: bool,
+    onesided: bool,
 ) -> Call:
     """The short-time transform of *data*: ``T[batch, samples] -> T[batch, frequencies, frames, 2]``.
 

@@ -55,7 +55,7 @@ def split_index(position: PrimExpr, shape: Sequence[Dimension]) -> list[PrimExpr
     """The indices of the element at a row-major *position*; dimensions of 1 get 0."""
     result: list[PrimExpr] = []
     for k, dim in enumerate(shape):
-        inner = size_of(shape[k + 1:])
+        inner = size_of(shape[k + 1 :])
         index = position // inner
         first = all(isinstance(d, int) and d == 1 for d in shape[:k])
         result.append(ZERO if isinstance(dim, int) and dim == 1 else index if first else index % dim)

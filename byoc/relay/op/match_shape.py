@@ -45,11 +45,16 @@ def _match_shape_rel(types: Sequence[Type], attrs: MatchShapeAttrs) -> Type:
 
 
 register_op(
-    "match_shape", inputs=("data",), attrs=MatchShapeAttrs, rel=_match_shape_rel,
+    "match_shape",
+    inputs=("data",),
+    attrs=MatchShapeAttrs,
+    rel=_match_shape_rel,
     doc="The tensor itself, whose shape is checked against what is known of it.",
     samples=(
-        Sample([(2, 3)], {"shape": ("?", "3")}), Sample([(2, 2)], {"shape": ("?N", "?N")}),
-        Sample([(2, 3)], {"shape": ("?A", "?B")}), Sample([()], {"shape": ()}),
+        Sample([(2, 3)], {"shape": ("?", "3")}),
+        Sample([(2, 2)], {"shape": ("?N", "?N")}),
+        Sample([(2, 3)], {"shape": ("?A", "?B")}),
+        Sample([()], {"shape": ()}),
     ),
 )
 

@@ -87,11 +87,19 @@ def _register(
 
 
 _register(
-    "memory.alloc_storage", ("size", "shape", "alignment"), _storage_rel, AllocStorageAttrs, False,
+    "memory.alloc_storage",
+    ("size", "shape", "alignment"),
+    _storage_rel,
+    AllocStorageAttrs,
+    False,
     "So many bytes of memory, for a tensor of a shape.",
 )
 _register(
-    "memory.alloc_tensor", ("storage", "offset", "shape"), _tensor_rel, AllocTensorAttrs, False,
+    "memory.alloc_tensor",
+    ("storage", "offset", "shape"),
+    _tensor_rel,
+    AllocTensorAttrs,
+    False,
     "A tensor that lies in storage.",
 )
 _register("memory.kill", ("data",), lambda types, attrs: TupleType(()), None, True, "The end of a value's memory.")
@@ -107,7 +115,10 @@ def alloc_storage(
 
 
 def alloc_tensor(
-    storage: RelayExpr, offset: Operand, shape: Operand, dtype: str = "float32",
+    storage: RelayExpr,
+    offset: Operand,
+    shape: Operand,
+    dtype: str = "float32",
     assert_shape: Sequence[object] | Constant | None = None,
 ) -> Call:
     """A tensor of *shape* at *offset* of *storage*; *assert_shape*, a constant or sizes, says what is known of it.

@@ -154,7 +154,10 @@ def _debug_rel(types: Sequence[Type], attrs: DebugAttrs) -> Type:
 
 
 register_op(
-    "debug", inputs=("program",), attrs=DebugAttrs, rel=_debug_rel,
+    "debug",
+    inputs=("program",),
+    attrs=DebugAttrs,
+    rel=_debug_rel,
     doc="The value unchanged; on the way it is shown to a function, or to a debugger.",
     samples=(Sample([(2, 3)], {"debug_func": "ignore"}),),
 )

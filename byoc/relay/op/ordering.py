@@ -61,14 +61,25 @@ def _argsort_rel(types: Sequence[Type], attrs: ArgsortAttrs) -> Type:
 
 _TIES = np.array([[3, 1, 3, 2, 1], [0, 0, 5, 5, -1]], "int32")
 _SORTS = (
-    Sample([(3, 5)]), Sample([_TIES], {"is_ascend": False}), Sample([_TIES], {"axis": 0, "dtype": "int64"}),
+    Sample([(3, 5)]),
+    Sample([_TIES], {"is_ascend": False}),
+    Sample([_TIES], {"axis": 0, "dtype": "int64"}),
 )
 register_op(
-    "argsort", inputs=("data",), attrs=ArgsortAttrs, rel=_argsort_rel, samples=_SORTS,
+    "argsort",
+    inputs=("data",),
+    attrs=ArgsortAttrs,
+    rel=_argsort_rel,
+    samples=_SORTS,
     doc="The positions that sort the data along an axis; equal elements keep their order.",
 )
 register_op(
-    "sort", inputs=("data",), attrs=ArgsortAttrs, rel=_sort_rel, samples=_SORTS, doc="The data sorted along an axis.",
+    "sort",
+    inputs=("data",),
+    attrs=ArgsortAttrs,
+    rel=_sort_rel,
+    samples=_SORTS,
+    doc="The data sorted along an axis.",
 )
 
 
@@ -108,22 +119,34 @@ def _dyn_topk_rel(types: Sequence[Type], attrs: TopKAttrs) -> Type:
 
 
 register_op(
-    "topk", inputs=("data",), attrs=TopKAttrs, rel=_topk_rel,
+    "topk",
+    inputs=("data",),
+    attrs=TopKAttrs,
+    rel=_topk_rel,
     doc="The *k* greatest (or least) elements along an axis and their positions, in order.",
     samples=(
-        Sample([(3, 5)], {"k": 2}), Sample([_TIES], {"k": 3, "is_ascend": True, "dtype": "int64"}),
-        Sample([_TIES], {"k": 0, "axis": 0, "ret_type": "values"}), Sample([_TIES], {"k": 4, "ret_type": "indices"}),
+        Sample([(3, 5)], {"k": 2}),
+        Sample([_TIES], {"k": 3, "is_ascend": True, "dtype": "int64"}),
+        Sample([_TIES], {"k": 0, "axis": 0, "ret_type": "values"}),
+        Sample([_TIES], {"k": 4, "ret_type": "indices"}),
     ),
 )
 register_op(
-    "dyn.topk", inputs=("data", "k"), attrs=TopKAttrs, rel=_dyn_topk_rel,
+    "dyn.topk",
+    inputs=("data", "k"),
+    attrs=TopKAttrs,
+    rel=_dyn_topk_rel,
     doc="The greatest (or least) elements along an axis, as many as an input says.",
     samples=(Sample([_TIES, np.array([2], "int64")]), Sample([_TIES, np.array(1, "int32")], {"ret_type": "indices"})),
 )
 
 
 def topk(
-    data: Operand, k: int | RelayExpr = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
+    data: Operand,
+    k: int | RelayExpr = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    is_ascend: bool = False,
     dtype: str = "int32",
 ) -> Call | TupleWrapper:
     """The *k* greatest elements of *data* along *axis*; *k* may be a tensor. Source: ``relay.topk``."""
@@ -145,7 +168,10 @@ def _unique_rel(types: Sequence[Type], attrs: UniqueAttrs) -> Type:
 
 
 register_op(
-    "unique", inputs=("data",), attrs=UniqueAttrs, rel=_unique_rel,
+    "unique",
+    inputs=("data",),
+    attrs=UniqueAttrs,
+    rel=_unique_rel,
     doc="The distinct elements of a vector, where each stands first, which one each element is, and their number.",
     samples=(Sample([_TIES[0]]), Sample([_TIES[0]], {"sorted": False, "return_counts": True})),
 )
@@ -162,7 +188,10 @@ def _argwhere_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
 
 
 register_op(
-    "argwhere", inputs=("condition",), rel=_argwhere_rel, doc="The indices of the nonzero elements, one row each.",
+    "argwhere",
+    inputs=("condition",),
+    rel=_argwhere_rel,
+    doc="The indices of the nonzero elements, one row each.",
     samples=(Sample([_TIES]), Sample([(3,)], dtype="bool")),
 )
 
@@ -180,10 +209,14 @@ class TriluAttrs(Attrs):
 
 
 register_op(
-    "trilu", inputs=("data", "k"), attrs=TriluAttrs, rel=identity,
+    "trilu",
+    inputs=("data", "k"),
+    attrs=TriluAttrs,
+    rel=identity,
     doc="The upper or lower triangle of the last two axes, from diagonal *k*; the rest is 0.",
     samples=(
-        Sample([(2, 3, 4), np.array(1, "int64")]), Sample([(4, 3), np.array(-1, "int32")], {"upper": False}),
+        Sample([(2, 3, 4), np.array(1, "int64")]),
+        Sample([(4, 3), np.array(-1, "int32")], {"upper": False}),
     ),
 )
 

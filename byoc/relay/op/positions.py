@@ -56,7 +56,9 @@ def _unravel_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
 
 
 register_op(
-    "unravel_index", inputs=("indices", "shape"), rel=_unravel_rel,
+    "unravel_index",
+    inputs=("indices", "shape"),
+    rel=_unravel_rel,
     doc="The coordinates of row-major positions in a shape, one row an axis.",
     samples=(
         Sample([np.array([22, 41, 37], "int32"), np.array([7, 6], "int32")]),
@@ -80,8 +82,7 @@ def _searchsorted_rel(types: Sequence[Type], attrs: SearchSortedAttrs) -> Type:
     if sequence.ndim == 0:
         raise TypeInferenceError(f"sorted_sequence must have an axis, got {sequence}")
     if rows and (
-        len(rows) != values.ndim - 1
-        or any(unify_dim(a, b) is None for a, b in zip(rows, values.shape, strict=False))
+        len(rows) != values.ndim - 1 or any(unify_dim(a, b) is None for a, b in zip(rows, values.shape, strict=False))
     ):
         raise TypeInferenceError(f"values must have a row for each of {sequence}, got {values}")
     if attrs.dtype not in ("int32", "int64"):
@@ -91,7 +92,10 @@ def _searchsorted_rel(types: Sequence[Type], attrs: SearchSortedAttrs) -> Type:
 
 _SORTED = np.array([[1.0, 3.0, 3.0, 7.0], [-2.0, 0.0, 4.0, 4.0]], "float32")
 register_op(
-    "searchsorted", inputs=("sorted_sequence", "values"), attrs=SearchSortedAttrs, rel=_searchsorted_rel,
+    "searchsorted",
+    inputs=("sorted_sequence", "values"),
+    attrs=SearchSortedAttrs,
+    rel=_searchsorted_rel,
     doc="Where each value would stand in a sorted sequence.",
     samples=(
         Sample([_SORTED, np.array([[3.0, 8.0, 0.0], [4.0, 0.0, -3.0]], "float32")]),
@@ -138,7 +142,11 @@ def _adv_index_compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_typ
 
 _ROWS, _COLUMNS = np.array([[0, 2], [1, -1]], "int64"), np.array([3, 0], "int64")
 register_op(
-    "adv_index", inputs=("inputs",), rel=_adv_index_rel, pattern=OpPattern.INJECTIVE, compute=_adv_index_compute,
+    "adv_index",
+    inputs=("inputs",),
+    rel=_adv_index_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_adv_index_compute,
     doc="The elements at positions along the first axes, which are broadcast together as in numpy.",
     samples=(Sample([[(3, 4, 2), _ROWS, _COLUMNS]]), Sample([[(3, 4), _ROWS]])),
 )
@@ -157,7 +165,9 @@ def _permutation_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
 
 
 register_op(
-    "invert_permutation", inputs=("data",), rel=_permutation_rel,
+    "invert_permutation",
+    inputs=("data",),
+    rel=_permutation_rel,
     doc="The permutation that undoes another: ``y[x[i]] = i``.",
     samples=(Sample([np.array([3, 4, 0, 2, 1], "int32")]),),
 )
@@ -198,8 +208,13 @@ def _sliding_window_compute(
 
 
 register_op(
-    "sliding_window", inputs=("data",), attrs=SlidingWindowAttrs, rel=_sliding_window_rel,
-    pattern=OpPattern.INJECTIVE, compute=_sliding_window_compute, operations=lambda attrs, types, out: 0,
+    "sliding_window",
+    inputs=("data",),
+    attrs=SlidingWindowAttrs,
+    rel=_sliding_window_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_sliding_window_compute,
+    operations=lambda attrs, types, out: 0,
     doc="Every window over the last axes, one beside the other.",
     samples=(
         Sample([(2, 6, 5)], {"axis": 1, "window_shape": (3, 2), "strides": (2, 1)}),

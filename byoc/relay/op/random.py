@@ -110,16 +110,25 @@ def key_words(seed: int) -> np.ndarray:
 _KEY = key_words(42)
 _LOW, _HIGH = np.array(-1.0, "float32"), np.array(2.0, "float32")
 register_op(
-    "random.threefry_generate", inputs=("key",), attrs=ThreefryGenerateAttrs, rel=_generate_rel,
+    "random.threefry_generate",
+    inputs=("key",),
+    attrs=ThreefryGenerateAttrs,
+    rel=_generate_rel,
     doc="Random 64-bit words, and the key for the next use.",
     samples=(Sample([_KEY], {"out_shape": (3, 4)}), Sample([_KEY], {"out_shape": (5,)})),
 )
 register_op(
-    "random.threefry_split", inputs=("key",), rel=_split_rel, doc="Two keys whose numbers are independent.",
+    "random.threefry_split",
+    inputs=("key",),
+    rel=_split_rel,
+    doc="Two keys whose numbers are independent.",
     samples=(Sample([_KEY]),),
 )
 register_op(
-    "random.uniform", inputs=("key", "low", "high"), attrs=UniformAttrs, rel=_distribution_rel,
+    "random.uniform",
+    inputs=("key", "low", "high"),
+    attrs=UniformAttrs,
+    rel=_distribution_rel,
     doc="Random numbers that are uniform in [low, high), and the key for the next use.",
     samples=(
         Sample([_KEY, _LOW, _HIGH], {"out_shape": (3, 4)}),
@@ -127,12 +136,18 @@ register_op(
     ),
 )
 register_op(
-    "random.normal", inputs=("key", "mean", "scale"), attrs=NormalAttrs, rel=_distribution_rel,
+    "random.normal",
+    inputs=("key", "mean", "scale"),
+    attrs=NormalAttrs,
+    rel=_distribution_rel,
     doc="Random numbers of a normal distribution, and the key for the next use.",
     samples=(Sample([_KEY, _LOW, _HIGH], {"out_shape": (3, 4)}),),
 )
 register_op(
-    "random.multinomial", inputs=("key", "probs"), attrs=MultinomialAttrs, rel=_multinomial_rel,
+    "random.multinomial",
+    inputs=("key", "probs"),
+    attrs=MultinomialAttrs,
+    rel=_multinomial_rel,
     doc="Indices drawn with given probabilities, and the key for the next use.",
     samples=(
         Sample([_KEY, np.array([[0.1, 0.9], [2.0, 2.0]], "float32")], {"num_samples": 5}),
@@ -163,17 +178,13 @@ def threefry_split(key: RelayExpr) -> Call:
     return make_call("random.threefry_split", [key])
 
 
-def uniform(
-    key: RelayExpr, shape: Shape, dtype: str = "float32", low: Operand = 0.0, high: Operand = 1.0
-) -> Call:
+def uniform(key: RelayExpr, shape: Shape, dtype: str = "float32", low: Operand = 0.0, high: Operand = 1.0) -> Call:
     """``uint64[10] -> (uint64[10], dtype[shape])``, uniform in [low, high). Source: ``relay.random.uniform``."""
     args = [key, as_expr(low, dtype), as_expr(high, dtype)]
     return make_call("random.uniform", args, UniformAttrs(_sizes(shape), dtype))
 
 
-def normal(
-    key: RelayExpr, shape: Shape, dtype: str = "float32", mean: Operand = 0.0, scale: Operand = 1.0
-) -> Call:
+def normal(key: RelayExpr, shape: Shape, dtype: str = "float32", mean: Operand = 0.0, scale: Operand = 1.0) -> Call:
     """``uint64[10] -> (uint64[10], dtype[shape])``, normally distributed. Source: ``relay.random.normal``."""
     args = [key, as_expr(mean, dtype), as_expr(scale, dtype)]
     return make_call("random.normal", args, NormalAttrs(_sizes(shape), dtype))

@@ -98,14 +98,19 @@ def _source_index(k: int, src: Sequence[Axis], dst: Sequence[Axis], index: Seque
     position: te.PrimExpr = index[places[0]]
     for p in places[1:]:
         position = position * dst[p].block + index[p]
-    step = math.prod(src[p].block for p in sources[sources.index(k) + 1:])
+    step = math.prod(src[p].block for p in sources[sources.index(k) + 1 :])
     scaled = position // step if step > 1 else position
     return scaled % src[k].block if src[k].block else scaled
 
 
 register_op(
-    "layout_transform", inputs=("data",), attrs=LayoutTransformAttrs, rel=_layout_rel, pattern=OpPattern.INJECTIVE,
-    compute=_layout_compute, operations=lambda attrs, in_types, out_type: 0,
+    "layout_transform",
+    inputs=("data",),
+    attrs=LayoutTransformAttrs,
+    rel=_layout_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_layout_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="The same elements in another order of axes, whole or in blocks.",
     samples=(
         Sample([(1, 4, 2, 3)], {"src_layout": "NCHW", "dst_layout": "NHWC"}),
@@ -150,8 +155,13 @@ def _meshgrid_compute(attrs: MeshgridAttrs, inputs: Sequence[te.Tensor], out_typ
 
 
 register_op(
-    "meshgrid", inputs=("data",), attrs=MeshgridAttrs, rel=_meshgrid_rel, pattern=OpPattern.INJECTIVE,
-    compute=_meshgrid_compute, operations=lambda attrs, in_types, out_type: 0,
+    "meshgrid",
+    inputs=("data",),
+    attrs=MeshgridAttrs,
+    rel=_meshgrid_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_meshgrid_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="Each vector of a tuple, spread over the grid that all of them span.",
     samples=(Sample([[(2,), (3,), (4,)]]), Sample([[(2,), (3,), ()]], {"indexing": "xy"})),
 )

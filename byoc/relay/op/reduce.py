@@ -186,8 +186,11 @@ def _elements(attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> 
 
 
 _SAMPLES = (
-    Sample([(2, 3, 4)], {"axis": (1,)}), Sample([(2, 3, 4)], {"axis": (0, -1), "keepdims": True}), Sample([(2, 3)]),
-    Sample([(2, 3, 4)], {"axis": 1, "exclude": True}), Sample([(3, 4)], {"axis": 0}, "int32", -9, 9),
+    Sample([(2, 3, 4)], {"axis": (1,)}),
+    Sample([(2, 3, 4)], {"axis": (0, -1), "keepdims": True}),
+    Sample([(2, 3)]),
+    Sample([(2, 3, 4)], {"axis": 1, "exclude": True}),
+    Sample([(3, 4)], {"axis": 0}, "int32", -9, 9),
 )
 _BOOLS = (Sample([(2, 3, 2)], {"axis": 1}, "bool"), Sample([(2, 3)], {"keepdims": True}, "bool"))
 _number = only(is_number)
@@ -197,8 +200,16 @@ _bool = only(lambda dtype: dtype == "bool")
 
 def _register(name: str, code_for: DtypePredicate, compute: TensorCompute, doc: str, samples: Sequence[Sample]) -> None:
     register_op(
-        name, inputs=("data",), attrs=ReduceAttrs, rel=_relation, compute=compute, code_for=code_for, doc=doc,
-        samples=samples, pattern=OpPattern.COMM_REDUCE, operations=_elements,
+        name,
+        inputs=("data",),
+        attrs=ReduceAttrs,
+        rel=_relation,
+        compute=compute,
+        code_for=code_for,
+        doc=doc,
+        samples=samples,
+        pattern=OpPattern.COMM_REDUCE,
+        operations=_elements,
     )
 
 
@@ -211,16 +222,23 @@ _register("all", _bool, _compute("all", "all"), "True where all elements over ax
 _register("any", _bool, _compute("any", "any"), "True where any element over axes is.", _BOOLS)
 
 _ARG_SAMPLES = (
-    *_SAMPLES, Sample([(4, 9)], {"axis": 1}, "int32", 0, 3),
+    *_SAMPLES,
+    Sample([(4, 9)], {"axis": 1}, "int32", 0, 3),
     Sample([(4, 9)], {"axis": 1, "select_last_index": True}, "int32", 0, 3),
     Sample([(4, 9)], {"axis": 0, "keepdims": True, "select_last_index": True}),
 )
 for _kind in ("argmax", "argmin"):
     register_op(
-        _kind, inputs=("data",), attrs=ArgReduceAttrs, rel=_position_relation, code_for=_number,
-        compute=_arg_compute(_kind), samples=_ARG_SAMPLES,
+        _kind,
+        inputs=("data",),
+        attrs=ArgReduceAttrs,
+        rel=_position_relation,
+        code_for=_number,
+        compute=_arg_compute(_kind),
+        samples=_ARG_SAMPLES,
         doc=f"The position of the {'greatest' if _kind == 'argmax' else 'least'} element over axes, as int32.",
-        pattern=OpPattern.COMM_REDUCE, operations=_elements,
+        pattern=OpPattern.COMM_REDUCE,
+        operations=_elements,
     )
 
 
@@ -232,11 +250,18 @@ def _variance_rel(types: Sequence[Type], attrs: VarianceAttrs) -> Type:
 
 
 register_op(
-    "variance", inputs=("data", "mean"), attrs=VarianceAttrs, rel=_variance_rel, compute=_variance, code_for=_number,
-    doc="The mean square distance from *mean*, which kept its reduced axes as 1.", pattern=OpPattern.COMM_REDUCE,
+    "variance",
+    inputs=("data", "mean"),
+    attrs=VarianceAttrs,
+    rel=_variance_rel,
+    compute=_variance,
+    code_for=_number,
+    doc="The mean square distance from *mean*, which kept its reduced axes as 1.",
+    pattern=OpPattern.COMM_REDUCE,
     operations=lambda attrs, in_types, out_type: 3 * _elements(attrs, in_types, out_type),
     samples=(
-        Sample([(2, 3, 4), (2, 1, 4)], {"axis": (1,)}), Sample([(2, 3), (1, 1)], {"keepdims": True, "unbiased": True}),
+        Sample([(2, 3, 4), (2, 1, 4)], {"axis": (1,)}),
+        Sample([(2, 3), (1, 1)], {"keepdims": True, "unbiased": True}),
     ),
 )
 
@@ -281,7 +306,11 @@ argmax, argmin = _arg_builder("argmax"), _arg_builder("argmin")
 
 
 def variance(
-    data: Operand, axis: Axes = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False,
+    data: Operand,
+    axis: Axes = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
     with_mean: Operand | None = None,
 ) -> Call:
     """The variance over *axis*, from *with_mean* (its reduced axes kept as 1) if given. Source: ``relay.variance``."""

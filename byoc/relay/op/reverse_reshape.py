@@ -19,12 +19,19 @@ def _reverse_reshape_rel(types: Sequence[Type], attrs: ReshapeAttrs) -> Type:
 
 
 register_op(
-    "contrib_reverse_reshape", inputs=("data",), attrs=ReshapeAttrs, rel=_reverse_reshape_rel,
-    pattern=OpPattern.INJECTIVE, compute=reshape_compute, operations=lambda attrs, in_types, out_type: 0,
+    "contrib_reverse_reshape",
+    inputs=("data",),
+    attrs=ReshapeAttrs,
+    rel=_reverse_reshape_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=reshape_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="The same elements in another shape, whose special numbers are read from the right.",
     samples=(
-        Sample([(2, 3, 4)], {"newshape": (4, 0, 2)}), Sample([(2, 3, 4)], {"newshape": (0, -1)}),
-        Sample([(2, 3, 4)], {"newshape": (-1, 0)}), Sample([(2, 3, 4)], {"newshape": (0, -3)}),
+        Sample([(2, 3, 4)], {"newshape": (4, 0, 2)}),
+        Sample([(2, 3, 4)], {"newshape": (0, -1)}),
+        Sample([(2, 3, 4)], {"newshape": (-1, 0)}),
+        Sample([(2, 3, 4)], {"newshape": (0, -3)}),
     ),
 )
 

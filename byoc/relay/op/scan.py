@@ -85,7 +85,12 @@ class _Scan:
         return te.compute(shape, one, name)
 
     def _before(
-        self, element: Element, i: Sequence[PrimExpr], axis: int, count: Dimension, exclusive: bool,
+        self,
+        element: Element,
+        i: Sequence[PrimExpr],
+        axis: int,
+        count: Dimension,
+        exclusive: bool,
         start: PrimExpr | int = 0,
     ) -> PrimExpr:
         """The fold of what stands before place *i*, or up to it, among *count* places from *start* on."""
@@ -98,7 +103,7 @@ class _Scan:
 
 
 def _moved(places: Sequence[Dimension], axis: int, place: Dimension) -> tuple[Dimension, ...]:
-    return (*places[:axis], place, *places[axis + 1:])
+    return (*places[:axis], place, *places[axis + 1 :])
 
 
 def _compute(scan: _Scan, name: str) -> TensorCompute:
@@ -129,13 +134,20 @@ _SCANS = {
 }
 for _name, (_what, _scan) in _SCANS.items():
     register_op(
-        _name, inputs=("data",), attrs=ScanopAttrs, rel=_scan_rel, compute=_compute(_scan, _name),
+        _name,
+        inputs=("data",),
+        attrs=ScanopAttrs,
+        rel=_scan_rel,
+        compute=_compute(_scan, _name),
         operations=_operations,
         doc=f"The {_what} of the elements up to each one along an axis; exclusive: of those before it.",
         samples=(
-            Sample([(2, 3)], {"axis": 1}), Sample([(2, 3)]), Sample([(2, 3)], {"axis": 0, "exclusive": True}),
+            Sample([(2, 3)], {"axis": 1}),
+            Sample([(2, 3)]),
+            Sample([(2, 3)], {"axis": 0, "exclusive": True}),
             Sample([(2, 75)], {"axis": -1, "dtype": "int64"}, "int32", -1, 2),
-            Sample([(2, 70, 3)], {"axis": 1, "exclusive": True}, "float32", 0.9, 1.1), Sample([(9, 8)]),
+            Sample([(2, 70, 3)], {"axis": 1, "exclusive": True}, "float32", 0.9, 1.1),
+            Sample([(9, 8)]),
         ),
     )
 

@@ -59,7 +59,10 @@ def _scatter_elements_rel(types: Sequence[Type], attrs: ScatterElementsAttrs) ->
 
 _ROWS = np.array([[0, 2, 0], [1, 0, -1]], "int64")
 register_op(
-    "scatter_elements", inputs=("data", "indices", "updates"), attrs=ScatterElementsAttrs, rel=_scatter_elements_rel,
+    "scatter_elements",
+    inputs=("data", "indices", "updates"),
+    attrs=ScatterElementsAttrs,
+    rel=_scatter_elements_rel,
     doc="A copy of the data with each update written, along an axis, at the position that the indices hold.",
     samples=(
         Sample([(3, 3), _ROWS, (2, 3)]),
@@ -80,7 +83,7 @@ def _scatter_nd_rel(types: Sequence[Type], attrs: ScatterNDAttrs) -> Type:
     data, indices, updates = _arguments(types, attrs.mode)
     if not indices.shape or not isinstance(indices.shape[0], int) or indices.shape[0] > data.ndim:
         raise TypeInferenceError(f"the first dimension of the indices counts coordinates of {data}, got {indices}")
-    rows = data.shape[indices.shape[0]:]
+    rows = data.shape[indices.shape[0] :]
     places = indices.ndim - 1
     fits = updates.ndim == places + len(rows)  # whether there is an update for each place shows when it runs
     if not fits or any(unify_dim(a, b) is None for a, b in zip(rows, updates.shape[places:], strict=True)):
@@ -91,7 +94,10 @@ def _scatter_nd_rel(types: Sequence[Type], attrs: ScatterNDAttrs) -> Type:
 
 _POINTS = np.array([[0, 2, 0], [1, 0, 1]], "int64")
 register_op(
-    "scatter_nd", inputs=("data", "indices", "updates"), attrs=ScatterNDAttrs, rel=_scatter_nd_rel,
+    "scatter_nd",
+    inputs=("data", "indices", "updates"),
+    attrs=ScatterNDAttrs,
+    rel=_scatter_nd_rel,
     doc="A copy of the data with each update written at the coordinates along the first axis of the indices.",
     samples=(
         *(Sample([(3, 2), _POINTS, (3,)], {"mode": r}) for r in REDUCTIONS),

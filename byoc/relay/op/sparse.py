@@ -62,8 +62,11 @@ _POINTS = np.array([[0, 0], [1, 2], [2, 1]], "int32")
 _VALUES = np.array([3.0, 1.0, -2.0], "float32")
 _ZERO = np.array(0.0, "float32")
 register_op(
-    "sparse_to_dense", inputs=("sparse_indices", "sparse_values", "default_value"), attrs=SparseToDenseAttrs,
-    rel=_sparse_to_dense_rel, doc="A dense tensor of one number, with values at coordinates.",
+    "sparse_to_dense",
+    inputs=("sparse_indices", "sparse_values", "default_value"),
+    attrs=SparseToDenseAttrs,
+    rel=_sparse_to_dense_rel,
+    doc="A dense tensor of one number, with values at coordinates.",
     samples=(
         Sample([_POINTS, _VALUES, _ZERO], {"output_shape": (3, 4)}),
         Sample([np.array([1, 4], "int64"), np.array(3.1, "float32"), np.array(1.5, "float32")], {"output_shape": (5,)}),
@@ -71,8 +74,11 @@ register_op(
     ),
 )
 register_op(
-    "dyn.sparse_to_dense", inputs=("sparse_indices", "sparse_values", "default_value", "output_shape"),
-    attrs=SparseToDenseAttrs, rel=_dyn_sparse_to_dense_rel, kernel="sparse_to_dense",
+    "dyn.sparse_to_dense",
+    inputs=("sparse_indices", "sparse_values", "default_value", "output_shape"),
+    attrs=SparseToDenseAttrs,
+    rel=_dyn_sparse_to_dense_rel,
+    kernel="sparse_to_dense",
     doc="A dense tensor whose shape an input holds, with values at coordinates.",
     samples=(Sample([_POINTS, _VALUES, _ZERO, np.array([3, 4], "int64")]),),
 )
@@ -95,8 +101,10 @@ def sparse_to_dense(
 def _sparse_reshape_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
     indices = tensor_arg(types, 0, "sparse_indices")
     previous, new = tensor_arg(types, 1, "prev_shape"), vector_length(types, 2, "new_shape")
-    old = previous.shape[0] if previous.ndim == 1 and isinstance(previous.shape[0], Any) else (
-        vector_length(types, 1, "prev_shape")
+    old = (
+        previous.shape[0]
+        if previous.ndim == 1 and isinstance(previous.shape[0], Any)
+        else (vector_length(types, 1, "prev_shape"))
     )
     if indices.ndim != 2 or not is_integer(indices.dtype) or unify_dim(indices.shape[1], old) is None:
         raise TypeInferenceError(f"sparse_indices must be integers [n, {old}], got {indices}")
@@ -106,7 +114,9 @@ def _sparse_reshape_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
 
 _SHAPE = np.array([2, 3, 4], "int64")
 register_op(
-    "sparse_reshape", inputs=("sparse_indices", "prev_shape", "new_shape"), rel=_sparse_reshape_rel,
+    "sparse_reshape",
+    inputs=("sparse_indices", "prev_shape", "new_shape"),
+    rel=_sparse_reshape_rel,
     doc="Coordinates in one shape as coordinates in another of as many elements, and that shape with -1 resolved.",
     samples=(
         Sample([np.array([[0, 0, 1], [1, 2, 3]], "int64"), _SHAPE, np.array([6, -1], "int64")]),
@@ -124,23 +134,33 @@ def sparse_reshape(sparse_indices: Operand, prev_shape: Operand, new_shape: Oper
 def _fill_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
     rank = vector_length(types, 2, "dense_shape")
     indices, values = _coordinates(types, rank)
-    return TupleType([
-        TensorType([Any(), rank], indices.dtype), TensorType([Any()], values.dtype), TensorType([Any()], "bool")
-    ])
+    return TupleType(
+        [TensorType([Any(), rank], indices.dtype), TensorType([Any()], values.dtype), TensorType([Any()], "bool")]
+    )
 
 
 register_op(
-    "sparse_fill_empty_rows", inputs=("sparse_indices", "sparse_values", "dense_shape", "default_value"),
-    rel=_fill_rel, doc="A sparse tensor with one value put in each empty row, and which rows those were.",
+    "sparse_fill_empty_rows",
+    inputs=("sparse_indices", "sparse_values", "dense_shape", "default_value"),
+    rel=_fill_rel,
+    doc="A sparse tensor with one value put in each empty row, and which rows those were.",
     samples=(
-        Sample([
-            np.array([[0, 1], [0, 3], [2, 0], [3, 1]], "int64"), np.array([1, 2, 3, 4], "int64"),
-            np.array([5, 6], "int64"), np.array([10], "int64"),
-        ]),
-        Sample([
-            np.zeros((0, 3), "int32"), np.zeros((0,), "float32"), np.array([2, 6, 2], "int32"),
-            np.array([2.5], "float32"),
-        ]),
+        Sample(
+            [
+                np.array([[0, 1], [0, 3], [2, 0], [3, 1]], "int64"),
+                np.array([1, 2, 3, 4], "int64"),
+                np.array([5, 6], "int64"),
+                np.array([10], "int64"),
+            ]
+        ),
+        Sample(
+            [
+                np.zeros((0, 3), "int32"),
+                np.zeros((0,), "float32"),
+                np.array([2, 6, 2], "int32"),
+                np.array([2.5], "float32"),
+            ]
+        ),
     ),
 )
 

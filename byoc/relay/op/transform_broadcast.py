@@ -33,7 +33,11 @@ def _where_compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: T
 
 _COND = Sample([(2, 3)], dtype="bool").arrays()[0]
 register_op(
-    "where", inputs=("condition", "x", "y"), rel=_where_rel, pattern=OpPattern.BROADCAST, compute=_where_compute,
+    "where",
+    inputs=("condition", "x", "y"),
+    rel=_where_rel,
+    pattern=OpPattern.BROADCAST,
+    compute=_where_compute,
     doc="Elements of *x* where the condition holds, else of *y*; all three broadcast.",
     samples=(Sample([_COND, (2, 3), (2, 3)]), Sample([_COND, (3,), (4, 1, 1)]), Sample([(3,), (2, 1), ()])),
 )
@@ -60,9 +64,14 @@ def _broadcast_compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_typ
 
 
 register_op(
-    "broadcast_to", inputs=("data",), attrs=InitOpAttrs, pattern=OpPattern.BROADCAST, compute=_broadcast_compute,
+    "broadcast_to",
+    inputs=("data",),
+    attrs=InitOpAttrs,
+    pattern=OpPattern.BROADCAST,
+    compute=_broadcast_compute,
     rel=lambda types, attrs: _check_broadcast(tensor_arg(types, 0), attrs.shape),
-    operations=lambda attrs, in_types, out_type: 0, doc="The tensor repeated along its dimensions of 1 to a shape.",
+    operations=lambda attrs, in_types, out_type: 0,
+    doc="The tensor repeated along its dimensions of 1 to a shape.",
     samples=(Sample([(3, 1)], {"shape": (2, 3, 4)}), Sample([()], {"shape": (2,)}), Sample([(1,)], {"shape": (1,)})),
 )
 
@@ -76,9 +85,13 @@ def broadcast_to(data: Operand, shape: object) -> Call:
 
 
 register_op(
-    "broadcast_to_like", inputs=("data", "broadcast_type"), pattern=OpPattern.BROADCAST, compute=_broadcast_compute,
+    "broadcast_to_like",
+    inputs=("data", "broadcast_type"),
+    pattern=OpPattern.BROADCAST,
+    compute=_broadcast_compute,
     rel=lambda types, attrs: _check_broadcast(tensor_arg(types, 0), tensor_arg(types, 1, "broadcast_type").shape),
-    operations=lambda attrs, in_types, out_type: 0, doc="The first input broadcast to the shape of the second.",
+    operations=lambda attrs, in_types, out_type: 0,
+    doc="The first input broadcast to the shape of the second.",
     samples=(Sample([(3, 1), (2, 3, 4)]),),
 )
 
@@ -116,14 +129,23 @@ def _elements(attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> 
 
 
 register_op(
-    "collapse_sum_like", inputs=("data", "collapse_type"), pattern=OpPattern.COMM_REDUCE, compute=_collapse_compute,
+    "collapse_sum_like",
+    inputs=("data", "collapse_type"),
+    pattern=OpPattern.COMM_REDUCE,
+    compute=_collapse_compute,
     rel=lambda types, attrs: _check_collapse(tensor_arg(types, 0), tensor_arg(types, 1, "collapse_type").shape),
-    operations=_elements, doc="The sum over the dimensions along which the second input would be broadcast.",
+    operations=_elements,
+    doc="The sum over the dimensions along which the second input would be broadcast.",
     samples=(Sample([(2, 3, 4), (3, 1)]), Sample([(2, 3), (2, 3)]), Sample([(2, 3), ()])),
 )
 register_op(
-    "collapse_sum_to", inputs=("data",), attrs=InitOpAttrs, pattern=OpPattern.COMM_REDUCE, compute=_collapse_compute,
-    rel=lambda types, attrs: _check_collapse(tensor_arg(types, 0), attrs.shape), operations=_elements,
+    "collapse_sum_to",
+    inputs=("data",),
+    attrs=InitOpAttrs,
+    pattern=OpPattern.COMM_REDUCE,
+    compute=_collapse_compute,
+    rel=lambda types, attrs: _check_collapse(tensor_arg(types, 0), attrs.shape),
+    operations=_elements,
     doc="The sum over the dimensions along which a tensor of the shape would be broadcast.",
     samples=(Sample([(2, 3, 4)], {"shape": (3, 1)}),),
 )

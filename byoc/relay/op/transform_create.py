@@ -77,13 +77,26 @@ def _free(attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> int:
 
 for _name, _value in (("zeros", 0), ("ones", 1)):
     register_op(
-        _name, inputs=(), attrs=InitOpAttrs, rel=_init_rel, pattern=OpPattern.ELEMWISE, operations=_free,
-        compute=lambda attrs, inputs, ty, n=_name, v=_value: [_filled(v, ty, n)], doc=f"A tensor of {_name}.",
-        samples=(Sample([], {"shape": (2, 3)}), Sample([], {"shape": (), "dtype": "int64"}),
-                 Sample([], {"shape": (3,), "dtype": "bool"})),
+        _name,
+        inputs=(),
+        attrs=InitOpAttrs,
+        rel=_init_rel,
+        pattern=OpPattern.ELEMWISE,
+        operations=_free,
+        compute=lambda attrs, inputs, ty, n=_name, v=_value: [_filled(v, ty, n)],
+        doc=f"A tensor of {_name}.",
+        samples=(
+            Sample([], {"shape": (2, 3)}),
+            Sample([], {"shape": (), "dtype": "int64"}),
+            Sample([], {"shape": (3,), "dtype": "bool"}),
+        ),
     )
     register_op(
-        f"{_name}_like", inputs=("data",), rel=identity, pattern=OpPattern.ELEMWISE, operations=_free,
+        f"{_name}_like",
+        inputs=("data",),
+        rel=identity,
+        pattern=OpPattern.ELEMWISE,
+        operations=_free,
         compute=lambda attrs, inputs, ty, n=_name, v=_value: [_filled(v, ty, n)],
         doc=f"A tensor of {_name} in the shape and dtype of another.",
         samples=(Sample([(2, 3)]), Sample([(4,)], dtype="int32"), Sample([(4,)], dtype="bool")),
@@ -141,8 +154,14 @@ def _full_compute(attrs: InitOpAttrs, inputs: Sequence[te.Tensor], out_type: Ten
 
 
 register_op(
-    "full", inputs=("fill_value",), attrs=InitOpAttrs, rel=full_rel, pattern=OpPattern.ELEMWISE, operations=_free,
-    compute=_full_compute, doc="A tensor whose every element is one scalar.",
+    "full",
+    inputs=("fill_value",),
+    attrs=InitOpAttrs,
+    rel=full_rel,
+    pattern=OpPattern.ELEMWISE,
+    operations=_free,
+    compute=_full_compute,
+    doc="A tensor whose every element is one scalar.",
     samples=(Sample([()], {"shape": (2, 3), "dtype": ""}), Sample([np.array([3], "int64")], {"shape": (4,)})),
 )
 
@@ -158,7 +177,11 @@ def _full_like_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
 
 
 register_op(
-    "full_like", inputs=("data", "fill_value"), rel=_full_like_rel, pattern=OpPattern.ELEMWISE, operations=_free,
+    "full_like",
+    inputs=("data", "fill_value"),
+    rel=_full_like_rel,
+    pattern=OpPattern.ELEMWISE,
+    operations=_free,
     compute=lambda attrs, inputs, ty: _full_compute(attrs, inputs[1:], ty),
     doc="A tensor in the shape and dtype of another, whose every element is one scalar.",
     samples=(Sample([(2, 3), ()]), Sample([(4,), np.array(3, "int32")], dtype="int32")),
@@ -193,10 +216,19 @@ def _bounds(start: float, stop: float, step: float, dtype: str) -> Sample:
 
 
 register_op(
-    "arange", inputs=("start", "stop", "step"), attrs=ArangeAttrs, rel=_arange_rel, pattern=OpPattern.INJECTIVE,
-    compute=_arange_compute, doc="Evenly spaced numbers in [start, stop).",
-    samples=(_bounds(0, 5, 1, "float32"), _bounds(7, -2, -3, "int64"), _bounds(3, 3, 1, "int32"),
-             _bounds(0.5, 2.0, 0.25, "float32")),
+    "arange",
+    inputs=("start", "stop", "step"),
+    attrs=ArangeAttrs,
+    rel=_arange_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_arange_compute,
+    doc="Evenly spaced numbers in [start, stop).",
+    samples=(
+        _bounds(0, 5, 1, "float32"),
+        _bounds(7, -2, -3, "int64"),
+        _bounds(3, 3, 1, "int32"),
+        _bounds(0.5, 2.0, 0.25, "float32"),
+    ),
 )
 
 
@@ -234,15 +266,19 @@ def _one_hot_compute(attrs: OneHotAttrs, inputs: Sequence[te.Tensor], out_type: 
     on, off = (te.cast(dtype, _value_of(t)) for t in (on_value, off_value))
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
-        return te.if_then_else(te.cast("int64", indices[(*i[:axis], *i[axis + 1:])]).equal(i[axis]), on, off)
+        return te.if_then_else(te.cast("int64", indices[(*i[:axis], *i[axis + 1 :])]).equal(i[axis]), on, off)
 
     return [te.compute(te.shape_of(out_type), element, "one_hot")]
 
 
 _ON, _OFF = np.array(1, "float32"), np.array(0, "float32")
 register_op(
-    "one_hot", inputs=("indices", "on_value", "off_value"), attrs=OneHotAttrs, rel=one_hot_rel,
-    pattern=OpPattern.INJECTIVE, compute=_one_hot_compute,
+    "one_hot",
+    inputs=("indices", "on_value", "off_value"),
+    attrs=OneHotAttrs,
+    rel=one_hot_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_one_hot_compute,
     doc="A vector of *off_value* for each index, with *on_value* at that place; none where the index is outside.",
     samples=(
         Sample([np.array([0, 2, 1, 5, -1], "int32"), _ON, _OFF], {"depth": 3}),
@@ -273,8 +309,13 @@ def _shape_of_compute(attrs: ShapeOfAttrs, inputs: Sequence[te.Tensor], out_type
 
 
 register_op(
-    "shape_of", inputs=("data",), attrs=ShapeOfAttrs, pattern=OpPattern.OPAQUE, operations=_free,
-    rel=lambda types, attrs: TensorType([tensor_arg(types, 0).ndim], attrs.dtype), compute=_shape_of_compute,
+    "shape_of",
+    inputs=("data",),
+    attrs=ShapeOfAttrs,
+    pattern=OpPattern.OPAQUE,
+    operations=_free,
+    rel=lambda types, attrs: TensorType([tensor_arg(types, 0).ndim], attrs.dtype),
+    compute=_shape_of_compute,
     doc="The shape of a tensor, as a vector.",
     samples=(Sample([(2, 3, 4)], {"dtype": "int64"}), Sample([()]), Sample([(5,)])),
 )
@@ -286,12 +327,17 @@ def shape_of(data: Operand, dtype: str = "int32") -> Call:
 
 
 register_op(
-    "ndarray_size", inputs=("data",), attrs=NdarraySizeAttrs, pattern=OpPattern.OPAQUE, operations=_free,
+    "ndarray_size",
+    inputs=("data",),
+    attrs=NdarraySizeAttrs,
+    pattern=OpPattern.OPAQUE,
+    operations=_free,
     rel=lambda types, attrs: TensorType((), attrs.dtype) if tensor_arg(types, 0) else None,
     compute=lambda attrs, inputs, ty: [
         te.compute((), lambda: te.cast(ty.dtype, as_index(size_of(inputs[0].shape))), "ndarray_size")
     ],
-    doc="The number of elements, as a scalar.", samples=(Sample([(2, 3, 4)]), Sample([()], {"dtype": "int64"})),
+    doc="The number of elements, as a scalar.",
+    samples=(Sample([(2, 3, 4)]), Sample([()], {"dtype": "int64"})),
 )
 
 

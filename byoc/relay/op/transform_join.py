@@ -105,9 +105,7 @@ def _concatenate_rel(types: Sequence[Type], attrs: ConcatenateAttrs) -> Type:
     return TensorType(shape, dtype)
 
 
-def _concatenate_compute(
-    attrs: ConcatenateAttrs, inputs: Sequence[te.Tensor], out_type: TensorType
-) -> list[te.Tensor]:
+def _concatenate_compute(attrs: ConcatenateAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
     axis = attrs.axis % out_type.ndim
     parts = [p for p in inputs if p.shape[axis] != 0] or inputs[:1]
 
@@ -118,7 +116,7 @@ def _concatenate_compute(
             at = at + data.shape[axis]
         result: te.PrimExpr | None = None
         for data, start in zip(reversed(parts), reversed(starts), strict=True):
-            value = data[(*i[:axis], i[axis] - start, *i[axis + 1:])]
+            value = data[(*i[:axis], i[axis] - start, *i[axis + 1 :])]
             result = value if result is None else te.if_then_else(i[axis] < start + data.shape[axis], value, result)
         return result  # type: ignore[return-value]
 
@@ -126,12 +124,19 @@ def _concatenate_compute(
 
 
 register_op(
-    "concatenate", inputs=("data",), attrs=ConcatenateAttrs, rel=_concatenate_rel, pattern=OpPattern.INJECTIVE,
-    compute=_concatenate_compute, operations=lambda attrs, in_types, out_type: 0,
+    "concatenate",
+    inputs=("data",),
+    attrs=ConcatenateAttrs,
+    rel=_concatenate_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_concatenate_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="The tensors of a tuple one after another along an axis.",
     samples=(
-        Sample([[(2, 3), (2, 1), (2, 4)]], {"axis": 1}), Sample([[(2, 3), (1, 3)]], {"axis": -2}),
-        Sample([[(2, 3)]], {"axis": 0}), Sample([[(0, 3), (2, 3)]], {"axis": 0}),
+        Sample([[(2, 3), (2, 1), (2, 4)]], {"axis": 1}),
+        Sample([[(2, 3), (1, 3)]], {"axis": -2}),
+        Sample([[(2, 3)]], {"axis": 0}),
+        Sample([[(0, 3), (2, 3)]], {"axis": 0}),
     ),
 )
 
@@ -152,7 +157,7 @@ def _stack_compute(attrs: StackAttrs, inputs: Sequence[te.Tensor], out_type: Ten
     axis = attrs.axis % out_type.ndim
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
-        inner = (*i[:axis], *i[axis + 1:])
+        inner = (*i[:axis], *i[axis + 1 :])
         result: te.PrimExpr = inputs[-1][inner]
         for k in range(len(inputs) - 2, -1, -1):
             result = te.if_then_else(i[axis].equal(k), inputs[k][inner], result)
@@ -162,8 +167,14 @@ def _stack_compute(attrs: StackAttrs, inputs: Sequence[te.Tensor], out_type: Ten
 
 
 register_op(
-    "stack", inputs=("data",), attrs=StackAttrs, rel=_stack_rel, pattern=OpPattern.INJECTIVE, compute=_stack_compute,
-    operations=lambda attrs, in_types, out_type: 0, doc="The tensors of a tuple along a new axis.",
+    "stack",
+    inputs=("data",),
+    attrs=StackAttrs,
+    rel=_stack_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_stack_compute,
+    operations=lambda attrs, in_types, out_type: 0,
+    doc="The tensors of a tuple along a new axis.",
     samples=(Sample([[(2, 3), (2, 3)]], {"axis": 1}), Sample([[(), (), ()]], {"axis": -1}), Sample([[(2,)]])),
 )
 
@@ -200,7 +211,7 @@ def _split_rel(types: Sequence[Type], attrs: SplitAttrs) -> Type:
     data = tensor_arg(types, 0)
     axis = normalize_axis(attrs.axis, data.ndim)
     return TupleType(
-        TensorType((*data.shape[:axis], dim, *data.shape[axis + 1:]), data.dtype)
+        TensorType((*data.shape[:axis], dim, *data.shape[axis + 1 :]), data.dtype)
         for dim in _split_dims(attrs, data.shape[axis])
     )
 
@@ -212,16 +223,20 @@ def _split_compute(attrs: SplitAttrs, inputs: Sequence[te.Tensor], out_type: Tup
     starts = _cuts(attrs, dim) if isinstance(dim, int) else [0]
 
     def part(start: int, ty: TensorType) -> te.Tensor:
-        return te.compute(
-            te.shape_of(ty), lambda *i: data[(*i[:axis], i[axis] + start, *i[axis + 1:])], "split"
-        )
+        return te.compute(te.shape_of(ty), lambda *i: data[(*i[:axis], i[axis] + start, *i[axis + 1 :])], "split")
 
     return [part(s, ty) for s, ty in zip(starts, out_type.fields, strict=True)]  # type: ignore[arg-type]
 
 
 register_op(
-    "split", inputs=("data",), attrs=SplitAttrs, rel=_split_rel, pattern=OpPattern.INJECTIVE, compute=_split_compute,
-    operations=lambda attrs, in_types, out_type: 0, doc="The tensor cut along an axis, as a tuple.",
+    "split",
+    inputs=("data",),
+    attrs=SplitAttrs,
+    rel=_split_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_split_compute,
+    operations=lambda attrs, in_types, out_type: 0,
+    doc="The tensor cut along an axis, as a tuple.",
     samples=(
         Sample([(2, 6)], {"indices_or_sections": 3, "axis": 1}),
         Sample([(2, 6)], {"indices_or_sections": (1, 4), "axis": -1}),
@@ -256,17 +271,25 @@ def _tile_compute(attrs: TileAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
     shape = te.shape_of(out_type)
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
-        own = zip(i[len(i) - data.ndim:], data.shape, shape[len(i) - data.ndim:], strict=True)
+        own = zip(i[len(i) - data.ndim :], data.shape, shape[len(i) - data.ndim :], strict=True)
         return data[tuple(index if dim == out else index % dim for index, dim, out in own)]
 
     return [te.compute(shape, element, "tile")]
 
 
 register_op(
-    "tile", inputs=("data",), attrs=TileAttrs, rel=_tile_rel, pattern=OpPattern.INJECTIVE, compute=_tile_compute,
-    operations=lambda attrs, in_types, out_type: 0, doc="The tensor repeated as a whole along its dimensions.",
+    "tile",
+    inputs=("data",),
+    attrs=TileAttrs,
+    rel=_tile_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_tile_compute,
+    operations=lambda attrs, in_types, out_type: 0,
+    doc="The tensor repeated as a whole along its dimensions.",
     samples=(
-        Sample([(2, 3)], {"reps": (2, 1)}), Sample([(2, 3)], {"reps": (2,)}), Sample([(3,)], {"reps": (2, 1, 2)}),
+        Sample([(2, 3)], {"reps": (2, 1)}),
+        Sample([(2, 3)], {"reps": (2,)}),
+        Sample([(3,)], {"reps": (2, 1, 2)}),
     ),
 )
 
@@ -285,7 +308,7 @@ def _repeat_rel(types: Sequence[Type], attrs: RepeatAttrs) -> Type:
     if attrs.repeats < 0:
         raise TypeInferenceError(f"repeats must not be negative, got {attrs.repeats}")
     return TensorType(
-        (*data.shape[:axis], _repeated(data.shape[axis], attrs.repeats), *data.shape[axis + 1:]), data.dtype
+        (*data.shape[:axis], _repeated(data.shape[axis], attrs.repeats), *data.shape[axis + 1 :]), data.dtype
     )
 
 
@@ -293,16 +316,18 @@ def _repeat_compute(attrs: RepeatAttrs, inputs: Sequence[te.Tensor], out_type: T
     data = inputs[0]
     axis = attrs.axis % data.ndim
     times = max(attrs.repeats, 1)
-    return [
-        te.compute(
-            te.shape_of(out_type), lambda *i: data[(*i[:axis], i[axis] // times, *i[axis + 1:])], "repeat"
-        )
-    ]
+    return [te.compute(te.shape_of(out_type), lambda *i: data[(*i[:axis], i[axis] // times, *i[axis + 1 :])], "repeat")]
 
 
 register_op(
-    "repeat", inputs=("data",), attrs=RepeatAttrs, rel=_repeat_rel, pattern=OpPattern.INJECTIVE,
-    compute=_repeat_compute, operations=lambda attrs, in_types, out_type: 0, doc="Each element repeated along an axis.",
+    "repeat",
+    inputs=("data",),
+    attrs=RepeatAttrs,
+    rel=_repeat_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_repeat_compute,
+    operations=lambda attrs, in_types, out_type: 0,
+    doc="Each element repeated along an axis.",
     samples=(Sample([(2, 3)], {"repeats": 2, "axis": 1}), Sample([(2, 3)], {"repeats": 3, "axis": -2})),
 )
 

@@ -65,13 +65,6 @@ class SqueezeAttrs(Attrs):
     axis: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
-class ReverseAttrs(Attrs):
-    """Attributes of ``reverse``."""
-
-    axis: int = 0
-
-
 def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> tuple[Dim, ...]:
     """The shape that *newshape* gives. Raises TypeInferenceError when the elements do not fit."""
     try:
@@ -121,7 +114,7 @@ def matching_runs(old: Dims, new: Dims) -> list[tuple[list[int], list[int]]]:
     while left and right:
         run = _next_run(left, right, old, new)
         runs.append(run)
-        left, right = left[len(run[0]):], right[len(run[1]):]
+        left, right = left[len(run[0]) :], right[len(run[1]) :]
     return runs
 
 
@@ -172,15 +165,25 @@ def reshape_compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: 
 
 
 register_op(
-    "reshape", inputs=("data",), attrs=ReshapeAttrs, rel=_reshape_rel, pattern=OpPattern.INJECTIVE,
-    compute=reshape_compute, operations=lambda attrs, in_types, out_type: 0,
+    "reshape",
+    inputs=("data",),
+    attrs=ReshapeAttrs,
+    rel=_reshape_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=reshape_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="The same elements in another shape, in row-major order.",
     samples=(
-        Sample([(2, 3, 4)], {"newshape": (6, 4)}), Sample([(2, 3, 4)], {"newshape": (4, -1)}),
-        Sample([(2, 3, 4)], {"newshape": (0, -1)}), Sample([(2, 3, 4)], {"newshape": (-2,)}),
-        Sample([(2, 3, 4)], {"newshape": (-3, 0, 1)}), Sample([(6, 4)], {"newshape": (-4, 2, -1, -2)}),
-        Sample([(1, 2, 1, 6)], {"newshape": (2, 1, 3, 2)}), Sample([(1, 1)], {"newshape": ()}),
-        Sample([(0, 3)], {"newshape": (3, 0), "allowzero": True}), Sample([(8, 9)], {"newshape": (3, 6, 4)}, "int32"),
+        Sample([(2, 3, 4)], {"newshape": (6, 4)}),
+        Sample([(2, 3, 4)], {"newshape": (4, -1)}),
+        Sample([(2, 3, 4)], {"newshape": (0, -1)}),
+        Sample([(2, 3, 4)], {"newshape": (-2,)}),
+        Sample([(2, 3, 4)], {"newshape": (-3, 0, 1)}),
+        Sample([(6, 4)], {"newshape": (-4, 2, -1, -2)}),
+        Sample([(1, 2, 1, 6)], {"newshape": (2, 1, 3, 2)}),
+        Sample([(1, 1)], {"newshape": ()}),
+        Sample([(0, 3)], {"newshape": (3, 0), "allowzero": True}),
+        Sample([(8, 9)], {"newshape": (3, 6, 4)}, "int32"),
     ),
 )
 
@@ -211,12 +214,17 @@ def _reshape_like_rel(types: Sequence[Type], attrs: ReshapeLikeAttrs) -> Type:
     old, new = shape_product(data.shape[lhs]), shape_product(like.shape[rhs])
     if not old.keys and not new.keys and old != new:
         raise TypeInferenceError(f"dimensions {data.shape[lhs]} cannot become {like.shape[rhs]}")
-    return TensorType((*data.shape[:start], *like.shape[rhs], *data.shape[max(stop, start):]), data.dtype)
+    return TensorType((*data.shape[:start], *like.shape[rhs], *data.shape[max(stop, start) :]), data.dtype)
 
 
 register_op(
-    "reshape_like", inputs=("data", "shape_like"), attrs=ReshapeLikeAttrs, rel=_reshape_like_rel,
-    pattern=OpPattern.INJECTIVE, compute=reshape_compute, operations=lambda attrs, in_types, out_type: 0,
+    "reshape_like",
+    inputs=("data", "shape_like"),
+    attrs=ReshapeLikeAttrs,
+    rel=_reshape_like_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=reshape_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="The first input in the shape of the second, or with some dimensions replaced by some of the second.",
     samples=(
         Sample([(2, 6), (3, 4)]),
@@ -226,7 +234,11 @@ register_op(
 
 
 def reshape_like(
-    data: Operand, shape_like: Operand, lhs_begin: int = 0, lhs_end: int | None = None, rhs_begin: int = 0,
+    data: Operand,
+    shape_like: Operand,
+    lhs_begin: int = 0,
+    lhs_end: int | None = None,
+    rhs_begin: int = 0,
     rhs_end: int | None = None,
 ) -> Call:
     """*data* in the shape of *shape_like*. Source: ``relay.reshape_like``."""
@@ -254,10 +266,18 @@ def _transpose_compute(attrs: TransposeAttrs, inputs: Sequence[te.Tensor], out_t
 
 
 register_op(
-    "transpose", inputs=("data",), attrs=TransposeAttrs, rel=_transpose_rel, pattern=OpPattern.INJECTIVE,
-    compute=_transpose_compute, operations=lambda attrs, in_types, out_type: 0, doc="The axes in another order.",
+    "transpose",
+    inputs=("data",),
+    attrs=TransposeAttrs,
+    rel=_transpose_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_transpose_compute,
+    operations=lambda attrs, in_types, out_type: 0,
+    doc="The axes in another order.",
     samples=(
-        Sample([(2, 3, 4)], {"axes": (0, 2, 1)}), Sample([(2, 3, 4)]), Sample([(2, 3, 4)], {"axes": (-1, 0, 1)}),
+        Sample([(2, 3, 4)], {"axes": (0, 2, 1)}),
+        Sample([(2, 3, 4)]),
+        Sample([(2, 3, 4)], {"axes": (-1, 0, 1)}),
         Sample([()]),
     ),
 )
@@ -277,10 +297,18 @@ def _expand_dims_rel(types: Sequence[Type], attrs: ExpandDimsAttrs) -> Type:
 
 
 register_op(
-    "expand_dims", inputs=("data",), attrs=ExpandDimsAttrs, rel=_expand_dims_rel, pattern=OpPattern.INJECTIVE,
-    compute=reshape_compute, operations=lambda attrs, in_types, out_type: 0, doc="Dimensions of 1 put before an axis.",
+    "expand_dims",
+    inputs=("data",),
+    attrs=ExpandDimsAttrs,
+    rel=_expand_dims_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=reshape_compute,
+    operations=lambda attrs, in_types, out_type: 0,
+    doc="Dimensions of 1 put before an axis.",
     samples=(
-        Sample([(2, 3)], {"axis": 1}), Sample([(2, 3)], {"axis": -1, "num_newaxis": 2}), Sample([()], {"axis": 0}),
+        Sample([(2, 3)], {"axis": 1}),
+        Sample([(2, 3)], {"axis": -1, "num_newaxis": 2}),
+        Sample([()], {"axis": 0}),
     ),
 )
 
@@ -313,9 +341,9 @@ def _squeeze_rel(types: Sequence[Type], attrs: SqueezeAttrs) -> Type:
 
 def _squeeze_compute(attrs: SqueezeAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
     data = inputs[0]
-    dropped = [k for k, d in enumerate(data.shape) if d == 1] if attrs.axis is None else [
-        k % data.ndim for k in attrs.axis
-    ]
+    dropped = (
+        [k for k, d in enumerate(data.shape) if d == 1] if attrs.axis is None else [k % data.ndim for k in attrs.axis]
+    )
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         rest = iter(i)
@@ -325,10 +353,18 @@ def _squeeze_compute(attrs: SqueezeAttrs, inputs: Sequence[te.Tensor], out_type:
 
 
 register_op(
-    "squeeze", inputs=("data",), attrs=SqueezeAttrs, rel=_squeeze_rel, pattern=OpPattern.INJECTIVE,
-    compute=_squeeze_compute, operations=lambda attrs, in_types, out_type: 0, doc="Dimensions of 1 dropped.",
+    "squeeze",
+    inputs=("data",),
+    attrs=SqueezeAttrs,
+    rel=_squeeze_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_squeeze_compute,
+    operations=lambda attrs, in_types, out_type: 0,
+    doc="Dimensions of 1 dropped.",
     samples=(
-        Sample([(1, 2, 1, 3)]), Sample([(1, 2, 1)], {"axis": (-1,)}), Sample([(2, 3)], {"axis": ()}),
+        Sample([(1, 2, 1, 3)]),
+        Sample([(1, 2, 1)], {"axis": (-1,)}),
+        Sample([(2, 3)], {"axis": ()}),
         Sample([np.ones((1, 1), "int64")]),
     ),
 )
@@ -340,35 +376,6 @@ def squeeze(data: Operand, axis: int | Sequence[int] | RelayExpr | None = None) 
     if axis is not None and numbers is None:
         return make_call("dyn.squeeze", [as_expr(data), axis])
     return make_call("squeeze", [as_expr(data)], SqueezeAttrs(numbers))
-
-
-def _reverse_compute(attrs: ReverseAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
-    data = inputs[0]
-    axis = attrs.axis % data.ndim
-
-    def element(*i: te.PrimExpr) -> te.PrimExpr:
-        return data[(*i[:axis], te.as_expr(data.shape[axis], "int64") - 1 - i[axis], *i[axis + 1:])]
-
-    return [te.compute(data.shape, element, "reverse")]
-
-
-def _reverse_rel(types: Sequence[Type], attrs: ReverseAttrs) -> Type:
-    data = tensor_arg(types, 0)
-    normalize_axis(attrs.axis, data.ndim)
-    return data
-
-
-register_op(
-    "reverse", inputs=("data",), attrs=ReverseAttrs, rel=_reverse_rel, pattern=OpPattern.INJECTIVE,
-    compute=_reverse_compute, doc="The elements in reverse order along an axis.",
-    operations=lambda attrs, in_types, out_type: 0,
-    samples=(Sample([(2, 3)], {"axis": 1}), Sample([(2, 3)], {"axis": -2})),
-)
-
-
-def reverse(data: Operand, axis: int) -> Call:
-    """*data* in reverse order along *axis*. Source: ``relay.reverse``."""
-    return make_call("reverse", [as_expr(data)], ReverseAttrs(axis))
 
 
 # the elements stay where they are, so that the executor may share the storage

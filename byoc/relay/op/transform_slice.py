@@ -128,8 +128,13 @@ def _strided_slice_compute(
 
 
 register_op(
-    "strided_slice", inputs=("data",), attrs=StridedSliceAttrs, rel=_strided_slice_rel, pattern=OpPattern.INJECTIVE,
-    compute=_strided_slice_compute, operations=lambda attrs, in_types, out_type: 0,
+    "strided_slice",
+    inputs=("data",),
+    attrs=StridedSliceAttrs,
+    rel=_strided_slice_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_strided_slice_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="A slice along each axis, as in Python; negative numbers count from the end.",
     samples=(
         Sample([(4, 5)], {"begin": (1, 0), "end": (3, 4)}),
@@ -142,7 +147,11 @@ register_op(
 
 
 def strided_slice(
-    data: Operand, begin: object, end: object, strides: object = None, axes: Sequence[int] | None = None,
+    data: Operand,
+    begin: object,
+    end: object,
+    strides: object = None,
+    axes: Sequence[int] | None = None,
     slice_mode: str = "end",
 ) -> Call:
     """A slice along each axis; *begin*, *end* and *strides* may be tensors. Source: ``relay.strided_slice``."""
@@ -180,8 +189,12 @@ def _slice_like_rel(types: Sequence[Type], attrs: SliceLikeAttrs) -> Type:
 
 
 register_op(
-    "slice_like", inputs=("data", "shape_like"), attrs=SliceLikeAttrs, rel=_slice_like_rel,
-    pattern=OpPattern.INJECTIVE, operations=lambda attrs, in_types, out_type: 0,
+    "slice_like",
+    inputs=("data", "shape_like"),
+    attrs=SliceLikeAttrs,
+    rel=_slice_like_rel,
+    pattern=OpPattern.INJECTIVE,
+    operations=lambda attrs, in_types, out_type: 0,
     compute=lambda attrs, inputs, ty: [te.compute(te.shape_of(ty), lambda *i: inputs[0][i], "slice_like")],
     doc="The first input cut to the size of the second, from the beginning of each axis.",
     samples=(Sample([(4, 5), (2, 3)]), Sample([(4, 5), (2, 3)], {"axes": (-1,)})),
@@ -217,7 +230,7 @@ def _take_rel(types: Sequence[Type], attrs: TakeAttrs) -> Type:
     for k in range(batch):
         if unify_dim(data.shape[k], indices.shape[k]) is None:
             raise TypeInferenceError(f"batch dimension {k} differs: {data.shape[k]} and {indices.shape[k]}")
-    return TensorType((*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1:]), data.dtype)
+    return TensorType((*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1 :]), data.dtype)
 
 
 def _taken(index: te.PrimExpr, dim: te.Dimension, mode: str) -> te.PrimExpr:
@@ -228,6 +241,7 @@ def _take_compute(attrs: TakeAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
     data, indices = inputs
     shape = te.shape_of(out_type)
     if attrs.axis is None:
+
         def flat(*i: te.PrimExpr) -> te.PrimExpr:
             return data[tuple(split_index(_taken(indices[i], size_of(data.shape), attrs.mode), data.shape))]
 
@@ -237,21 +251,28 @@ def _take_compute(attrs: TakeAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
     inner = indices.ndim - batch
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
-        position = indices[(*i[:batch], *i[axis:axis + inner])]
+        position = indices[(*i[:batch], *i[axis : axis + inner])]
         place = _taken(position, data.shape[axis], attrs.mode)
-        return load_below(data, (*i[:axis], place, *i[axis + inner:]), [axis])
+        return load_below(data, (*i[:axis], place, *i[axis + inner :]), [axis])
 
     return [te.compute(shape, element, "take")]
 
 
 _OUTSIDE = np.array([[0, 5], [-7, 1]], "int64")
 register_op(
-    "take", inputs=("data", "indices"), attrs=TakeAttrs, rel=_take_rel, pattern=OpPattern.INJECTIVE,
-    compute=_take_compute, operations=lambda attrs, in_types, out_type: 0,
+    "take",
+    inputs=("data", "indices"),
+    attrs=TakeAttrs,
+    rel=_take_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_take_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="The slices of the data at the indices along an axis, or single elements of the flattened data.",
     samples=(
-        Sample([(3, 4), _OUTSIDE], {"axis": 0}), Sample([(3, 4), _OUTSIDE], {"axis": -1, "mode": "wrap"}),
-        Sample([(3, 4), _OUTSIDE]), Sample([(3, 4), np.array(2, "int32")], {"axis": 1, "mode": "fast"}),
+        Sample([(3, 4), _OUTSIDE], {"axis": 0}),
+        Sample([(3, 4), _OUTSIDE], {"axis": -1, "mode": "wrap"}),
+        Sample([(3, 4), _OUTSIDE]),
+        Sample([(3, 4), np.array(2, "int32")], {"axis": 1, "mode": "fast"}),
         Sample([(2, 3, 4), np.array([[1, 0], [2, 2]], "int32")], {"axis": 1, "batch_dims": 1}),
     ),
 )
@@ -279,14 +300,19 @@ def _gather_compute(attrs: GatherAttrs, inputs: Sequence[te.Tensor], out_type: T
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         place = wrap_negative(indices[i], data.shape[axis])
-        return load_below(data, (*i[:axis], place, *i[axis + 1:]), [axis])
+        return load_below(data, (*i[:axis], place, *i[axis + 1 :]), [axis])
 
     return [te.compute(te.shape_of(out_type), element, "gather")]
 
 
 register_op(
-    "gather", inputs=("data", "indices"), attrs=GatherAttrs, rel=_gather_rel, pattern=OpPattern.INJECTIVE,
-    compute=_gather_compute, operations=lambda attrs, in_types, out_type: 0,
+    "gather",
+    inputs=("data", "indices"),
+    attrs=GatherAttrs,
+    rel=_gather_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_gather_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="Along an axis, the element at the position that the indices hold at the same place.",
     samples=(
         Sample([(3, 4), np.array([[0, 2, 1, -1]], "int64")], {"axis": 0}),
@@ -309,7 +335,7 @@ def _gather_nd_rel(types: Sequence[Type], attrs: GatherNDAttrs) -> Type:
         raise TypeInferenceError("the first dimension of the indices is dynamic: give index_rank")
     if not 0 <= attrs.batch_dims <= indices.ndim - 1 or attrs.batch_dims + depth > data.ndim:
         raise TypeInferenceError(f"{attrs.batch_dims} batch dimensions and {depth} indices exceed the rank {data.ndim}")
-    return TensorType((*indices.shape[1:], *data.shape[attrs.batch_dims + depth:]), data.dtype)
+    return TensorType((*indices.shape[1:], *data.shape[attrs.batch_dims + depth :]), data.dtype)
 
 
 def _gather_nd_compute(attrs: GatherNDAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
@@ -325,8 +351,13 @@ def _gather_nd_compute(attrs: GatherNDAttrs, inputs: Sequence[te.Tensor], out_ty
 
 
 register_op(
-    "gather_nd", inputs=("data", "indices"), attrs=GatherNDAttrs, rel=_gather_nd_rel, pattern=OpPattern.INJECTIVE,
-    compute=_gather_nd_compute, operations=lambda attrs, in_types, out_type: 0,
+    "gather_nd",
+    inputs=("data", "indices"),
+    attrs=GatherNDAttrs,
+    rel=_gather_nd_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_gather_nd_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="The slices of the data at positions whose coordinates stand along the first axis of the indices.",
     samples=(
         Sample([(3, 4), np.array([[0, 2, 1], [3, -1, 0]], "int64")]),

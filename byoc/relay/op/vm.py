@@ -31,7 +31,11 @@ def _shape_of_rel(types: Sequence[Type], attrs: ShapeOfAttrs) -> Type:
 
 
 register_op(
-    "vm.shape_of", inputs=("tensor",), attrs=ShapeOfAttrs, rel=_shape_of_rel, kernel="shape_of",
+    "vm.shape_of",
+    inputs=("tensor",),
+    attrs=ShapeOfAttrs,
+    rel=_shape_of_rel,
+    kernel="shape_of",
     doc="The shape of a tensor, as the virtual machine gives it.",
     samples=(Sample([(2, 3, 4)], {"dtype": "int64"}), Sample([()], {"dtype": "int64"})),
 )
@@ -49,7 +53,10 @@ def _reshape_rel(types: Sequence[Type], attrs: ReshapeTensorAttrs) -> Type:
 
 
 register_op(
-    "vm.reshape_tensor", inputs=("data", "shape"), attrs=ReshapeTensorAttrs, rel=_reshape_rel,
+    "vm.reshape_tensor",
+    inputs=("data", "shape"),
+    attrs=ReshapeTensorAttrs,
+    rel=_reshape_rel,
     doc="The same elements in a shape that an input holds, of which some dimensions are known.",
     samples=(
         Sample([(2, 6), np.array([3, 4], "int64")], {"newshape": (3, 4)}),

@@ -11,6 +11,12 @@ from byoc.relay.quantize.ranges import METHODS, Affine, choose_range, quantize_w
 from byoc.relay.quantize.static import StaticQuantizer
 
 __all__ = [
-    "METHODS", "Affine", "Histogram", "Left", "StaticQuantizer", "choose_range", "quantize_dynamic",
+    "METHODS",
+    "Affine",
+    "Histogram",
+    "Left",
+    "StaticQuantizer",
+    "choose_range",
+    "quantize_dynamic",
     "quantize_weights",
 ]

@@ -26,8 +26,16 @@ from byoc.relay.traverse import post_order, rebuild
 
 # what moves numbers or chooses among them, without computing: it does the same to the bytes that stand for them
 CARRIERS = (
-    "reshape", "transpose", "squeeze", "expand_dims", "copy", "nn.batch_flatten", "strided_slice", "nn.max_pool1d",
-    "nn.max_pool2d", "nn.max_pool3d",
+    "reshape",
+    "transpose",
+    "squeeze",
+    "expand_dims",
+    "copy",
+    "nn.batch_flatten",
+    "strided_slice",
+    "nn.max_pool1d",
+    "nn.max_pool2d",
+    "nn.max_pool3d",
 )
 
 

@@ -144,17 +144,24 @@ def dynamic_text(n: Names, dtype: str) -> str:
     made = [n(f"tensor{rank}") for rank in range(MAX_RANK + 1)]
     rows = [f"  {name}(Tensor[{shape_text(rank)}, {dtype}])," for rank, name in enumerate(made)]
     rows[0] = f"  {made[0]}({dtype}),"
-    taken = [f"    {m}(%t) => {m}(take(%t, arange(%lower, %upper, 1, dtype=\"int32\"), axis=0))," for m in made[1:]]
+    taken = [f'    {m}(%t) => {m}(take(%t, arange(%lower, %upper, 1, dtype="int32"), axis=0)),' for m in made[1:]]
     expanded = [f"    {a}(%t) => {b}(expand_dims(%t, axis=0))," for a, b in itertools.pairwise(made)]
     joined = [f"    ({m}(%a), {m}(%b)) => {m}(concatenate((%a, %b), axis=0))," for m in made[1:]]
     parts = [
         "\n".join([f"type {tensor} {{", f"  {n('tensor_nil')},", *rows, "}"]),
         f"def @{n('tensor_take')}(%x: {tensor}, %lower: int32, %upper: int32) -> {tensor} {{\n  match? (%x) {{",
-        *taken, "  }\n}",
-        f"def @{n('tensor_expand_dims')}(%x: {tensor}) -> {tensor} {{\n  match? (%x) {{", *expanded, "  }\n}",
+        *taken,
+        "  }\n}",
+        f"def @{n('tensor_expand_dims')}(%x: {tensor}) -> {tensor} {{\n  match? (%x) {{",
+        *expanded,
+        "  }\n}",
         f"def @{n('tensor_concatenate')}(%x: {tensor}, %y: {tensor}) -> {tensor} {{\n  match? (%x, %y) {{",
-        *joined, "  }\n}",
-        array(n, tensor), read(n, tensor), write(n, tensor), scatter(n, tensor, indices),
+        *joined,
+        "  }\n}",
+        array(n, tensor),
+        read(n, tensor),
+        write(n, tensor),
+        scatter(n, tensor, indices),
         split(n, tensor, tensor, indices, n("tensor_array_write"), n("tensor_take")),
         concat(n, tensor, n("tensor_concatenate")),
         stack(n, tensor, tensor, n("tensor_expand_dims"), n("tensor_concatenate")),

@@ -178,8 +178,12 @@ class StaticTensorArrayText:
         value.define_tensor_take()
         lengths = f"Tensor[{texts.shape_text(list(lens_shape or [Any()]))}, int32]"
         text = texts.split(
-            self.get_name, self._tensors(self._joined), value._tensors(value.shape), lengths,
-            self._writer(self._joined), value.get_name("tensor_take"),
+            self.get_name,
+            self._tensors(self._joined),
+            value._tensors(value.shape),
+            lengths,
+            self._writer(self._joined),
+            value.get_name("tensor_take"),
         )
         self._add_looping("tensor_array_split", text, force_update)
 

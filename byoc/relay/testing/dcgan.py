@@ -20,8 +20,15 @@ def deconv2d(data: RelayExpr, channels: int, size: tuple[int, int], layout: str,
     pad = (_KERNEL - 1) // 2
     adjust = tuple((extent + 2 * pad - _KERNEL) % _STRIDE for extent in size)
     return conv2d_transpose(
-        data, kernel_size=(_KERNEL, _KERNEL), strides=(_STRIDE, _STRIDE), channels=channels, padding=(pad, pad),
-        output_padding=adjust, data_layout=layout, kernel_layout=_KERNEL_LAYOUTS[layout], name=name,
+        data,
+        kernel_size=(_KERNEL, _KERNEL),
+        strides=(_STRIDE, _STRIDE),
+        channels=channels,
+        padding=(pad, pad),
+        output_padding=adjust,
+        data_layout=layout,
+        kernel_layout=_KERNEL_LAYOUTS[layout],
+        name=name,
     )
 
 

@@ -17,7 +17,9 @@ from byoc.runtime.ndarray import NDArray
 _BOTTLENECK = 4
 # layers -> channels of the stem, channels that each layer adds, layers of each block
 _SPECS = {
-    121: (64, 32, (6, 12, 24, 16)), 161: (96, 48, (6, 12, 36, 24)), 169: (64, 32, (6, 12, 32, 32)),
+    121: (64, 32, (6, 12, 24, 16)),
+    161: (96, 48, (6, 12, 36, 24)),
+    169: (64, 32, (6, 12, 32, 32)),
     201: (64, 32, (6, 12, 48, 32)),
 }
 

@@ -24,8 +24,14 @@ def get_net(
     body = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     for index, (channels, kernel, stride) in enumerate(_CONVOLUTIONS, start=1):
         convolved = conv2d(
-            body, kernel_size=(kernel, kernel), strides=(stride, stride), padding=(0, 0), channels=channels,
-            name=f"conv{index}", data_layout=layout, kernel_layout=conv_kernel_layout(layout),
+            body,
+            kernel_size=(kernel, kernel),
+            strides=(stride, stride),
+            padding=(0, 0),
+            channels=channels,
+            name=f"conv{index}",
+            data_layout=layout,
+            kernel_layout=conv_kernel_layout(layout),
         )
         body = nn.relu(nn.bias_add(convolved, var(f"conv{index}_bias"), axis=layout.index("C")))
     hidden = nn.relu(dense_add_bias(nn.batch_flatten(body), units=512, name="dense1"))

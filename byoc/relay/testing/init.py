@@ -37,8 +37,12 @@ class Initializer:
 
     def _fills(self) -> dict[str, Fill]:
         return {
-            "weight": self._init_weight, "bias": self._init_bias, "gamma": self._init_gamma,
-            "beta": self._init_beta, "mean": self._init_mean, "var": self._init_var,
+            "weight": self._init_weight,
+            "bias": self._init_bias,
+            "gamma": self._init_gamma,
+            "beta": self._init_beta,
+            "mean": self._init_mean,
+            "var": self._init_var,
         }
 
     def _init_bias(self, name: str, arr: np.ndarray) -> None:

@@ -30,8 +30,14 @@ def conv_block(
 ) -> RelayExpr:
     """Convolution, batch norm and relu. Source: ``mobilenet.conv_block``."""
     convolved = conv2d(
-        data, channels=channels, kernel_size=kernel_size, strides=strides, padding=padding, data_layout=layout,
-        kernel_layout=conv_kernel_layout(layout), name=f"{name}_conv",
+        data,
+        channels=channels,
+        kernel_size=kernel_size,
+        strides=strides,
+        padding=padding,
+        data_layout=layout,
+        kernel_layout=conv_kernel_layout(layout),
+        name=f"{name}_conv",
     )
     return nn.relu(batch_norm_infer(convolved, epsilon=epsilon, axis=layout.index("C"), name=f"{name}_bn"))
 
@@ -52,14 +58,25 @@ def separable_conv_block(
     shape = (*kernel_size, depthwise_channels, 1) if layout == "NHWC" else (depthwise_channels, 1, *kernel_size)
     axis = layout.index("C")
     depthwise = conv2d(
-        data, var(f"{name}_depthwise_weight", shape=shape, dtype=dtype), channels=depthwise_channels,
-        groups=depthwise_channels, kernel_size=kernel_size, strides=(2, 2) if downsample else (1, 1),
-        padding=padding, data_layout=layout, kernel_layout=conv_kernel_layout(layout, True),
+        data,
+        var(f"{name}_depthwise_weight", shape=shape, dtype=dtype),
+        channels=depthwise_channels,
+        groups=depthwise_channels,
+        kernel_size=kernel_size,
+        strides=(2, 2) if downsample else (1, 1),
+        padding=padding,
+        data_layout=layout,
+        kernel_layout=conv_kernel_layout(layout, True),
     )
     active = nn.relu(batch_norm_infer(depthwise, epsilon=epsilon, axis=axis, name=f"{name}_bn1"))
     pointwise = conv2d(
-        active, channels=pointwise_channels, kernel_size=(1, 1), padding=(0, 0), data_layout=layout,
-        kernel_layout=conv_kernel_layout(layout), name=f"{name}_conv2",
+        active,
+        channels=pointwise_channels,
+        kernel_size=(1, 1),
+        padding=(0, 0),
+        data_layout=layout,
+        kernel_layout=conv_kernel_layout(layout),
+        name=f"{name}_conv2",
     )
     return nn.relu(batch_norm_infer(pointwise, epsilon=epsilon, axis=axis, name=f"{name}_bn2"))
 
@@ -78,7 +95,12 @@ def mobile_net(
     body = conv_block(data, "conv_block_1", channels, strides=(2, 2), layout=layout)
     for index, (width, downsample) in enumerate((*_HEAD, *(_SHALLOW if is_shallow else _DEEP)), start=1):
         body = separable_conv_block(
-            body, f"separable_conv_block_{index}", channels, int(width * alpha), downsample=downsample, layout=layout,
+            body,
+            f"separable_conv_block_{index}",
+            channels,
+            int(width * alpha),
+            downsample=downsample,
+            layout=layout,
             dtype=dtype,
         )
         channels = int(width * alpha)

@@ -21,7 +21,12 @@ EPSILON = 2e-5
 
 # layers -> residual units of each stage, for images taller than 28
 UNITS = {
-    18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3), 200: (3, 24, 36, 3),
+    18: (2, 2, 2, 2),
+    34: (3, 4, 6, 3),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+    200: (3, 24, 36, 3),
     269: (3, 30, 48, 8),
 }
 
@@ -64,9 +69,11 @@ def residual_unit(
     axis, layouts = data_layout.index("C"), {"data_layout": data_layout, "kernel_layout": kernel_layout}
     inner = num_filter // 4
     # channels, kernel size and strides of each convolution
-    steps = [(inner, 1, stride), (inner, 3, (1, 1)), (num_filter, 1, (1, 1))] if bottle_neck else [
-        (num_filter, 3, stride), (num_filter, 3, (1, 1))
-    ]
+    steps = (
+        [(inner, 1, stride), (inner, 3, (1, 1)), (num_filter, 1, (1, 1))]
+        if bottle_neck
+        else [(num_filter, 3, stride), (num_filter, 3, (1, 1))]
+    )
     body, shortcut = data, data
     for index, (channels, size, strides) in enumerate(steps, start=1):
         active = nn.relu(batch_norm_infer(body, epsilon=EPSILON, axis=axis, name=f"{name}_bn{index}"))
@@ -75,8 +82,13 @@ def residual_unit(
                 active, channels=num_filter, kernel_size=(1, 1), strides=stride, name=f"{name}_sc", **layouts
             )
         body = conv2d(
-            active, channels=channels, kernel_size=(size, size), strides=strides, padding=(size // 2, size // 2),
-            name=f"{name}_conv{index}", **layouts,
+            active,
+            channels=channels,
+            kernel_size=(size, size),
+            strides=strides,
+            padding=(size // 2, size // 2),
+            name=f"{name}_conv{index}",
+            **layouts,
         )
     return add(body, shortcut)
 
@@ -86,9 +98,7 @@ def _stem(data: RelayExpr, channels: int, height: int, layout: str) -> RelayExpr
     body = batch_norm_infer(data, epsilon=EPSILON, axis=axis, scale=False, name="bn_data")
     if height <= 32:
         return conv2d(body, channels=channels, kernel_size=(3, 3), padding=(1, 1), name="conv0", **layouts)
-    body = conv2d(
-        body, channels=channels, kernel_size=(7, 7), strides=(2, 2), padding=(3, 3), name="conv0", **layouts
-    )
+    body = conv2d(body, channels=channels, kernel_size=(7, 7), strides=(2, 2), padding=(3, 3), name="conv0", **layouts)
     body = nn.relu(batch_norm_infer(body, epsilon=EPSILON, axis=axis, name="bn0"))
     return nn.max_pool2d(body, pool_size=(3, 3), strides=(2, 2), padding=(1, 1), layout=layout)
 
@@ -112,7 +122,13 @@ def resnet(
         for unit in range(1, units[stage - 1] + 1):
             stride = (2, 2) if stage > 1 and unit == 1 else (1, 1)
             body = residual_unit(
-                body, filter_list[stage], stride, unit > 1, f"stage{stage}_unit{unit}", bottle_neck, layout,
+                body,
+                filter_list[stage],
+                stride,
+                unit > 1,
+                f"stage{stage}_unit{unit}",
+                bottle_neck,
+                layout,
                 kernel_layout,
             )
     body = nn.relu(batch_norm_infer(body, epsilon=EPSILON, axis=layout.index("C"), name="bn1"))

@@ -28,9 +28,11 @@ def residual_unit(
     axis, layouts = data_layout.index("C"), {"data_layout": data_layout, "kernel_layout": kernel_layout}
     inner, one = num_filter // 4, (1, 1, 1)
     # channels, kernel size and strides of each convolution
-    steps = [(inner, 1, stride), (inner, 3, one), (num_filter, 1, one)] if bottle_neck else [
-        (num_filter, 3, stride), (num_filter, 3, one)
-    ]
+    steps = (
+        [(inner, 1, stride), (inner, 3, one), (num_filter, 1, one)]
+        if bottle_neck
+        else [(num_filter, 3, stride), (num_filter, 3, one)]
+    )
     body, shortcut = data, data
     for index, (channels, size, strides) in enumerate(steps, start=1):
         active = nn.relu(batch_norm_infer(body, epsilon=EPSILON, axis=axis, name=f"{name}_bn{index}"))
@@ -39,8 +41,13 @@ def residual_unit(
                 active, channels=num_filter, kernel_size=one, strides=stride, name=f"{name}_sc", **layouts
             )
         body = conv3d(
-            active, channels=channels, kernel_size=(size,) * 3, strides=strides, padding=(size // 2,) * 3,
-            name=f"{name}_conv{index}", **layouts,
+            active,
+            channels=channels,
+            kernel_size=(size,) * 3,
+            strides=strides,
+            padding=(size // 2,) * 3,
+            name=f"{name}_conv{index}",
+            **layouts,
         )
     return add(body, shortcut)
 
@@ -77,7 +84,13 @@ def get_net(
         for unit in range(1, count + 1):
             stride = (2, 2, 2) if stage > 1 and unit == 1 else (1, 1, 1)
             body = residual_unit(
-                body, stages.filters[stage], stride, unit > 1, f"stage{stage}_unit{unit}", stages.bottle_neck, layout,
+                body,
+                stages.filters[stage],
+                stride,
+                unit > 1,
+                f"stage{stage}_unit{unit}",
+                stages.bottle_neck,
+                layout,
                 kernel_layout,
             )
     body = nn.relu(batch_norm_infer(body, epsilon=EPSILON, axis=layout.index("C"), name="bn1"))

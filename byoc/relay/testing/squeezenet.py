@@ -22,7 +22,11 @@ _FIRES = {
 
 def _conv_relu(data: RelayExpr, name: str, channels: int, size: int, padding: int, stride: int = 1) -> RelayExpr:
     convolved = conv2d(
-        data, channels=channels, kernel_size=(size, size), strides=(stride, stride), padding=(padding, padding),
+        data,
+        channels=channels,
+        kernel_size=(size, size),
+        strides=(stride, stride),
+        padding=(padding, padding),
         name=name,
     )
     return nn.relu(nn.bias_add(convolved, parameter(name, "bias")))
@@ -35,9 +39,7 @@ def _fire(data: RelayExpr, squeezed: int, prefix: str) -> RelayExpr:
     return concatenate((left, right), axis=1)
 
 
-def get_net(
-    batch_size: int, image_shape: tuple[int, ...], num_classes: int, version: str, dtype: str
-) -> Function:
+def get_net(batch_size: int, image_shape: tuple[int, ...], num_classes: int, version: str, dtype: str) -> Function:
     """The network: ``data: [N, *image_shape] -> [N, num_classes]``. Source: ``squeezenet.get_net``.
 
     Raises UserError for another version.

@@ -19,7 +19,10 @@ from byoc.relay.text.spelling import LITERAL_SUFFIX
 from byoc.runtime.ndarray import NDArray
 
 _SUFFIX_DTYPE = {suffix: dtype for dtype, suffix in LITERAL_SUFFIX.items()} | {
-    "f32": "float32", "i32": "int32", "i": "int32", "u": "uint32",
+    "f32": "float32",
+    "i32": "int32",
+    "i": "int32",
+    "u": "uint32",
 }
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(.*)")
 _PLACE = re.compile(r'("(?:[^"\\\n]|\\.)*"|[^:"+ ]+)((?::[0-9]+)*)')
@@ -124,8 +127,9 @@ class AtomReader:
             match = _PLACE.match(content, position)
             numbers = [int(n) for n in match.group(2).split(":")[1:]] if match is not None else []
             if match is None or len(numbers) not in (0, 2, 4):
-                raise self.error(f"not a span: {content!r}; expected name, name:line:column or a quoted name",
-                                 self._at - 1)
+                raise self.error(
+                    f"not a span: {content!r}; expected name, name:line:column or a quoted name", self._at - 1
+                )
             if len(numbers) == 2:
                 numbers = [numbers[0], 0, numbers[1], 0]
             name = self.unquoted(match.group(1))
@@ -185,7 +189,8 @@ class AtomReader:
         if not index.isdigit() or int(index) >= len(rows):
             raise self.error(
                 f"meta[{key}][{index}] is not in the metadata, which has {len(rows)} of {key}; a text printed without "
-                "its metadata cannot be read back", at
+                "its metadata cannot be read back",
+                at,
             )
         return rows[int(index)]
 

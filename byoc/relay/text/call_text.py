@@ -53,9 +53,7 @@ def _type_vars(ty: Type) -> Iterator[TypeVar]:
         stack.extend(type_children(top))
 
 
-def call_attributes(
-    attrs: object, of_operator: bool = True, write: Callable[[object], str] = value_text
-) -> list[str]:
+def call_attributes(attrs: object, of_operator: bool = True, write: Callable[[object], str] = value_text) -> list[str]:
     """``name=value`` for each attribute of a call that differs from its default; of a function, with their class.
 
     One whose field has ``written`` in its metadata has no default in Relay, and always stands there.

@@ -37,9 +37,16 @@ from byoc.runtime.ndarray import NDArray
 
 # infix mark -> how tightly it binds, and its operator
 _INFIX: dict[str, tuple[int, str]] = {
-    "*": (4, "multiply"), "/": (4, "divide"), "+": (3, "add"), "-": (3, "subtract"),
-    "<": (2, "less"), "<=": (2, "less_equal"), ">": (2, "greater"), ">=": (2, "greater_equal"),
-    "==": (1, "equal"), "!=": (1, "not_equal"),
+    "*": (4, "multiply"),
+    "/": (4, "divide"),
+    "+": (3, "add"),
+    "-": (3, "subtract"),
+    "<": (2, "less"),
+    "<=": (2, "less_equal"),
+    ">": (2, "greater"),
+    ">=": (2, "greater_equal"),
+    "==": (1, "equal"),
+    "!=": (1, "not_equal"),
 }
 _REFERENCES: dict[str, tuple[type, int]] = {"ref": (RefCreate, 1), "ref_read": (RefRead, 1), "ref_write": (RefWrite, 2)}
 

@@ -48,7 +48,7 @@ class TextError(ParseError):
 def _window(source_line: str, column: int, width: int = 100) -> tuple[str, int]:
     """At most *width* characters of a line around a column, and where the column is in them."""
     start = max(0, column - 1 - width // 2)
-    return source_line[start:start + width].replace("\t", " "), column - 1 - start
+    return source_line[start : start + width].replace("\t", " "), column - 1 - start
 
 
 class Tokens:

@@ -50,9 +50,7 @@ class MetaTable:
         """The whole section, one line an array or a device; nothing when none is stored."""
         tables = {CONSTANT_KEY: list(map(encode, self._arrays)), DEVICE_KEY: list(map(encode_device, self._devices))}
         tables |= {key: [encode_size(key, size) for size in sizes] for key, sizes in self._sizes.items()}
-        texts = [
-            f'"{key}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for key, rows in tables.items() if rows
-        ]
+        texts = [f'"{key}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for key, rows in tables.items() if rows]
         return f"{MARKER}\n{{{', '.join(texts)}}}\n" if texts else ""
 
     def add_device(self, device: VirtualDevice) -> int:
@@ -60,7 +58,6 @@ class MetaTable:
         if device not in self._devices:
             self._devices.append(device)
         return self._devices.index(device)
-
 
     def size_variable(self, size: Var) -> str:
         """``meta[tir.SizeVar][0]``: what stands for *size* in the text."""

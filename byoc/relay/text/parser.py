@@ -40,8 +40,9 @@ class TextParser(ExpressionParser):
             value = self.value()
             self.take("]")
             if name == "version" and value not in VERSIONS:
-                raise self.error(f"version {value!r} of the text format cannot be read; known: {', '.join(VERSIONS)}",
-                                 at)
+                raise self.error(
+                    f"version {value!r} of the text format cannot be read; known: {', '.join(VERSIONS)}", at
+                )
             if name == "attrs" and isinstance(value, dict):
                 self.module.attrs.update(value)
             elif name != "version":

@@ -25,8 +25,17 @@ KEYWORDS = frozenset(
 )
 # dtype -> what follows a literal of that dtype; the dtypes that have literals at all
 LITERAL_SUFFIX = {
-    "int32": "", "int8": "i8", "int16": "i16", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
-    "uint64": "u64", "float32": "f", "float16": "f16", "float64": "f64",
+    "int32": "",
+    "int8": "i8",
+    "int16": "i16",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "float32": "f",
+    "float16": "f16",
+    "float64": "f64",
 }
 _AS_IT_IS, _ESCAPED = json.JSONEncoder(ensure_ascii=False), json.JSONEncoder()
 

@@ -27,9 +27,7 @@ DEFAULT = "default"
 Choice = Callable[[Call], str | None]
 
 
-def AnnotateTarget(
-    targets: str | Sequence[str], include_non_call_ops: bool = True
-) -> Sequential:
+def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = True) -> Sequential:
     """The passes that annotate each operator with the first of *targets* that takes it.
 
     A target takes what its operator attribute ``target.<name>`` says, else what its predicate says, and composites
@@ -129,8 +127,8 @@ class _Annotator:
             return new[0]
         callee = new[: len(new) - len(node.args)]
         if isinstance(node.op, Var) and not self._whole:
-            return typed_rebuild(node, [*callee, *map(self.end, new[len(callee):])])
-        args = new[len(callee):]
+            return typed_rebuild(node, [*callee, *map(self.end, new[len(callee) :])])
+        args = new[len(callee) :]
         target = next((self._kept[a] for a in args[:1] if a in self._kept), None)
         if target is None:
             target = self._choose(node) or DEFAULT

@@ -131,7 +131,8 @@ class _Carrier:
             return None
         axis = int(whole.attrs["axis"]) % len(shape)  # type: ignore[attr-defined]
         before = sum(
-            int(field.shape[axis]) for field in whole.checked_type.fields[: node.index]  # type: ignore[union-attr]
+            int(field.shape[axis])
+            for field in whole.checked_type.fields[: node.index]  # type: ignore[union-attr]
         )
         rows = slice(before, before + shape[axis])
         return self._part_of_product(whole, axis, rows) or self._slice(node, axis, rows, shape)  # type: ignore[arg-type]
@@ -139,8 +140,13 @@ class _Carrier:
     def _slice(self, node: TupleGetItem, axis: int, rows: slice, shape: tuple[int, ...]) -> _Carried:
         whole = node.tuple_value
         made = call_op(
-            "strided_slice", [self._realized(whole.args[0])], node.span or whole.span,  # type: ignore[attr-defined]
-            begin=(rows.start,), end=(rows.stop,), strides=(1,), axes=(axis,),
+            "strided_slice",
+            [self._realized(whole.args[0])],
+            node.span or whole.span,  # type: ignore[attr-defined]
+            begin=(rows.start,),
+            end=(rows.stop,),
+            strides=(1,),
+            axes=(axis,),
         )
         return _Carried(made, shape, View.of_shape(shape))
 

@@ -33,9 +33,7 @@ from byoc.relay.traverse import children, post_order, rebuild
 INDEX_SOURCE = SourceName("index")
 
 
-def CollagePartition(
-    config: CompilationTargets, cost_estimator: CostEstimator | None = None
-) -> ModulePass:
+def CollagePartition(config: CompilationTargets, cost_estimator: CostEstimator | None = None) -> ModulePass:
     """The pass that gives each target of *config* the share that makes the whole cheapest, by *cost_estimator*.
 
     Without an estimator candidates are built and timed on this machine. Raises PartitionError for an external compiler
@@ -70,9 +68,7 @@ def CapturePostDfsIndexInSpans() -> FunctionPass:
     return FunctionPass(capture, PassInfo("CapturePostDfsIndexInSpans"))
 
 
-def _with_span(
-    node: RelayExpr, new: Sequence[RelayExpr], index: int, dominators: Sequence[int]
-) -> RelayExpr:
+def _with_span(node: RelayExpr, new: Sequence[RelayExpr], index: int, dominators: Sequence[int]) -> RelayExpr:
     if isinstance(node, (Op, GlobalVar)):
         return node  # one object for all its uses
     span = Span(INDEX_SOURCE, index, index, dominators[index], dominators[index])

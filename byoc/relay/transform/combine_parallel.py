@@ -157,7 +157,7 @@ class _Replacement:
                 done.add(node)
             elif node in way:
                 nodes = list(way)
-                return next(n for n in nodes[nodes.index(node):] if n in self.instead)
+                return next(n for n in nodes[nodes.index(node) :] if n in self.instead)
             elif node not in done:
                 way[node] = None
                 stack.append((node, True))

@@ -54,8 +54,13 @@ class BatchMatmulCombiner(ParallelCombiner):
             columns = tensor(branch[0]).shape[2]
             taken.append(
                 call_op(
-                    "strided_slice", [data], branch[0].span, begin=(0, 0, start), end=(-1, -1, columns),
-                    strides=(1, 1, 1), slice_mode="size",
+                    "strided_slice",
+                    [data],
+                    branch[0].span,
+                    begin=(0, 0, start),
+                    end=(-1, -1, columns),
+                    strides=(1, 1, 1),
+                    slice_mode="size",
                 )
             )
             start += columns  # type: ignore[operator]

@@ -41,7 +41,8 @@ class Conv2DCombiner(ParallelCombiner):
         layouts = f"{attrs['data_layout']}{attrs['kernel_layout']}{attrs['out_layout']}"  # type: ignore[index]
         return (
             attrs["groups"] == 1  # type: ignore[index]
-            and layouts.isupper() and layouts.isalpha()
+            and layouts.isupper()
+            and layouts.isalpha()
             and isinstance(_kernel_size(call, "O"), int)
         )
 
@@ -89,7 +90,12 @@ class Conv2DCombiner(ParallelCombiner):
             begin, end = (*(0,) * axis, start), (*(-1,) * axis, size)
             taken.append(
                 call_op(
-                    "strided_slice", [data], branch[0].span, begin=begin, end=end, strides=(1,) * (axis + 1),
+                    "strided_slice",
+                    [data],
+                    branch[0].span,
+                    begin=begin,
+                    end=end,
+                    strides=(1,) * (axis + 1),
                     slice_mode="size",
                 )
             )

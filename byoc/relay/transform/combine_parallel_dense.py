@@ -113,8 +113,13 @@ class DenseToDenseCombiner(ParallelCombiner):
             lead, units = result.ndim - 1, result.shape[-1]
             taken.append(
                 call_op(
-                    "strided_slice", [data], branch[0].span, begin=(*(0,) * lead, start), end=(*(-1,) * lead, units),
-                    strides=(1,) * result.ndim, slice_mode="size",
+                    "strided_slice",
+                    [data],
+                    branch[0].span,
+                    begin=(*(0,) * lead, start),
+                    end=(*(-1,) * lead, units),
+                    strides=(1,) * result.ndim,
+                    slice_mode="size",
                 )
             )
             start += units  # type: ignore[operator]

@@ -82,8 +82,10 @@ def _tiled(name: str, attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence
     blocks, kernel_blocks, kernel_layout = Layout(data), Layout(kernel), str(attrs["kernel_layout"])
     outputs, taken = (_dim(types[1], kernel_layout, letter) for letter in "OI")
     fits = (
-        _divides(blocks, "C", _dim(types[0], str(attrs["data_layout"]), "C")) and _divides(blocks, "C", outputs)
-        and _divides(kernel_blocks, "O", outputs) and _divides(kernel_blocks, "I", taken)
+        _divides(blocks, "C", _dim(types[0], str(attrs["data_layout"]), "C"))
+        and _divides(blocks, "C", outputs)
+        and _divides(kernel_blocks, "O", outputs)
+        and _divides(kernel_blocks, "I", taken)
     )
     if not fits:
         return _call(name, inputs, attrs)
@@ -93,9 +95,7 @@ def _tiled(name: str, attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence
 def convolution(name: str, kernels: Mapping[str, tuple[str, str]], may_skip: bool = False) -> ConvertRule:
     """The rule of a convolution: *kernels* has for each data layout the kernel layouts, plain and depthwise."""
 
-    def rule(
-        attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]
-    ) -> Call:
+    def rule(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]) -> Call:
         if may_skip and LayoutConfig.current is not None and LayoutConfig.current.check_skip():
             return _call(name, inputs, attrs)
         asked = _asked(name, desired, 2)
@@ -111,9 +111,7 @@ def convolution(name: str, kernels: Mapping[str, tuple[str, str]], may_skip: boo
 def pool(name: str) -> ConvertRule:
     """The rule of a pool, which is told its input and its output layout."""
 
-    def rule(
-        attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]
-    ) -> Call:
+    def rule(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]) -> Call:
         layout = _asked(name, desired, 1)[0]
         return _call(name, inputs, attrs, layout=layout, out_layout=layout)
 
@@ -123,9 +121,7 @@ def pool(name: str) -> ConvertRule:
 def window(name: str, count: int = 1) -> ConvertRule:
     """The rule of an operator with one layout attribute; of *count* layouts the others must be ``default``."""
 
-    def rule(
-        attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]
-    ) -> Call:
+    def rule(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]) -> Call:
         asked = _asked(name, desired, count)
         if any(layout != "default" for layout in asked[1:]):
             raise UserError(f"ConvertLayout: {name}: only its data has a layout, the others must be 'default'")
@@ -167,7 +163,9 @@ CONVERT_RULES: dict[str, ConvertRule] = {
         name: pool(name)
         for name in (
             *(f"nn.{kind}_pool{n}d" for n in (1, 2, 3) for kind in ("max", "avg")),
-            "nn.global_max_pool2d", "nn.global_avg_pool2d", "qnn.avg_pool2d",
+            "nn.global_max_pool2d",
+            "nn.global_avg_pool2d",
+            "qnn.avg_pool2d",
         )
     },
     **{name: window(name) for name in ("nn.upsampling", "nn.upsampling3d")},

@@ -198,9 +198,7 @@ def _uses_and_owners(root: RelayExpr) -> tuple[dict[RelayExpr, int], dict[RelayE
     return uses, owner
 
 
-def DeadCodeElimination(
-    inline_once: bool = False, ignore_impurity: bool = False
-) -> ModulePass:
+def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> ModulePass:
     """The pass that drops bindings that nothing reads, in all functions; types are not inferred afterwards.
 
     With *inline_once*, what is bound and read once moves to where it is read; with *ignore_impurity*, writes to

@@ -113,5 +113,3 @@ def set_default(domain: Domain, default: VirtualDevice) -> None:
 def _fill(domain: Domain, default: VirtualDevice) -> None:
     node = domain.found()
     node.device = node.device.or_default(default)
-
-

@@ -71,7 +71,8 @@ def _global_literal(var: GlobalVar, mod: IRModule) -> RelayExpr:
     types = {v: TypeVar(v.name_hint, v.kind) for v in func.type_params}  # type: ignore[attr-defined]
     params = [
         Var("eta_expand_param", substitute_types(p.type_annotation, types))  # type: ignore[arg-type]
-        if p.type_annotation is not None else Var("eta_expand_param")
+        if p.type_annotation is not None
+        else Var("eta_expand_param")
         for p in func.params
     ]
     result = substitute_types(func.ret_type, types) if func.ret_type is not None else None  # type: ignore[arg-type]

@@ -51,8 +51,18 @@ def FakeQuantizationToInteger(
 
 
 __all__ = [
-    "FakeQuantizationToInteger", "TensorAffineType", "TupleAffineType", "approx_equal", "fold_constant",
-    "get_binary_types", "get_zeros", "infer_shape", "register_binary_identity", "register_binary_qnn",
-    "register_fake_quantization_to_integer", "register_optional_fake_quantization_to_integer",
-    "register_unary_identity", "register_unary_qnn",
+    "FakeQuantizationToInteger",
+    "TensorAffineType",
+    "TupleAffineType",
+    "approx_equal",
+    "fold_constant",
+    "get_binary_types",
+    "get_zeros",
+    "infer_shape",
+    "register_binary_identity",
+    "register_binary_qnn",
+    "register_fake_quantization_to_integer",
+    "register_optional_fake_quantization_to_integer",
+    "register_unary_identity",
+    "register_unary_qnn",
 ]

@@ -193,7 +193,10 @@ _RULES: dict[type, Callable[..., RelayExpr]] = {
 
 
 def fold_constants(
-    expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False, budget: FoldingBudget | None = None,
+    expr: RelayExpr,
+    mod: IRModule | None = None,
+    fold_qnn: bool = False,
+    budget: FoldingBudget | None = None,
     mild: bool = False,
 ) -> RelayExpr:
     """*expr* with everything that depends on constants alone computed, quantized operators with *fold_qnn* only.
@@ -207,9 +210,7 @@ def fold_constants(
     return _Folder(mod, fold_qnn, budget, mild).run(expr)
 
 
-def FoldConstantExpr(
-    expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False
-) -> RelayExpr:
+def FoldConstantExpr(expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False) -> RelayExpr:
     """*expr* with constants folded, quantized operators with *fold_qnn* only. Source: ``relay.transform``."""
     return fold_constants(expr, mod, fold_qnn, mild=True)
 

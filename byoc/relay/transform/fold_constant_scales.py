@@ -139,9 +139,7 @@ class _Folder:
             return None
         return self._with_weight(node, found[0], weight, found[1], product)  # type: ignore
 
-    def _with_weight(
-        self, call: Call, data: RelayExpr, weight: np.ndarray, scale: Constant, scaled: RelayExpr
-    ) -> Call:
+    def _with_weight(self, call: Call, data: RelayExpr, weight: np.ndarray, scale: Constant, scaled: RelayExpr) -> Call:
         """*call* on *data* with another weight; all that went into it gives its span."""
         span = merge_spans([call.args[1].span, scale.span])
         new = Call(call.op, [data, constant(weight, span=span), *call.args[2:]], call.attrs, call.type_args)

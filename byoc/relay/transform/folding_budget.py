@@ -3,8 +3,8 @@
 *Growth*: a result over a megabyte is no larger than the constants of the model that it comes from, each counted once
 whatever was folded in between, so that sums and concatenations of a constant with itself end there, and a mask made
 from three numbers stays a call. *Total*: what one import or one pass folds together is at most :data:`TIMES` times
-those constants and :data:`TOTAL_BYTES`. *Work*: at most :data:`OPERATIONS` arithmetic operations. All are counts, so that
-the same model folds the same everywhere; what is not folded stays an operator. The option
+those constants and :data:`TOTAL_BYTES`. *Work*: at most :data:`OPERATIONS` arithmetic operations. All are counts, so
+that the same model folds the same everywhere; what is not folded stays an operator. The option
 ``relay.FoldConstant.max_bytes`` of a PassContext replaces the total; 0 folds nothing over a kilobyte.
 """
 

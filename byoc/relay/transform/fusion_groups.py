@@ -180,9 +180,7 @@ def _argument_count(arg: RelayExpr) -> int:
     return sum(1 + (count + ty.ndim if count else 0) for ty, count in unknown)
 
 
-def fusion_groups(
-    nodes: Sequence[Node], level: int, max_size: int, max_args: int = 0
-) -> dict[RelayExpr, Group]:
+def fusion_groups(nodes: Sequence[Node], level: int, max_size: int, max_args: int = 0) -> dict[RelayExpr, Group]:
     """The root group of each node of the graph."""
     partition = Partitioner(nodes, level, max_size, max_args)
     return {node.ref: group.find() for node, group in zip(nodes, partition.groups, strict=True)}

@@ -73,7 +73,7 @@ class _Drawing:
     """Boxes and ellipses, numbered over the whole module."""
 
     def __init__(self) -> None:
-        self._lines = ["digraph module {", "  node [style=filled, fontname=\"sans-serif\"];"]
+        self._lines = ["digraph module {", '  node [style=filled, fontname="sans-serif"];']
         self._count = self._regions = 0
 
     def text(self) -> str:

@@ -25,7 +25,9 @@ class InferCorrectLayoutOutput:
     __slots__ = ("input_layouts", "new_attrs", "output_layouts")
 
     def __init__(
-        self, input_layouts: Iterable[Layout | str | None], output_layouts: Iterable[Layout | str | None],
+        self,
+        input_layouts: Iterable[Layout | str | None],
+        output_layouts: Iterable[Layout | str | None],
         new_attrs: Attrs | None,
     ):
         self.input_layouts = [as_layout(x) for x in input_layouts]

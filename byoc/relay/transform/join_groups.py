@@ -158,8 +158,12 @@ def _reduction_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool
     rows = [p for p in consumer.function.params if _is_static(p) and _shape(p) == data]
     result = consumer.function.body
     same = _is_static(result) and _shape(result) == data and bool(rows)
-    return bool(last and attrs["keepdims"]) and same and all(  # type: ignore[index]
-        name in _POINTWISE for name in (*names[:-1], *consumer.names())
+    return (
+        bool(last and attrs["keepdims"])
+        and same
+        and all(  # type: ignore[index]
+            name in _POINTWISE for name in (*names[:-1], *consumer.names())
+        )
     )
 
 
@@ -183,7 +187,11 @@ def _rows_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
 
 _MOVES = frozenset(("reshape", "transpose", "strided_slice", "expand_dims", "squeeze"))
 RULES: tuple[Rule, ...] = (
-    _view_into_product, _order_into_convolution, _product_into_view, _pointwise_into_rows, _reduction_into_rows,
+    _view_into_product,
+    _order_into_convolution,
+    _product_into_view,
+    _pointwise_into_rows,
+    _reduction_into_rows,
 )
 ATTENTION_RULES: tuple[Rule, ...] = (_scores_into_rows, _rows_into_product)
 

@@ -146,6 +146,7 @@ def _for_broadcast(layout: Layout, old: Layout, ty: TensorType) -> Layout:
 
     Source: ``AdjustSubordinateFactors``.
     """
+
     def adjusted(part: Axis) -> Axis:
         place = old.index_of(part.letter)
         single = place < 0 or (ty.shape[place] == 1 and part.letter.lower() not in old)

@@ -269,12 +269,14 @@ def _permuted_slice(case: LayoutCase) -> dict[str, object] | None:
         return None
     whole = -1 if attrs["slice_mode"] == "size" else END  # type: ignore[index]
     defaults = {
-        "begin": [0] * len(old), "end": [whole if isinstance(d, Any) else d for d in shape], "strides": [1] * len(old)
+        "begin": [0] * len(old),
+        "end": [whole if isinstance(d, Any) else d for d in shape],
+        "strides": [1] * len(old),
     }
     changed: dict[str, object] = {}
     for name, missing in defaults.items():
         given = list(attrs[name])  # type: ignore[index, arg-type]
-        filled = [*given, *missing[len(given):]]
+        filled = [*given, *missing[len(given) :]]
         changed[name] = tuple(filled[old.index_of(letter)] for letter in new)
     return changed
 
@@ -295,7 +297,7 @@ def slice_like(case: LayoutCase) -> CorrectLayouts | None:
 
 
 def topk(case: LayoutCase) -> CorrectLayouts | None:
-    """Along one axis by name, which must not be split; all results in the layout. Source: ``TopKInferCorrectLayout``."""
+    """Along one axis by name, which is not split; all results in the layout. Source: ``TopKInferCorrectLayout``."""
     found = moved_axis(case)
     if found is None or found.attrs["ret_type"] != "both":  # type: ignore[index]
         return found

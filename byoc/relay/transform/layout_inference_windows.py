@@ -106,5 +106,3 @@ def quantization(case: LayoutCase) -> CorrectLayouts | None:
         data = Layout("".join(data.primal))
         attrs = replace(attrs, axis=data.index_of(old[axis]))  # type: ignore[type-var]
     return CorrectLayouts((data, *(CHANNELS,) * (len(case.old) - 1)), (data,), attrs)
-
-

@@ -173,7 +173,11 @@ class LayoutRewriter:
         return _Laid(made)
 
     def _transformed(
-        self, call: Call, old: Sequence[Layout], old_in: Sequence[Layout], new: Sequence[Layout],
+        self,
+        call: Call,
+        old: Sequence[Layout],
+        old_in: Sequence[Layout],
+        new: Sequence[Layout],
         new_in: Sequence[Layout],
     ) -> list[RelayExpr]:
         """The arguments of *call* with its tuples' fields, in the layouts *new_in*, which it wants."""

@@ -63,9 +63,7 @@ def _checked_row(row: Sequence[object]) -> tuple[str, DFPattern, Check]:
     return name, pattern, check or _always
 
 
-def MergeComposite(
-    pattern_table: Sequence[Sequence[object]], record: CompositeRecord | None = None
-) -> FunctionPass:
+def MergeComposite(pattern_table: Sequence[Sequence[object]], record: CompositeRecord | None = None) -> FunctionPass:
     """The pass that makes a function with the attribute ``Composite`` of each match of *pattern_table*.
 
     A row is ``(name, pattern)`` or ``(name, pattern, check)``; *check* gets the root of a match. Checks that raise are

@@ -99,9 +99,7 @@ def narrow_weights(expr: RelayExpr) -> np.ndarray | None:
 
 def is_constant(expr: RelayExpr) -> bool:
     """Whether *expr* is made of constants by operators alone."""
-    return all(
-        isinstance(n, Constant | Op) or (isinstance(n, Call) and isinstance(n.op, Op)) for n in post_order(expr)
-    )
+    return all(isinstance(n, Constant | Op) or (isinstance(n, Call) and isinstance(n.op, Op)) for n in post_order(expr))
 
 
 def _conv(call: Call, data: Shifted, weights: np.ndarray) -> RelayExpr | None:
@@ -146,7 +144,10 @@ def _corrected(product: Call, data: Shifted, sums: np.ndarray) -> RelayExpr:
 
 Rule = Callable[[Call, Shifted, np.ndarray], "RelayExpr | None"]
 RULES: Mapping[str, Rule] = {
-    **{f"nn.conv{n}d": _conv for n in (1, 2, 3)}, "nn.dense": _dense, "nn.matmul": _matmul, "nn.batch_matmul": _matmul,
+    **{f"nn.conv{n}d": _conv for n in (1, 2, 3)},
+    "nn.dense": _dense,
+    "nn.matmul": _matmul,
+    "nn.batch_matmul": _matmul,
 }
 
 

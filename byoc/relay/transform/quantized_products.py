@@ -142,8 +142,10 @@ def _matmul(call: Call) -> tuple[int, tuple[int, ...]] | None:
 # the axis of the weights along which outputs lie, and the shape in which a number for each goes beside the result
 Place = Callable[[Call], "tuple[int, tuple[int, ...]] | None"]
 PLACES: Mapping[str, Place] = {
-    **{f"nn.conv{n}d": _conv for n in (1, 2, 3)}, "nn.dense": lambda call: (0, (-1,)),
-    "nn.matmul": _matmul, "nn.batch_matmul": _matmul,
+    **{f"nn.conv{n}d": _conv for n in (1, 2, 3)},
+    "nn.dense": lambda call: (0, (-1,)),
+    "nn.matmul": _matmul,
+    "nn.batch_matmul": _matmul,
 }
 
 

@@ -26,8 +26,20 @@ Item = int | Any | None
 
 # operators that move elements -> the arguments that say where to, which must be constants
 MOVES: dict[str, tuple[int, ...]] = {
-    "broadcast_to": (), "concatenate": (), "copy": (), "expand_dims": (), "gather": (1,), "repeat": (), "reshape": (),
-    "reverse": (), "squeeze": (), "stack": (), "strided_slice": (), "take": (1,), "tile": (), "transpose": (),
+    "broadcast_to": (),
+    "concatenate": (),
+    "copy": (),
+    "expand_dims": (),
+    "gather": (1,),
+    "repeat": (),
+    "reshape": (),
+    "reverse": (),
+    "squeeze": (),
+    "stack": (),
+    "strided_slice": (),
+    "take": (1,),
+    "tile": (),
+    "transpose": (),
 }
 
 
@@ -60,7 +72,11 @@ def _floor_divide(a: Item, b: Item) -> Item:
 
 
 ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
-    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "floor_divide": _floor_divide,
+    "add": _add,
+    "subtract": _subtract,
+    "multiply": _multiply,
+    "divide": _divide,
+    "floor_divide": _floor_divide,
 }
 
 

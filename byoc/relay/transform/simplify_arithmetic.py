@@ -215,11 +215,17 @@ ARITHMETIC: dict[str, tuple[Rule, ...]] = {
 RELAY_ARITHMETIC: dict[str, tuple[Rule, ...]] = {
     **ARITHMETIC,
     "add": (
-        neutral(0.0, either=True, any_shape=False), binomial, doubled, full_operand, adjacent_constants_at_once,
+        neutral(0.0, either=True, any_shape=False),
+        binomial,
+        doubled,
+        full_operand,
+        adjacent_constants_at_once,
         add_to_bias,
     ),
     "multiply": (
-        neutral(1.0, either=True, any_shape=False), full_operand, switch_add_multiply_at_once,
+        neutral(1.0, either=True, any_shape=False),
+        full_operand,
+        switch_add_multiply_at_once,
         adjacent_constants_at_once,
     ),
     "subtract": (neutral(0.0, either=False, any_shape=False), full_operand),

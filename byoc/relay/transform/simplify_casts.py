@@ -122,5 +122,7 @@ CASTS: dict[str, tuple[Rule, ...]] = {
 }
 
 RELAY_CASTS: dict[str, tuple[Rule, ...]] = {
-    **CASTS, "cast": (keeps_type, consecutive_casts_of_relay), "clip": (clip_of_cast,),
+    **CASTS,
+    "cast": (keeps_type, consecutive_casts_of_relay),
+    "clip": (clip_of_cast,),
 }

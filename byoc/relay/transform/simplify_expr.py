@@ -53,7 +53,6 @@ def _applied(call: Call, rules: Rules, mod: IRModule | None) -> RelayExpr | None
     return None
 
 
-
 def _simplify_call(call: Call, rules: Rules, mod: IRModule | None) -> RelayExpr:
     while isinstance(call.op, Op) and call.op.name in rules:
         infer_expr(call, mod)

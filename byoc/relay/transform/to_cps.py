@@ -165,6 +165,7 @@ class _ToCps:
     def _call(self, node: Call, k: Continuation) -> Step[RelayExpr]:
         callee = node.op
         if isinstance(callee, (Op, Constructor)) or (isinstance(callee, Function) and callee.attrs.get("Primitive")):
+
             def go_on(values: list[RelayExpr]) -> Step[RelayExpr]:
                 types = [] if isinstance(callee, Op) else [cps_type(t, self._answer) for t in node.type_args]
                 return (yield self._bound(Call(callee, values, node.attrs, types, node.span), k))

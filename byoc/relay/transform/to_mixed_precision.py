@@ -30,9 +30,7 @@ register_config_option(KEEP_DTYPE, bool)
 _FLOATS = ("float16", "float32", "float64", "bfloat16")
 
 
-def ToMixedPrecision(
-    mixed_precision_type: str = "float16", missing_op_mode: int = 1
-) -> FunctionPass:
+def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> FunctionPass:
     """The pass that converts to *mixed_precision_type*.
 
     An operator without a category stays as it is: silently with *missing_op_mode* 2, with a warning with 1; with 0

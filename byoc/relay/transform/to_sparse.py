@@ -27,8 +27,6 @@ def Conv2dToSparse(
     _refuse("Conv2dToSparse")
 
 
-def Conv2dToSparse2(
-    layout: str, kernel_size: int, blocksize: Sequence[int], sparsity_threshold: float
-) -> NoReturn:
+def Conv2dToSparse2(layout: str, kernel_size: int, blocksize: Sequence[int], sparsity_threshold: float) -> NoReturn:
     """Raises UserError: there are no sparse products here."""
     _refuse("Conv2dToSparse2")

@@ -108,9 +108,7 @@ def _guard(condition: PrimExpr, reduced: Sequence[Index], simplify: Simplifier) 
 _SIGNS = {"ge": (1, 0), "gt": (1, -1), "le": (-1, 0), "lt": (-1, -1)}  # as `sign * (left - right) + constant >= 0`
 
 
-def loop_bounds(
-    guards: Sequence[Guard], axis: Index, places: dict[Index, PrimExpr]
-) -> tuple[PrimExpr, PrimExpr]:
+def loop_bounds(guards: Sequence[Guard], axis: Index, places: dict[Index, PrimExpr]) -> tuple[PrimExpr, PrimExpr]:
     """From where to where *axis* runs under those of *guards* that are about it."""
     start: PrimExpr = const(0, INDEX)
     end = as_index(axis.extent)

@@ -152,7 +152,8 @@ class _MatrixBody(TileBody):
             code.append(MatrixLoad(r.right(v), place.tensor, place.indices, self.product.right_step))
             code += [
                 MatrixDot(r.total(m, v), r.left(m), r.right(v), self.product.dot, self.product.swapped)
-                for m, some in alive.items() if some
+                for m, some in alive.items()
+                if some
             ]
         return code
 

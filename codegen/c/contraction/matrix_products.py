@@ -129,10 +129,13 @@ def _cycles(c: Contraction, product: MatrixProduct, rows: int, matrices: int, ve
     count = math.ceil(extent / (rows * matrices)) * math.ceil(int(c.lane.extent) / (vectors * WORDS))
     dots = matrices * vectors
     left, right = rows * matrices, product.step * vectors  # rows of registers that are loaded
-    far = sum(WORD_BYTES * n for n in (
-        left * product.step if WORD_BYTES * left * c.points > FIRST_CACHE_BYTES // 2 else 0,
-        right * WORDS if WORD_BYTES * WORDS * vectors * c.points > FIRST_CACHE_BYTES // 2 else 0,
-    ))
+    far = sum(
+        WORD_BYTES * n
+        for n in (
+            left * product.step if WORD_BYTES * left * c.points > FIRST_CACHE_BYTES // 2 else 0,
+            right * WORDS if WORD_BYTES * WORDS * vectors * c.points > FIRST_CACHE_BYTES // 2 else 0,
+        )
+    )
     loads = (left + right) / ROWS_LOADED
     step = max(dots * max(rows, product.step), loads, far / STREAM, DOT_LATENCY) + HINDRANCE * loads
     return count * (c.points / product.step * step + BEGIN + dots * (STORE + 2 * rows))

@@ -110,7 +110,9 @@ def border_blocks(c: Contraction, height: int) -> list[int]:
     guards = [g for g in c.guards if g.position is c.row]
     found = {
         row // height
-        for row in range(c.row.extent) for g in guards for k in range(int(g.axis.extent))  # type: ignore[call-overload]
+        for row in range(c.row.extent)
+        for g in guards
+        for k in range(int(g.axis.extent))  # type: ignore[call-overload]
         if not g.holds(row, k)
     }
     return sorted(found)
@@ -134,14 +136,13 @@ class TileBody:
         dtype = c.reduce.dtype
         self.sums = {
             (r, v): placeholder((tile.lanes,), dtype, f"sum_{r}_{v}")
-            for r in range(height) for v in range(tile.vectors)
+            for r in range(height)
+            for v in range(tile.vectors)
         }
 
     def places(self, r: int, v: int) -> dict[Index, PrimExpr]:
         """The axes at row *r* of the tile and at the lanes of vector *v*."""
-        result: dict[Index, PrimExpr] = {
-            self.c.lane: self.block * self.tile.width + (self.lane + v * self.tile.lanes)
-        }
+        result: dict[Index, PrimExpr] = {self.c.lane: self.block * self.tile.width + (self.lane + v * self.tile.lanes)}
         if self.c.row is not None and self.start is not None:
             result[self.c.row] = self.start + r
         return result
@@ -178,6 +179,7 @@ class TileBody:
                     self.operand(access, (rows[0], v), fixed, known, code)
         for r in rows:
             for v in range(self.tile.vectors):
+
                 def leaf(e: PrimExpr, r: int = r, v: int = v) -> PrimExpr | None:
                     if not isinstance(e, Load):
                         return None
@@ -211,8 +213,12 @@ class TileBody:
         return self.c.row is not None and access.steps[self.c.row] != 0
 
     def operand(
-        self, access: Access, place: tuple[int, int], fixed: dict[Index, PrimExpr],
-        known: dict[tuple[object, ...], Tensor], code: list[Stmt],
+        self,
+        access: Access,
+        place: tuple[int, int],
+        fixed: dict[Index, PrimExpr],
+        known: dict[tuple[object, ...], Tensor],
+        code: list[Stmt],
     ) -> PrimExpr:
         """A variable for a load at a row and a vector of the tile, declared where it is first needed."""
         r, v = place
@@ -276,8 +282,11 @@ class TileBody:
 
 def _work(value: PrimExpr) -> int:
     """How much an epilogue computes, in simple operations."""
-    nodes = [n for n in unique_nodes(map_expr(value, lambda e: const(0, e.dtype) if isinstance(e, Reduce) else None))
-             if n.dtype != INDEX]
+    nodes = [
+        n
+        for n in unique_nodes(map_expr(value, lambda e: const(0, e.dtype) if isinstance(e, Reduce) else None))
+        if n.dtype != INDEX
+    ]
     work = [n for n in nodes if isinstance(n, Binary | Intrinsic | Select)]
     return sum(LONG_FUNCTION if isinstance(n, Intrinsic) else 1 for n in work)
 

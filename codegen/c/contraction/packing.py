@@ -138,7 +138,7 @@ class _Panel:
     def shape(self) -> tuple[int, ...]:
         outer = (*self.batch, *self.c.reduce.axes)
         before = [int(a.extent) for a in self.batch]  # type: ignore[call-overload]
-        terms = [int(a.extent) for a in outer[len(self.batch):]]  # type: ignore[call-overload]
+        terms = [int(a.extent) for a in outer[len(self.batch) :]]  # type: ignore[call-overload]
         return (*before, self.blocks, *terms, self.width)
 
     def load(self, tensor: Tensor) -> Load:
@@ -158,8 +158,10 @@ class _Panel:
 
     def _start(self, simplify: Simplifier) -> int:
         """Where the element lies whose every axis is at 0."""
-        indices = [map_expr(i, lambda e: const(0, e.dtype) if isinstance(e, Index) else None)
-                   for i in self.operand.load.indices]
+        indices = [
+            map_expr(i, lambda e: const(0, e.dtype) if isinstance(e, Index) else None)
+            for i in self.operand.load.indices
+        ]
         return simplify.flat_index(self.operand.load.tensor, indices).constant
 
     def stage(self) -> Tensor:
@@ -185,12 +187,14 @@ class _Panel:
         steps = [self.operand.steps.get(a, 0) for a in axes]
         extents = [int(a.extent) for a in axes]  # type: ignore[call-overload]
         if all(s is not None for s in steps) and all(a in self.operand.steps for a in axes):
-            flat = np.asarray(source, order="C").reshape(-1)[self._start(simplify):]
+            flat = np.asarray(source, order="C").reshape(-1)[self._start(simplify) :]
             strides = [int(s) * flat.itemsize for s in steps]  # type: ignore[arg-type]
             whole = np.lib.stride_tricks.as_strided(flat, extents, strides, writeable=False)
         else:
-            grid = {a: np.arange(n).reshape([-1 if k == j else 1 for j in range(len(axes))])
-                    for k, (a, n) in enumerate(zip(axes, extents, strict=True))}
+            grid = {
+                a: np.arange(n).reshape([-1 if k == j else 1 for j in range(len(axes))])
+                for k, (a, n) in enumerate(zip(axes, extents, strict=True))
+            }
             places = tuple(np.broadcast_to(_numbers(i, grid), extents) for i in self.operand.load.indices)
             whole = source[places]
         missing = self.blocks * self.width - extents[lane]
@@ -200,7 +204,12 @@ class _Panel:
 
 
 _NUMBERS = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.floor_divide, "mod": np.mod, "min": np.minimum,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.floor_divide,
+    "mod": np.mod,
+    "min": np.minimum,
     "max": np.maximum,
 }
 

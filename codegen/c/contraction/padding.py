@@ -29,8 +29,12 @@ def absorb_padding(program: Program, machine: Machine) -> Program:
             readers.setdefault(tensor, []).append(stage)
     simplify = Simplifier()
     absorbed = {
-        pad: stages[0] for pad, stages in readers.items()
-        if pad.tag == PAD and pad.body is not None and len(stages) == 1 and pad not in program.outputs
+        pad: stages[0]
+        for pad, stages in readers.items()
+        if pad.tag == PAD
+        and pad.body is not None
+        and len(stages) == 1
+        and pad not in program.outputs
         and _pays(_without(stages[0], pad, pad), machine, simplify)
     }
     if not absorbed:

@@ -41,7 +41,7 @@ def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = F
 def _fits(c: Contraction, tile: Tile, plain: Tile, product: MatrixProduct, alone: bool) -> bool:
     """Whether matrix registers do *c* in tiles of that size, which may have been decided on for a larger nest."""
     rows = c.row_count
-    if (rows < tile.rows if isinstance(rows, int) else plain.width != tile.width):  # few rows are left to vectors
+    if rows < tile.rows if isinstance(rows, int) else plain.width != tile.width:  # few rows are left to vectors
         return False
     if terms_written_out(c, tile.rows) > MOST_WRITTEN_OUT:
         return False

@@ -111,7 +111,9 @@ def _divided(nest: Nest, simplify: Simplifier) -> Nest:
     loads = [n for n in unique_nodes(reduce.body) if isinstance(n, Load) and n.tensor.tag != PANEL]
     found = {
         int(n.right.value)
-        for load in loads for i in load.indices for n in unique_nodes(simplify(i))
+        for load in loads
+        for i in load.indices
+        for n in unique_nodes(simplify(i))
         if isinstance(n, Binary) and n.op in ("div", "mod") and n.left is lane and isinstance(n.right, Const)
     }
     if len(found) != 1 or not isinstance(lane.extent, int):
@@ -142,8 +144,7 @@ def _ordered(nest: Nest, reduce: Reduce, loads: Sequence[Access]) -> tuple[Nest,
 def _row(axes: Sequence[Index], moving: Sequence[Access], loads: Sequence[Access]) -> Index | None:
     """The innermost axis along which a moving operand stands still, so that its loads are shared; the longest first."""
     shared = [
-        a for a in axes
-        if a.extent != 1 and any(x.steps[a] == 0 for x in moving) and any(x.steps[a] for x in loads)
+        a for a in axes if a.extent != 1 and any(x.steps[a] == 0 for x in moving) and any(x.steps[a] for x in loads)
     ]
     numbers = [a for a in shared if isinstance(a.extent, int)]
     best = max(numbers, key=lambda a: min(a.extent, 14), default=None)  # type: ignore[arg-type, return-value]

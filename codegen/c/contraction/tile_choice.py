@@ -92,7 +92,8 @@ def _matrix_tiles(
     fitting = [v for v in widths if (v - 1) * lanes < extent and (ragged or extent % (v * lanes) == 0)]
     return [
         (b.cycles, Tile(rows, b.vectors, lanes, _lanes_first(c, b.vectors * lanes, rows), b.rows))
-        for b in matrix_blocks(c, product, fitting) for rows in [b.rows * b.matrices]
+        for b in matrix_blocks(c, product, fitting)
+        for rows in [b.rows * b.matrices]
     ]
 
 

@@ -89,9 +89,11 @@ def describe(c: Contraction, packed: str) -> str:
     parts = [
         f"{c.nest.stage.dtype}[{', '.join(_extent(a.extent) for a in c.nest.axes)}]",
         f"sum[{', '.join(_extent(a.extent) for a in c.reduce.axes)}] {_text(c.term, names)}",
-        f"lane {axes[c.lane]}", f"row {axes[c.row] if c.row is not None else '-'}",
+        f"lane {axes[c.lane]}",
+        f"row {axes[c.row] if c.row is not None else '-'}",
         *(f"{names[a.load]}: {_access(a, axes)}" for a in loads),
-        *sorted(_guard(g, axes) for g in c.guards), f"then {_epilogue(c)}",
+        *sorted(_guard(g, axes) for g in c.guards),
+        f"then {_epilogue(c)}",
     ]
     return "; ".join([*parts, f"packed from {packed}"] if packed else parts)
 

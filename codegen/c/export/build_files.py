@@ -36,26 +36,36 @@ class Peculiarities:
         """Those of *units* and their team; plain C has none but the team's."""
         found = [] if options.dialect.plain else list(units)
         return Peculiarities(
-            any(unit.wraps for unit in found), any(unit.gathers for unit in found), any(unit.masks for unit in found),
-            options.dialect.team, any(unit.contracts for unit in found), any(unit.separates for unit in found),
+            any(unit.wraps for unit in found),
+            any(unit.gathers for unit in found),
+            any(unit.masks for unit in found),
+            options.dialect.team,
+            any(unit.contracts for unit in found),
+            any(unit.separates for unit in found),
         )
 
     @property
     def gcc_flags(self) -> dict[str, str]:
         """Why GCC needs flags that others do not have, and which."""
         reasons = {
-            "GCC's conversion of conditions is wrong about some loops where overflow wraps":
-                overflow.GCC_FLAGS if self.wraps else (),
-            "GCC's vectoriser is wrong about some loads from places that are loaded":
-                gathers.GCC_FLAGS if self.gathers else (),
-            "GCC's conversion of conditions gives loads that lie side by side the mask of the first":
-                masked_loads.GCC_FLAGS if self.masks else (),
-            "GCC's predictive commoning stores again what another thread has stored":
-                shared_stores.GCC_FLAGS if self.team else (),
-            "GCC's vectoriser contracts products that are to be rounded before they are added":
-                rounding.NO_VECTORISER if self.contracts and self.separates else (),
-            "GCC leaves steps of a sum that is alone in its loop unfused, for some processors":
-                rounding.EVERY_STEP if self.contracts else (),
+            "GCC's conversion of conditions is wrong about some loops where overflow wraps": overflow.GCC_FLAGS
+            if self.wraps
+            else (),
+            "GCC's vectoriser is wrong about some loads from places that are loaded": gathers.GCC_FLAGS
+            if self.gathers
+            else (),
+            "GCC's conversion of conditions gives neighbouring loads the mask of the first": masked_loads.GCC_FLAGS
+            if self.masks
+            else (),
+            "GCC's predictive commoning stores again what another thread has stored": shared_stores.GCC_FLAGS
+            if self.team
+            else (),
+            "GCC's vectoriser contracts products that are to be rounded before they are added": rounding.NO_VECTORISER
+            if self.contracts and self.separates
+            else (),
+            "GCC leaves steps of a sum that is alone in its loop unfused, for some processors": rounding.EVERY_STEP
+            if self.contracts
+            else (),
         }
         return {why: " ".join(flags) for why, flags in reasons.items() if flags}
 
@@ -64,8 +74,12 @@ def needed_flags(options: ExportOptions, peculiar: Peculiarities) -> tuple[str, 
     """The flags that the code needs from every compiler."""
     if options.dialect.plain:
         return PORTABLE_FLAGS
-    return (*VECTOR_FLAGS, *options.flags, *(overflow.WRAPPING_FLAGS if peculiar.wraps else ()),
-            *(() if peculiar.contracts else rounding.NO_CONTRACTION))
+    return (
+        *VECTOR_FLAGS,
+        *options.flags,
+        *(overflow.WRAPPING_FLAGS if peculiar.wraps else ()),
+        *(() if peculiar.contracts else rounding.NO_CONTRACTION),
+    )
 
 
 def write_makefile(options: ExportOptions, form: str, has_weights: bool, peculiar: Peculiarities) -> str:
@@ -86,8 +100,13 @@ def write_makefile(options: ExportOptions, form: str, has_weights: bool, peculia
         f"NEEDED += $(if $(findstring Free Software Foundation,$(shell $(CC) --version)),{float_ranges.GCC_FLAGS[0]})",
     ]
     lines += [
-        "", f"{symbol}: main.o {objects}", "\t$(CC) $(CFLAGS) $(NEEDED) $(LDFLAGS) -o $@ $^ -lm", "",
-        f"%.o: %.c {headers}", "\t$(CC) $(CFLAGS) $(NEEDED) -c -o $@ $<", "",
+        "",
+        f"{symbol}: main.o {objects}",
+        "\t$(CC) $(CFLAGS) $(NEEDED) $(LDFLAGS) -o $@ $^ -lm",
+        "",
+        f"%.o: %.c {headers}",
+        "\t$(CC) $(CFLAGS) $(NEEDED) -c -o $@ $<",
+        "",
     ]
     if has_weights and form == INCLUDED:
         lines += [f"{symbol}_weights.o: {symbol}_weights.bin", ""]
@@ -108,17 +127,29 @@ def write_readme(
     """The text of README.txt."""
     symbol = options.symbol
     lines = [
-        f"{comment_text(interface.title)}, as C. Written by byoc; it needs a C compiler and nothing else.", "",
-        "  make", f"  ./{symbol}            runs on zeros; ./{symbol} FILE... on the bytes of each input", "",
-        "Files:", "",
-        f"  {symbol}.c, {symbol}.h   the model: call {symbol}_run", *(
-            [f"  {_FORMS[form].format(s=symbol)}"] if has_weights else []),
-        "  main.c   an example   Makefile   builds it", "", "Inputs:", "",
-        *(f"  {a.identifier}   {a.described()}, {a.size} bytes" for a in interface.inputs), "", "Outputs:", "",
-        *(f"  {a.identifier}   {a.described()}, {a.size} bytes" for a in interface.outputs), "",
+        f"{comment_text(interface.title)}, as C. Written by byoc; it needs a C compiler and nothing else.",
+        "",
+        "  make",
+        f"  ./{symbol}            runs on zeros; ./{symbol} FILE... on the bytes of each input",
+        "",
+        "Files:",
+        "",
+        f"  {symbol}.c, {symbol}.h   the model: call {symbol}_run",
+        *([f"  {_FORMS[form].format(s=symbol)}"] if has_weights else []),
+        "  main.c   an example   Makefile   builds it",
+        "",
+        "Inputs:",
+        "",
+        *(f"  {a.identifier}   {a.described()}, {a.size} bytes" for a in interface.inputs),
+        "",
+        "Outputs:",
+        "",
+        *(f"  {a.identifier}   {a.described()}, {a.size} bytes" for a in interface.outputs),
+        "",
         f"A run works in {interface.arena} bytes that its caller gives (the arena). It allocates nothing and has no",
         "variables of its own, so any number of threads may run at once, each with its own arena.",
-        f"Its local arrays take {interface.stack} bytes of the stack at most.", "",
+        f"Its local arrays take {interface.stack} bytes of the stack at most.",
+        "",
         f"The code needs these flags: {' '.join(needed_flags(options, peculiar))}",
     ]
     if options.dialect.plain:

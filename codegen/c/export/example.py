@@ -60,8 +60,14 @@ def write_example(interface: Interface, options: ExportOptions) -> str:
     upper = options.symbol.upper()
     head = [
         f"/* An example for {comment_text(interface.title)}: one run, all memory static. */",
-        "#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>", "#include <time.h>", "",
-        f'#include "{options.symbol}.h"', "", *_memory(interface, options),
+        "#include <stdio.h>",
+        "#include <stdlib.h>",
+        "#include <string.h>",
+        "#include <time.h>",
+        "",
+        f'#include "{options.symbol}.h"',
+        "",
+        *_memory(interface, options),
     ]
     read = _READ if interface.inputs or interface.weights else ""
     return joined(["\n".join([*head, ""]), read, _WRITE, *_show(interface), _USAGE, _main(interface, options, upper)])
@@ -105,30 +111,34 @@ def _main(interface: Interface, options: ExportOptions, upper: str) -> str:
     arguments.append("&arena" if interface.arena else "0")
     arguments += ["&weights"] if interface.weights else []
     lines = [
-        "int main(int argc, char **argv) {", "  const char *folder = 0;", "  long runs = 1;",
+        "int main(int argc, char **argv) {",
+        "  const char *folder = 0;",
+        "  long runs = 1;",
         "  int next = 1, status = 0;",
         "  for (; next + 1 < argc && argv[next][0] == '-' && argv[next][1]; next += 2) {",
-        "    if (strcmp(argv[next], \"-o\") == 0) folder = argv[next + 1];",
-        "    else if (strcmp(argv[next], \"-n\") == 0) runs = strtol(argv[next + 1], 0, 10);",
-        "    else return usage(argv[0]);", "  }",
+        '    if (strcmp(argv[next], "-o") == 0) folder = argv[next + 1];',
+        '    else if (strcmp(argv[next], "-n") == 0) runs = strtol(argv[next + 1], 0, 10);',
+        "    else return usage(argv[0]);",
+        "  }",
         f"  if (runs < 1 || argc - next > {upper}_INPUTS) return usage(argv[0]);",
     ]
     if interface.weights:
-        lines.append(
-            f'  if (read_file("{symbol}_weights.bin", weights.bytes, {upper}_WEIGHTS_BYTES)) return 2;'
-        )
+        lines.append(f'  if (read_file("{symbol}_weights.bin", weights.bytes, {upper}_WEIGHTS_BYTES)) return 2;')
     for a in interface.inputs:
         lines += [
-            f"  if (next < argc && strcmp(argv[next], \"-\") != 0 && "
-            f"read_file(argv[next], {_variable(a)}, {upper}_{a.macro}_BYTES)) return 2;", "  ++next;",
+            f'  if (next < argc && strcmp(argv[next], "-") != 0 && '
+            f"read_file(argv[next], {_variable(a)}, {upper}_{a.macro}_BYTES)) return 2;",
+            "  ++next;",
         ]
     lines += [
         "  const clock_t start = clock();",
         f"  for (long run = 0; run < runs && status == {upper}_OK; ++run)",
         f"    status = {symbol}_run({', '.join(arguments)});",
         "  const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;",
-        f"  if (status != {upper}_OK) {{", f'    fprintf(stderr, "{symbol}_run: %d\\n", status);',
-        "    return 1;", "  }",
+        f"  if (status != {upper}_OK) {{",
+        f'    fprintf(stderr, "{symbol}_run: %d\\n", status);',
+        "    return 1;",
+        "  }",
     ]
     for a in interface.outputs:
         lines += [

@@ -99,29 +99,44 @@ def write_header(interface: Interface, options: ExportOptions) -> str:
     symbol, upper = options.symbol, options.symbol.upper()
     lines = [
         f"/* {comment_text(interface.title)} as C, written by byoc. */",
-        f"#ifndef {upper}_H", f"#define {upper}_H", "", "#include <stdbool.h>", "#include <stdint.h>", "",
-        "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
-        f"#define {upper}_INPUTS {len(interface.inputs)}", f"#define {upper}_OUTPUTS {len(interface.outputs)}", "",
+        f"#ifndef {upper}_H",
+        f"#define {upper}_H",
+        "",
+        "#include <stdbool.h>",
+        "#include <stdint.h>",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        f"#define {upper}_INPUTS {len(interface.inputs)}",
+        f"#define {upper}_OUTPUTS {len(interface.outputs)}",
+        "",
     ]
     for argument in (*interface.inputs, *interface.outputs):
         lines += [
             f"/* {argument.described()} */",
             f"#define {upper}_{argument.macro}_COUNT {argument.count}",
-            f"#define {upper}_{argument.macro}_BYTES {argument.size}", "",
+            f"#define {upper}_{argument.macro}_BYTES {argument.size}",
+            "",
         ]
     lines += [
         "/* The memory that a run works in. It holds nothing between runs; two runs at a time need one each. */",
-        f"#define {upper}_ARENA_BYTES {interface.arena}", f"#define {upper}_ARENA_ALIGNMENT {options.alignment}", "",
+        f"#define {upper}_ARENA_BYTES {interface.arena}",
+        f"#define {upper}_ARENA_ALIGNMENT {options.alignment}",
+        "",
     ]
     lines += [
         "/* The local arrays of the function that has most of them; registers and calls take more of the stack. */",
-        f"#define {upper}_STACK_BYTES {interface.stack}", "",
+        f"#define {upper}_STACK_BYTES {interface.stack}",
+        "",
     ]
     if interface.weights:
         lines += [
             f"/* What {symbol}_weights.bin holds: it must lie in memory, flash or mapped, as long as a run lasts. */",
             f"#define {upper}_WEIGHTS_BYTES {interface.weights}",
-            f"#define {upper}_WEIGHTS_ALIGNMENT {options.alignment}", "",
+            f"#define {upper}_WEIGHTS_ALIGNMENT {options.alignment}",
+            "",
         ]
     lines += [*_status_codes(upper, options.dialect.team, interface), "", *_prototypes(interface, options)]
     return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
@@ -130,7 +145,8 @@ def write_header(interface: Interface, options: ExportOptions) -> str:
 def _status_codes(upper: str, team: bool, interface: Interface) -> list[str]:
     return [
         "/* What the functions return. */",
-        f"#define {upper}_OK 0", f"#define {upper}_NULL_POINTER 1 /* an argument is null */",
+        f"#define {upper}_OK 0",
+        f"#define {upper}_NULL_POINTER 1 /* an argument is null */",
         f"#define {upper}_UNALIGNED 2 /* the arena or the weights do not have their alignment */",
         *([f"#define {upper}_BAD_THREAD 3 /* thread is none of 0 to threads - 1 */"] if team else []),
         *([f"#define {upper}_NO_MATRICES 4 {_NO_MATRICES}"] if interface.matrices else []),
@@ -154,20 +170,21 @@ def _prototypes(interface: Interface, options: ExportOptions) -> list[str]:
         "/* Run the model. Arrays are row-major and must not overlap; inputs are only read. arena:",
         f" * {upper}_ARENA_BYTES bytes, aligned to {upper}_ARENA_ALIGNMENT.{weights} Nothing else is written, nothing",
         " * is allocated: any number of threads may run the model at once, each with its own arena. */",
-        *_prototype(f"int {symbol}_run", parameters), "",
+        *_prototype(f"int {symbol}_run", parameters),
+        "",
     ]
     if not options.dialect.team:
         return lines
     return [
         *lines,
         "/* Where the threads of one run meet: 0 in every byte before the first run. */",
-        f"typedef struct {{ int32_t counts[32]; }} {symbol}_meeting;", "",
+        f"typedef struct {{ int32_t counts[32]; }} {symbol}_meeting;",
+        "",
         "/* One thread's part of a run that several threads make together: all of them call with the same arguments,",
         " * but for thread, from 0 to threads - 1. It returns in each when the whole run is done. The outputs are the",
         " * same bits for any number of threads. */",
-        *_prototype(
-            f"int {symbol}_run_part", [*parameters, "int thread", "int threads", f"{symbol}_meeting *meeting"]
-        ), "",
+        *_prototype(f"int {symbol}_run_part", [*parameters, "int thread", "int threads", f"{symbol}_meeting *meeting"]),
+        "",
     ]
 
 

@@ -44,12 +44,17 @@ def write_model(
     if form != SEPARATE and weights.arrays:
         own.append(f'#include "{options.symbol}_weights.h"\n')
     functions = [f"{u.comment(origins[u.name])}static {u.text}" for u in units.values()]
-    return joined([
-        f"/* {comment_text(interface.title)}, written by byoc. Nothing here changes but what a caller gives. */\n",
-        "".join(own), PREAMBLE if options.dialect.team else _HEADERS, _check(options),
-        *_definitions(list(units.values()), options.dialect), *functions,
-        _Entry(plan, interface, places, weights, form, options).text(),
-    ])
+    return joined(
+        [
+            f"/* {comment_text(interface.title)}, written by byoc. Nothing here changes but what a caller gives. */\n",
+            "".join(own),
+            PREAMBLE if options.dialect.team else _HEADERS,
+            _check(options),
+            *_definitions(list(units.values()), options.dialect),
+            *functions,
+            _Entry(plan, interface, places, weights, form, options).text(),
+        ]
+    )
 
 
 def _definitions(units: Sequence[Unit], dialect: Dialect) -> list[str]:
@@ -71,7 +76,12 @@ def _check(options: ExportOptions) -> str:
 
 class _Entry:
     def __init__(
-        self, plan: WholePlan, interface: Interface, places: Places, weights: Weights, form: str,
+        self,
+        plan: WholePlan,
+        interface: Interface,
+        places: Places,
+        weights: Weights,
+        form: str,
         options: ExportOptions,
     ):
         self.plan, self.interface, self.places, self.weights = plan, interface, places, weights

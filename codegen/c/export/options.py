@@ -67,7 +67,11 @@ class ExportOptions:
 
 
 def export_options(
-    symbol: str = "model", portable: bool = False, threads: bool = False, weights: str = "", march: str = "native",
+    symbol: str = "model",
+    portable: bool = False,
+    threads: bool = False,
+    weights: str = "",
+    march: str = "native",
     winograd: WinogradOptions = WINOGRAD,
 ) -> ExportOptions:
     """The options of ``byoc export-c``.

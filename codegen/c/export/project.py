@@ -42,7 +42,10 @@ class ModelNames:
 
 
 def export_project(
-    functions: Mapping[str, Function], graph: Graph, names: ModelNames, options: ExportOptions,
+    functions: Mapping[str, Function],
+    graph: Graph,
+    names: ModelNames,
+    options: ExportOptions,
     tuner: Tuner | None = None,
 ) -> dict[str, bytes]:
     """The files for *graph*, which calls *functions* by their symbols; the cost models decide, or what *tuner* finds.
@@ -60,16 +63,25 @@ def export_project(
     form = options.weights_form(weights.size)
     offsets, arena = _arena(plan)
     inputs = [graph.specs[node.outputs[0]] for node in graph.inputs]
-    outputs = [TensorSpec(n, graph.specs[h].shape, graph.specs[h].dtype)
-               for n, h in zip(names.outputs, graph.heads, strict=True)]
+    outputs = [
+        TensorSpec(n, graph.specs[h].shape, graph.specs[h].dtype)
+        for n, h in zip(names.outputs, graph.heads, strict=True)
+    ]
     taken = [step.call.unit.name for step in plan.steps if isinstance(step, CallStep)]
     taken += [*weights.reserved, *(w.name for w in weights.arrays)]
     called = [step.call.unit for step in plan.steps if isinstance(step, CallStep)]
     stack = max((unit.local_bytes for unit in called), default=0)
     given = weights.size if form == SEPARATE else 0
     matrices = any(HELPER in unit.helpers for unit in called)
-    interface = Interface(names.title, *name_arguments(inputs, outputs, taken), arena, stack, given, matrices,
-                          any(unit.checks for unit in called))
+    interface = Interface(
+        names.title,
+        *name_arguments(inputs, outputs, taken),
+        arena,
+        stack,
+        given,
+        matrices,
+        any(unit.checks for unit in called),
+    )
     peculiar = Peculiarities.of(called, options)
     places = Places(offsets, constants)
     texts = {

@@ -109,8 +109,14 @@ def _array_source(arrays: Sequence[Weight], base: str, options: ExportOptions) -
 
 def _included_source(base: str) -> str:
     lines = [
-        ".section .rodata", f".balign {ALIGNMENT}", f".global {base}", f".type {base}, %object", f"{base}:",
-        f'.incbin \\"{base}.bin\\"', f".size {base}, . - {base}", ".previous",
+        ".section .rodata",
+        f".balign {ALIGNMENT}",
+        f".global {base}",
+        f".type {base}, %object",
+        f"{base}:",
+        f'.incbin \\"{base}.bin\\"',
+        f".size {base}, . - {base}",
+        ".previous",
     ]
     text = "\n".join(f'  "{line}\\n"' for line in lines)
     comment = f"/* The assembler takes {base}.bin from the folder where it runs. */"

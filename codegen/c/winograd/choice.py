@@ -75,9 +75,7 @@ def cycles(plan: Plan) -> float:
         total += plan.points * plan.panels * math.ceil(plan.tiles / plan.rows) * panel / REREAD
     if plan.weight_bytes > 3 * OWN_CACHE // 4:
         total += (plan.chunks - 1) * plan.weight_bytes / SHARED
-    total += TRANSFORM * plan.points * plan.tiles * (
-        math.ceil(plan.channels / plan.lanes) + plan.panels * plan.vectors
-    )
+    total += TRANSFORM * plan.points * plan.tiles * (math.ceil(plan.channels / plan.lanes) + plan.panels * plan.vectors)
     if plan.stored and plan.input_bytes + plan.weight_bytes / plan.panels > OWN_CACHE:
         total += (3 + plan.panels) * plan.input_bytes / SHARED
     return total * sum(math.ceil(plan.parts / t) * t / plan.parts for t in TEAMS) / len(TEAMS)

@@ -75,9 +75,7 @@ def _single_sum(body: PrimExpr | None) -> Reduce | None:
     return found[0]
 
 
-def _places(
-    stage: Tensor, reduce: Reduce, data: Load, weights: Load, simplify: Simplifier
-) -> Convolution | None:
+def _places(stage: Tensor, reduce: Reduce, data: Load, weights: Load, simplify: Simplifier) -> Convolution | None:
     image = data.tensor
     if len(data.indices) != 4 or not _known(image.shape) or image.shape[0] != stage.shape[0]:
         return None
@@ -130,8 +128,12 @@ def is_padded(image: Tensor) -> bool:
     cond, value, other = image.body.cond, image.body.then, image.body.otherwise
     n, _, _, channel = image.axes
     return (
-        isinstance(value, Load) and isinstance(other, Const) and other.value == 0 and len(value.indices) == 4
-        and value.indices[0] is n and value.indices[3] is channel
+        isinstance(value, Load)
+        and isinstance(other, Const)
+        and other.value == 0
+        and len(value.indices) == 4
+        and value.indices[0] is n
+        and value.indices[3] is channel
         and not any(node in (n, channel) for node in unique_nodes(cond))
     )
 

@@ -105,6 +105,7 @@ class InputTiles:
         shape = (self.plan.down, self.plan.across)
         inside = np.ones(shape, bool)
         for condition, _ in self.pixels.values():
+
             def element(row: Index, column: Index, condition: PrimExpr = condition) -> PrimExpr:
                 return at(condition, {self.row: row, self.column: column})
 
@@ -112,7 +113,11 @@ class InputTiles:
         rows, columns = inside.any(axis=1).nonzero()[0], inside.any(axis=0).nonzero()[0]
         if not inside.any() or inside.sum() != len(rows) * len(columns):
             return const(False, "bool")
-        return self.simplify(all_of(
-            self.row >= int(rows[0]), self.row <= int(rows[-1]),
-            self.column >= int(columns[0]), self.column <= int(columns[-1]),
-        ))
+        return self.simplify(
+            all_of(
+                self.row >= int(rows[0]),
+                self.row <= int(rows[-1]),
+                self.column >= int(columns[0]),
+                self.column <= int(columns[-1]),
+            )
+        )

@@ -59,9 +59,12 @@ class _Rewriting:
             if conv is not None and plan is not None:
                 self.chosen[stage] = conv, plan
         self.absorbed = {
-            conv.image for conv, _ in self.chosen.values()
-            if groups.get(conv.image) is groups[conv.stage] and conv.image not in program.outputs
-            and self.readers[conv.image] == 1 and is_padded(conv.image)
+            conv.image
+            for conv, _ in self.chosen.values()
+            if groups.get(conv.image) is groups[conv.stage]
+            and conv.image not in program.outputs
+            and self.readers[conv.image] == 1
+            and is_padded(conv.image)
         }
 
     def run(self) -> Program:

@@ -148,8 +148,10 @@ class _Output:
         return [
             *(Alloc(t, const(0, dtype), vector=True) for t in sums.values()),
             For(channel, plan.channels, terms),
-            *(VectorStore(self.sums, (point, begin + r, lane + v * plan.lanes), t[lane], lane)
-              for (r, v), t in sums.items()),
+            *(
+                VectorStore(self.sums, (point, begin + r, lane + v * plan.lanes), t[lane], lane)
+                for (r, v), t in sums.items()
+            ),
         ]
 
     def _columns(self, point: Index, channel: Index, columns: Sequence[Tensor], lane: Index) -> list[Stmt]:

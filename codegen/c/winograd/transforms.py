@@ -46,9 +46,7 @@ class Transforms:
 def transforms(outputs: int) -> Transforms:
     """The matrices of F(*outputs*, 3): Lagrange's interpolation at the points, with B^T monic."""
     points = _POINTS[outputs]
-    inverse = tuple(
-        (*(p**r for p in points), Fraction(int(r == outputs - 1))) for r in range(outputs)
-    )
+    inverse = tuple((*(p**r for p in points), Fraction(int(r == outputs - 1))) for r in range(outputs))
     kernel, rows = [], []
     for k, p in enumerate(points):
         others = points[:k] + points[k + 1 :]

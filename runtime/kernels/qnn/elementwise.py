@@ -23,7 +23,11 @@ Parameter = np.ndarray
 
 
 def rescaled(
-    data: np.ndarray, scale: Parameter, zero_point: Parameter, out_scale: Parameter, out_zero_point: Parameter,
+    data: np.ndarray,
+    scale: Parameter,
+    zero_point: Parameter,
+    out_scale: Parameter,
+    out_zero_point: Parameter,
     axis: int,
 ) -> np.ndarray:
     """*data* under the scale and zero point of the result, as int32; only widened where these are the same."""
@@ -35,8 +39,16 @@ def rescaled(
 
 @kernel("qnn.add")
 def add(
-    lhs: np.ndarray, rhs: np.ndarray, lhs_scale: Parameter, lhs_zero_point: Parameter, rhs_scale: Parameter,
-    rhs_zero_point: Parameter, output_scale: Parameter, output_zero_point: Parameter, *, lhs_axis: int = -1,
+    lhs: np.ndarray,
+    rhs: np.ndarray,
+    lhs_scale: Parameter,
+    lhs_zero_point: Parameter,
+    rhs_scale: Parameter,
+    rhs_zero_point: Parameter,
+    output_scale: Parameter,
+    output_zero_point: Parameter,
+    *,
+    lhs_axis: int = -1,
     rhs_axis: int = -1,
 ) -> np.ndarray:
     """The sum of the numbers that are meant."""
@@ -48,8 +60,16 @@ def add(
 
 @kernel("qnn.subtract")
 def subtract(
-    lhs: np.ndarray, rhs: np.ndarray, lhs_scale: Parameter, lhs_zero_point: Parameter, rhs_scale: Parameter,
-    rhs_zero_point: Parameter, output_scale: Parameter, output_zero_point: Parameter, *, lhs_axis: int = -1,
+    lhs: np.ndarray,
+    rhs: np.ndarray,
+    lhs_scale: Parameter,
+    lhs_zero_point: Parameter,
+    rhs_scale: Parameter,
+    rhs_zero_point: Parameter,
+    output_scale: Parameter,
+    output_zero_point: Parameter,
+    *,
+    lhs_axis: int = -1,
     rhs_axis: int = -1,
 ) -> np.ndarray:
     """The difference of the numbers that are meant."""
@@ -66,8 +86,16 @@ def spread_from_last(parameter: Parameter, axis: int, ndim: int, out_ndim: int) 
 
 @kernel("qnn.mul")
 def mul(
-    lhs: np.ndarray, rhs: np.ndarray, lhs_scale: Parameter, lhs_zero_point: Parameter, rhs_scale: Parameter,
-    rhs_zero_point: Parameter, output_scale: Parameter, output_zero_point: Parameter, *, lhs_axis: int = -1,
+    lhs: np.ndarray,
+    rhs: np.ndarray,
+    lhs_scale: Parameter,
+    lhs_zero_point: Parameter,
+    rhs_scale: Parameter,
+    rhs_zero_point: Parameter,
+    output_scale: Parameter,
+    output_zero_point: Parameter,
+    *,
+    lhs_axis: int = -1,
     rhs_axis: int = -1,
 ) -> np.ndarray:
     """The product of the numbers that are meant: an int32 product, rescaled by the product of the scales."""
@@ -109,7 +137,12 @@ for _name, _function in FUNCTIONS.items():
 
 @kernel("qnn.softmax")
 def softmax(
-    x: np.ndarray, scale: Parameter, zero_point: Parameter, output_scale: Parameter, output_zero_point: Parameter, *,
+    x: np.ndarray,
+    scale: Parameter,
+    zero_point: Parameter,
+    output_scale: Parameter,
+    output_zero_point: Parameter,
+    *,
     axis: int = -1,
 ) -> np.ndarray:
     """The softmax of the numbers that are meant, along *axis*."""
@@ -119,8 +152,13 @@ def softmax(
 
 @kernel("qnn.leaky_relu")
 def leaky_relu(
-    x: np.ndarray, input_scale: Parameter, input_zero_point: Parameter, output_scale: Parameter,
-    output_zero_point: Parameter, *, alpha: float,
+    x: np.ndarray,
+    input_scale: Parameter,
+    input_zero_point: Parameter,
+    output_scale: Parameter,
+    output_zero_point: Parameter,
+    *,
+    alpha: float,
 ) -> np.ndarray:
     """The number where it is positive, else *alpha* times it, by fixed-point products."""
     value = rescaled(x, input_scale, input_zero_point, output_scale, output_zero_point, -1)

@@ -13,8 +13,13 @@ from byoc.runtime.kernels.registry import kernel
 
 @kernel("qnn.concatenate")
 def concatenate(
-    data: Sequence[np.ndarray], input_scales: Sequence[np.ndarray], input_zero_points: Sequence[np.ndarray],
-    output_scale: np.ndarray, output_zero_point: np.ndarray, *, axis: int = 0,
+    data: Sequence[np.ndarray],
+    input_scales: Sequence[np.ndarray],
+    input_zero_points: Sequence[np.ndarray],
+    output_scale: np.ndarray,
+    output_zero_point: np.ndarray,
+    *,
+    axis: int = 0,
 ) -> np.ndarray:
     """Tensors under one scale and zero point, one after another along *axis*."""
     parts = []

@@ -11,15 +11,31 @@ from byoc.runtime.kernels.registry import kernel
 
 @kernel("qnn.avg_pool2d")
 def avg_pool2d(
-    data: np.ndarray, input_scale: np.ndarray, input_zero_point: np.ndarray, output_scale: np.ndarray,
-    output_zero_point: np.ndarray, *, pool_size: tuple[int, ...], strides: tuple[int, ...] = (1,),
-    dilation: tuple[int, ...] = (1,), padding: tuple[int, ...] = (0,), layout: str, out_layout: str = "",
-    ceil_mode: bool = False, count_include_pad: bool = False,
+    data: np.ndarray,
+    input_scale: np.ndarray,
+    input_zero_point: np.ndarray,
+    output_scale: np.ndarray,
+    output_zero_point: np.ndarray,
+    *,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...] = (1,),
+    dilation: tuple[int, ...] = (1,),
+    padding: tuple[int, ...] = (0,),
+    layout: str,
+    out_layout: str = "",
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
 ) -> np.ndarray:
     """data: i[N, C, H, W] in any order of axes -> the same dtype."""
     mean = avg_pool(
-        dequantized(data, input_scale, input_zero_point, -1), pool_size=pool_size, strides=strides, dilation=dilation,
-        padding=padding, layout=layout, out_layout=out_layout, ceil_mode=ceil_mode,
+        dequantized(data, input_scale, input_zero_point, -1),
+        pool_size=pool_size,
+        strides=strides,
+        dilation=dilation,
+        padding=padding,
+        layout=layout,
+        out_layout=out_layout,
+        ceil_mode=ceil_mode,
         count_include_pad=count_include_pad,
     )
     return quantized(mean, output_scale, output_zero_point, -1, data.dtype)

@@ -24,10 +24,21 @@ def _shifted(data: np.ndarray, zero_point: np.ndarray, axis: int = 0) -> np.ndar
 
 @kernel("qnn.conv2d")
 def conv2d(
-    data: np.ndarray, weight: np.ndarray, input_zero_point: np.ndarray, kernel_zero_point: np.ndarray,
-    input_scale: np.ndarray, kernel_scale: np.ndarray, *, strides: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0, 0), dilation: tuple[int, ...] = (1, 1), groups: int = 1, data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW", out_layout: str = "", out_dtype: str = "int32",
+    data: np.ndarray,
+    weight: np.ndarray,
+    input_zero_point: np.ndarray,
+    kernel_zero_point: np.ndarray,
+    input_scale: np.ndarray,
+    kernel_scale: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0),
+    dilation: tuple[int, ...] = (1, 1),
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "int32",
 ) -> np.ndarray:
     """The convolution of the numbers that are meant, in units of both scales; padding means zero."""
     x = _shifted(to_letters(data, data_layout, LETTERS), input_zero_point)
@@ -41,10 +52,21 @@ def conv2d(
 
 @kernel("qnn.conv2d_transpose")
 def conv2d_transpose(
-    data: np.ndarray, weight: np.ndarray, input_zero_point: np.ndarray, kernel_zero_point: np.ndarray,
-    input_scale: np.ndarray, kernel_scale: np.ndarray, *, strides: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0, 0), dilation: tuple[int, ...] = (1, 1), output_padding: tuple[int, ...] = (0, 0),
-    groups: int = 1, data_layout: str = "NCHW", kernel_layout: str = "IOHW", out_layout: str = "",
+    data: np.ndarray,
+    weight: np.ndarray,
+    input_zero_point: np.ndarray,
+    kernel_zero_point: np.ndarray,
+    input_scale: np.ndarray,
+    kernel_scale: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0),
+    dilation: tuple[int, ...] = (1, 1),
+    output_padding: tuple[int, ...] = (0, 0),
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    out_layout: str = "",
     out_dtype: str = "int32",
 ) -> np.ndarray:
     """The transposed convolution of the numbers that are meant, in units of both scales."""
@@ -63,8 +85,14 @@ def conv2d_transpose(
 
 @kernel("qnn.dense")
 def dense(
-    data: np.ndarray, weight: np.ndarray, input_zero_point: np.ndarray, kernel_zero_point: np.ndarray,
-    input_scale: np.ndarray, kernel_scale: np.ndarray, *, out_dtype: str = "int32",
+    data: np.ndarray,
+    weight: np.ndarray,
+    input_zero_point: np.ndarray,
+    kernel_zero_point: np.ndarray,
+    input_scale: np.ndarray,
+    kernel_scale: np.ndarray,
+    *,
+    out_dtype: str = "int32",
 ) -> np.ndarray:
     """data: [..., K], weight: [N, K] -> [..., N], in units of both scales."""
     value = _shifted(data, input_zero_point) @ _shifted(weight, kernel_zero_point).T
@@ -73,8 +101,15 @@ def dense(
 
 @kernel("qnn.contrib_dense_pack")
 def contrib_dense_pack(
-    data: np.ndarray, weight: np.ndarray, input_zero_point: np.ndarray, kernel_zero_point: np.ndarray,
-    input_scale: np.ndarray, kernel_scale: np.ndarray, *, out_dtype: str = "int32", weight_layout: str = "NC",
+    data: np.ndarray,
+    weight: np.ndarray,
+    input_zero_point: np.ndarray,
+    kernel_zero_point: np.ndarray,
+    input_scale: np.ndarray,
+    kernel_scale: np.ndarray,
+    *,
+    out_dtype: str = "int32",
+    weight_layout: str = "NC",
 ) -> np.ndarray:
     """``qnn.dense`` with a weight in blocks: [N/n, K/k, n, k] (``NC16n4c``), [N/n, K, n] or [N, K] -> [..., N]."""
     if weight.ndim == 4:
@@ -82,15 +117,21 @@ def contrib_dense_pack(
         weight = weight.transpose(0, 2, 1, 3).reshape(rows, columns)
     elif weight.ndim == 3:
         weight = weight.transpose(0, 2, 1).reshape(weight.shape[0] * weight.shape[2], weight.shape[1])
-    return dense(
-        data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, out_dtype=out_dtype
-    )
+    return dense(data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, out_dtype=out_dtype)
 
 
 @kernel("qnn.batch_matmul")
 def batch_matmul(
-    x: np.ndarray, y: np.ndarray, x_zero_point: np.ndarray, y_zero_point: np.ndarray, x_scale: np.ndarray,
-    y_scale: np.ndarray, *, out_dtype: str = "int32", transpose_a: bool = False, transpose_b: bool = True,
+    x: np.ndarray,
+    y: np.ndarray,
+    x_zero_point: np.ndarray,
+    y_zero_point: np.ndarray,
+    x_scale: np.ndarray,
+    y_scale: np.ndarray,
+    *,
+    out_dtype: str = "int32",
+    transpose_a: bool = False,
+    transpose_b: bool = True,
 ) -> np.ndarray:
     """x: [B, M, K], y: [B, N, K] -> [B, M, N], in units of both scales; a batch of 1 is repeated."""
     a = x.astype(WORK) - WORK.type(scalar(x_zero_point))

@@ -31,7 +31,11 @@ def dequantized(
 
 @kernel("qnn.quantize")
 def quantize(
-    data: np.ndarray, output_scale: np.ndarray, output_zero_point: np.ndarray, *, out_dtype: str = "int8",
+    data: np.ndarray,
+    output_scale: np.ndarray,
+    output_zero_point: np.ndarray,
+    *,
+    out_dtype: str = "int8",
     axis: int = -1,
 ) -> np.ndarray:
     """data: f[...], scale: f32, zero point: i32 -> out_dtype[...]."""
@@ -40,7 +44,11 @@ def quantize(
 
 @kernel("qnn.dequantize")
 def dequantize(
-    data: np.ndarray, input_scale: np.ndarray, input_zero_point: np.ndarray, *, out_dtype: str = "float32",
+    data: np.ndarray,
+    input_scale: np.ndarray,
+    input_zero_point: np.ndarray,
+    *,
+    out_dtype: str = "float32",
     axis: int = -1,
 ) -> np.ndarray:
     """data: i[...], scale: f32, zero point: i32 -> out_dtype[...]."""

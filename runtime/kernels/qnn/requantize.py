@@ -30,8 +30,13 @@ def round_away(x: np.ndarray) -> np.ndarray:
 
 
 def _in_floats(
-    data: np.ndarray, zero_in: np.ndarray, multipliers: np.ndarray | None, zero_out: np.ndarray, rounding: str,
-    work: np.dtype, out: np.dtype,
+    data: np.ndarray,
+    zero_in: np.ndarray,
+    multipliers: np.ndarray | None,
+    zero_out: np.ndarray,
+    rounding: str,
+    work: np.dtype,
+    out: np.dtype,
 ) -> np.ndarray:
     x = data.astype(work) - zero_in.astype(work)
     if multipliers is not None:
@@ -43,8 +48,15 @@ def _in_floats(
 
 
 def requantized(
-    data: np.ndarray, input_scale: np.ndarray, input_zero_point: np.ndarray, output_scale: np.ndarray,
-    output_zero_point: np.ndarray, out: np.dtype, axis: int = -1, rounding: str = UNSAID, compute_dtype: str = UNSAID,
+    data: np.ndarray,
+    input_scale: np.ndarray,
+    input_zero_point: np.ndarray,
+    output_scale: np.ndarray,
+    output_zero_point: np.ndarray,
+    out: np.dtype,
+    axis: int = -1,
+    rounding: str = UNSAID,
+    compute_dtype: str = UNSAID,
 ) -> np.ndarray:
     """``round(input_scale / output_scale * (data - input_zero_point)) + output_zero_point`` in the range of *out*."""
     rounding, compute_dtype = resolve(rounding, compute_dtype)
@@ -61,12 +73,28 @@ def requantized(
 
 @kernel("qnn.requantize")
 def requantize(
-    data: np.ndarray, input_scale: np.ndarray, input_zero_point: np.ndarray, output_scale: np.ndarray,
-    output_zero_point: np.ndarray, *, axis: int = -1, rounding: str = UNSAID, compute_dtype: str = UNSAID,
+    data: np.ndarray,
+    input_scale: np.ndarray,
+    input_zero_point: np.ndarray,
+    output_scale: np.ndarray,
+    output_zero_point: np.ndarray,
+    *,
+    axis: int = -1,
+    rounding: str = UNSAID,
+    compute_dtype: str = UNSAID,
     out_dtype: str = "int8",
 ) -> np.ndarray:
     """data: i[...], input scale: f32 and zero point: i32 along *axis*, output's scalars -> out_dtype[...]."""
-    return np.asarray(requantized(
-        data, input_scale, input_zero_point, output_scale, output_zero_point, numpy_dtype(out_dtype), axis, rounding,
-        compute_dtype,
-    ))
+    return np.asarray(
+        requantized(
+            data,
+            input_scale,
+            input_zero_point,
+            output_scale,
+            output_zero_point,
+            numpy_dtype(out_dtype),
+            axis,
+            rounding,
+            compute_dtype,
+        )
+    )

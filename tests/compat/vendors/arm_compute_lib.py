@@ -24,8 +24,10 @@ def partition_for_arm_compute_lib(mod, params=None, disabled_ops=("concatenate",
         mod["main"] = bind_params_by_name(mod["main"], params)
     seq = tvm.transform.Sequential(
         [
-            transform.InferType(), transform.MergeComposite(arm_compute_lib_pattern_table(disabled_ops)),
-            transform.AnnotateTarget("arm_compute_lib", False), transform.PartitionGraph(),
+            transform.InferType(),
+            transform.MergeComposite(arm_compute_lib_pattern_table(disabled_ops)),
+            transform.AnnotateTarget("arm_compute_lib", False),
+            transform.PartitionGraph(),
         ]
     )
     return seq(mod)

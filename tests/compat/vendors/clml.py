@@ -53,9 +53,13 @@ def partition_for_clml(mod, params=None, **opts):
         mod["main"] = bind_params_by_name(mod["main"], params)
     seq = tvm.transform.Sequential(
         [
-            transform.InferType(), RemoveDropoutPass(), transform.FoldConstant(),
-            transform.MergeComposite(clml_pattern_table()), transform.AnnotateTarget("clml", False),
-            transform.MergeCompilerRegions(), transform.PartitionGraph(),
+            transform.InferType(),
+            RemoveDropoutPass(),
+            transform.FoldConstant(),
+            transform.MergeComposite(clml_pattern_table()),
+            transform.AnnotateTarget("clml", False),
+            transform.MergeCompilerRegions(),
+            transform.PartitionGraph(),
         ]
     )
     return seq(mod)

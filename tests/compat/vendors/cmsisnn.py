@@ -21,9 +21,15 @@ def partition_for_cmsisnn(mod, params=None, mod_name="default", **opts):
         mod["main"] = bind_params_by_name(mod["main"], params)
     seq = tvm.transform.Sequential(
         [
-            InferType(), MergeComposite(pattern_table()), AnnotateTarget("cmsis-nn"), PartitionGraph(mod_name=mod_name),
-            GenerateCMSISNNConstants(), CMSISNNFusePads(), ScalarToTensorConstants(),  # noqa: F821 - by _init_api
-            ExtractConstantsFromPartitionedFunction(), InferType(),  # noqa: F821 - by _init_api
+            InferType(),
+            MergeComposite(pattern_table()),
+            AnnotateTarget("cmsis-nn"),
+            PartitionGraph(mod_name=mod_name),
+            GenerateCMSISNNConstants(),
+            CMSISNNFusePads(),
+            ScalarToTensorConstants(),
+            ExtractConstantsFromPartitionedFunction(),
+            InferType(),
         ]
     )
     return seq(mod)
@@ -48,8 +54,12 @@ def pattern_table():
         is_zero = not kernel_zp.any()
         bias_is_int32 = bias_add is None or bias_add.args[1].checked_type.dtype == "int32"
         return (
-            call.attrs.out_dtype == "int32" and requantize.attrs.out_dtype == "int8" and is_zero and bias_is_int32
-            and call.args[0].checked_type.dtype == "int8" and call.args[1].checked_type.dtype == "int8"
+            call.attrs.out_dtype == "int32"
+            and requantize.attrs.out_dtype == "int8"
+            and is_zero
+            and bias_is_int32
+            and call.args[0].checked_type.dtype == "int8"
+            and call.args[1].checked_type.dtype == "int8"
         )
 
     def qnn_fully_connected_pattern():

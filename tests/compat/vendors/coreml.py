@@ -28,8 +28,11 @@ def partition_for_coreml(mod, params=None):
         mod["main"] = bind_params_by_name(mod["main"], params)
     seq = tvm.transform.Sequential(
         [
-            transform.InferType(), transform.SimplifyInference(), transform.FoldConstant(),
-            relay.transform.AnnotateTarget("coremlcompiler"), transform.MergeCompilerRegions(),
+            transform.InferType(),
+            transform.SimplifyInference(),
+            transform.FoldConstant(),
+            relay.transform.AnnotateTarget("coremlcompiler"),
+            transform.MergeCompilerRegions(),
             transform.PartitionGraph(),
         ]
     )

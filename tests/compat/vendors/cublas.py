@@ -19,8 +19,11 @@ def partition_for_cublas(mod, params=None):
         mod["main"] = bind_params_by_name(mod["main"], params)
     seq = tvm.transform.Sequential(
         [
-            transform.InferType(), transform.MergeComposite(pattern_table()), transform.AnnotateTarget("cublas"),
-            transform.PartitionGraph(), transform.InferType(),
+            transform.InferType(),
+            transform.MergeComposite(pattern_table()),
+            transform.AnnotateTarget("cublas"),
+            transform.PartitionGraph(),
+            transform.InferType(),
         ]
     )
     return seq(mod)
@@ -43,7 +46,10 @@ def pattern_table():
 @lower_composite("cublas.matmul")
 def _lower_matmul(op: tvm.relay.Call, inputs: list[te.Tensor]) -> te.Tensor:
     return cublas.matmul(
-        inputs[0], inputs[1], transa=op.attrs["transpose_a"], transb=op.attrs["transpose_b"],
+        inputs[0],
+        inputs[1],
+        transa=op.attrs["transpose_a"],
+        transb=op.attrs["transpose_b"],
         dtype=op.checked_type.dtype,
     )
 

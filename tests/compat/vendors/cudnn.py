@@ -21,8 +21,11 @@ def partition_for_cudnn(mod: tvm.IRModule, params=None) -> tvm.IRModule:
         mod["main"] = bind_params_by_name(mod["main"], params)
     seq = tvm.transform.Sequential(
         [
-            transform.InferType(), transform.MergeComposite(pattern_table()), transform.AnnotateTarget("cudnn"),
-            transform.PartitionGraph(), transform.InferType(),
+            transform.InferType(),
+            transform.MergeComposite(pattern_table()),
+            transform.AnnotateTarget("cudnn"),
+            transform.PartitionGraph(),
+            transform.InferType(),
         ]
     )
     return seq(mod)

@@ -92,9 +92,15 @@ def partition_for_cutlass(mod, params=None):
         mod["main"] = bind_params_by_name(mod["main"], params)
     seq = Sequential(
         [
-            transform.InferType(), transform.SimplifyInference(), transform.FoldScaleAxis(), transform.FoldConstant(),
-            transform.ConvertLayout({"nn.conv2d": ["NHWC", "OHWI"]}), transform.FoldConstant(), transform.InferType(),
-            transform.MergeComposite(pattern_table()), transform.AnnotateTarget(["cutlass"], False),
+            transform.InferType(),
+            transform.SimplifyInference(),
+            transform.FoldScaleAxis(),
+            transform.FoldConstant(),
+            transform.ConvertLayout({"nn.conv2d": ["NHWC", "OHWI"]}),
+            transform.FoldConstant(),
+            transform.InferType(),
+            transform.MergeComposite(pattern_table()),
+            transform.AnnotateTarget(["cutlass"], False),
             transform.PartitionGraph(bind_constants=False),
         ]
     )

@@ -71,11 +71,19 @@ def partition_for_mrvl(mod, params=None, **kwargs):
     desired = {"nn.conv2d": ["NHWC", "OHWI"], "nn.max_pool2d": ["NHWC"], "nn.global_avg_pool2d": ["NHWC"]}
     seq = tvm.transform.Sequential(
         [
-            relay.transform.InferType(), relay.transform.SimplifyInference(), relay.transform.FoldScaleAxis(),
-            relay.transform.FoldConstant(), relay.transform.SimplifyExpr(), relay.transform.ConvertLayout(desired),
-            relay.transform.FoldConstant(), relay.transform.InferType(),
-            relay.transform.MergeComposite(mrvl_pattern_table()), relay.transform.AnnotateTarget("mrvl"),
-            relay.transform.MergeCompilerRegions(), relay.transform.PartitionGraph(), relay.transform.InferType(),
+            relay.transform.InferType(),
+            relay.transform.SimplifyInference(),
+            relay.transform.FoldScaleAxis(),
+            relay.transform.FoldConstant(),
+            relay.transform.SimplifyExpr(),
+            relay.transform.ConvertLayout(desired),
+            relay.transform.FoldConstant(),
+            relay.transform.InferType(),
+            relay.transform.MergeComposite(mrvl_pattern_table()),
+            relay.transform.AnnotateTarget("mrvl"),
+            relay.transform.MergeCompilerRegions(),
+            relay.transform.PartitionGraph(),
+            relay.transform.InferType(),
         ]
     )
     with tvm.transform.PassContext(opt_level=3):

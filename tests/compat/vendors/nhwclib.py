@@ -46,7 +46,12 @@ class DepthwiseMultiply(DFPatternCallback):
             return post
         kernel = relay.const(factor.data.numpy().reshape(1, 1, shape[3], 1))
         return relay.nn.conv2d(
-            data, kernel, kernel_size=(1, 1), channels=shape[3], groups=shape[3], data_layout="NHWC",
+            data,
+            kernel,
+            kernel_size=(1, 1),
+            channels=shape[3],
+            groups=shape[3],
+            data_layout="NHWC",
             kernel_layout="HWOI",
         )
 
@@ -170,7 +175,10 @@ class SubgraphRemover(ExprMutator):
         if name not in self.removed:
             return self.new_mod.get_global_var(name)(*[super(SubgraphRemover, self).visit(arg) for arg in call.args])
         func = self.mod[name]
-        names = {var.name_hint: super(SubgraphRemover, self).visit(arg) for var, arg in zip(func.params, call.args, strict=True)}
+        names = {
+            var.name_hint: super(SubgraphRemover, self).visit(arg)
+            for var, arg in zip(func.params, call.args, strict=True)
+        }
 
         class Replace(ExprMutator):
             def visit_var(self, var):
@@ -189,7 +197,8 @@ def prune(mod):
     removed = [
         gv.name_hint
         for gv in mod.get_global_vars()
-        if "Compiler" in (mod[gv].attrs or {}) and mod[gv].attrs["Compiler"] == NAME
+        if "Compiler" in (mod[gv].attrs or {})
+        and mod[gv].attrs["Compiler"] == NAME
         and not IsComputeIntensive().of(mod[gv].body)
     ]
     new_mod = tvm.IRModule(mod.functions, mod.type_definitions)

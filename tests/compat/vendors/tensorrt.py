@@ -60,11 +60,28 @@ def keeps_batch_axis(expr):
 
 
 CHECKS = {
-    "nn.conv2d": conv, "nn.max_pool2d": pool, "nn.avg_pool2d": pool,
-    "nn.global_avg_pool2d": lambda e: e.attrs.layout == "NCHW", "mean": keeps_batch_axis,
+    "nn.conv2d": conv,
+    "nn.max_pool2d": pool,
+    "nn.avg_pool2d": pool,
+    "nn.global_avg_pool2d": lambda e: e.attrs.layout == "NCHW",
+    "mean": keeps_batch_axis,
     **dict.fromkeys(
-        ("nn.relu", "sigmoid", "tanh", "add", "multiply", "subtract", "nn.dense", "nn.bias_add", "nn.softmax",
-         "nn.batch_flatten", "clip", "exp", "reshape"), lambda e: True
+        (
+            "nn.relu",
+            "sigmoid",
+            "tanh",
+            "add",
+            "multiply",
+            "subtract",
+            "nn.dense",
+            "nn.bias_add",
+            "nn.softmax",
+            "nn.batch_flatten",
+            "clip",
+            "exp",
+            "reshape",
+        ),
+        lambda e: True,
     ),
 }
 
@@ -130,10 +147,15 @@ def partition_for_tensorrt(mod, params=None, target=None):
         target = get_tensorrt_target()
     seq = tvm.transform.Sequential(
         [
-            transform.InferType(), transform.RemoveUnusedFunctions(),
-            transform.ConvertLayout({"nn.conv2d": ["NCHW", "default"]}), transform.FoldConstant(),
-            transform.MergeComposite(pattern_table()), transform.AnnotateTarget("tensorrt"),
-            transform.MergeCompilerRegions(), transform.PartitionGraph(), transform.InferType(),
+            transform.InferType(),
+            transform.RemoveUnusedFunctions(),
+            transform.ConvertLayout({"nn.conv2d": ["NCHW", "default"]}),
+            transform.FoldConstant(),
+            transform.MergeComposite(pattern_table()),
+            transform.AnnotateTarget("tensorrt"),
+            transform.MergeCompilerRegions(),
+            transform.PartitionGraph(),
+            transform.InferType(),
         ]
     )
     with target:

@@ -97,9 +97,15 @@ def alter_conv(attrs, inputs, tinfos, out_type):
     data, weight = inputs
     new_attrs = dict(attrs)
     res = _ffi_api.get_optimal_layout_for_conv(
-        attrs["data_layout"], attrs["kernel_layout"], joined(get_shape(weight)), joined(get_shape(out_type)),
-        joined(attrs.get_int_tuple("padding")), joined(attrs.get_int_tuple("strides")),
-        joined(attrs.get_int_tuple("dilation")), str(attrs.groups), transform.InferTypeLocal(weight).dtype,
+        attrs["data_layout"],
+        attrs["kernel_layout"],
+        joined(get_shape(weight)),
+        joined(get_shape(out_type)),
+        joined(attrs.get_int_tuple("padding")),
+        joined(attrs.get_int_tuple("strides")),
+        joined(attrs.get_int_tuple("dilation")),
+        str(attrs.groups),
+        transform.InferTypeLocal(weight).dtype,
     )
     src_df, weight_df, dst_df = res.split(",")
     new_attrs["data_layout"] = tag2layout(src_df)

@@ -22,11 +22,29 @@ from byoc.partition.costs.profile import GPU_DEFAULTS, HOST_DEFAULTS
 from byoc.relay.transform import InferType
 
 TRUE = replace(
-    HOST_DEFAULTS, multiply_adds={"float32": 7e10, "float64": 3e10, "*": 3e10, "int8": 2e11, "uint8": 2e11,
-                                  "bfloat16": 7e10 * 2.5 / 1.27},
-    depthwise=5e10, window=1e10, pointwise=4e10, costly=3e9, reduction=2e10, rows=1e10, move=3e9, library=5e8,
-    memories=(Memory(1 << 20, 8e10), Memory(1 << 25, 4e10), Memory(math.inf, 1e10)), kernel=1e-7, overhead=4.0,
-    window_overhead=3.0, transform=8e9, convolution=0.8,
+    HOST_DEFAULTS,
+    multiply_adds={
+        "float32": 7e10,
+        "float64": 3e10,
+        "*": 3e10,
+        "int8": 2e11,
+        "uint8": 2e11,
+        "bfloat16": 7e10 * 2.5 / 1.27,
+    },
+    depthwise=5e10,
+    window=1e10,
+    pointwise=4e10,
+    costly=3e9,
+    reduction=2e10,
+    rows=1e10,
+    move=3e9,
+    library=5e8,
+    memories=(Memory(1 << 20, 8e10), Memory(1 << 25, 4e10), Memory(math.inf, 1e10)),
+    kernel=1e-7,
+    overhead=4.0,
+    window_overhead=3.0,
+    transform=8e9,
+    convolution=0.8,
 )
 
 
@@ -46,8 +64,19 @@ def sheet_of(profile):
     return Sheet(steps_of(found, probes()))
 
 
-FIELDS = ("pointwise", "costly", "rows", "move", "window", "depthwise", "window_overhead", "overhead", "transform",
-          "reduction", "convolution")
+FIELDS = (
+    "pointwise",
+    "costly",
+    "rows",
+    "move",
+    "window",
+    "depthwise",
+    "window_overhead",
+    "overhead",
+    "transform",
+    "reduction",
+    "convolution",
+)
 
 
 @pytest.fixture(scope="module")
@@ -148,10 +177,16 @@ def test_steps_of_a_probe_are_kept_apart_either_way():
 ASKED = [Probe("step", TINY, by_annotation), Probe("kernel", TINY, by_annotation, 64, is_slight=True)]
 
 
-@pytest.mark.parametrize("once, often, slight, expected", [
-    (1.0, 5.0, 1.01, []), (1.0, 1.1, 1.01, ["step"]), (5.0, 1.0, 1.01, ["step"]), (1.0, 2.0, 1.0, ["kernel"]),
-    (1e-9, 50.0, 0.9, ["kernel"]),
-])
+@pytest.mark.parametrize(
+    "once, often, slight, expected",
+    [
+        (1.0, 5.0, 1.01, []),
+        (1.0, 1.1, 1.01, ["step"]),
+        (5.0, 1.0, 1.01, ["step"]),
+        (1.0, 2.0, 1.0, ["kernel"]),
+        (1e-9, 50.0, 0.9, ["kernel"]),
+    ],
+)
 def test_seconds_that_make_no_sense_are_known(once, often, slight, expected):
     found = {"step 1": once, "step n": often, "kernel 1": 1.0, "kernel n": slight}
     assert senseless(found, ASKED) == expected
@@ -181,7 +216,7 @@ def test_what_a_busy_machine_gave_is_told_and_used_for_a_while(monkeypatch, tmp_
         asked = machine.Machine(1, Store(tmp_path))
         assert asked.profile("c") == busy and len(calls) == count
         assert asked.problems == [f"c: calibrated, without product: {BUSY}; it is calibrated again after 30 minutes"]
-    kept, = tmp_path.glob("profile_*")
+    (kept,) = tmp_path.glob("profile_*")
     long_ago = kept.stat().st_mtime - machine.BUSY_SECONDS - 1
     os.utime(kept, (long_ago, long_ago))
     monkeypatch.setattr(machine, "calibrate", lambda *arguments: TRUE)

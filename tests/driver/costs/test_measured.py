@@ -40,8 +40,12 @@ class Machine:
         return self._library
 
     def _library(self, mod):
-        names = sorted(n.op.name for f in mod.functions.values() for n in post_order(f)
-                       if isinstance(n, Call) and isinstance(n.op, Op))
+        names = sorted(
+            n.op.name
+            for f in mod.functions.values()
+            for n in post_order(f)
+            if isinstance(n, Call) and isinstance(n.op, Op)
+        )
         self.built.append(names)
         if any(name in self.broken for name in names):
             raise CompileError(f"no {names[0]} here")
@@ -181,7 +185,8 @@ def test_the_other_order_of_an_image_means_the_same():
     func = typed([x, y], relay.add(x, y))
     other = channels_innermost(func)
     assert [tuple(p.checked_type.shape) for p in InferType()(IRModule({"main": other}))["main"].params] == [
-        (1, 3, 4, 2), (1,)
+        (1, 3, 4, 2),
+        (1,),
     ]
     data = np.arange(24, dtype="float32").reshape(1, 2, 3, 4)
     outputs = [

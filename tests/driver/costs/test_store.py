@@ -18,8 +18,15 @@ def test_a_profile_is_found_where_its_facts_hold_and_nowhere_else(tmp_path):
     assert store.profile({**FACTS, "version": "2"}) is None
 
 
-@pytest.mark.parametrize("damage", [lambda t: t[: len(t) // 2], lambda t: t.replace("depthwise", "deepwise"),
-                                    lambda t: "[]", lambda t: t.replace("16", "17")])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda t: t[: len(t) // 2],
+        lambda t: t.replace("depthwise", "deepwise"),
+        lambda t: "[]",
+        lambda t: t.replace("16", "17"),
+    ],
+)
 def test_a_damaged_profile_is_none(tmp_path, damage):
     store = Store(tmp_path)
     store.keep_profile(FACTS, HOST_DEFAULTS)
@@ -33,7 +40,8 @@ def test_measurements_are_added_and_the_last_holds(tmp_path):
     store.add(FACTS, [Measurement("a", 1.0), Measurement("b", None, "no such kernel")])
     store.add(FACTS, [Measurement("a", 2.0)])
     assert Store(tmp_path).measurements(FACTS) == {
-        "a": Measurement("a", 2.0), "b": Measurement("b", None, "no such kernel")
+        "a": Measurement("a", 2.0),
+        "b": Measurement("b", None, "no such kernel"),
     }
     assert store.measurements({}) == {}
 

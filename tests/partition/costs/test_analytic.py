@@ -18,10 +18,25 @@ from byoc.relay.transform import InferType
 
 # every rate a power of ten of its own, so that each part of a sum can be seen
 PLAIN = Profile(
-    device="a device of round numbers", multiply_adds={"float32": 1e6, "bfloat16": 4e6, "*": 1e3}, depthwise=1e5,
-    window=1e4, pointwise=1e3, costly=1e2, reduction=1e3, rows=1e3, move=1e3, library=1e1,
-    memories=(Memory(1000, 1e4), Memory(math.inf, 1e3)), kernel=0.5, launch=2.0, latency=1.0, upload=10.0,
-    download=5.0, lanes=1, overhead=0.0, window_overhead=0.0,
+    device="a device of round numbers",
+    multiply_adds={"float32": 1e6, "bfloat16": 4e6, "*": 1e3},
+    depthwise=1e5,
+    window=1e4,
+    pointwise=1e3,
+    costly=1e2,
+    reduction=1e3,
+    rows=1e3,
+    move=1e3,
+    library=1e1,
+    memories=(Memory(1000, 1e4), Memory(math.inf, 1e3)),
+    kernel=0.5,
+    launch=2.0,
+    latency=1.0,
+    upload=10.0,
+    download=5.0,
+    lanes=1,
+    overhead=0.0,
+    window_overhead=0.0,
 )
 
 
@@ -102,8 +117,9 @@ def test_winograds_method_is_taken_where_it_is_cheaper():
 
 
 def test_a_launch_and_a_transfer_are_those_of_the_device():
-    host = AnalyticModel({"c": Profile.from_json({**PLAIN.to_json(), "latency": 0, "upload": None, "download": None}),
-                          "acme": PLAIN})
+    host = AnalyticModel(
+        {"c": Profile.from_json({**PLAIN.to_json(), "latency": 0, "upload": None, "download": None}), "acme": PLAIN}
+    )
     assert host.launch("acme").seconds == 2.0
     assert host.transfer(20, "host", "acme").seconds == 1.0 + 2.0
     assert host.transfer(20, "acme", "host").seconds == 1.0 + 4.0
@@ -125,8 +141,12 @@ def test_a_device_that_nobody_described_is_an_error_that_says_what_to_do():
 
 def test_a_profile_survives_json_and_a_damaged_one_is_refused():
     assert Profile.from_json(PLAIN.to_json()) == PLAIN
-    for wrong in ({}, {**PLAIN.to_json(), "window": -1}, {**PLAIN.to_json(), "memories": []},
-                  {**PLAIN.to_json(), "kernel": None}):
+    for wrong in (
+        {},
+        {**PLAIN.to_json(), "window": -1},
+        {**PLAIN.to_json(), "memories": []},
+        {**PLAIN.to_json(), "kernel": None},
+    ):
         with pytest.raises(PartitionError, match="no profile of a device"):
             Profile.from_json(wrong)
 
@@ -148,8 +168,12 @@ def test_the_work_of_convolutions_is_that_of_their_matrices():
 def test_the_work_of_other_operators_follows_from_what_they_are():
     x = relay.var("x", shape=(4, 6))
     kinds = {
-        Kind.POINTWISE: relay.exp(x), Kind.MOVE: relay.transpose(x, (1, 0)), Kind.VIEW: relay.reshape(x, (24,)),
-        Kind.REDUCTION: relay.sum(x, axis=0), Kind.ROWS: relay.nn.softmax(x), Kind.LIBRARY: relay.sort(x),
+        Kind.POINTWISE: relay.exp(x),
+        Kind.MOVE: relay.transpose(x, (1, 0)),
+        Kind.VIEW: relay.reshape(x, (24,)),
+        Kind.REDUCTION: relay.sum(x, axis=0),
+        Kind.ROWS: relay.nn.softmax(x),
+        Kind.LIBRARY: relay.sort(x),
     }
     found = {kind: work_of(typed([x], body).body) for kind, body in kinds.items()}
     assert {kind: work.kind for kind, work in found.items()} == {kind: kind for kind in kinds}

@@ -70,8 +70,16 @@ def test_a_function_gets_the_unit_and_its_place():
 
 @pytest.mark.parametrize(
     ("value", "found"),
-    [(-1.0, "a negative one"), (None, "nothing"), (float("nan"), "nan"), ("1", "'1'"), (float("inf"), "inf"),
-     (True, "True"), (10**400, "inf"), (-(10**400), "a negative one")],
+    [
+        (-1.0, "a negative one"),
+        (None, "nothing"),
+        (float("nan"), "nan"),
+        ("1", "'1'"),
+        (float("inf"), "inf"),
+        (True, "True"),
+        (10**400, "inf"),
+        (-(10**400), "a negative one"),
+    ],
 )
 def test_a_cost_that_is_no_number_of_seconds_is_refused_with_backend_and_operator(value, found):
     model = cost_model({"acme": lambda unit, place: value}, ["acme"])
@@ -85,8 +93,11 @@ def test_a_cost_function_that_raises_is_named_with_backend_and_operator():
     def price(unit, place):
         raise ZeroDivisionError("no cores")
 
-    with pytest.raises(PartitionError, match=r"backend 'acme': its cost function price failed on nn.relu: "
-                                             r"ZeroDivisionError: no cores") as caught:
+    with pytest.raises(
+        PartitionError,
+        match=r"backend 'acme': its cost function price failed on nn.relu: "
+        r"ZeroDivisionError: no cores",
+    ) as caught:
         cost_model({"acme": price}, ["acme"]).unit(relu_call(), "acme")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

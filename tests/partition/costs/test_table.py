@@ -68,7 +68,7 @@ def test_an_operator_that_a_table_lacks_is_named_with_the_backend():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], "has \"format\""),
+        ([], 'has "format"'),
         ({"format": "other"}, "got 'other'"),
         ({"format": "byoc.costs/1"}, 'has "operators", this one has none'),
         (table(operators={"add": -1.0}), "operators.add must be a finite number from 0, got -1.0"),

@@ -9,7 +9,11 @@ from byoc.partition.places.graph import AT_HOME, Graph, Operator, Tensor
 from byoc.partition.places.kernel import register_kernel
 
 SEED_KERNELS = (
-    "arm/int8/NCHW", "arm/float/NCHW", "arm/float/NHWC", "opencl/float/NCHW", "opencl/float/ImageDefault",
+    "arm/int8/NCHW",
+    "arm/float/NCHW",
+    "arm/float/NHWC",
+    "opencl/float/NCHW",
+    "opencl/float/ImageDefault",
 )
 SEED_PLACES = ("opencl/fp16/ImageDefault", "opencl/float/NCHW", "opencl/any/ImageDefault", "opencl/any/NCHW", "arm")
 
@@ -28,9 +32,7 @@ def unary(registry, op, place, **types):
 def chain(kernels, inputs=None, results=True):
     """Operators one after another, each with its kernel; tensor n goes into operator n."""
     tensors = tuple(Tensor(f"t{n}", shape=(1, 2, 3, 4)) for n in range(len(kernels) + 1))
-    operators = tuple(
-        Operator(k.op, (("X", n),), (("Out", n + 1),), f"op{n}", kernel=k) for n, k in enumerate(kernels)
-    )
+    operators = tuple(Operator(k.op, (("X", n),), (("Out", n + 1),), f"op{n}", kernel=k) for n, k in enumerate(kernels))
     ends = ((len(kernels), AT_HOME),) if results else ()
     return Graph(tensors, operators, inputs or {}, ends)
 
@@ -39,9 +41,7 @@ def fan(source, readers):
     """An operator with kernel *source* whose result every kernel of *readers* reads; no results."""
     tensors = tuple(Tensor(f"t{n}", shape=(1, 2, 3, 4)) for n in range(len(readers) + 2))
     first = Operator(source.op, (("X", 0),), (("Out", 1),), "source", kernel=source)
-    rest = tuple(
-        Operator(k.op, (("X", 1),), (("Out", n + 2),), f"reader{n}", kernel=k) for n, k in enumerate(readers)
-    )
+    rest = tuple(Operator(k.op, (("X", 1),), (("Out", n + 2),), f"reader{n}", kernel=k) for n, k in enumerate(readers))
     return Graph(tensors, (first, *rest), {0: replace(source.input_type("X"))})
 
 
@@ -52,10 +52,15 @@ def random_graph(rng: random.Random, kernels, size: int) -> Graph:
     for n in range(size):
         kernel = rng.choice(kernels)
         reads = [rng.randrange(max(0, len(tensors) - 6), len(tensors)) for _ in range(rng.choice((1, 1, 2)))]
-        operators.append(Operator(
-            kernel.op, tuple(("XY"[k], t) for k, t in enumerate(reads)), (("Out", len(tensors)),), f"op{n}",
-            kernel=kernel,
-        ))
+        operators.append(
+            Operator(
+                kernel.op,
+                tuple(("XY"[k], t) for k, t in enumerate(reads)),
+                (("Out", len(tensors)),),
+                f"op{n}",
+                kernel=kernel,
+            )
+        )
         tensors.append(Tensor("same", shape=(1, 2, 3, 4)))  # names repeat on purpose
     read = {t for o in operators for _, t in o.inputs}
     results = tuple((t, AT_HOME) for t in range(4, len(tensors)) if t not in read)

@@ -38,8 +38,11 @@ def reachable_steps(rules, source, x, y):
 
     def is_at(ty, state):
         target = "host" if ty.target in ("arm", "x86", "c", "host") else ty.target
-        return target in ("any", state.target) and ty.precision in ("any", state.precision) and ty.layout in (
-            "any", state.layout)
+        return (
+            target in ("any", state.target)
+            and ty.precision in ("any", state.precision)
+            and ty.layout in ("any", state.layout)
+        )
 
     return any(r.kind == kind and is_at(r.source, x) and is_at(r.destination, y) for r in rules)
 
@@ -50,8 +53,8 @@ def brute_force_count(rules, source, groups):
     named = {(t.target, 0) for r in rules for t in (r.source, r.destination)} - {("any", 0)}
     spaces = {(s.target, s.device) for s in ends} | named
     states = {
-        State(t, d, p, y) for (t, d), p, y in itertools.product(
-            spaces, {s.precision for s in ends}, {s.layout for s in ends})
+        State(t, d, p, y)
+        for (t, d), p, y in itertools.product(spaces, {s.precision for s in ends}, {s.layout for s in ends})
     }
     step = {x: [y for y in sorted(states) if reachable_steps(rules, source, x, y)] for x in states}
     frontier, seen = {frozenset([source])}, set()
@@ -135,6 +138,7 @@ def test_E13_the_casts_of_one_tensor_are_minimal_under_random_rules(layouts):
     rng = random.Random(31)
     possible = impossible = 0
     for _ in range(250):
+
         def state():
             target = rng.choice(("host", "opencl", "cuda"))
             plain = [y for y in layouts if target != "host" or y not in IMAGES]
@@ -142,12 +146,17 @@ def test_E13_the_casts_of_one_tensor_are_minimal_under_random_rules(layouts):
 
         wild = ("host", "opencl", "cuda", ANY)
         rules = tuple(
-            CastRule(rng.choice(("target", "precision", "layout")), TensorTy(rng.choice(wild), ANY, ANY),
-                     TensorTy(rng.choice(wild), ANY, ANY))
+            CastRule(
+                rng.choice(("target", "precision", "layout")),
+                TensorTy(rng.choice(wild), ANY, ANY),
+                TensorTy(rng.choice(wild), ANY, ANY),
+            )
             for _ in range(rng.randint(3, 10))
         )
-        source, groups = state(), sorted({tuple({state(): None for _ in range(rng.choice((1, 1, 2)))})
-                                          for _ in range(rng.randint(1, 3))})
+        source, groups = (
+            state(),
+            sorted({tuple({state(): None for _ in range(rng.choice((1, 1, 2)))}) for _ in range(rng.randint(1, 3))}),
+        )
         expected = brute_force_count(rules, source, groups)
         if expected is None:
             impossible += 1
@@ -200,12 +209,17 @@ def test_E13_D9_a_diamond_transforms_once_for_both_sides_and_once_back(registry)
     nhwc, host = unary(registry, "nhwc", "host/float/NHWC"), unary(registry, "host", "host")
     join = register_kernel("join", "host", registry=registry).bind_input("X").bind_input("Y").finalize()
     tensors = tuple(Tensor(f"t{n}") for n in range(5))
-    graph = Graph(tensors, (
-        Operator("host", (("X", 0),), (("Out", 1),), kernel=host),
-        Operator("nhwc", (("X", 1),), (("Out", 2),), kernel=nhwc),
-        Operator("nhwc", (("X", 1),), (("Out", 3),), kernel=nhwc),
-        Operator("join", (("X", 2), ("Y", 3)), (("Out", 4),), kernel=join),
-    ), {}, ((4, AT_HOME),))
+    graph = Graph(
+        tensors,
+        (
+            Operator("host", (("X", 0),), (("Out", 1),), kernel=host),
+            Operator("nhwc", (("X", 1),), (("Out", 2),), kernel=nhwc),
+            Operator("nhwc", (("X", 1),), (("Out", 3),), kernel=nhwc),
+            Operator("join", (("X", 2), ("Y", 3)), (("Out", 4),), kernel=join),
+        ),
+        {},
+        ((4, AT_HOME),),
+    )
     casting = insert_casts(graph)
     assert [(c.kind, c.tensor) for c in casting.casts] == [("layout", 1), ("layout", 2), ("layout", 3)]
 
@@ -219,9 +233,13 @@ def test_E13_one_copy_serves_readers_in_two_layouts_and_fp16_is_copied_as_fp16(r
     assert casting.report().bytes("target") == 24 * 2
 
 
-@pytest.mark.parametrize(("where", "order"), [
-    ("host", ["precision", "target"]), ("opencl", ["target", "precision"]),
-])
+@pytest.mark.parametrize(
+    ("where", "order"),
+    [
+        ("host", ["precision", "target"]),
+        ("opencl", ["target", "precision"]),
+    ],
+)
 def test_E13_a_precision_is_cast_where_there_is_a_kernel_for_it(registry, where, order):
     at = TensorTy(where, ANY, ANY)
     rules = CastRules((*DEFAULT_RULES[:2], CastRule("precision", at, at)))
@@ -283,18 +301,28 @@ def test_E13_int8_needs_a_scale_and_uses_it(registry):
 def test_E13_weights_are_cast_once_in_100_runs():
     registry = KernelRegistry()
     half = (
-        register_kernel("scale", "opencl/fp16/NHWC", registry=registry).bind_input("X").bind_input("W")
-        .bind_output("Out").finalize(lambda x, w: x * w)
+        register_kernel("scale", "opencl/fp16/NHWC", registry=registry)
+        .bind_input("X")
+        .bind_input("W")
+        .bind_output("Out")
+        .finalize(lambda x, w: x * w)
     )
     shape = (1, 2, 3, 4)
     tensors = (Tensor("x", shape=shape), Tensor("w", shape=shape, constant=True), Tensor("y"), Tensor("z"))
-    graph = Graph(tensors, (
-        Operator("scale", (("X", 0), ("W", 1)), (("Out", 2),), kernel=half),
-        Operator("scale", (("X", 2), ("W", 1)), (("Out", 3),), kernel=half),
-    ), {}, ((3, AT_HOME),))
+    graph = Graph(
+        tensors,
+        (
+            Operator("scale", (("X", 0), ("W", 1)), (("Out", 2),), kernel=half),
+            Operator("scale", (("X", 2), ("W", 1)), (("Out", 3),), kernel=half),
+        ),
+        {},
+        ((3, AT_HOME),),
+    )
     casting = insert_casts(graph)
     assert casting.report().count(once=True) == 3 and {c.operator for c in casting.casts if c.once} == {
-        "io_copy_once", "calib_once", "layout_once"
+        "io_copy_once",
+        "calib_once",
+        "layout_once",
     }
     converted = {}
 
@@ -319,19 +347,37 @@ def test_E13_a_graph_with_casts_computes_what_it_did_without():
             for n, k in enumerate(random_kernels(rng))
         ]
         # both inputs of a kernel lie alike, so that their arrays can be added
-        kernels = [replace(k, place=replace(k.place, layout="NHWC" if k.place.layout == "any" else k.place.layout))
-                   for k in kernels]
-        kernels = [replace(k, inputs={n: replace(t, layout=k.place.layout) for n, t in k.inputs.items()},
-                           outputs={"Out": TensorTy.at(k.place)}) for k in kernels]
+        kernels = [
+            replace(k, place=replace(k.place, layout="NHWC" if k.place.layout == "any" else k.place.layout))
+            for k in kernels
+        ]
+        kernels = [
+            replace(
+                k,
+                inputs={n: replace(t, layout=k.place.layout) for n, t in k.inputs.items()},
+                outputs={"Out": TensorTy.at(k.place)},
+            )
+            for k in kernels
+        ]
         graph = random_graph(rng, kernels, 6)
         values = np.random.default_rng(1)
         arrays = {n: values.standard_normal((1, 2, 3, 4)).astype("float32") for n in range(4)}
         found = CastProgram(insert_casts(graph), {n: arrays[n] for n in (0, 1)}).run({n: arrays[n] for n in (2, 3)})
-        at_home = replace(graph, operators=tuple(
-            replace(o, kernel=replace(o.kernel, place=Place("host"), inputs={"X": AT_HOME, "Y": AT_HOME},
-                                      outputs={"Out": AT_HOME})) for o in graph.operators))
+        at_home = replace(
+            graph,
+            operators=tuple(
+                replace(
+                    o,
+                    kernel=replace(
+                        o.kernel, place=Place("host"), inputs={"X": AT_HOME, "Y": AT_HOME}, outputs={"Out": AT_HOME}
+                    ),
+                )
+                for o in graph.operators
+            ),
+        )
         expected = CastProgram(insert_casts(at_home), {n: arrays[n] for n in (0, 1)}).run(
-            {n: arrays[n] for n in (2, 3)})
+            {n: arrays[n] for n in (2, 3)}
+        )
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-2)
 

@@ -21,7 +21,8 @@ from byoc.partition.places.place import DataLayout, Place, Precision
 
 FLOAT = Precision.FLOAT
 CONV2D = Request(
-    "conv2d", (Argument("Input", FLOAT), Argument("Filter", FLOAT, True), Argument("Bias", FLOAT, True)),
+    "conv2d",
+    (Argument("Input", FLOAT), Argument("Filter", FLOAT, True), Argument("Bias", FLOAT, True)),
     (Argument("Output", FLOAT),),
 )
 # kernel -> the best total and its place, without the gate: the tables of the specification
@@ -168,9 +169,7 @@ def test_A6_opencl_products_are_doubled_where_their_weights_are_wanted():
 
     def doubled(op, y, persistable, target="opencl"):
         with kernels.temporary():
-            made = (
-                register_kernel(op, target, registry=kernels).bind_input("X").bind_input("Y", target=y).finalize()
-            )
+            made = register_kernel(op, target, registry=kernels).bind_input("X").bind_input("Y", target=y).finalize()
             request = Request(op, (Argument("X", FLOAT), Argument("Y", FLOAT, persistable)))
             return "opencl products" in rule.rows(request, made, places)[0].doubled
 
@@ -226,7 +225,11 @@ def random_case(rng):
         for n in ("X", "Y")[: rng.randint(0, 2)]
     )
     request = Request(
-        "op", inputs, (Argument("Out", rng.choice(PRECISIONS[:3])),), rng.random() < 0.2, rng.random() < 0.1,
+        "op",
+        inputs,
+        (Argument("Out", rng.choice(PRECISIONS[:3])),),
+        rng.random() < 0.2,
+        rng.random() < 0.1,
         rng.random() < 0.1,
     )
     return registry.of("op"), places, request
@@ -351,7 +354,10 @@ def test_A5_E13_neither_kernels_nor_casts_depend_on_the_seed_of_hashes():
     outputs = {
         subprocess.run(
             [sys.executable, "-c", code, str(pathlib.Path(__file__).parent)],
-            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     }
@@ -363,9 +369,14 @@ def test_A3_an_operator_without_opencl_kernel_lands_on_the_trailing_place_and_sa
     unary(registry, "a", "arm")
     on_arm = unary(registry, "b", "arm")
     places = ["opencl/fp16/ImageDefault", "opencl", "opencl/any/NCHW", "opencl/any/any", "arm"]
-    graph = Graph((Tensor("x"), Tensor("y"), Tensor("z")), (
-        Operator("a", (("X", 0),), (("Out", 1),), "A"), Operator("b", (("X", 1),), (("Out", 2),), "B"),
-    ), {})
+    graph = Graph(
+        (Tensor("x"), Tensor("y"), Tensor("z")),
+        (
+            Operator("a", (("X", 0),), (("Out", 1),), "A"),
+            Operator("b", (("X", 1),), (("Out", 2),), "B"),
+        ),
+        {},
+    )
     picked = pick_kernels(graph, places, registry)
     assert [o.place.target for o in picked.graph.operators] == ["opencl", "arm"]
     assert picked.graph.operators[1].kernel is on_arm and picked.explanations[0].reasons == ()

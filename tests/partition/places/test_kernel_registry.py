@@ -12,7 +12,11 @@ from byoc.partition.places.score import Unit, derived_kernels
 from byoc.partition.places.tensor_type import TensorTy, conflicts, fits
 
 CONV2D_PLACES = (
-    "arm/int8/NCHW", "arm/float/NCHW", "arm/float/NHWC", "opencl/float/NCHW", "opencl/float/ImageDefault",
+    "arm/int8/NCHW",
+    "arm/float/NCHW",
+    "arm/float/NHWC",
+    "opencl/float/NCHW",
+    "opencl/float/ImageDefault",
 )
 
 
@@ -70,14 +74,25 @@ def test_E11_a_type_has_target_precision_layout_and_device():
     assert TensorTy.at(Place("opencl", "fp16", "NHWC", 1)) == ty
 
 
-@pytest.mark.parametrize(("given", "wanted", "expected"), [
-    ("arm", "host", ()), ("x86", "arm", ()), ("host", "any", ()), ("opencl", "any", ()),
-    ("opencl", "host", ("target",)), ("opencl", "cuda", ("target",)), ("opencl", "opencl/float/NCHW/1", ("target",)),
-    ("host", "host/fp16", ("precision",)), ("host", "host/any", ()), ("host/any", "host/int8", ()),
-    ("host", "host/float/NHWC", ("layout",)), ("host", "host/float/any", ()),
-    ("opencl/float/ImageDefault", "opencl/float/any", ("layout",)),
-    ("host", "opencl/fp16/NHWC", ("target", "precision", "layout")),
-])
+@pytest.mark.parametrize(
+    ("given", "wanted", "expected"),
+    [
+        ("arm", "host", ()),
+        ("x86", "arm", ()),
+        ("host", "any", ()),
+        ("opencl", "any", ()),
+        ("opencl", "host", ("target",)),
+        ("opencl", "cuda", ("target",)),
+        ("opencl", "opencl/float/NCHW/1", ("target",)),
+        ("host", "host/fp16", ("precision",)),
+        ("host", "host/any", ()),
+        ("host/any", "host/int8", ()),
+        ("host", "host/float/NHWC", ("layout",)),
+        ("host", "host/float/any", ()),
+        ("opencl/float/ImageDefault", "opencl/float/any", ("layout",)),
+        ("host", "opencl/fp16/NHWC", ("target", "precision", "layout")),
+    ],
+)
 def test_E11_types_fit_as_in_paddle_lite(given, wanted, expected):
     a, b = (TensorTy.at(Place.parse(text)) for text in (given, wanted))
     assert conflicts(a, b) == expected and fits(a, b) == (not expected)
@@ -92,7 +107,9 @@ def test_E11_layouts_of_four_axes_do_not_concern_other_ranks():
 def test_E12_each_argument_has_a_type_and_the_rest_is_as_the_place(registry):
     made = (
         register_kernel("gather", "opencl/fp16/NHWC", registry=registry)
-        .bind_input("X").bind_input("Index", precision="int32", target="host").bind_output("Out", "host/float")
+        .bind_input("X")
+        .bind_input("Index", precision="int32", target="host")
+        .bind_output("Out", "host/float")
         .finalize()
     )
     assert made.input_type("X") == TensorTy("opencl", "fp16", "NHWC")

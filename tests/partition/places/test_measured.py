@@ -63,9 +63,7 @@ def test_A12_the_locally_fastest_kernel_loses_to_its_copies_in_joint_mode():
     for mode in ("local", "joint"):
         picked = pick_measured(graph, ["opencl", "host"], times_of(table), lambda step, size: 5.0, registry, mode)
         found[mode] = (targets(picked), picked.seconds)
-    assert found == {
-        "local": (["opencl", "host", "opencl"], 1 + 1 + 1 + 4 * 5.0), "joint": (["host"] * 3, 5.0)
-    }
+    assert found == {"local": (["opencl", "host", "opencl"], 1 + 1 + 1 + 4 * 5.0), "joint": (["host"] * 3, 5.0)}
 
 
 def test_A10_the_chain_leaves_opencl_only_where_the_gain_pays_for_the_copies():
@@ -87,8 +85,12 @@ def test_A12_joint_mode_equals_brute_force_and_is_never_above_any_single_choice(
         kernels = {(op, t): unary(registry, op, t) for op in ops for t in ("opencl", "host")}
         table = {key: rng.uniform(0.5, 3.0) for key in kernels}
         graph = random_graph(rng, list(kernels.values()), rng.randint(1, 5))
-        graph = graph.with_operators(tuple(replace(o, inputs=(("X", o.inputs[0][1]), *(
-            (f"Y{n}", t) for n, (_, t) in enumerate(o.inputs[1:])))) for o in graph.operators))
+        graph = graph.with_operators(
+            tuple(
+                replace(o, inputs=(("X", o.inputs[0][1]), *((f"Y{n}", t) for n, (_, t) in enumerate(o.inputs[1:]))))
+                for o in graph.operators
+            )
+        )
         copy = rng.uniform(0.1, 2.0)
         picked = pick_measured(graph, ["opencl", "host"], times_of(table), lambda s, b: copy, registry)  # noqa: B023
 

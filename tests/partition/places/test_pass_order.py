@@ -62,7 +62,9 @@ def test_A7_patterns_are_fused_before_a_kernel_is_picked_and_nothing_is_fused_af
     last_fusion = max(n for n, name in enumerate(recorder.names) if name == "MergeComposite")
     assert last_fusion < recorder.names.index("PartitionGraph")
     assert {u.operator: p.place.target for u, p in zip(units, placed, strict=True)} == {
-        "toyfuse.conv2d_relu": "toyfuse", "multiply": "host", "tanh": "host"
+        "toyfuse.conv2d_relu": "toyfuse",
+        "multiply": "host",
+        "tanh": "host",
     }
 
 
@@ -71,8 +73,9 @@ def questions(layout):
     shapes = {"NCHW": ((1, 8, 8, 8), (8, 8, 3, 3), "OIHW"), "NHWC": ((1, 8, 8, 8), (3, 3, 8, 8), "HWIO")}
     data, weight, kernel_layout = shapes[layout]
     x, w = relay.var("x", shape=data), relay.var("w", shape=weight)
-    body = op.nn.conv2d(x, w, padding=(1, 1), kernel_size=(3, 3), channels=8, data_layout=layout,
-                        kernel_layout=kernel_layout)
+    body = op.nn.conv2d(
+        x, w, padding=(1, 1), kernel_size=(3, 3), channels=8, data_layout=layout, kernel_layout=kernel_layout
+    )
     mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([x, w], body)))
     program = lower_function(fuse_body(mod["main"]), "f")
     asked = Asked()

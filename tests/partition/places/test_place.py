@@ -44,27 +44,35 @@ def test_A1_places_are_frozen_ordered_and_can_be_pickled():
     with pytest.raises(AttributeError):
         place.target = "arm"
     assert sorted([Place("x86"), Place("arm", "int8"), Place("arm")]) == [
-        Place("arm"), Place("arm", "int8"), Place("x86")
+        Place("arm"),
+        Place("arm", "int8"),
+        Place("x86"),
     ]
     assert pickle.loads(pickle.dumps(place)) == place
 
 
-@pytest.mark.parametrize(("theirs", "ours"), [
-    (("kARM", "kFP32", "kNCHW"), ("arm", "float", "NCHW")),
-    (("kX86", "kFloat", "kNHWC"), ("x86", "float", "NHWC")),
-    (("kCUDA", "kInt8", "kAny"), ("cuda", "int8", "any")),
-    (("kOpenCL", "kFP16", "kImageDefault"), ("opencl", "fp16", "ImageDefault")),
-    (("opencl", "float16", "nchw"), ("opencl", "fp16", "NCHW")),
-])
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (("kARM", "kFP32", "kNCHW"), ("arm", "float", "NCHW")),
+        (("kX86", "kFloat", "kNHWC"), ("x86", "float", "NHWC")),
+        (("kCUDA", "kInt8", "kAny"), ("cuda", "int8", "any")),
+        (("kOpenCL", "kFP16", "kImageDefault"), ("opencl", "fp16", "ImageDefault")),
+        (("opencl", "float16", "nchw"), ("opencl", "fp16", "NCHW")),
+    ],
+)
 def test_A1_E11_the_names_of_paddle_lite_are_understood(theirs, ours):
     assert Place(*theirs) == Place(*ours)
 
 
-@pytest.mark.parametrize(("arguments", "legal"), [
-    (("openc1",), ["opencl", "arm", "host", "json"]),
-    (("arm", "fp17"), ["float", "fp16", "int8", "any"]),
-    (("arm", "float", "NCWH"), ["NCHW", "NHWC", "ImageDefault", "any"]),
-])
+@pytest.mark.parametrize(
+    ("arguments", "legal"),
+    [
+        (("openc1",), ["opencl", "arm", "host", "json"]),
+        (("arm", "fp17"), ["float", "fp16", "int8", "any"]),
+        (("arm", "float", "NCWH"), ["NCHW", "NHWC", "ImageDefault", "any"]),
+    ],
+)
 def test_A1_an_unknown_name_lists_the_legal_ones(arguments, legal):
     with pytest.raises(PartitionError) as error:
         Place(*arguments)

@@ -85,9 +85,14 @@ def test_D9_a_single_convolution_is_surrounded_and_inverse_transforms_do_not_mee
     assert_same(func, made.function, X, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("into", [
-    lambda x: op.transpose(x, (0, 3, 1, 2)), lambda x: op.layout_transform(x, "NHWC", "NCHW"),
-], ids=["transpose", "layout_transform"])
+@pytest.mark.parametrize(
+    "into",
+    [
+        lambda x: op.transpose(x, (0, 3, 1, 2)),
+        lambda x: op.layout_transform(x, "NHWC", "NCHW"),
+    ],
+    ids=["transpose", "layout_transform"],
+)
 def test_D9_a_transform_that_undoes_one_of_the_model_is_cancelled(into):
     x, w = relay.var("x", shape=(1, 6, 6, 8)), constant(8, 8, 3, 3)
     func = typed([x], conv2d(into(x), w))
@@ -121,8 +126,11 @@ def test_E13_half_precision_is_cast_once_in_and_once_out():
     func = network()
     made = insert_relay_casts(func, placed(func, lambda c: Place("host", "fp16")))
     assert count(made.function, "cast") == made.casting.report().count("precision") == 2
-    dtypes = {n.checked_type.dtype for n in post_order(made.function.body) if isinstance(n, Call) and n.args
-              and n.op.name != "cast"}
+    dtypes = {
+        n.checked_type.dtype
+        for n in post_order(made.function.body)
+        if isinstance(n, Call) and n.args and n.op.name != "cast"
+    }
     assert dtypes == {"float16"}
     assert {n.checked_type.dtype for n in post_order(made.function.body) if isinstance(n, Constant)} == {"float16"}
     assert_same(func, made.function, X, tolerance=1e-2)
@@ -165,18 +173,34 @@ def test_E13_random_functions_at_random_places_give_the_same_numbers():
         values = [x]
         for _ in range(rng.randint(2, 7)):
             a, b = rng.choice(values[-3:]), rng.choice(values[-3:])
-            values.append(rng.choice((
-                lambda: op.tanh(conv2d(a, w)), lambda: op.add(a, b), lambda: op.nn.relu(a),  # noqa: B023
-                lambda: op.nn.max_pool2d(a, (3, 3), padding=(1, 1)), lambda: op.maximum(a, b),  # noqa: B023
-            ))())
+            values.append(
+                rng.choice(
+                    (
+                        lambda: op.tanh(conv2d(a, w)),
+                        lambda: op.add(a, b),
+                        lambda: op.nn.relu(a),
+                        lambda: op.nn.max_pool2d(a, (3, 3), padding=(1, 1)),
+                        lambda: op.maximum(a, b),
+                    )
+                )()
+            )
         func = typed([x], Tuple([values[-1], values[len(values) // 2]]))
         choices = {}
 
         def choose(call):
-            return choices.setdefault(call, rng.choice((  # noqa: B023
-                None, Place("host"), Place("opencl", "fp16", "NHWC"), Place("opencl", "any", "any"),
-                Place("cuda", "float", "NHWC"), Place("cuda", "fp16", "any"),
-            )))
+            return choices.setdefault(
+                call,
+                rng.choice(
+                    (
+                        None,
+                        Place("host"),
+                        Place("opencl", "fp16", "NHWC"),
+                        Place("opencl", "any", "any"),
+                        Place("cuda", "float", "NHWC"),
+                        Place("cuda", "fp16", "any"),
+                    )
+                ),
+            )
 
         made = insert_relay_casts(func, placed(func, choose), copies=True)
         made.casting.check()

@@ -32,7 +32,8 @@ def test_A3_each_unit_gets_the_first_place_that_has_a_kernel_for_it(chips):
     assert found[0].reasons == ()
     assert found[1].reasons == ("no chiphalf kernel for nn.conv2d: float32 only, got int8",)
     assert [r.split(":")[0] for r in found[2].reasons] == [
-        "no chiphalf kernel for nn.conv2d", "no chipfull kernel for nn.conv2d"
+        "no chiphalf kernel for nn.conv2d",
+        "no chipfull kernel for nn.conv2d",
     ]
     text = str(found[1])
     assert "nn.conv2d (Conv_12)" in text and "float32 only, got int8" in text and text.count("winner") == 1
@@ -81,8 +82,10 @@ def test_a_registered_kernel_needs_the_verdict_of_its_target(chips):
 
 def test_units_of_one_kind_keep_their_own_names_and_reasons(chips):
     other = Verdict(False, "nn.conv2d", (), (Reason("size", "at most 4 channels", "8"),))
-    a, b = unit(chiphalf=NO), Unit("nn.conv2d", {"chiphalf": other}, ("float32", "float32"), ("float32",),
-                                   frozenset([1]), ("Conv_13",))
+    a, b = (
+        unit(chiphalf=NO),
+        Unit("nn.conv2d", {"chiphalf": other}, ("float32", "float32"), ("float32",), frozenset([1]), ("Conv_13",)),
+    )
     found = score_places([a, b], ["chiphalf", "host"], KernelRegistry())
     assert "float32 only" in found[0].reasons[0] and "at most 4 channels" in found[1].reasons[0]
     assert "Conv_12" in str(found[0]) and "Conv_13" in str(found[1])

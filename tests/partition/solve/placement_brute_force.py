@@ -96,7 +96,7 @@ class _Search:
         for operator in candidate.operators:
             self.site[operator] = self.region[operator] = self.candidate_of[operator] = None
         if region is not None:
-            del self.regions[region][1][-len(candidate.operators):]
+            del self.regions[region][1][-len(candidate.operators) :]
 
     def pay(self, operator, undo):
         """What the tensors that *operator* reads and makes now cost to bring where they are known to be needed."""

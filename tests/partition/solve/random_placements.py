@@ -46,8 +46,14 @@ def random_problem(
                     transfer[t, p, p] = r.choice([0, 0, 2, 9]) / 8
     weights = _shared_weights(seed, count)
     transfer = np.concatenate([transfer, np.zeros((len(weights), places, places))])
-    return Problem(count, (*values, *weights), tuple(problem_sites), tuple(candidates), transfer,
-                   tuple(f"node{o}" for o in range(count)))
+    return Problem(
+        count,
+        (*values, *weights),
+        tuple(problem_sites),
+        tuple(candidates),
+        transfer,
+        tuple(f"node{o}" for o in range(count)),
+    )
 
 
 def _values(r, count):
@@ -67,8 +73,9 @@ def _values(r, count):
             cut = r.randint(0, len(readers))
             values.append(Value(producer, tuple(readers[cut:]), r.randint(0, 9), r.random() < 0.3))
             readers = readers[:cut]
-        values.append(Value(producer, tuple(readers), r.randint(0, 9), producer is not None
-                            and (not readers or r.random() < 0.1)))
+        values.append(
+            Value(producer, tuple(readers), r.randint(0, 9), producer is not None and (not readers or r.random() < 0.1))
+        )
     return values
 
 
@@ -106,6 +113,13 @@ def _patterns(r, count, values, places):
             if more:
                 members.add(r.choice(more))
         if len(members) > 1:
-            found.append(Candidate(f"p{number}", tuple(sorted(members)), r.randrange(places),
-                                   r.randint(0, 20 * len(members)) / 8, r.choice([0, 5, 12])))
+            found.append(
+                Candidate(
+                    f"p{number}",
+                    tuple(sorted(members)),
+                    r.randrange(places),
+                    r.randint(0, 20 * len(members)) / 8,
+                    r.choice([0, 5, 12]),
+                )
+            )
     return found

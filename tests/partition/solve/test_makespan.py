@@ -99,7 +99,11 @@ def test_small_schedules_are_the_shortest_of_all():
 def test_the_order_of_jobs_is_the_shortest_and_not_a_list():
     """Of two operators at home the shorter one comes first, since two of the other device wait for it."""
     values = (
-        Value(None, (0, 1, 2)), Value(1, (2, 3, 4)), Value(0, (3,)), Value(2, (), 0, True), Value(3, (), 0, True),
+        Value(None, (0, 1, 2)),
+        Value(1, (2, 3, 4)),
+        Value(0, (3,)),
+        Value(2, (), 0, True),
+        Value(3, (), 0, True),
         Value(4, (), 0, True),
     )
     work = [(0, 12.0), (0, 6.0), (1, 47.0), (0, 74.0), (1, 46.0)]

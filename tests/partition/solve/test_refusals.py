@@ -111,7 +111,10 @@ def test_solutions_do_not_depend_on_the_hash_seed():
     folder = os.path.dirname(__file__)
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", SOLVE_SOME, folder], capture_output=True, text=True, check=True,
+            [sys.executable, "-c", SOLVE_SOME, folder],
+            capture_output=True,
+            text=True,
+            check=True,
             env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")

@@ -52,9 +52,7 @@ def test_the_brute_force_agrees_with_itself_when_it_starts_from_nothing():
 
 def test_the_minimum_cut_costs_what_the_integer_program_and_the_brute_force_say():
     for seed in range(120):
-        problem = random_problem(
-            seed, 8, sites=2, patterns=False, launches=False, limits=False, self_transfers=False
-        )
+        problem = random_problem(seed, 8, sites=2, patterns=False, launches=False, limits=False, self_transfers=False)
         cut = solve(problem)
         assert cut.method == "minimum cut" and cut.gap == 0
         assert cut.penalized == solve(problem, method="integer").penalized

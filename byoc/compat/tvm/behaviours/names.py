@@ -12,8 +12,15 @@ AREA = "names"
 
 @behaviour(AREA, "the modules that integrations import first can be imported")
 def _modules(tvm: ModuleType, relay: ModuleType) -> None:
-    for name in ("tvm.ir.diagnostics", "tvm.target.codegen", "tvm.relay.transform.infer_layout_utils", "tvm.relay.base",
-                 "tvm.testing.aot", "tvm.micro.testing.aot_test_utils", "tvm.relay.backend.te_compiler"):
+    for name in (
+        "tvm.ir.diagnostics",
+        "tvm.target.codegen",
+        "tvm.relay.transform.infer_layout_utils",
+        "tvm.relay.base",
+        "tvm.testing.aot",
+        "tvm.micro.testing.aot_test_utils",
+        "tvm.relay.backend.te_compiler",
+    ):
         importlib.import_module(name)
 
 

@@ -130,9 +130,17 @@ class GraphModule:
                 self._inputs.share(name, value)
 
     def benchmark(
-        self, device: Device, func_name: str = "run", repeat: int = 5, number: int = 5,
-        min_repeat_ms: int | None = None, limit_zero_time_iterations: int = 100, end_to_end: bool = False,
-        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, **kwargs: object,
+        self,
+        device: Device,
+        func_name: str = "run",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: int | None = None,
+        limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        **kwargs: object,
     ) -> BenchmarkResult:
         """Seconds of a run on the inputs *kwargs*; *end_to_end* counts the copies of inputs and outputs too."""
         if end_to_end:
@@ -143,8 +151,13 @@ class GraphModule:
                 self.set_input(**kwargs)
             name, args = func_name, []
         timed = self.module.time_evaluator(
-            name, device, repeat=repeat, number=number, min_repeat_ms=min_repeat_ms or 0,
-            limit_zero_time_iterations=limit_zero_time_iterations, cooldown_interval_ms=cooldown_interval_ms,
+            name,
+            device,
+            repeat=repeat,
+            number=number,
+            min_repeat_ms=min_repeat_ms or 0,
+            limit_zero_time_iterations=limit_zero_time_iterations,
+            cooldown_interval_ms=cooldown_interval_ms,
             repeats_to_cooldown=repeats_to_cooldown,
         )
         return timed(*args)

@@ -93,9 +93,16 @@ class BuildModule:
         self._params = dict(params)
 
     def build(
-        self, mod: IRModule | Function, target: TargetLike | None = None, target_host: TargetLike | None = None,
-        executor: Executor | None = None, runtime: Runtime | None = None, workspace_memory_pools: object = None,
-        constant_memory_pools: object = None, params: Mapping[str, object] | None = None, mod_name: str = "default",
+        self,
+        mod: IRModule | Function,
+        target: TargetLike | None = None,
+        target_host: TargetLike | None = None,
+        executor: Executor | None = None,
+        runtime: Runtime | None = None,
+        workspace_memory_pools: object = None,
+        constant_memory_pools: object = None,
+        params: Mapping[str, object] | None = None,
+        mod_name: str = "default",
     ) -> tuple[str | None, LoadedLibrary, dict[str, NDArray]]:
         """Build; the executor's configuration, the library and the parameters."""
         given = {**self._params, **(params or {})}
@@ -103,7 +110,10 @@ class BuildModule:
         return self._built.get_executor_config(), self._built.get_lib(), self._built.get_params()
 
     def optimize(
-        self, mod: IRModule | Function, target: TargetLike | None = None, target_host: TargetLike | None = None,
+        self,
+        mod: IRModule | Function,
+        target: TargetLike | None = None,
+        target_host: TargetLike | None = None,
         params: Mapping[str, object] | None = None,
     ) -> tuple[IRModule, dict[str, NDArray]]:
         """As :func:`optimize`."""
@@ -174,7 +184,10 @@ def _unflatten(flat: Iterator[NDArray], ty: Type) -> object:
 
 
 _KINDS: dict[str, type[Evaluator]] = {
-    "graph": GraphExecutor, "aot": AotExecutor, "debug": Interpreter, "vm": VMExecutor,
+    "graph": GraphExecutor,
+    "aot": AotExecutor,
+    "debug": Interpreter,
+    "vm": VMExecutor,
 }
 
 
@@ -210,6 +223,15 @@ def InferTypeLocal(expr: RelayExpr) -> Type:
 
 
 __all__ = [
-    "AotExecutor", "BuildModule", "Executor", "GraphExecutor", "InferTypeLocal", "Runtime", "bind_params_by_name",
-    "build", "build_config", "create_executor", "optimize",
+    "AotExecutor",
+    "BuildModule",
+    "Executor",
+    "GraphExecutor",
+    "InferTypeLocal",
+    "Runtime",
+    "bind_params_by_name",
+    "build",
+    "build_config",
+    "create_executor",
+    "optimize",
 ]

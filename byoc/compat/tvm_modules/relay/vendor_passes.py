@@ -37,7 +37,8 @@ def inline_light_regions() -> Pass:
 
     def inline(mod: IRModule, ctx: PassContext) -> IRModule:
         light = [
-            var for var, func in mod.functions.items()
+            var
+            for var, func in mod.functions.items()
             if func.attrs.get("Compiler") == _ETHOSN and not _computes(func)  # type: ignore[attr-defined]
         ]
         return InlineCompilerFunctionsBoundTo(light)(mod)

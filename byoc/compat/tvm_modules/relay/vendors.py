@@ -65,12 +65,22 @@ def ethosn_available() -> Available:
 
 
 # what the integrations define and TVM's package re-exports
-NAMES = frozenset([
-    "Available", "ethosn_available", "is_arm_compute_runtime_enabled", "is_clml_runtime_enabled",
-    "is_tensorrt_compiler_enabled", "is_tensorrt_runtime_enabled", "partition_for_arm_compute_lib",
-    "partition_for_clml", "partition_for_cutlass", "partition_for_ethosn", "partition_for_mrvl",
-    "partition_for_tensorrt",
-])
+NAMES = frozenset(
+    [
+        "Available",
+        "ethosn_available",
+        "is_arm_compute_runtime_enabled",
+        "is_clml_runtime_enabled",
+        "is_tensorrt_compiler_enabled",
+        "is_tensorrt_runtime_enabled",
+        "partition_for_arm_compute_lib",
+        "partition_for_clml",
+        "partition_for_cutlass",
+        "partition_for_ethosn",
+        "partition_for_mrvl",
+        "partition_for_tensorrt",
+    ]
+)
 
 
 def __getattr__(name: str) -> MissingIntegration:

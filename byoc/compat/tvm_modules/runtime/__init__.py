@@ -85,7 +85,13 @@ class GraphFunctions(Module):
 
     type_key = "GraphExecutor"
     symbols = (
-        "get_input", "get_num_inputs", "get_num_outputs", "get_output", "run", "run_from_inputs", "set_input",
+        "get_input",
+        "get_num_inputs",
+        "get_num_outputs",
+        "get_output",
+        "run",
+        "run_from_inputs",
+        "set_input",
         "set_input_zero_copy",
     )
 
@@ -94,9 +100,14 @@ class GraphFunctions(Module):
         self.executor = executor
         self.inputs = GraphInputs(executor)
         self._functions: dict[str, PackedFunction] = {
-            "get_input": self.inputs.get, "set_input": self.inputs.set, "set_input_zero_copy": self.inputs.share,
-            "run": self.run, "run_from_inputs": self._run_from_inputs, "get_output": executor.get_output,
-            "get_num_inputs": executor.get_num_inputs, "get_num_outputs": executor.get_num_outputs,
+            "get_input": self.inputs.get,
+            "set_input": self.inputs.set,
+            "set_input_zero_copy": self.inputs.share,
+            "run": self.run,
+            "run_from_inputs": self._run_from_inputs,
+            "get_output": executor.get_output,
+            "get_num_inputs": executor.get_num_inputs,
+            "get_num_outputs": executor.get_num_outputs,
         }
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
@@ -112,9 +123,7 @@ class GraphFunctions(Module):
         for name, value in zip(inputs[::2], inputs[1::2], strict=True):
             self.inputs.set(name, value)  # type: ignore[arg-type]
         self.run()
-        return [
-            NDArray(self.executor.get_output(k).numpy().copy()) for k in range(self.executor.get_num_outputs())
-        ]
+        return [NDArray(self.executor.get_output(k).numpy().copy()) for k in range(self.executor.get_num_outputs())]
 
 
 def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:

@@ -10,12 +10,22 @@ from byoc.compat.tvm_modules.testing.comparison import assert_allclose, check_nu
 # what needs pytest is loaded when it is first asked for, so that scripts can compare numbers without it
 _BY_MODULE = {
     "features": (
-        "Feature", "requires_llvm_minimum_version", "requires_nvcc_version", "requires_package", "skip_if_32bit",
-        "skip_if_wheel_test", "slow", "uses_gpu",
+        "Feature",
+        "requires_llvm_minimum_version",
+        "requires_nvcc_version",
+        "requires_package",
+        "skip_if_32bit",
+        "skip_if_wheel_test",
+        "slow",
+        "uses_gpu",
     ),
     "parametrization": ("fixture", "parameter", "parameters", "skip_parameterizations", "xfail_parameterizations"),
     "targets": (
-        "device_enabled", "enabled_targets", "exclude_targets", "known_failing_targets", "parametrize_targets",
+        "device_enabled",
+        "enabled_targets",
+        "exclude_targets",
+        "known_failing_targets",
+        "parametrize_targets",
     ),
 }
 _HOMES = {name: module for module, names in _BY_MODULE.items() for name in names}

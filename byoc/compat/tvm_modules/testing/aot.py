@@ -94,7 +94,11 @@ def compile_models(
         AOTCompiledTestModel(
             model,
             build(
-                model.module, target, executor=Executor("aot"), runtime=runtime, params=model.params,
+                model.module,
+                target,
+                executor=Executor("aot"),
+                runtime=runtime,
+                params=model.params,
                 mod_name=model.name,
             ),
         )
@@ -149,7 +153,9 @@ def compile_and_run(
 
 
 def generate_ref_data(
-    mod: IRModule | Function, input_data: Mapping[str, np.ndarray], params: Mapping[str, object] | None = None,
+    mod: IRModule | Function,
+    input_data: Mapping[str, np.ndarray],
+    params: Mapping[str, object] | None = None,
     target: TargetLike = "llvm",
 ) -> dict[str, np.ndarray]:
     """The outputs of *mod* on *input_data*, by names ``output``, ``output2`` and on. Source: ``generate_ref_data``."""
@@ -185,7 +191,10 @@ def _compare(model: AOTTestModel, found: Sequence[np.ndarray]) -> None:
         if tolerance is None:
             tolerance = _TOLERANCE if value.dtype.kind == "f" else 0
         np.testing.assert_allclose(
-            value.astype("float64"), want.reshape(value.shape).astype("float64"), rtol=0, atol=tolerance,
+            value.astype("float64"),
+            want.reshape(value.shape).astype("float64"),
+            rtol=0,
+            atol=tolerance,
             err_msg=f"output {index} of {model.name}",
         )
 
@@ -198,6 +207,11 @@ def _input(model: AOTTestModel, name: str) -> np.ndarray:
 
 
 __all__ = [
-    "AOTCompiledTestModel", "AOTTestModel", "AOTTestRunner", "compile_and_run", "compile_models", "generate_ref_data",
+    "AOTCompiledTestModel",
+    "AOTTestModel",
+    "AOTTestRunner",
+    "compile_and_run",
+    "compile_models",
+    "generate_ref_data",
     "run_and_check",
 ]

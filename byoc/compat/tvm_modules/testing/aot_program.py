@@ -65,7 +65,8 @@ def with_c_inlined(mod: IRModule) -> IRModule:
     """*mod*, with the regions of ``ccompiler`` as part of main: the same generator makes the C of both."""
     outlined = OutlineCompilerFunctionsWithExistingGlobalSymbols(KIND)(infer_module(mod))
     names = [
-        var for var, func in outlined.functions.items()
+        var
+        for var, func in outlined.functions.items()
         if isinstance(func, Function) and func.attrs.get("Compiler") == KIND
     ]
     return InlineCompilerFunctionsBoundTo(names)(outlined)
@@ -75,7 +76,9 @@ def has_regions(mod: IRModule) -> bool:
     """Whether a function of *mod*, or one that is called in it, belongs to a code generator."""
     functions = [func for func in mod.functions.values() if isinstance(func, Function)]
     called = [
-        node.op for func in functions for node in post_order(func)
+        node.op
+        for func in functions
+        for node in post_order(func)
         if isinstance(node, Call) and isinstance(node.op, Function)
     ]
     return any("Compiler" in func.attrs for func in (*functions, *called))

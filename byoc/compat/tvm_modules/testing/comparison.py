@@ -45,9 +45,7 @@ def check_numerical_grads(
             )
 
 
-def _differences(
-    function: Callable[..., float], inputs: Sequence[np.ndarray], index: int, delta: float
-) -> np.ndarray:
+def _differences(function: Callable[..., float], inputs: Sequence[np.ndarray], index: int, delta: float) -> np.ndarray:
     """Central differences of *function* by each element of input *index*."""
     result = np.zeros(inputs[index].shape)
     for place in np.ndindex(*inputs[index].shape):

@@ -17,9 +17,7 @@ import pytest
 from byoc.errors import UserError
 
 
-def parameter(
-    *values: object, ids: Sequence[str] | None = None, by_dict: Mapping[str, object] | None = None
-) -> object:
+def parameter(*values: object, ids: Sequence[str] | None = None, by_dict: Mapping[str, object] | None = None) -> object:
     """A fixture that takes each of *values* in turn; *by_dict* gives each a name. Source: ``tvm.testing.parameter``.
 
     Raises UserError where *by_dict* is given beside *values* or *ids*.

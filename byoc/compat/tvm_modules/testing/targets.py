@@ -34,6 +34,10 @@ def exclude_targets(*args: str) -> pytest.MarkDecorator:
 
 
 __all__ = [
-    "device_enabled", "enabled_targets", "exclude_targets", "known_failing_targets", "parametrize_targets",
+    "device_enabled",
+    "enabled_targets",
+    "exclude_targets",
+    "known_failing_targets",
+    "parametrize_targets",
     "target_parameter",
 ]

@@ -181,7 +181,7 @@ def _flattened(node: OnnxNode, builder: str) -> RelayExpr:
     """Before opset 13: over all dimensions from *axis* on, as if they were one."""
     shape = node.shape(node[0])
     axis = node.axis(node.attrs.int("axis", 1), len(shape)) if shape else 0
-    if axis == len(shape) - 1 or all(d == 1 for d in shape[axis + 1:]):
+    if axis == len(shape) - 1 or all(d == 1 for d in shape[axis + 1 :]):
         return getattr(relay.nn, builder)(node[0], axis=axis)
     flat = relay.reshape(node[0], [*[0] * axis, -1])
     result = getattr(relay.nn, builder)(flat, axis=axis)

@@ -24,6 +24,24 @@ from byoc.relay.frontend.onnx import (
 )
 
 FAMILIES = (
-    activations, constants, control, convolution, elementwise, fused, indexing, legacy, linear, logic, movement,
-    normalization, padding, pooling, quantization, recurrent, reduction, resizing, sampling_grids, shapes,
+    activations,
+    constants,
+    control,
+    convolution,
+    elementwise,
+    fused,
+    indexing,
+    legacy,
+    linear,
+    logic,
+    movement,
+    normalization,
+    padding,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    resizing,
+    sampling_grids,
+    shapes,
 )

@@ -107,8 +107,14 @@ def convolution(node: OnnxNode, data: RelayExpr, weight: RelayExpr) -> RelayExpr
     kernel = kernel_shape(node, weight)
     window = read_window(node, kernel)
     return getattr(relay.nn, CONV[rank])(
-        data, weight, strides=window.strides, padding=window.pads, dilation=window.dilations,
-        groups=node.attrs.int("group", 1), channels=node.static_dims(weight, "the weight")[0], kernel_size=kernel,
+        data,
+        weight,
+        strides=window.strides,
+        padding=window.pads,
+        dilation=window.dilations,
+        groups=node.attrs.int("group", 1),
+        channels=node.static_dims(weight, "the weight")[0],
+        kernel_size=kernel,
     )
 
 
@@ -124,8 +130,15 @@ def _conv_transpose(node: OnnxNode) -> RelayExpr:
     window, output_padding = _transposed_window(node, kernel)
     group = node.attrs.int("group", 1)
     result = getattr(relay.nn, CONV_TRANSPOSE[rank])(
-        node[0], weight, strides=window.strides, padding=window.pads, dilation=window.dilations, groups=group,
-        channels=node.static_dims(weight, "the weight")[1] * group, kernel_size=kernel, output_padding=output_padding,
+        node[0],
+        weight,
+        strides=window.strides,
+        padding=window.pads,
+        dilation=window.dilations,
+        groups=group,
+        channels=node.static_dims(weight, "the weight")[1] * group,
+        kernel_size=kernel,
+        output_padding=output_padding,
     )
     return with_bias(node, result)
 

@@ -39,9 +39,7 @@ def reshaped(
 
 
 def _run_time_shape(node: OnnxNode, spec: Sequence[int | Any], sources: Sequence[RelayExpr]) -> RelayExpr:
-    parts = [
-        _size(node, dim, sources) if isinstance(dim, Any) else constant([dim], "int64") for dim in spec
-    ]
+    parts = [_size(node, dim, sources) if isinstance(dim, Any) else constant([dim], "int64") for dim in spec]
     return relay.concatenate(parts, axis=0)
 
 

@@ -86,8 +86,9 @@ class FunctionTable:
             return None
         types = [_type_proto(t).SerializeToString() for t in input_types]
         try:
-            return _parsed(schema.get_context_dependent_function_with_opset_version(
-                max(written), node.SerializeToString(), types))
+            return _parsed(
+                schema.get_context_dependent_function_with_opset_version(max(written), node.SerializeToString(), types)
+            )
         except RuntimeError:  # ONNX writes the body as text, and reads it with the names that the node has
             return None
 

@@ -66,8 +66,13 @@ class Body:
     """
 
     def __init__(
-        self, scope: Scope, table: FunctionTable, origin: str = "", attrs: NodeAttributes | None = None,
-        defaults: Sequence[AttributeProto] = (), active: frozenset[tuple[str, str]] = frozenset(),
+        self,
+        scope: Scope,
+        table: FunctionTable,
+        origin: str = "",
+        attrs: NodeAttributes | None = None,
+        defaults: Sequence[AttributeProto] = (),
+        active: frozenset[tuple[str, str]] = frozenset(),
     ):
         self.scope, self.table, self.origin, self.attrs, self.defaults = scope, table, origin, attrs, defaults
         self.active = active
@@ -176,9 +181,7 @@ class GraphImporter:
         domain = domain_name(proto.domain)
         opset = body.table.opset(domain)
         services = _Services(self, body)
-        node = OnnxNode(
-            name, proto.op_type, opset, inputs, proto.output, NodeAttributes(attributes, where), services
-        )
+        node = OnnxNode(name, proto.op_type, opset, inputs, proto.output, NodeAttributes(attributes, where), services)
         convert = None if body.table.own(proto) is not None else find_converter(domain, proto.op_type, opset)
         try:
             if body.table.own(proto) is None:

@@ -34,9 +34,7 @@ def _gemm(node: OnnxNode) -> RelayExpr:
     return _scaled_sum(node, product, bias, alpha, beta)
 
 
-def _scaled_sum(
-    node: OnnxNode, product: RelayExpr, bias: RelayExpr | None, alpha: float, beta: float
-) -> RelayExpr:
+def _scaled_sum(node: OnnxNode, product: RelayExpr, bias: RelayExpr | None, alpha: float, beta: float) -> RelayExpr:
     """``alpha * product + beta * bias``, where factors of integers must be whole."""
     total = _times(node, product, alpha)
     if bias is None:

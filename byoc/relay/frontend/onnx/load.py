@@ -65,9 +65,7 @@ def load_model(source: ModelSource, opset: int | None = None) -> LoadedModel:
         name, folder = str(path), path.parent
         proto = _parse(_read(path), name)
     else:
-        raise ImportModelError(
-            f"a model is a path, bytes or an onnx.ModelProto, got {type(source).__name__}"
-        )
+        raise ImportModelError(f"a model is a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
     _check_whole(proto, name)
     return LoadedModel(proto, name, folder, _opsets(proto, name, opset))
 

@@ -8,10 +8,21 @@ from byoc.relay.frontend.onnx.elementwise import binary
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
-_COMPARE = {"Equal": "equal", "Less": "less", "Greater": "greater", "And": "logical_and", "Or": "logical_or",
-            "Xor": "logical_xor"}
-_BITS = {"BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
-         "LessOrEqual": "less_equal", "GreaterOrEqual": "greater_equal"}
+_COMPARE = {
+    "Equal": "equal",
+    "Less": "less",
+    "Greater": "greater",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+}
+_BITS = {
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "LessOrEqual": "less_equal",
+    "GreaterOrEqual": "greater_equal",
+}
 
 for _op, _builder in _COMPARE.items():
     _old, _new = binary(_builder)

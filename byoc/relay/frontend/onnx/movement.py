@@ -130,7 +130,8 @@ def _full_rank(node: OnnxNode, bounds: RelayExpr, axes: list[int], rank: int, de
     filler = constant(np.array([default], "int64"))
     parts = [
         relay.strided_slice(wide, begin=[axes.index(axis)], end=[axes.index(axis) + 1], strides=[1])
-        if axis in axes else filler
+        if axis in axes
+        else filler
         for axis in range(rank)
     ]
     return relay.concatenate(parts, axis=0) if rank > 1 else parts[0]

@@ -78,7 +78,12 @@ def _layer_norm(node: OnnxNode) -> list[RelayExpr]:
 
 
 def layer_norm(
-    node: OnnxNode, data: RelayExpr, scale: RelayExpr, bias: RelayExpr | None, axis: int, epsilon: float,
+    node: OnnxNode,
+    data: RelayExpr,
+    scale: RelayExpr,
+    bias: RelayExpr | None,
+    axis: int,
+    epsilon: float,
     statistics: bool,
 ) -> list[RelayExpr]:
     """*data* normalised over the axes from *axis* on, and with *statistics* their mean and inverse deviation too."""
@@ -91,9 +96,7 @@ def layer_norm(
     wide = relay.cast(data, "float32") if node.dtype(data) in ("float16", "bfloat16") else data
     mean = relay.mean(wide, axis=axes, keepdims=True)
     variance = relay.variance(wide, axis=axes, keepdims=True)
-    inverse = relay.divide(
-        node.like(1, wide), relay.sqrt(relay.add(variance, node.like(epsilon, wide)))
-    )
+    inverse = relay.divide(node.like(1, wide), relay.sqrt(relay.add(variance, node.like(epsilon, wide))))
     normalised = relay.multiply(relay.subtract(wide, mean), inverse)
     scaled = relay.multiply(relay.cast(normalised, node.dtype(data)), scale)
     return [scaled if bias is None else relay.add(scaled, bias), mean, inverse]
@@ -129,8 +132,12 @@ def _lrn(node: OnnxNode) -> RelayExpr:
     size = node.attrs.int("size")
     turned = size % 2 == 0
     result = relay.nn.lrn(
-        relay.reverse(node[0], 1) if turned else node[0], size=size, axis=1, bias=node.attrs.float("bias", 1.0),
-        alpha=node.attrs.float("alpha", 1e-4), beta=node.attrs.float("beta", 0.75),
+        relay.reverse(node[0], 1) if turned else node[0],
+        size=size,
+        axis=1,
+        bias=node.attrs.float("bias", 1.0),
+        alpha=node.attrs.float("alpha", 1e-4),
+        beta=node.attrs.float("beta", 0.75),
     )
     return relay.reverse(result, 1) if turned else result
 

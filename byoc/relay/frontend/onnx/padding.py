@@ -104,8 +104,10 @@ def _wrapped(node: OnnxNode, data: RelayExpr, width: list[tuple[int, int]]) -> R
         if before or after:
             count = before + size + after
             if not size or count > MOST_POSITIONS:
-                raise node.error(f"wrapping {size} elements to {count} of dimension {axis} is not supported: "
-                                 f"at least 1, and at most {MOST_POSITIONS}")
+                raise node.error(
+                    f"wrapping {size} elements to {count} of dimension {axis} is not supported: "
+                    f"at least 1, and at most {MOST_POSITIONS}"
+                )
             positions = np.arange(-before, size + after, dtype="int64") % size
             data = relay.take(data, constant(positions, "int64"), axis=axis)
     return data

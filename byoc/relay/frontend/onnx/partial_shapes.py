@@ -63,7 +63,7 @@ def _sliced(node: OnnxNode, dims: DimsOf) -> Dims | None:
         return None
     if node.opset < 10:
         starts, ends = node.attrs.ints("starts"), node.attrs.ints("ends")
-        return data[starts[0]:ends[0]] if len(starts) == 1 else None
+        return data[starts[0] : ends[0]] if len(starts) == 1 else None
     bounds = [node.value(i) for i in (1, 2)]
     step = node.value(4) if node.optional(4) is not None else np.ones(1, int)
     if any(b is None or b.size != 1 for b in (*bounds, step)):
@@ -72,8 +72,15 @@ def _sliced(node: OnnxNode, dims: DimsOf) -> Dims | None:
 
 
 _RULES: dict[str, Callable[[OnnxNode, DimsOf], Dims | None]] = {
-    "Shape": _of_shape, "Gather": _gathered, "Concat": _joined, "Slice": _sliced,
-    "Identity": _same, "Cast": _same, "Squeeze": _same, "Unsqueeze": _same, "Reshape": _same,
+    "Shape": _of_shape,
+    "Gather": _gathered,
+    "Concat": _joined,
+    "Slice": _sliced,
+    "Identity": _same,
+    "Cast": _same,
+    "Squeeze": _same,
+    "Unsqueeze": _same,
+    "Reshape": _same,
 }
 
 

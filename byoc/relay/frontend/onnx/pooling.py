@@ -31,7 +31,11 @@ def _ceil_mode(node: OnnxNode) -> bool:
 def _max_pool(node: OnnxNode) -> list[RelayExpr]:
     rank, window = _pooling_window(node, MAX_POOL)
     pooled = getattr(relay.nn, MAX_POOL[rank])(
-        node[0], pool_size=window.kernel, strides=window.strides, dilation=window.dilations, padding=window.pads,
+        node[0],
+        pool_size=window.kernel,
+        strides=window.strides,
+        dilation=window.dilations,
+        padding=window.pads,
         ceil_mode=_ceil_mode(node),
     )
     return [pooled, max_positions(node, window, pooled)] if node.has_output(1) else [pooled]
@@ -45,8 +49,13 @@ def _average_pool(node: OnnxNode) -> RelayExpr:
 
 def _average(data: RelayExpr, window: Window, rank: int, include: bool, ceil_mode: bool) -> RelayExpr:
     return getattr(relay.nn, AVG_POOL[rank])(
-        data, pool_size=window.kernel, strides=window.strides, dilation=window.dilations, padding=window.pads,
-        ceil_mode=ceil_mode, count_include_pad=include,
+        data,
+        pool_size=window.kernel,
+        strides=window.strides,
+        dilation=window.dilations,
+        padding=window.pads,
+        ceil_mode=ceil_mode,
+        count_include_pad=include,
     )
 
 

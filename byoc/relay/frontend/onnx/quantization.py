@@ -86,9 +86,7 @@ def _qlinear_matmul(node: OnnxNode) -> RelayExpr:
     left = _offset(node, node[0], node[2], column=True)
     right = _offset(node, node[3], node[5], column=False)
     product = relay.cast(matrix_product(node, left, right), "float32")
-    scales = relay.multiply(
-        relay.cast(_as_column(node, node[1]), "float32"), relay.cast(node[4], "float32")
-    )
+    scales = relay.multiply(relay.cast(_as_column(node, node[1]), "float32"), relay.cast(node[4], "float32"))
     scale = relay.divide(scales, relay.cast(node[6], "float32"))
     return _quantised(node, relay.multiply(product, scale), node[7], node.dtype(node[7]))
 

@@ -23,9 +23,17 @@ from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNS
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 # what an activation takes, and what it gets where the node says nothing; None: it takes no such number
 PARAMETERS: dict[str, tuple[float | None, float | None]] = {
-    "Relu": (None, None), "Tanh": (None, None), "Sigmoid": (None, None), "Affine": (1.0, 0.0),
-    "LeakyRelu": (0.01, None), "ThresholdedRelu": (1.0, None), "ScaledTanh": (1.0, 1.0), "HardSigmoid": (0.2, 0.5),
-    "Elu": (1.0, None), "Softsign": (None, None), "Softplus": (None, None),
+    "Relu": (None, None),
+    "Tanh": (None, None),
+    "Sigmoid": (None, None),
+    "Affine": (1.0, 0.0),
+    "LeakyRelu": (0.01, None),
+    "ThresholdedRelu": (1.0, None),
+    "ScaledTanh": (1.0, 1.0),
+    "HardSigmoid": (0.2, 0.5),
+    "Elu": (1.0, None),
+    "Softsign": (None, None),
+    "Softplus": (None, None),
 }
 _BY_LOWER = {name.lower(): name for name in PARAMETERS}
 
@@ -133,7 +141,10 @@ class _Layer:
         """The attributes that every kind of layer has."""
         a = direction.activations
         return {
-            "activations": a.names, "alphas": a.alphas, "betas": a.betas, "clip": self.clip,
+            "activations": a.names,
+            "alphas": a.alphas,
+            "betas": a.betas,
+            "clip": self.clip,
             "masked": self.lengths is not None,
         }
 
@@ -192,8 +203,12 @@ def _lstm(node: OnnxNode) -> list[RelayExpr]:
             **layer.settings(direction), peepholes=peepholes is not None, input_forget=node.attrs.flag("input_forget")
         )
         inputs = _given(
-            layer.projected(direction, _joined(layer.bias(direction))), layer.recurrence(direction),
-            layer.state(5, direction), layer.state(6, direction), peepholes, layer.lengths,
+            layer.projected(direction, _joined(layer.bias(direction))),
+            layer.recurrence(direction),
+            layer.state(5, direction),
+            layer.state(6, direction),
+            peepholes,
+            layer.lengths,
         )
         return list(relay.nn.lstm_sequence(inputs, attrs))
 
@@ -209,7 +224,10 @@ def _gru(node: OnnxNode) -> list[RelayExpr]:
         outer, inner = _gru_biases(layer, direction, linear)
         attrs = GRUSequenceAttrs(**layer.settings(direction), linear_before_reset=linear)
         inputs = _given(
-            layer.projected(direction, outer), layer.recurrence(direction), layer.state(5, direction), inner,
+            layer.projected(direction, outer),
+            layer.recurrence(direction),
+            layer.state(5, direction),
+            inner,
             layer.lengths,
         )
         return list(relay.nn.gru_sequence(inputs, attrs))
@@ -236,8 +254,10 @@ def _rnn(node: OnnxNode) -> list[RelayExpr]:
     def run(direction: _Direction) -> list[RelayExpr]:
         attrs = RNNSequenceAttrs(**layer.settings(direction))
         inputs = _given(
-            layer.projected(direction, _joined(layer.bias(direction))), layer.recurrence(direction),
-            layer.state(5, direction), layer.lengths,
+            layer.projected(direction, _joined(layer.bias(direction))),
+            layer.recurrence(direction),
+            layer.state(5, direction),
+            layer.lengths,
         )
         return list(relay.nn.rnn_sequence(inputs, attrs))
 

@@ -107,7 +107,9 @@ def _arg(builder: str) -> Callable[[OnnxNode], RelayExpr]:
     def convert(node: OnnxNode) -> RelayExpr:
         axis = node.axis(node.attrs.int("axis", 0), node.rank(node[0]))
         position = getattr(relay, builder)(
-            node[0], axis=[axis], keepdims=node.attrs.flag("keepdims", True),
+            node[0],
+            axis=[axis],
+            keepdims=node.attrs.flag("keepdims", True),
             select_last_index=node.attrs.flag("select_last_index"),
         )
         return relay.cast(position, "int64")

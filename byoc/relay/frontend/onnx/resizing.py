@@ -31,7 +31,8 @@ MAX_WEIGHTS = 1 << 22  # of one axis: more is a damaged model, not a picture
 def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayExpr:
     """Axis by axis: a choice of positions, or weighted sums of a few. An axis that stays is left alone."""
     changed = [
-        (position, axis) for position, axis in enumerate(axes)
+        (position, axis)
+        for position, axis in enumerate(axes)
         if axis.size != axis.new or axis.scale != 1 or sampling.coordinates == "tf_crop_and_resize"
     ]
     for _, axis in changed:
@@ -146,11 +147,17 @@ def _resize_10(node: OnnxNode) -> RelayExpr:
 
 @converter("Resize", since=11)
 def _resize(node: OnnxNode) -> RelayExpr:
-    sampling = _checked(node, Sampling(
-        node.attrs.string("mode", "nearest"), node.attrs.string("coordinate_transformation_mode", "half_pixel"),
-        node.attrs.string("nearest_mode", "round_prefer_floor"), node.attrs.float("cubic_coeff_a", -0.75),
-        node.attrs.flag("exclude_outside"), node.attrs.flag("antialias"),
-    ))
+    sampling = _checked(
+        node,
+        Sampling(
+            node.attrs.string("mode", "nearest"),
+            node.attrs.string("coordinate_transformation_mode", "half_pixel"),
+            node.attrs.string("nearest_mode", "round_prefer_floor"),
+            node.attrs.float("cubic_coeff_a", -0.75),
+            node.attrs.flag("exclude_outside"),
+            node.attrs.flag("antialias"),
+        ),
+    )
     if _is_dynamic(node):
         return _resize_dynamic(node, sampling)
     axes = _axes_of(node)
@@ -238,7 +245,7 @@ def _roi(node: OnnxNode, chosen: Sequence[int]) -> list[tuple[float, float]]:
     values = _numbers(node, 1, "roi")
     if values is None or len(values) != 2 * len(chosen):
         raise node.error(f"tf_crop_and_resize needs a roi of {2 * len(chosen)} numbers, got {values}")
-    return list(zip(values[: len(chosen)], values[len(chosen):], strict=True))
+    return list(zip(values[: len(chosen)], values[len(chosen) :], strict=True))
 
 
 def _outside(axes: Sequence[Axis], sampling: Sampling) -> np.ndarray:

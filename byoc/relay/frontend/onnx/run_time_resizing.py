@@ -96,8 +96,10 @@ def _cubic(t: RelayExpr, a: float) -> list[tuple[int, RelayExpr]]:
     near, far = (a + 2, -(a + 3), 0.0, 1.0), (a, -5 * a, 8 * a, -4 * a)
     rest = relay.subtract(f64(1), t)
     return [
-        (-1, polynomial(relay.add(t, f64(1)), *far)), (0, polynomial(t, *near)),
-        (1, polynomial(rest, *near)), (2, polynomial(relay.add(rest, f64(1)), *far)),
+        (-1, polynomial(relay.add(t, f64(1)), *far)),
+        (0, polynomial(t, *near)),
+        (1, polynomial(rest, *near)),
+        (2, polynomial(relay.add(rest, f64(1)), *far)),
     ]
 
 

@@ -1,7 +1,8 @@
 """The graph's side of an integration of Apple's BNNS: its composites and the partition.
 
 Importing this module registers the pattern table of ``bnns`` and its ``target.bnns`` attributes; a vendor's own file of
-that name takes its place. The regions go to whoever is registered as ``relay.ext.bnns``. Source: ``relay.op.contrib.bnns``.
+that name takes its place. The regions go to whoever is registered as ``relay.ext.bnns``. Source: the same
+module.
 """
 
 from __future__ import annotations
@@ -109,9 +110,14 @@ def check_dense(call: Call) -> bool:
 def pattern_table() -> list[tuple[str, DFPattern, Callable[[Call], bool]]]:
     """The composites of BNNS, longer ones before those that they contain. Source: ``bnns.pattern_table``."""
     rows = [
-        (f"{COMPILER}.{'_'.join(['conv2d', *['bias'] * bias, *([act] if act else [])])}",
-         _conv2d_pattern(bias, act), check_conv2d)
-        for act in (*_ACTIVATIONS, None) for bias in (True, False) if bias or act
+        (
+            f"{COMPILER}.{'_'.join(['conv2d', *['bias'] * bias, *([act] if act else [])])}",
+            _conv2d_pattern(bias, act),
+            check_conv2d,
+        )
+        for act in (*_ACTIVATIONS, None)
+        for bias in (True, False)
+        if bias or act
     ]
     dense = [(f"{COMPILER}.dense_bias{'_gelu' * gelu}", _dense_pattern(gelu), check_dense) for gelu in (True, False)]
     return [*rows, *dense]
@@ -123,7 +129,14 @@ def partition_for_bnns(mod: IRModule, params: Mapping[str, object] | None = None
         mod = mod.shallow_copy()
         mod["main"] = bind_params_by_name(mod["main"], params)  # type: ignore[arg-type]
     steps = [
-        InferType(), FoldConstant(), FoldScaleAxis(), DynamicToStatic(), FoldConstant(), InferType(),
-        MergeComposite(pattern_table()), AnnotateTarget(COMPILER), PartitionGraph(),
+        InferType(),
+        FoldConstant(),
+        FoldScaleAxis(),
+        DynamicToStatic(),
+        FoldConstant(),
+        InferType(),
+        MergeComposite(pattern_table()),
+        AnnotateTarget(COMPILER),
+        PartitionGraph(),
     ]
     return Sequential(steps)(mod)

@@ -8,5 +8,13 @@ from byoc.relay.op.gradients import arithmetic, products, reduction, selection, 
 from byoc.relay.op.gradients.rules import GradientRule, gradient_rule
 
 __all__ = [
-    "GradientRule", "arithmetic", "gradient_rule", "products", "reduction", "selection", "shaping", "unary", "windows",
+    "GradientRule",
+    "arithmetic",
+    "gradient_rule",
+    "products",
+    "reduction",
+    "selection",
+    "shaping",
+    "unary",
+    "windows",
 ]

@@ -53,8 +53,9 @@ def _choice_grad(orig: Call, grad: RelayExpr, first: RelayExpr, second: RelayExp
     half = op.multiply(grad, scalar(0.5, grad if grad.checked_type_ else orig))
     zero = op.zeros_like(orig)
     same = op.equal(x, y)
-    return _both(orig, op.where(same, half, op.where(first, grad, zero)), op.where(
-        same, half, op.where(second, grad, zero)))
+    return _both(
+        orig, op.where(same, half, op.where(first, grad, zero)), op.where(same, half, op.where(second, grad, zero))
+    )
 
 
 @gradient("maximum")

@@ -41,9 +41,7 @@ DERIVATIVES: dict[str, Callable[[RelayExpr, RelayExpr], RelayExpr]] = {
     "acosh": lambda x, y: op.rsqrt(op.subtract(op.multiply(x, x), _one(x))),
     "atanh": lambda x, y: op.divide(_one(x), op.subtract(_one(x), op.multiply(x, x))),
     "erf": lambda x, y: op.multiply(scalar(2.0 / math.sqrt(math.pi), x), op.exp(op.negative(op.multiply(x, x)))),
-    "abs": lambda x, y: op.where(
-        op.less(x, op.zeros_like(x)), op.negative(op.ones_like(x)), op.ones_like(x)
-    ),
+    "abs": lambda x, y: op.where(op.less(x, op.zeros_like(x)), op.negative(op.ones_like(x)), op.ones_like(x)),
 }
 
 
@@ -130,9 +128,27 @@ def constant_like_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     return [zero] if len(orig.args) == 1 else [zero, op.cast_like(op.sum(grad), orig.args[1])]
 
 
-@gradient("shape_of", "ndarray_size", "argmax", "argmin", "argsort", "equal", "not_equal", "less", "less_equal",
-          "greater", "greater_equal", "logical_and", "logical_or", "logical_not", "logical_xor", "isnan", "isinf",
-          "isfinite", "floor_divide")
+@gradient(
+    "shape_of",
+    "ndarray_size",
+    "argmax",
+    "argmin",
+    "argsort",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+    "logical_xor",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "floor_divide",
+)
 def discrete_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """0: the result does not change with small changes."""
     return [op.zeros_like(arg) for arg in orig.args if tensor(arg)]

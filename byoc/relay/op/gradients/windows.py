@@ -28,13 +28,20 @@ def conv2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     dilation = [int(d) for d in attrs.dilation]  # type: ignore[union-attr]
     kernel = shape(weight)[2:]
     rest = [
-        shape(data)[2 + k] - ((shape(orig)[2 + k] - 1) * strides[k] - pads[k] - pads[k + 2]
-                              + dilation[k] * (kernel[k] - 1) + 1)
+        shape(data)[2 + k]
+        - ((shape(orig)[2 + k] - 1) * strides[k] - pads[k] - pads[k + 2] + dilation[k] * (kernel[k] - 1) + 1)
         for k in range(2)
     ]
     by_data = nn.conv2d_transpose(
-        grad, weight, strides=strides, padding=pads, dilation=dilation, groups=attrs.groups,  # type: ignore[union-attr]
-        output_padding=tuple(rest), kernel_size=kernel, channels=shape(data)[1],
+        grad,
+        weight,
+        strides=strides,
+        padding=pads,
+        dilation=dilation,
+        groups=attrs.groups,  # type: ignore[union-attr]
+        output_padding=tuple(rest),
+        kernel_size=kernel,
+        channels=shape(data)[1],
     )
     by_weight = make_call("nn.conv2d_backward_weight", [grad, data], _weight_attrs(attrs, weight))
     return [by_data, op.reshape_like(by_weight, weight)]
@@ -55,8 +62,11 @@ def conv2d_transpose_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "IOHW":  # type: ignore[union-attr]
         raise UserError("nn.conv2d_transpose has a gradient in NCHW and IOHW only")
     same = {
-        "strides": attrs.strides, "padding": pad_tuple(attrs.padding, 2),  # type: ignore[union-attr]
-        "dilation": attrs.dilation, "groups": attrs.groups, "kernel_size": shape(weight)[2:],  # type: ignore[union-attr]
+        "strides": attrs.strides,
+        "padding": pad_tuple(attrs.padding, 2),  # type: ignore[union-attr]
+        "dilation": attrs.dilation,
+        "groups": attrs.groups,
+        "kernel_size": shape(weight)[2:],  # type: ignore[union-attr]
     }
     by_data = nn.conv2d(grad, weight, channels=shape(data)[1], **same)
     by_weight = make_call("nn.conv2d_backward_weight", [data, grad], _weight_attrs(by_data.attrs, weight))

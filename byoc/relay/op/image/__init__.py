@@ -6,5 +6,12 @@ from byoc.relay.op.image.resize import resize1d, resize2d, resize3d
 from byoc.relay.op.image.sampling import affine_grid, crop_and_resize, grid_sample
 
 __all__ = [
-    "affine_grid", "crop_and_resize", "dilation2d", "grid_sample", "resample", "resize1d", "resize2d", "resize3d",
+    "affine_grid",
+    "crop_and_resize",
+    "dilation2d",
+    "grid_sample",
+    "resample",
+    "resize1d",
+    "resize2d",
+    "resize3d",
 ]

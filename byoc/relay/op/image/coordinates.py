@@ -53,8 +53,11 @@ def _tf_crop_and_resize(size: Dimension, out: int, roi: Region) -> Places:
 
 
 MODES: dict[str, Callable[[Dimension, int, Region], Places]] = {
-    "half_pixel": _half_pixel, "pytorch_half_pixel": _pytorch_half_pixel, "align_corners": _align_corners,
-    "asymmetric": _asymmetric, "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
+    "half_pixel": _half_pixel,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+    "align_corners": _align_corners,
+    "asymmetric": _asymmetric,
+    "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
     "tf_crop_and_resize": _tf_crop_and_resize,
 }
 # (floor, remainder, denominator) -> nearest; ``round`` breaks ties upwards, for places below 0 are clipped to 0
@@ -105,9 +108,7 @@ def _weights(how: Interpolation, floor: PrimExpr, t: PrimExpr, size: Dimension) 
     weights = _cubic_weights(t, how.alpha)
     if how.exclude:
         zero = te.const(0.0, t.dtype)
-        weights = [
-            te.if_then_else(te.all_of(p >= 0, p < size), w, zero) for p, w in zip(places, weights, strict=True)
-        ]
+        weights = [te.if_then_else(te.all_of(p >= 0, p < size), w, zero) for p, w in zip(places, weights, strict=True)]
         total = weights[0] + weights[1] + weights[2] + weights[3]
         weights = [w / total for w in weights]
     return list(zip(places, weights, strict=True))

@@ -75,8 +75,13 @@ def _operations(attrs: Dilation2DAttrs, types: Sequence[Type], out_type: TensorT
 
 
 register_op(
-    "image.dilation2d", inputs=("data", "weight"), attrs=Dilation2DAttrs, rel=_relation, compute=_compute,
-    operations=_operations, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "image.dilation2d",
+    inputs=("data", "weight"),
+    attrs=Dilation2DAttrs,
+    rel=_relation,
+    compute=_compute,
+    operations=_operations,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     doc="Grey dilation: the greatest sum of a window and a structuring element.",
     samples=(
         Sample([(1, 2, 6, 7), (2, 3, 2)], {"padding": (1, 0, 1, 1)}),
@@ -95,12 +100,22 @@ def _steps(numbers: Ints, what: str) -> tuple[int, ...]:
 
 
 def dilation2d(
-    data: Operand, weight: Operand, strides: Ints = (1, 1), padding: Ints = (0, 0), dilations: Ints = (1, 1),
-    data_layout: str = "NCHW", kernel_layout: str = "IHW", out_dtype: str = "",
+    data: Operand,
+    weight: Operand,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilations: Ints = (1, 1),
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IHW",
+    out_dtype: str = "",
 ) -> Call:
     """``T[N, C, H, W], T[C, h, w] -> T[N, C, OH, OW]``. Source: ``relay.image.dilation2d``."""
     attrs = Dilation2DAttrs(
-        _steps(strides, "strides"), pad_tuple(padding, 2), _steps(dilations, "dilations"), data_layout, kernel_layout,
+        _steps(strides, "strides"),
+        pad_tuple(padding, 2),
+        _steps(dilations, "dilations"),
+        data_layout,
+        kernel_layout,
         out_dtype,
     )
     return make_call("image.dilation2d", [as_expr(data), as_expr(weight)], attrs)

@@ -73,11 +73,17 @@ def _count(attrs: ResampleAttrs, in_types: Sequence[TensorType], out_type: Tenso
 _PLACES = np.array([[0, 1], [1, 2], [3, 3]], "int32")
 _MANY = np.arange(2 * 20).reshape(2, 20) % 5
 register_op(
-    "image.resample", inputs=("data", "positions", "weights"), attrs=ResampleAttrs, rel=_relation,
-    pattern=OpPattern.INJECTIVE, compute=_compute, operations=_count,
+    "image.resample",
+    inputs=("data", "positions", "weights"),
+    attrs=ResampleAttrs,
+    rel=_relation,
+    pattern=OpPattern.INJECTIVE,
+    compute=_compute,
+    operations=_count,
     doc="One axis made anew, each element a weighted sum of a few of the old ones.",
     samples=(
-        Sample([(2, 4, 5), _PLACES, (3, 2)], {"axis": 1}), Sample([(2, 4), _PLACES, (3, 2)], {"axis": -1}),
+        Sample([(2, 4, 5), _PLACES, (3, 2)], {"axis": 1}),
+        Sample([(2, 4), _PLACES, (3, 2)], {"axis": -1}),
         Sample([(4,), _PLACES.astype("int64"), (3, 2)], {"axis": 0}, "float64"),
         Sample([(1, 2, 5), _MANY, (2, 20)], {"axis": 2}),
     ),

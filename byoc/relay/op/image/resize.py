@@ -71,8 +71,11 @@ def _relation(n: int) -> TypeRelation:
         dims = [data.shape[a] for a in axes_of(attrs.layout, letters, "data")]
         _one_of(attrs.method, METHODS, "method")
         _one_of(attrs.coordinate_transformation_mode, tuple(MODES), "coordinate_transformation_mode")
-        _one_of(default_rounding(attrs.coordinate_transformation_mode, attrs.rounding_method), tuple(ROUNDINGS),
-                "rounding_method")
+        _one_of(
+            default_rounding(attrs.coordinate_transformation_mode, attrs.rounding_method),
+            tuple(ROUNDINGS),
+            "rounding_method",
+        )
         if len(attrs.size) != n or any(isinstance(size, int) and size < 1 for size in attrs.size):
             raise TypeInferenceError(f"size must be {n} positive numbers, got {attrs.size}")
         if attrs.roi and len(attrs.roi) != 2 * n:
@@ -86,8 +89,12 @@ def _compute(n: int) -> TensorCompute:
     def compute(attrs: ResizeAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
         mode = attrs.coordinate_transformation_mode
         how = Interpolation(
-            attrs.method, mode, default_rounding(mode, attrs.rounding_method), attrs.cubic_alpha,
-            bool(attrs.cubic_exclude), attrs.extrapolation_value if mode == "tf_crop_and_resize" else None,
+            attrs.method,
+            mode,
+            default_rounding(mode, attrs.rounding_method),
+            attrs.cubic_alpha,
+            bool(attrs.cubic_exclude),
+            attrs.extrapolation_value if mode == "tf_crop_and_resize" else None,
         )
         roi = attrs.roi or (0.0,) * n + (1.0,) * n
         axes = [attrs.layout.index(letter) for letter in spatial_letters(n)]
@@ -103,8 +110,18 @@ def _has_numbers(dtypes: Sequence[str], attrs: ResizeAttrs) -> bool:
 
 
 def _make(
-    n: int, data: RelayExpr, size: object, roi: Sequence[float] | RelayExpr | None, layout: str, method: str, mode: str,
-    rounding: str, alpha: float, exclude: int, extrapolation: float, out_dtype: str | None,
+    n: int,
+    data: RelayExpr,
+    size: object,
+    roi: Sequence[float] | RelayExpr | None,
+    layout: str,
+    method: str,
+    mode: str,
+    rounding: str,
+    alpha: float,
+    exclude: int,
+    extrapolation: float,
+    out_dtype: str | None,
 ) -> Call:
     numbers, region = constant_ints(size), _known_region(roi, n)
     if (numbers is None or region is None) and n != 2:
@@ -130,72 +147,152 @@ def _known_region(roi: Sequence[float] | RelayExpr | None, n: int) -> tuple[floa
 
 
 def resize1d(
-    data: RelayExpr, size: int | Sequence[int] | RelayExpr, roi: Sequence[float] | None = None, layout: str = "NCW",
-    method: str = "linear", coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
-    cubic_alpha: float = -0.5, cubic_exclude: int = 0, extrapolation_value: float = 0.0,
+    data: RelayExpr,
+    size: int | Sequence[int] | RelayExpr,
+    roi: Sequence[float] | None = None,
+    layout: str = "NCW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    cubic_alpha: float = -0.5,
+    cubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
     out_dtype: str | None = None,
 ) -> Call:
     """Resize 1 spatial axis. Source: ``relay.image.resize1d``.
 
     Raises UserError for a size that is not known.
     """
-    return _make(1, data, size, roi, layout, method, coordinate_transformation_mode, rounding_method, cubic_alpha,
-                 cubic_exclude, extrapolation_value, out_dtype)
+    return _make(
+        1,
+        data,
+        size,
+        roi,
+        layout,
+        method,
+        coordinate_transformation_mode,
+        rounding_method,
+        cubic_alpha,
+        cubic_exclude,
+        extrapolation_value,
+        out_dtype,
+    )
 
 
 def resize2d(
-    data: RelayExpr, size: int | Sequence[int] | RelayExpr, roi: Sequence[float] | RelayExpr | None = None,
-    layout: str = "NCHW", method: str = "linear", coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "", cubic_alpha: float = -0.5, cubic_exclude: int = 0, extrapolation_value: float = 0.0,
+    data: RelayExpr,
+    size: int | Sequence[int] | RelayExpr,
+    roi: Sequence[float] | RelayExpr | None = None,
+    layout: str = "NCHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    cubic_alpha: float = -0.5,
+    cubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
     out_dtype: str | None = None,
 ) -> Call:
     """Resize 2 spatial axes; *size* and *roi* may be tensors. Source: ``relay.image.resize2d``."""
-    return _make(2, data, size, roi, layout, method, coordinate_transformation_mode, rounding_method, cubic_alpha,
-                 cubic_exclude, extrapolation_value, out_dtype)
+    return _make(
+        2,
+        data,
+        size,
+        roi,
+        layout,
+        method,
+        coordinate_transformation_mode,
+        rounding_method,
+        cubic_alpha,
+        cubic_exclude,
+        extrapolation_value,
+        out_dtype,
+    )
 
 
 def resize3d(
-    data: RelayExpr, size: int | Sequence[int] | RelayExpr, roi: Sequence[float] | None = None, layout: str = "NCDHW",
-    method: str = "linear", coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
-    cubic_alpha: float = -0.5, cubic_exclude: int = 0, extrapolation_value: float = 0.0,
+    data: RelayExpr,
+    size: int | Sequence[int] | RelayExpr,
+    roi: Sequence[float] | None = None,
+    layout: str = "NCDHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    cubic_alpha: float = -0.5,
+    cubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
     out_dtype: str | None = None,
 ) -> Call:
     """Resize 3 spatial axes. Source: ``relay.image.resize3d``.
 
     Raises UserError for a size that is not known.
     """
-    return _make(3, data, size, roi, layout, method, coordinate_transformation_mode, rounding_method, cubic_alpha,
-                 cubic_exclude, extrapolation_value, out_dtype)
+    return _make(
+        3,
+        data,
+        size,
+        roi,
+        layout,
+        method,
+        coordinate_transformation_mode,
+        rounding_method,
+        cubic_alpha,
+        cubic_exclude,
+        extrapolation_value,
+        out_dtype,
+    )
 
 
 _SAMPLES = {
     1: [
         Sample([(1, 2, 5)], {"size": (8,), "layout": "NCW"}),
         Sample([(1, 2, 6)], {"size": (1,), "layout": "NCW", "coordinate_transformation_mode": "pytorch_half_pixel"}),
-        Sample([(1, 2, 6)], {"size": (4,), "layout": "NCW", "roi": (0.2, 1.3), "extrapolation_value": 7.0,
-                             "coordinate_transformation_mode": "tf_crop_and_resize"}),
+        Sample(
+            [(1, 2, 6)],
+            {
+                "size": (4,),
+                "layout": "NCW",
+                "roi": (0.2, 1.3),
+                "extrapolation_value": 7.0,
+                "coordinate_transformation_mode": "tf_crop_and_resize",
+            },
+        ),
     ],
     2: [
         Sample([(2, 3, 4, 5)], {"size": (8, 7)}),
         Sample([(1, 2, 6, 7)], {"size": (3, 4), "method": "cubic"}),
         Sample([(1, 2, 4, 5)], {"size": (7, 9), "method": "cubic", "cubic_exclude": 1, "cubic_alpha": -0.75}),
         Sample([(1, 5, 4, 2)], {"size": (9, 8), "layout": "NHWC", "coordinate_transformation_mode": "align_corners"}),
-        Sample([(1, 2, 4, 5)], {"size": (8, 10), "method": "nearest_neighbor",
-                                "coordinate_transformation_mode": "asymmetric"}),
+        Sample(
+            [(1, 2, 4, 5)],
+            {"size": (8, 10), "method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"},
+        ),
         Sample([(1, 2, 4, 5)], {"size": (6, 3), "method": "nearest_neighbor", "rounding_method": "round_prefer_floor"}),
-        Sample([(1, 1, 4, 5)], {"size": (6, 3), "method": "nearest_neighbor", "rounding_method": "ceil"},
-               dtype="int8", low=-99, high=99),
+        Sample(
+            [(1, 1, 4, 5)],
+            {"size": (6, 3), "method": "nearest_neighbor", "rounding_method": "ceil"},
+            dtype="int8",
+            low=-99,
+            high=99,
+        ),
         Sample([(1, 2, 4, 5)], {"size": (7, 9), "method": "cubic"}, dtype="uint8", low=0, high=255),
         Sample([(1, 2, 4, 5)], {"size": (7, 3)}, dtype="int32", low=-(2**31), high=2**31 - 1),
-        Sample([(1, 2, 4, 5)], {"size": (7, 3), "method": "nearest_neighbor",
-                                "coordinate_transformation_mode": "tf_half_pixel_for_nn"}),
+        Sample(
+            [(1, 2, 4, 5)],
+            {"size": (7, 3), "method": "nearest_neighbor", "coordinate_transformation_mode": "tf_half_pixel_for_nn"},
+        ),
     ],
     3: [Sample([(1, 2, 3, 4, 3)], {"size": (5, 6, 2), "layout": "NCDHW"})],
 }
 
 for _n in (1, 2, 3):
     register_op(
-        f"image.resize{_n}d", inputs=("data",), rel=_relation(_n), doc=f"Resizing of {_n} spatial axes.",
-        attrs=_ATTRS[_n], pattern=OpPattern.INJECTIVE, compute=_compute(_n), code_for=_has_numbers,
+        f"image.resize{_n}d",
+        inputs=("data",),
+        rel=_relation(_n),
+        doc=f"Resizing of {_n} spatial axes.",
+        attrs=_ATTRS[_n],
+        pattern=OpPattern.INJECTIVE,
+        compute=_compute(_n),
+        code_for=_has_numbers,
         samples=_SAMPLES[_n],
     )

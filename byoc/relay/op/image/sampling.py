@@ -76,8 +76,13 @@ def _affine_compute(attrs: AffineGridAttrs, inputs: Sequence[te.Tensor], out_typ
 
 
 register_op(
-    "image.affine_grid", inputs=("data",), attrs=AffineGridAttrs, rel=_affine_rel, pattern=OpPattern.INJECTIVE,
-    compute=_affine_compute, doc="Where an affine map puts each place of a regular grid.",
+    "image.affine_grid",
+    inputs=("data",),
+    attrs=AffineGridAttrs,
+    rel=_affine_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_affine_compute,
+    doc="Where an affine map puts each place of a regular grid.",
     samples=(Sample([(2, 2, 3)], {"target_shape": (3, 4)}), Sample([(1, 2, 3)], {"target_shape": (5, 1)}, "float64")),
 )
 
@@ -108,18 +113,29 @@ def _grid_rel(types: Sequence[Type], attrs: GridSampleAttrs) -> Type:
 
 _PLACES = np.array([[[[-1.2, 0.3], [0.9, 1.0]], [[0.1, -0.7], [1.4, 0.0]]]], "float32")
 register_op(
-    "image.grid_sample", inputs=("data", "grid"), attrs=GridSampleAttrs, rel=_grid_rel,
+    "image.grid_sample",
+    inputs=("data", "grid"),
+    attrs=GridSampleAttrs,
+    rel=_grid_rel,
     doc="The pixels of an image at the places of a grid.",
     samples=(
-        *(Sample([(1, 2, 4, 5), _PLACES], {"method": m, "padding_mode": p, "align_corners": a})
-          for m in ("nearest", "bilinear", "bicubic") for p in PADDING_MODES for a in (True, False)),
+        *(
+            Sample([(1, 2, 4, 5), _PLACES], {"method": m, "padding_mode": p, "align_corners": a})
+            for m in ("nearest", "bilinear", "bicubic")
+            for p in PADDING_MODES
+            for a in (True, False)
+        ),
         Sample([(2, 2, 3, 4, 3), (2, 3, 2, 2, 3)], {"layout": "NCDHW"}, "float32", -1.2, 1.2),
     ),
 )
 
 
 def grid_sample(
-    data: Operand, grid: Operand, method: str = "bilinear", layout: str = "NCHW", padding_mode: str = "zeros",
+    data: Operand,
+    grid: Operand,
+    method: str = "bilinear",
+    layout: str = "NCHW",
+    padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> Call:
     """``T[N, C, *in], T[N, n, *out] -> T[N, C, *out]``. Source: ``relay.image.grid_sample``."""
@@ -145,19 +161,30 @@ def _crop_rel(types: Sequence[Type], attrs: CropAndResizeAttrs) -> Type:
 _BOXES = np.array([[0.1, 0.2, 0.8, 0.7], [0.9, 1.2, -0.1, 0.3]], "float32")
 _IMAGES = np.array([1, 0], "int32")
 register_op(
-    "image.crop_and_resize", inputs=("data", "boxes", "box_indices"), attrs=CropAndResizeAttrs, rel=_crop_rel,
+    "image.crop_and_resize",
+    inputs=("data", "boxes", "box_indices"),
+    attrs=CropAndResizeAttrs,
+    rel=_crop_rel,
     doc="Parts of images, each brought to one size.",
     samples=(
         Sample([(2, 3, 6, 7), _BOXES, _IMAGES], {"crop_size": (4, 3), "extrapolation_value": 0.5}),
-        Sample([(2, 6, 7, 3), _BOXES, _IMAGES],
-               {"crop_size": (1, 5), "layout": "NHWC", "method": "nearest_neighbor", "out_dtype": "float64"}),
+        Sample(
+            [(2, 6, 7, 3), _BOXES, _IMAGES],
+            {"crop_size": (1, 5), "layout": "NHWC", "method": "nearest_neighbor", "out_dtype": "float64"},
+        ),
     ),
 )
 
 
 def crop_and_resize(
-    data: Operand, boxes: Operand, box_indices: Operand, crop_size: Sequence[int], layout: str,
-    method: str = "bilinear", extrapolation_value: float = 0, out_dtype: str | None = None,
+    data: Operand,
+    boxes: Operand,
+    box_indices: Operand,
+    crop_size: Sequence[int],
+    layout: str,
+    method: str = "bilinear",
+    extrapolation_value: float = 0,
+    out_dtype: str | None = None,
 ) -> Call:
     """Boxes (y1, x1, y2, x2), in parts of the image, as crops of one size. Source: ``relay.image.crop_and_resize``.
 

@@ -137,7 +137,9 @@ def softmax_parts(
 
     top = te.compute(shape, lambda *i: te.max(data(*row(i, k)), k), name="softmax_max", tag="softmax_max")
     powers = te.compute(
-        data.shape, lambda *i: exp(te.cast(dtype, data(*i)) - te.cast(dtype, top(*row(i)))), name="softmax_exp",
+        data.shape,
+        lambda *i: exp(te.cast(dtype, data(*i)) - te.cast(dtype, top(*row(i)))),
+        name="softmax_exp",
         tag="softmax_exp",
     )
     k2 = te.reduce_axis(data.shape[axis], "k")
@@ -235,43 +237,85 @@ def batch_flatten(data: RelayExpr) -> Call:
 
 
 register_op(
-    "nn.relu", inputs=("data",), rel=identity, infer_inputs=same_as_result, doc="max(x, 0).",
+    "nn.relu",
+    inputs=("data",),
+    rel=identity,
+    infer_inputs=same_as_result,
+    doc="max(x, 0).",
     pattern=OpPattern.ELEMWISE,
-    compute=_elementwise("relu", _relu), samples=[Sample([(2, 3, 4)]), Sample([(5,)], dtype="int32", low=-9, high=9)],
+    compute=_elementwise("relu", _relu),
+    samples=[Sample([(2, 3, 4)]), Sample([(5,)], dtype="int32", low=-9, high=9)],
 )
 register_op(
-    "nn.leaky_relu", inputs=("data",), rel=identity, doc="x or alpha x.", attrs=LeakyReluAttrs,
-    pattern=OpPattern.ELEMWISE, compute=_elementwise("leaky_relu", _leaky_relu),
+    "nn.leaky_relu",
+    inputs=("data",),
+    rel=identity,
+    doc="x or alpha x.",
+    attrs=LeakyReluAttrs,
+    pattern=OpPattern.ELEMWISE,
+    compute=_elementwise("leaky_relu", _leaky_relu),
     samples=[Sample([(2, 3, 4)], {"alpha": 0.2})],
 )
 register_op(
-    "nn.prelu", inputs=("data", "alpha"), rel=_vector_relation("alpha"), infer_inputs=vectors_of_axis(1),
+    "nn.prelu",
+    inputs=("data", "alpha"),
+    rel=_vector_relation("alpha"),
+    infer_inputs=vectors_of_axis(1),
     doc="x or x times its channel's slope.",
-    attrs=PReluAttrs, pattern=OpPattern.BROADCAST, compute=_elementwise("prelu", _prelu),
+    attrs=PReluAttrs,
+    pattern=OpPattern.BROADCAST,
+    compute=_elementwise("prelu", _prelu),
     samples=[Sample([(2, 3, 4), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
 )
 register_op(
-    "nn.bias_add", inputs=("data", "bias"), rel=_vector_relation("bias"), infer_inputs=vectors_of_axis(1),
+    "nn.bias_add",
+    inputs=("data", "bias"),
+    rel=_vector_relation("bias"),
+    infer_inputs=vectors_of_axis(1),
     doc="Addition of a vector along an axis.",
-    attrs=BiasAddAttrs, pattern=OpPattern.BROADCAST, compute=_elementwise("bias_add", _bias_add),
+    attrs=BiasAddAttrs,
+    pattern=OpPattern.BROADCAST,
+    compute=_elementwise("bias_add", _bias_add),
     samples=[Sample([(2, 3, 4, 5), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
 )
 register_op(
-    "nn.softmax", inputs=("data",), rel=softmax_relation, code_for=only(is_float),
-    doc="exp(x) over its sum.", attrs=SoftmaxAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_softmax_compute,
+    "nn.softmax",
+    inputs=("data",),
+    rel=softmax_relation,
+    code_for=only(is_float),
+    doc="exp(x) over its sum.",
+    attrs=SoftmaxAttrs,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    compute=_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)],
 )
 register_op(
-    "nn.log_softmax", inputs=("data",), rel=softmax_relation, code_for=only(is_float),
+    "nn.log_softmax",
+    inputs=("data",),
+    rel=softmax_relation,
+    code_for=only(is_float),
     doc="The logarithm of the softmax.",
-    attrs=SoftmaxAttrs, pattern=OpPattern.OPAQUE, compute=_log_softmax_compute,
+    attrs=SoftmaxAttrs,
+    pattern=OpPattern.OPAQUE,
+    compute=_log_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=-120.0, high=120.0)],
 )
 register_op(
-    "nn.dropout", inputs=("data",), rel=_dropout_relation, doc="The data and a mask of ones.", attrs=DropoutAttrs,
-    pattern=OpPattern.OPAQUE, compute=_dropout_compute, samples=[Sample([(2, 3)])],
+    "nn.dropout",
+    inputs=("data",),
+    rel=_dropout_relation,
+    doc="The data and a mask of ones.",
+    attrs=DropoutAttrs,
+    pattern=OpPattern.OPAQUE,
+    compute=_dropout_compute,
+    samples=[Sample([(2, 3)])],
 ).set_attr("FoldConstantKeeps", True)
 register_op(
-    "nn.batch_flatten", inputs=("data",), rel=_flatten_relation, doc="All axes but the first made one.",
-    pattern=OpPattern.INJECTIVE, compute=_flatten_compute, samples=[Sample([(2, 3, 4, 5)]), Sample([(3,)])],
+    "nn.batch_flatten",
+    inputs=("data",),
+    rel=_flatten_relation,
+    doc="All axes but the first made one.",
+    pattern=OpPattern.INJECTIVE,
+    compute=_flatten_compute,
+    samples=[Sample([(2, 3, 4, 5)]), Sample([(3,)])],
 )

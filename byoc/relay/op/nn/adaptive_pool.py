@@ -88,9 +88,7 @@ def _operations(attrs: Attrs, types: Sequence[Type], out_type: Type) -> int:
     return math.prod(d if isinstance(d, int) else 1 for d in tensor_arg(types, 0).shape)
 
 
-def _adaptive(
-    kind: str, n: int, data: RelayExpr, output_size: Ints | None, layout: str, out_layout: str
-) -> Call:
+def _adaptive(kind: str, n: int, data: RelayExpr, output_size: Ints | None, layout: str, out_layout: str) -> Call:
     size = per_axis(output_size, n, "output_size") if output_size else ()
     return make_call(f"nn.adaptive_{kind}_pool{n}d", [data], _ATTRS[n](size, layout, out_layout))
 
@@ -181,14 +179,24 @@ _DOCS = {"avg": "The mean", "max": "The greatest element"}
 for _kind, _doc in _DOCS.items():
     for _n in (1, 2, 3):
         register_op(
-            f"nn.adaptive_{_kind}_pool{_n}d", inputs=("data",), rel=_relation(_n, False),
-            doc=f"{_doc} of a given number of windows over {_n} axes.", attrs=_ATTRS[_n],
-            pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_compute(_kind == "avg"), operations=_operations,
+            f"nn.adaptive_{_kind}_pool{_n}d",
+            inputs=("data",),
+            rel=_relation(_n, False),
+            doc=f"{_doc} of a given number of windows over {_n} axes.",
+            attrs=_ATTRS[_n],
+            pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+            compute=_compute(_kind == "avg"),
+            operations=_operations,
             samples=_SAMPLES[_n],
         )
     register_op(
-        f"nn.global_{_kind}_pool2d", inputs=("data",), rel=_relation(2, True), doc=f"{_doc} of each channel.",
-        attrs=GlobalPool2DAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_compute(_kind == "avg"),
+        f"nn.global_{_kind}_pool2d",
+        inputs=("data",),
+        rel=_relation(2, True),
+        doc=f"{_doc} of each channel.",
+        attrs=GlobalPool2DAttrs,
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        compute=_compute(_kind == "avg"),
         operations=_operations,
         samples=[Sample([(2, 3, 5, 4)]), Sample([(1, 5, 4, 3)], {"layout": "NHWC", "out_layout": "NCHW"})],
     )

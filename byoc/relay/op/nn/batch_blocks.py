@@ -88,9 +88,7 @@ def _batch_to_space_rel(types: Sequence[Type], attrs: BatchToSpaceNDAttrs) -> Ty
     return TensorType((batch, *sizes, *data.shape[len(block) + 1 :]), data.dtype)
 
 
-def _space_to_batch_compute(
-    attrs: SpaceToBatchNDAttrs, inputs: Sequence[Tensor], out_type: TensorType
-) -> list[Tensor]:
+def _space_to_batch_compute(attrs: SpaceToBatchNDAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
     data, block, m = inputs[0], attrs.block_shape, len(attrs.block_shape)
     fill = te.const(float(attrs.pad_value) if "float" in data.dtype else int(attrs.pad_value), data.dtype)
 
@@ -112,9 +110,7 @@ def _space_to_batch_compute(
     return [te.compute(te.shape_of(out_type), element, "space_to_batch_nd")]
 
 
-def _batch_to_space_compute(
-    attrs: BatchToSpaceNDAttrs, inputs: Sequence[Tensor], out_type: TensorType
-) -> list[Tensor]:
+def _batch_to_space_compute(attrs: BatchToSpaceNDAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
     data, block, m, shape = inputs[0], attrs.block_shape, len(attrs.block_shape), te.shape_of(out_type)
 
     def element(*i: Index) -> PrimExpr:
@@ -130,8 +126,13 @@ def _batch_to_space_compute(
 
 
 register_op(
-    "nn.space_to_batch_nd", inputs=("data",), attrs=SpaceToBatchNDAttrs, rel=_space_to_batch_rel,
-    pattern=OpPattern.INJECTIVE, compute=_space_to_batch_compute, operations=lambda attrs, types, out: 0,
+    "nn.space_to_batch_nd",
+    inputs=("data",),
+    attrs=SpaceToBatchNDAttrs,
+    rel=_space_to_batch_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_space_to_batch_compute,
+    operations=lambda attrs, types, out: 0,
     doc="Blocks of the padded spatial axes moved into the batch.",
     samples=(
         Sample([(2, 4, 6, 3)], {"block_shape": (2, 3), "paddings": ((0, 0), (0, 0))}),
@@ -140,8 +141,13 @@ register_op(
     ),
 )
 register_op(
-    "nn.batch_to_space_nd", inputs=("data",), attrs=BatchToSpaceNDAttrs, rel=_batch_to_space_rel,
-    pattern=OpPattern.INJECTIVE, compute=_batch_to_space_compute, operations=lambda attrs, types, out: 0,
+    "nn.batch_to_space_nd",
+    inputs=("data",),
+    attrs=BatchToSpaceNDAttrs,
+    rel=_batch_to_space_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_batch_to_space_compute,
+    operations=lambda attrs, types, out: 0,
     doc="Blocks of the batch moved back into the spatial axes, which are then cropped.",
     samples=(
         Sample([(12, 2, 2, 3)], {"block_shape": (2, 3), "crops": ((0, 0), (0, 0))}),

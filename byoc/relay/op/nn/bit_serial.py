@@ -80,7 +80,10 @@ def _bitpack_rel(types: Sequence[Type], attrs: BitPackAttrs) -> Type:
 
 _WORDS = np.arange(64, dtype="int32").reshape(2, 32, 1) % 8
 register_op(
-    "nn.bitpack", inputs=("data",), attrs=BitPackAttrs, rel=_bitpack_rel,
+    "nn.bitpack",
+    inputs=("data",),
+    attrs=BitPackAttrs,
+    rel=_bitpack_rel,
     doc="The bits of integers, those of one place packed into words along an axis, the first one highest.",
     samples=(
         Sample([_WORDS], {"bits": 3, "pack_axis": 1, "bit_axis": 2}),
@@ -91,7 +94,11 @@ register_op(
 
 
 def bitpack(
-    data: Operand, bits: int = 1, pack_axis: int = 1, bit_axis: int = 2, pack_type: str = "uint32",
+    data: Operand,
+    bits: int = 1,
+    pack_axis: int = 1,
+    bit_axis: int = 2,
+    pack_type: str = "uint32",
     name: str = "BitPack",
 ) -> Call:
     """*data* as words of bits: the axis *pack_axis* shrinks by the width of *pack_type*, *bit_axis* is new.
@@ -115,31 +122,71 @@ def _bitserial_conv_rel(types: Sequence[Type], attrs: BinaryConv2DAttrs) -> Type
 
 
 register_op(
-    "nn.bitserial_conv2d", inputs=("data", "weight"), attrs=BinaryConv2DAttrs, rel=_bitserial_conv_rel,
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE, doc="Convolution of numbers of few bits.",
+    "nn.bitserial_conv2d",
+    inputs=("data", "weight"),
+    attrs=BinaryConv2DAttrs,
+    rel=_bitserial_conv_rel,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    doc="Convolution of numbers of few bits.",
     samples=(
-        Sample([(1, 4, 5, 6), (3, 4, 3, 3)], {"channels": 3, "activation_bits": 2, "padding": (1, 1, 1, 1)},
-               "uint8", 0, 2),
+        Sample(
+            [(1, 4, 5, 6), (3, 4, 3, 3)], {"channels": 3, "activation_bits": 2, "padding": (1, 1, 1, 1)}, "uint8", 0, 2
+        ),
         Sample(
             [(1, 5, 6, 4), (3, 3, 4, 2)],
-            {"channels": 2, "activation_bits": 2, "weight_bits": 2, "data_layout": "NHWC", "kernel_layout": "HWIO",
-             "out_dtype": "int32", "unipolar": False, "strides": (2, 1)}, "uint8", 0, 4,
+            {
+                "channels": 2,
+                "activation_bits": 2,
+                "weight_bits": 2,
+                "data_layout": "NHWC",
+                "kernel_layout": "HWIO",
+                "out_dtype": "int32",
+                "unipolar": False,
+                "strides": (2, 1),
+            },
+            "uint8",
+            0,
+            4,
         ),
-        Sample([(1, 8, 3, 3), np.array([[[[[0x5A]]]], [[[[0xF0]]]]], "uint8")],
-               {"channels": 2, "kernel_size": (1, 1), "pack_dtype": "uint8"}, "uint8", 0, 2),
+        Sample(
+            [(1, 8, 3, 3), np.array([[[[[0x5A]]]], [[[[0xF0]]]]], "uint8")],
+            {"channels": 2, "kernel_size": (1, 1), "pack_dtype": "uint8"},
+            "uint8",
+            0,
+            2,
+        ),
     ),
 )
 
 
 def bitserial_conv2d(
-    data: Operand, weight: Operand, strides: Ints = (1, 1), padding: Ints = (0, 0), channels: int | None = None,
-    kernel_size: Ints = (3, 3), activation_bits: int = 1, weight_bits: int = 1, data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW", pack_dtype: str = "uint32", out_dtype: str = "int16", unipolar: bool = True,
+    data: Operand,
+    weight: Operand,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    channels: int | None = None,
+    kernel_size: Ints = (3, 3),
+    activation_bits: int = 1,
+    weight_bits: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
 ) -> Call:
     """2-d convolution of numbers of few bits. Source: ``relay.nn.bitserial_conv2d``."""
     attrs = BinaryConv2DAttrs(
-        per_axis(strides, 2, "strides"), pad_tuple(padding, 2), channels, per_axis(kernel_size, 2, "kernel_size"),
-        activation_bits, weight_bits, data_layout, kernel_layout, pack_dtype, out_dtype, bool(unipolar),
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        channels,
+        per_axis(kernel_size, 2, "kernel_size"),
+        activation_bits,
+        weight_bits,
+        data_layout,
+        kernel_layout,
+        pack_dtype,
+        out_dtype,
+        bool(unipolar),
     )
     return make_call("nn.bitserial_conv2d", [as_expr(data), as_expr(weight)], attrs)
 
@@ -153,19 +200,30 @@ def _bitserial_dense_rel(types: Sequence[Type], attrs: BinaryDenseAttrs) -> Type
 
 
 register_op(
-    "nn.bitserial_dense", inputs=("data", "weight"), attrs=BinaryDenseAttrs, rel=_bitserial_dense_rel,
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE, doc="A product with a matrix of numbers of few bits.",
+    "nn.bitserial_dense",
+    inputs=("data", "weight"),
+    attrs=BinaryDenseAttrs,
+    rel=_bitserial_dense_rel,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    doc="A product with a matrix of numbers of few bits.",
     samples=(
         Sample([(3, 8), (5, 8)], {"data_bits": 2}, "uint8", 0, 2),
-        Sample([(3, 8), (5, 8)], {"data_bits": 2, "weight_bits": 2, "unipolar": False, "out_dtype": "int32"},
-               "uint8", 0, 4),
+        Sample(
+            [(3, 8), (5, 8)], {"data_bits": 2, "weight_bits": 2, "unipolar": False, "out_dtype": "int32"}, "uint8", 0, 4
+        ),
     ),
 )
 
 
 def bitserial_dense(
-    data: Operand, weight: Operand, units: int | None = None, data_bits: int = 1, weight_bits: int = 1,
-    pack_dtype: str = "uint32", out_dtype: str = "int16", unipolar: bool = True,
+    data: Operand,
+    weight: Operand,
+    units: int | None = None,
+    data_bits: int = 1,
+    weight_bits: int = 1,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
 ) -> Call:
     """``data [m, k] @ weight [n, k].T`` of numbers of few bits. Source: ``relay.nn.bitserial_dense``."""
     attrs = BinaryDenseAttrs(units, data_bits, weight_bits, pack_dtype, out_dtype, bool(unipolar))

@@ -100,40 +100,91 @@ def attr_or_none(size: Ints | None, n: int) -> tuple[int, ...] | None:
 
 
 def conv1d(
-    data: RelayExpr, weight: RelayExpr, strides: Ints = 1, padding: Ints = 0, dilation: Ints = 1, groups: int = 1,
-    channels: int | None = None, kernel_size: Ints | None = None, data_layout: str = "NCW",
-    kernel_layout: str = "OIW", out_layout: str = "", out_dtype: str = "",
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = 1,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCW",
+    kernel_layout: str = "OIW",
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> Call:
     """1-d convolution. Source: ``relay.nn.conv1d``. Raises UserError for a wrong count of numbers."""
     attrs = Conv1DAttrs(
-        per_axis(strides, 1, "strides"), pad_tuple(padding, 1), per_axis(dilation, 1, "dilation"), groups, channels,
-        attr_or_none(kernel_size, 1), data_layout, kernel_layout, out_layout, out_dtype,
+        per_axis(strides, 1, "strides"),
+        pad_tuple(padding, 1),
+        per_axis(dilation, 1, "dilation"),
+        groups,
+        channels,
+        attr_or_none(kernel_size, 1),
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
     return make_call("nn.conv1d", [data, weight], attrs)
 
 
 def conv2d(
-    data: RelayExpr, weight: RelayExpr, strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
-    groups: int = 1, channels: int | None = None, kernel_size: Ints | None = None, data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW", out_layout: str = "", out_dtype: str = "",
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> Call:
     """2-d convolution. Source: ``relay.nn.conv2d``. Raises UserError for a wrong count of numbers."""
     attrs = Conv2DAttrs(
-        per_axis(strides, 2, "strides"), pad_tuple(padding, 2), per_axis(dilation, 2, "dilation"), groups, channels,
-        attr_or_none(kernel_size, 2), data_layout, kernel_layout, out_layout, out_dtype,
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        per_axis(dilation, 2, "dilation"),
+        groups,
+        channels,
+        attr_or_none(kernel_size, 2),
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
     return make_call("nn.conv2d", [data, weight], attrs)
 
 
 def conv3d(
-    data: RelayExpr, weight: RelayExpr, strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1), groups: int = 1, channels: int | None = None, kernel_size: Ints | None = None,
-    data_layout: str = "NCDHW", kernel_layout: str = "OIDHW", out_layout: str = "", out_dtype: str = "",
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0),
+    dilation: Ints = (1, 1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "OIDHW",
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> Call:
     """3-d convolution. Source: ``relay.nn.conv3d``. Raises UserError for a wrong count of numbers."""
     attrs = Conv3DAttrs(
-        per_axis(strides, 3, "strides"), pad_tuple(padding, 3), per_axis(dilation, 3, "dilation"), groups, channels,
-        attr_or_none(kernel_size, 3), data_layout, kernel_layout, out_layout, out_dtype,
+        per_axis(strides, 3, "strides"),
+        pad_tuple(padding, 3),
+        per_axis(dilation, 3, "dilation"),
+        groups,
+        channels,
+        attr_or_none(kernel_size, 3),
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
     return make_call("nn.conv3d", [data, weight], attrs)
 

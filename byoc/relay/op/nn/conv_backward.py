@@ -37,7 +37,11 @@ def _relation(types: Sequence[Type], attrs: Conv2DAttrs) -> Type:
 
 
 register_op(
-    "nn.conv2d_backward_weight", inputs=("grad", "data"), attrs=Conv2DAttrs, rel=_relation, pattern=OpPattern.OPAQUE,
+    "nn.conv2d_backward_weight",
+    inputs=("grad", "data"),
+    attrs=Conv2DAttrs,
+    rel=_relation,
+    pattern=OpPattern.OPAQUE,
     doc="The gradient of a convolution's kernel, from that of its output and the data.",
     samples=(
         Sample(
@@ -46,21 +50,45 @@ register_op(
         ),
         Sample(
             [(1, 2, 3, 4), (1, 6, 7, 2)],
-            {"kernel_size": (3, 2), "strides": (2, 2), "groups": 2, "channels": 4, "kernel_layout": "NHWC",
-             "data_layout": "NHWC", "out_layout": "HWIO"},
+            {
+                "kernel_size": (3, 2),
+                "strides": (2, 2),
+                "groups": 2,
+                "channels": 4,
+                "kernel_layout": "NHWC",
+                "data_layout": "NHWC",
+                "out_layout": "HWIO",
+            },
         ),
     ),
 )
 
 
 def conv2d_backward_weight(
-    grad: RelayExpr, data: RelayExpr, strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
-    groups: int = 1, channels: int | None = None, kernel_size: Ints | None = None, grad_layout: str = "NCHW",
-    data_layout: str = "NCHW", kernel_layout: str = "OIHW", out_dtype: str = "",
+    grad: RelayExpr,
+    data: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    grad_layout: str = "NCHW",
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_dtype: str = "",
 ) -> Call:
     """The gradient of the kernel, in *kernel_layout*. Source: ``relay.nn.conv2d_backward_weight``."""
     attrs = Conv2DAttrs(
-        per_axis(strides, 2, "strides"), pad_tuple(padding, 2), per_axis(dilation, 2, "dilation"), groups, channels,
-        attr_or_none(kernel_size, 2), grad_layout, data_layout, kernel_layout, out_dtype,
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        per_axis(dilation, 2, "dilation"),
+        groups,
+        channels,
+        attr_or_none(kernel_size, 2),
+        grad_layout,
+        data_layout,
+        kernel_layout,
+        out_dtype,
     )
     return make_call("nn.conv2d_backward_weight", [grad, data], attrs)

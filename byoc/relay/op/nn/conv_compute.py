@@ -37,8 +37,12 @@ def pad_stage(data: Tensor, pads: Sequence[tuple[int, int]], value: float | int,
 def meta_of(attrs: Attrs, geometry: Geometry) -> dict[str, object]:
     """What a schedule may want to know of a convolution."""
     return {
-        "layout": attrs.data_layout, "kernel_layout": attrs.kernel_layout, "groups": geometry.groups,
-        "strides": geometry.strides, "dilation": geometry.dilation, "depthwise": geometry.is_depthwise,
+        "layout": attrs.data_layout,
+        "kernel_layout": attrs.kernel_layout,
+        "groups": geometry.groups,
+        "strides": geometry.strides,
+        "dilation": geometry.dilation,
+        "depthwise": geometry.is_depthwise,
     }
 
 

@@ -61,19 +61,33 @@ def _blocked_operations(attrs: Conv2DAttrs, types: Sequence[Type], out_type: Ten
 
 _BLOCKS = {"data_layout": "NCHW4c", "out_layout": "NCHW4c", "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}
 register_op(
-    "nn.contrib_conv2d_NCHWc", inputs=("data", "weight"), attrs=Conv2DAttrs, rel=_blocked_rel, kernel="nn.conv2d",
-    infer_inputs=_blocked_weight, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_blocked_compute,
-    operations=_blocked_operations, doc="Convolution of data in blocks of channels.",
+    "nn.contrib_conv2d_NCHWc",
+    inputs=("data", "weight"),
+    attrs=Conv2DAttrs,
+    rel=_blocked_rel,
+    kernel="nn.conv2d",
+    infer_inputs=_blocked_weight,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    compute=_blocked_compute,
+    operations=_blocked_operations,
+    doc="Convolution of data in blocks of channels.",
     samples=(Sample([(1, 2, 5, 6, 4), (2, 2, 3, 3, 4, 4)], {**_BLOCKS, "channels": 8, "kernel_layout": "OIHW4i4o"}),),
 )
 register_op(
-    "nn.contrib_depthwise_conv2d_NCHWc", inputs=("data", "weight"), attrs=Conv2DAttrs, rel=_blocked_rel,
-    kernel="nn.conv2d", infer_inputs=_blocked_weight, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    compute=_blocked_compute, operations=_blocked_operations,
+    "nn.contrib_depthwise_conv2d_NCHWc",
+    inputs=("data", "weight"),
+    attrs=Conv2DAttrs,
+    rel=_blocked_rel,
+    kernel="nn.conv2d",
+    infer_inputs=_blocked_weight,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    compute=_blocked_compute,
+    operations=_blocked_operations,
     doc="Convolution of each channel by itself, of data in blocks of channels.",
     samples=(
-        Sample([(1, 2, 5, 6, 4), (2, 1, 3, 3, 1, 4)],
-               {**_BLOCKS, "channels": 8, "groups": 8, "kernel_layout": "OIHW1i4o"}),
+        Sample(
+            [(1, 2, 5, 6, 4), (2, 1, 3, 3, 1, 4)], {**_BLOCKS, "channels": 8, "groups": 8, "kernel_layout": "OIHW1i4o"}
+        ),
     ),
 )
 
@@ -101,14 +115,20 @@ def _from_attributes(n: int, plain: bool) -> TypeRelation:
 _TILES = {"tile_size": 2, "channels": 3, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}
 _DEEP = {"tile_size": 2, "channels": 2, "kernel_size": (3, 3, 3), "padding": (1,) * 6}
 register_op(
-    "nn.contrib_conv2d_winograd_without_weight_transform", inputs=("data", "weight"), attrs=Conv2DWinogradAttrs,
-    rel=_from_attributes(2, False), pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "nn.contrib_conv2d_winograd_without_weight_transform",
+    inputs=("data", "weight"),
+    attrs=Conv2DWinogradAttrs,
+    rel=_from_attributes(2, False),
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     doc="Convolution by Winograd, of a kernel that is transformed already.",
     samples=(Sample([(1, 2, 5, 6), (4, 4, 3, 2)], _TILES),),
 )
 register_op(
-    "nn.contrib_conv3d_winograd_without_weight_transform", inputs=("data", "weight"), attrs=Conv3DWinogradAttrs,
-    rel=_from_attributes(3, False), pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "nn.contrib_conv3d_winograd_without_weight_transform",
+    inputs=("data", "weight"),
+    attrs=Conv3DWinogradAttrs,
+    rel=_from_attributes(3, False),
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     doc="3-d convolution by Winograd, of a kernel that is transformed already.",
     samples=(
         Sample([(1, 2, 4, 5, 4), (4, 4, 4, 2, 2)], _DEEP),
@@ -116,8 +136,11 @@ register_op(
     ),
 )
 register_op(
-    "nn.contrib_conv2d_gemm_without_weight_transform", inputs=("data", "weight"), attrs=Conv2DAttrs,
-    rel=_from_attributes(2, True), pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "nn.contrib_conv2d_gemm_without_weight_transform",
+    inputs=("data", "weight"),
+    attrs=Conv2DAttrs,
+    rel=_from_attributes(2, True),
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     doc="Convolution as a product with a kernel that stands in transposed tiles.",
     samples=(
         Sample(
@@ -126,8 +149,16 @@ register_op(
         ),
         Sample(
             [(1, 4, 4, 2), np.ones((1, 1, 4, 8), "int8")],
-            {"channels": 4, "kernel_size": (2, 2), "data_layout": "NHWC", "kernel_layout": "HWIO",
-             "out_dtype": "int32"}, "int8", -9, 9,
+            {
+                "channels": 4,
+                "kernel_size": (2, 2),
+                "data_layout": "NHWC",
+                "kernel_layout": "HWIO",
+                "out_dtype": "int32",
+            },
+            "int8",
+            -9,
+            9,
         ),
     ),
 )
@@ -137,15 +168,28 @@ def _numbers(
     strides: Ints, padding: Ints, dilation: Ints, groups: int, channels: int | None, kernel_size: Ints | None, n: int
 ) -> tuple[object, ...]:
     return (
-        per_axis(strides, n, "strides"), pad_tuple(padding, n), per_axis(dilation, n, "dilation"), groups, channels,
+        per_axis(strides, n, "strides"),
+        pad_tuple(padding, n),
+        per_axis(dilation, n, "dilation"),
+        groups,
+        channels,
         attr_or_none(kernel_size, n),
     )
 
 
 def contrib_conv2d_nchwc(
-    data: RelayExpr, kernel: RelayExpr, strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
-    groups: int = 1, channels: int | None = None, kernel_size: Ints | None = None, data_layout: str = "NCHW8c",
-    kernel_layout: str = "OIHW", out_layout: str = "", out_dtype: str = "",
+    data: RelayExpr,
+    kernel: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCHW8c",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> Call:
     """2-d convolution in blocked layouts. Source: ``relay.nn.contrib_conv2d_nchwc``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
@@ -154,9 +198,18 @@ def contrib_conv2d_nchwc(
 
 
 def contrib_depthwise_conv2d_nchwc(
-    data: RelayExpr, kernel: RelayExpr, strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
-    groups: int = 1, channels: int | None = None, kernel_size: Ints | None = None, data_layout: str = "NCHW8c",
-    kernel_layout: str = "OIHW", out_layout: str = "", out_dtype: str = "",
+    data: RelayExpr,
+    kernel: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCHW8c",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> Call:
     """2-d depthwise convolution in blocked layouts. Source: ``relay.nn.contrib_depthwise_conv2d_nchwc``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
@@ -165,9 +218,19 @@ def contrib_depthwise_conv2d_nchwc(
 
 
 def contrib_conv2d_winograd_without_weight_transform(
-    data: RelayExpr, weight: RelayExpr, tile_size: int, strides: Ints = (1, 1), padding: Ints = (0, 0),
-    dilation: Ints = (1, 1), groups: int = 1, channels: int | None = None, kernel_size: Ints | None = None,
-    data_layout: str = "NCHW", kernel_layout: str = "OIHW", out_layout: str = "", out_dtype: str = "",
+    data: RelayExpr,
+    weight: RelayExpr,
+    tile_size: int,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> Call:
     """2-d convolution with the kernel of ``contrib_conv2d_winograd_weight_transform``. Source: ``relay.nn``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
@@ -177,9 +240,19 @@ def contrib_conv2d_winograd_without_weight_transform(
 
 
 def contrib_conv3d_winograd_without_weight_transform(
-    data: RelayExpr, weight: RelayExpr, tile_size: int, strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1), groups: int = 1, channels: int | None = None, kernel_size: Ints | None = None,
-    data_layout: str = "NCDHW", kernel_layout: str = "OIDHW", out_layout: str = "", out_dtype: str = "",
+    data: RelayExpr,
+    weight: RelayExpr,
+    tile_size: int,
+    strides: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0),
+    dilation: Ints = (1, 1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "OIDHW",
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> Call:
     """3-d convolution with the kernel of ``contrib_conv3d_winograd_weight_transform``. Source: ``relay.nn``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 3)
@@ -189,9 +262,18 @@ def contrib_conv3d_winograd_without_weight_transform(
 
 
 def contrib_conv2d_gemm_without_weight_transform(
-    data: RelayExpr, weight: RelayExpr, strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
-    groups: int = 1, channels: int | None = None, kernel_size: Ints | None = None, data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW", out_layout: str = "", out_dtype: str = "",
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "",
 ) -> Call:
     """2-d convolution with the kernel of ``contrib_conv2d_gemm_weight_transform``. Source: ``relay.nn``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)

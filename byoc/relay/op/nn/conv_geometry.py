@@ -54,9 +54,7 @@ class Geometry:
         return TensorType(arranged(dims, data_letters(len(self.sizes)), layout), self.dtype)
 
 
-def _parts(
-    types: Sequence[Type], attrs: Attrs, n: int, grouped: str
-) -> tuple[tuple[Dim, ...], tuple[int, ...], str]:
+def _parts(types: Sequence[Type], attrs: Attrs, n: int, grouped: str) -> tuple[tuple[Dim, ...], tuple[int, ...], str]:
     """Sizes of data (``N C spatial``) and kernel (``O I spatial``, all groups in *grouped*), and the result's dtype."""
     letters, kernel_order = data_letters(n), kernel_letters(n)
     kernel_layout, given_kernel = attrs.kernel_layout, types[1]
@@ -103,17 +101,26 @@ def conv_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry:
         multiplier, out, reduced = reduced, out * reduced, 1  # type: ignore[assignment]
     _check_groups(attrs.groups, channels, out)
     if differ(channels, times(reduced, attrs.groups)):
-        raise TypeInferenceError(
-            f"data has {channels} channels, the kernel expects {reduced} x groups {attrs.groups}"
-        )
+        raise TypeInferenceError(f"data has {channels} channels, the kernel expects {reduced} x groups {attrs.groups}")
     _check_channels(attrs, out)
     strides, dilation = per_axis(attrs.strides, n, "strides"), per_axis(attrs.dilation, n, "dilation")
     pads = pad_pairs(attrs.padding, n)
-    sizes = tuple(
-        window_extent(*axis) for axis in zip(dims[2:], kernel[2:], strides, dilation, pads, strict=True)
+    sizes = tuple(window_extent(*axis) for axis in zip(dims[2:], kernel[2:], strides, dilation, pads, strict=True))
+    return Geometry(
+        dims[0],
+        channels,
+        dims[2:],
+        out,
+        reduced,
+        attrs.groups,
+        kernel[2:],
+        strides,
+        dilation,
+        pads,
+        sizes,
+        multiplier,
+        dtype,
     )
-    return Geometry(dims[0], channels, dims[2:], out, reduced, attrs.groups, kernel[2:], strides, dilation, pads, sizes,
-                    multiplier, dtype)
 
 
 def transposed_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry:
@@ -133,8 +140,21 @@ def transposed_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry
     sizes = tuple(
         transposed_extent(*axis) for axis in zip(dims[2:], kernel[2:], strides, dilation, pads, extra, strict=True)
     )
-    return Geometry(dims[0], channels, dims[2:], out, _known(Any(), taken, attrs.groups), attrs.groups, kernel[2:],
-                    strides, dilation, pads, sizes, 0, dtype)
+    return Geometry(
+        dims[0],
+        channels,
+        dims[2:],
+        out,
+        _known(Any(), taken, attrs.groups),
+        attrs.groups,
+        kernel[2:],
+        strides,
+        dilation,
+        pads,
+        sizes,
+        0,
+        dtype,
+    )
 
 
 def one_dtype_or_result(dtypes: Sequence[str], attrs: Attrs | None) -> bool:

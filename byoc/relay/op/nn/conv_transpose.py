@@ -105,44 +105,97 @@ def _extra(output_padding: Ints) -> tuple[int, ...]:
 
 
 def conv1d_transpose(
-    data: RelayExpr, weight: RelayExpr, strides: Ints = (1,), padding: Ints = (0,), dilation: Ints = (1,),
-    channels: int | None = None, kernel_size: Ints | None = None, groups: int = 1, data_layout: str = "NCW",
-    kernel_layout: str = "IOW", out_layout: str = "", output_padding: Ints = (0,), out_dtype: str = "",
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1,),
+    padding: Ints = (0,),
+    dilation: Ints = (1,),
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "IOW",
+    out_layout: str = "",
+    output_padding: Ints = (0,),
+    out_dtype: str = "",
 ) -> Call:
     """1-d transposed convolution. Source: ``relay.nn.conv1d_transpose``. Raises UserError for a wrong count."""
     attrs = Conv1DTransposeAttrs(
-        channels, attr_or_none(kernel_size, 1), per_axis(strides, 1, "strides"), pad_tuple(padding, 1),
-        _extra(output_padding), per_axis(dilation, 1, "dilation"), groups, data_layout,
-        kernel_layout, out_layout, out_dtype,
+        channels,
+        attr_or_none(kernel_size, 1),
+        per_axis(strides, 1, "strides"),
+        pad_tuple(padding, 1),
+        _extra(output_padding),
+        per_axis(dilation, 1, "dilation"),
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
     return make_call("nn.conv1d_transpose", [data, weight], attrs)
 
 
 def conv2d_transpose(
-    data: RelayExpr, weight: RelayExpr, strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
-    channels: int | None = None, kernel_size: Ints | None = None, groups: int = 1, data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW", out_layout: str = "", output_padding: Ints = (0, 0), out_dtype: str = "",
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    out_layout: str = "",
+    output_padding: Ints = (0, 0),
+    out_dtype: str = "",
 ) -> Call:
     """2-d transposed convolution. Source: ``relay.nn.conv2d_transpose``. Raises UserError for a wrong count."""
     attrs = Conv2DTransposeAttrs(
-        channels, attr_or_none(kernel_size, 2), per_axis(strides, 2, "strides"), pad_tuple(padding, 2),
-        per_axis(output_padding, 2, "output_padding"), per_axis(dilation, 2, "dilation"), groups, data_layout,
-        kernel_layout, out_layout, out_dtype,
+        channels,
+        attr_or_none(kernel_size, 2),
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        per_axis(output_padding, 2, "output_padding"),
+        per_axis(dilation, 2, "dilation"),
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
     return make_call("nn.conv2d_transpose", [data, weight], attrs)
 
 
 def conv3d_transpose(
-    data: RelayExpr, weight: RelayExpr, strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1), channels: int | None = None, kernel_size: Ints | None = None, groups: int = 1,
-    data_layout: str = "NCDHW", kernel_layout: str = "IODHW", out_layout: str = "",
-    output_padding: Ints = (0, 0, 0), out_dtype: str = "",
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0),
+    dilation: Ints = (1, 1, 1),
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    groups: int = 1,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "IODHW",
+    out_layout: str = "",
+    output_padding: Ints = (0, 0, 0),
+    out_dtype: str = "",
 ) -> Call:
     """3-d transposed convolution. Source: ``relay.nn.conv3d_transpose``. Raises UserError for a wrong count."""
     attrs = Conv3DTransposeAttrs(
-        channels, attr_or_none(kernel_size, 3), per_axis(strides, 3, "strides"), pad_tuple(padding, 3),
-        per_axis(output_padding, 3, "output_padding"), per_axis(dilation, 3, "dilation"), groups, data_layout,
-        kernel_layout, out_layout, out_dtype,
+        channels,
+        attr_or_none(kernel_size, 3),
+        per_axis(strides, 3, "strides"),
+        pad_tuple(padding, 3),
+        per_axis(output_padding, 3, "output_padding"),
+        per_axis(dilation, 3, "dilation"),
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
     return make_call("nn.conv3d_transpose", [data, weight], attrs)
 

@@ -142,8 +142,15 @@ class _Columns:
 
 def _steps_of(geometry: Geometry) -> dict[str, _Step]:
     """The spatial axes by their letters."""
-    axes = zip(geometry.sizes, geometry.kernel, geometry.strides, geometry.dilation, geometry.pads,
-               geometry.out_sizes, strict=True)
+    axes = zip(
+        geometry.sizes,
+        geometry.kernel,
+        geometry.strides,
+        geometry.dilation,
+        geometry.pads,
+        geometry.out_sizes,
+        strict=True,
+    )
     steps = [_Step(te.dimension(size), k, s, d, pads[0], te.dimension(out)) for size, k, s, d, pads, out in axes]
     return dict(zip(kernel_letters(len(steps))[2:], steps, strict=True))
 

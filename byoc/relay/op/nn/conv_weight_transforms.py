@@ -87,22 +87,34 @@ def _gemm_rel(types: Sequence[Type], attrs: ConvGemmWeightTransformAttrs) -> Typ
 
 
 register_op(
-    "nn.contrib_conv2d_winograd_weight_transform", inputs=("weight",), attrs=ConvWinogradWeightTransformAttrs,
-    rel=_winograd_2d_rel, doc="A kernel (OIHW) for a 2-d convolution by Winograd.",
+    "nn.contrib_conv2d_winograd_weight_transform",
+    inputs=("weight",),
+    attrs=ConvWinogradWeightTransformAttrs,
+    rel=_winograd_2d_rel,
+    doc="A kernel (OIHW) for a 2-d convolution by Winograd.",
     samples=(Sample([(3, 2, 3, 3)], {"tile_size": 2}), Sample([(2, 2, 5, 5)], {"tile_size": 4})),
 )
 register_op(
-    "nn.contrib_conv3d_winograd_weight_transform", inputs=("weight",), attrs=ConvWinogradWeightTransformAttrs,
-    rel=_winograd_3d_rel, doc="A kernel (OIDHW) for a 3-d convolution by Winograd.",
+    "nn.contrib_conv3d_winograd_weight_transform",
+    inputs=("weight",),
+    attrs=ConvWinogradWeightTransformAttrs,
+    rel=_winograd_3d_rel,
+    doc="A kernel (OIDHW) for a 3-d convolution by Winograd.",
     samples=(Sample([(3, 2, 3, 3, 3)], {"tile_size": 2}), Sample([(3, 2, 1, 3, 3)], {"tile_size": 4})),
 )
 register_op(
-    "nn.contrib_conv2d_winograd_nnpack_weight_transform", inputs=("weight",), rel=_nnpack_rel,
-    attrs=Conv2DWinogradNNPACKWeightTransformAttrs, doc="A kernel (OIHW) for NNPACK's convolution by Winograd.",
+    "nn.contrib_conv2d_winograd_nnpack_weight_transform",
+    inputs=("weight",),
+    rel=_nnpack_rel,
+    attrs=Conv2DWinogradNNPACKWeightTransformAttrs,
+    doc="A kernel (OIHW) for NNPACK's convolution by Winograd.",
     samples=(Sample([(3, 2, 3, 3)]),),
 )
 register_op(
-    "nn.contrib_conv2d_gemm_weight_transform", inputs=("weight",), attrs=ConvGemmWeightTransformAttrs, rel=_gemm_rel,
+    "nn.contrib_conv2d_gemm_weight_transform",
+    inputs=("weight",),
+    attrs=ConvGemmWeightTransformAttrs,
+    rel=_gemm_rel,
     doc="A kernel (HWIO) as a transposed matrix in tiles.",
     samples=(Sample([(3, 3, 3, 5)]), Sample([(1, 1, 16, 8)], {"tile_N": 8, "tile_K": 8}, "int8", -9, 9)),
 )
@@ -128,9 +140,7 @@ def contrib_conv2d_winograd_nnpack_weight_transform(
     return make_call("nn.contrib_conv2d_winograd_nnpack_weight_transform", [weight], attrs)
 
 
-def contrib_conv2d_gemm_weight_transform(
-    weights: RelayExpr, tile_N: int, tile_K: int
-) -> Call:
+def contrib_conv2d_gemm_weight_transform(weights: RelayExpr, tile_N: int, tile_K: int) -> Call:
     """``T[h, w, C, K] -> T[K / tile_N, h w C / tile_K, tile_N, tile_K]``. Source: ``relay.nn``."""
     attrs = ConvGemmWeightTransformAttrs(tile_N, tile_K)
     return make_call("nn.contrib_conv2d_gemm_weight_transform", [weights], attrs)

@@ -93,23 +93,41 @@ def _operations(attrs: CorrelationAttrs, types: Sequence[Type], out_type: Tensor
 
 
 register_op(
-    "nn.correlation", inputs=("data1", "data2"), attrs=CorrelationAttrs, rel=_relation, compute=_compute,
-    operations=_operations, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "nn.correlation",
+    inputs=("data1", "data2"),
+    attrs=CorrelationAttrs,
+    rel=_relation,
+    compute=_compute,
+    operations=_operations,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     doc="The mean product (or distance) of patches of two images at a range of displacements.",
     samples=(
         Sample([(1, 3, 8, 7), (1, 3, 8, 7)], {"max_displacement": 2, "padding": (2, 2, 2, 2)}),
         Sample(
             [(2, 2, 10, 9), (2, 2, 10, 9)],
-            {"kernel_size": 3, "max_displacement": 2, "stride1": 2, "stride2": 2, "padding": (2, 1, 2, 1),
-             "is_multiply": False},
+            {
+                "kernel_size": 3,
+                "max_displacement": 2,
+                "stride1": 2,
+                "stride2": 2,
+                "padding": (2, 1, 2, 1),
+                "is_multiply": False,
+            },
         ),
     ),
 )
 
 
 def correlation(
-    data1: Operand, data2: Operand, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
-    padding: int | Sequence[int], is_multiply: bool, layout: str,
+    data1: Operand,
+    data2: Operand,
+    kernel_size: int,
+    max_displacement: int,
+    stride1: int,
+    stride2: int,
+    padding: int | Sequence[int],
+    is_multiply: bool,
+    layout: str,
 ) -> Call:
     """``T[N, C, H, W], T[N, C, H, W] -> T[N, displacements, OH, OW]``. Source: ``relay.nn.correlation``."""
     attrs = CorrelationAttrs(

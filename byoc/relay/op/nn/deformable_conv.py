@@ -83,13 +83,19 @@ def _operations(attrs: DeformableConv2DAttrs, types: Sequence[Type], out_type: T
 
 
 register_op(
-    "nn.deformable_conv2d", inputs=("data", "offset", "weight"), attrs=DeformableConv2DAttrs, rel=_relation,
-    infer_inputs=_infer_inputs, operations=_operations, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "nn.deformable_conv2d",
+    inputs=("data", "offset", "weight"),
+    attrs=DeformableConv2DAttrs,
+    rel=_relation,
+    infer_inputs=_infer_inputs,
+    operations=_operations,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     doc="Convolution whose every tap is moved by an offset of its own.",
     samples=(
         Sample([(1, 4, 6, 5), (1, 18, 6, 5), (3, 4, 3, 3)], {"padding": (1, 1, 1, 1)}),
         Sample(
-            [(2, 4, 7, 8), (2, 16, 3, 4), (4, 2, 2, 2)], {"strides": (2, 2), "deformable_groups": 2, "groups": 2},
+            [(2, 4, 7, 8), (2, 16, 3, 4), (4, 2, 2, 2)],
+            {"strides": (2, 2), "deformable_groups": 2, "groups": 2},
         ),
         Sample(
             [(1, 5, 5, 2), (1, 3, 3, 8), (2, 2, 2, 3)],
@@ -100,14 +106,33 @@ register_op(
 
 
 def deformable_conv2d(
-    data: RelayExpr, offset: RelayExpr, weight: RelayExpr, strides: Ints = (1, 1), padding: Ints = (0, 0),
-    dilation: Ints = (1, 1), deformable_groups: int = 1, groups: int = 1, channels: int | None = None,
-    kernel_size: Ints | None = None, data_layout: str = "NCHW", kernel_layout: str = "OIHW", out_layout: str = "",
+    data: RelayExpr,
+    offset: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    deformable_groups: int = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
     out_dtype: str = "",
 ) -> Call:
     """2-d convolution with moved taps. Source: ``relay.nn.deformable_conv2d``. Raises UserError for a wrong count."""
     attrs = DeformableConv2DAttrs(
-        per_axis(strides, 2, "strides"), pad_tuple(padding, 2), per_axis(dilation, 2, "dilation"), deformable_groups,
-        groups, channels, attr_or_none(kernel_size, 2), data_layout, kernel_layout, out_layout, out_dtype,
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        per_axis(dilation, 2, "dilation"),
+        deformable_groups,
+        groups,
+        channels,
+        attr_or_none(kernel_size, 2),
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
     return make_call("nn.deformable_conv2d", [data, offset, weight], attrs)

@@ -98,9 +98,7 @@ def _batch_matmul_relation(types: Sequence[Type], attrs: BatchMatmulAttrs) -> Te
     return TensorType((batch, rows, columns), _dtype(a, b, attrs.out_dtype))
 
 
-def _product(
-    a: Tensor, b: Tensor, out: TensorType, transpose_a: bool, transpose_b: bool, name: str
-) -> list[Tensor]:
+def _product(a: Tensor, b: Tensor, out: TensorType, transpose_a: bool, transpose_b: bool, name: str) -> list[Tensor]:
     """``a @ b``: leading axes of *a* are rows or a batch; *b* has a batch axis where *out* and it have three."""
     k = te.reduce_axis(a.shape[-2] if transpose_a else a.shape[-1], "k")
     shape = te.shape_of(out)
@@ -143,8 +141,12 @@ def dense(data: RelayExpr, weight: RelayExpr, units: int | None = None, out_dtyp
 
 
 def matmul(
-    tensor_a: RelayExpr, tensor_b: RelayExpr, units: int | None = None, out_dtype: str = "",
-    transpose_a: bool = False, transpose_b: bool = False,
+    tensor_a: RelayExpr,
+    tensor_b: RelayExpr,
+    units: int | None = None,
+    out_dtype: str = "",
+    transpose_a: bool = False,
+    transpose_b: bool = False,
 ) -> Call:
     """``a @ b`` with either transposed. Source: ``relay.nn.matmul``."""
     return make_call("nn.matmul", [tensor_a, tensor_b], MatmulAttrs(units, out_dtype, transpose_a, transpose_b))
@@ -158,9 +160,15 @@ def batch_matmul(
 
 
 register_op(
-    "nn.dense", inputs=("data", "weight"), rel=_dense_relation, infer_inputs=dense_weight,
+    "nn.dense",
+    inputs=("data", "weight"),
+    rel=_dense_relation,
+    infer_inputs=dense_weight,
     doc="Product with a transposed matrix.",
-    attrs=DenseAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_dense_compute, operations=_operations,
+    attrs=DenseAttrs,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    compute=_dense_compute,
+    operations=_operations,
     samples=[
         Sample([(3, 7), (5, 7)], {"units": 5}),
         Sample([(2, 3, 4), (5, 4)]),
@@ -168,9 +176,15 @@ register_op(
     ],
 )
 register_op(
-    "nn.matmul", inputs=("tensor_a", "tensor_b"), rel=_matmul_relation, infer_inputs=matmul_weight,
+    "nn.matmul",
+    inputs=("tensor_a", "tensor_b"),
+    rel=_matmul_relation,
+    infer_inputs=matmul_weight,
     doc="Product of two matrices.",
-    attrs=MatmulAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_matmul_compute, operations=_operations,
+    attrs=MatmulAttrs,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    compute=_matmul_compute,
+    operations=_operations,
     samples=[
         Sample([(3, 7), (7, 5)]),
         Sample([(7, 3), (5, 7)], {"transpose_a": True, "transpose_b": True, "units": 5}),
@@ -178,9 +192,14 @@ register_op(
     ],
 )
 register_op(
-    "nn.batch_matmul", inputs=("tensor_a", "tensor_b"), rel=_batch_matmul_relation,
-    doc="Product of two matrices for each batch item.", attrs=BatchMatmulAttrs,
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_batch_matmul_compute, operations=_operations,
+    "nn.batch_matmul",
+    inputs=("tensor_a", "tensor_b"),
+    rel=_batch_matmul_relation,
+    doc="Product of two matrices for each batch item.",
+    attrs=BatchMatmulAttrs,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    compute=_batch_matmul_compute,
+    operations=_operations,
     samples=[
         Sample([(2, 3, 7), (2, 5, 7)]),
         Sample([(2, 7, 3), (1, 7, 5)], {"transpose_a": True, "transpose_b": False}),

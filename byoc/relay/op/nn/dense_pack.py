@@ -70,11 +70,17 @@ def _operations(attrs: DensePackAttrs, types: Sequence[Type], out_type: TensorTy
 
 
 register_op(
-    "nn.contrib_dense_pack", inputs=("data", "weight"), attrs=DensePackAttrs, rel=_relation, compute=_compute,
-    operations=_operations, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "nn.contrib_dense_pack",
+    inputs=("data", "weight"),
+    attrs=DensePackAttrs,
+    rel=_relation,
+    compute=_compute,
+    operations=_operations,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     doc="A product with the transpose of a matrix whose rows stand in blocks.",
     samples=(
-        Sample([(3, 5), (2, 5, 4)], {"weight_layout": "NC4n", "units": 8}), Sample([(3, 5), (4, 5)]),
+        Sample([(3, 5), (2, 5, 4)], {"weight_layout": "NC4n", "units": 8}),
+        Sample([(3, 5), (4, 5)]),
         Sample([(3, 5), (2, 5, 4)], {"weight_layout": "NC4n", "out_dtype": "int32"}, "int8", -9, 9),
     ),
 )

@@ -51,8 +51,13 @@ def dilate(data: RelayExpr, strides: Sequence[int], dilation_value: float = 0.0)
 
 
 register_op(
-    "nn.dilate", inputs=("data",), rel=_relation, doc="Values between neighbours along each axis.", attrs=DilateAttrs,
-    pattern=OpPattern.INJECTIVE, compute=_compute,
+    "nn.dilate",
+    inputs=("data",),
+    rel=_relation,
+    doc="Values between neighbours along each axis.",
+    attrs=DilateAttrs,
+    pattern=OpPattern.INJECTIVE,
+    compute=_compute,
     samples=[
         Sample([(3, 4)], {"strides": (2, 3)}),
         Sample([(2, 3, 4)], {"strides": (1, 2, 1), "dilation_value": -1.5}),

@@ -20,9 +20,14 @@ def _compute(attrs: SoftmaxAttrs, inputs: Sequence[Tensor], out_type: Type) -> l
 
 
 register_op(
-    "nn.fast_softmax", inputs=("data",), rel=softmax_relation, code_for=only(is_float),
+    "nn.fast_softmax",
+    inputs=("data",),
+    rel=softmax_relation,
+    code_for=only(is_float),
     doc="Softmax with exp by a polynomial.",
-    attrs=SoftmaxAttrs, pattern=OpPattern.OPAQUE, compute=_compute,
+    attrs=SoftmaxAttrs,
+    pattern=OpPattern.OPAQUE,
+    compute=_compute,
     samples=(Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)),
 )
 

@@ -52,8 +52,13 @@ def _compute(attrs: FIFOBufferAttrs, inputs: Sequence[Tensor], out_type: TensorT
 
 
 register_op(
-    "nn.fifo_buffer", inputs=("data", "buffer"), attrs=FIFOBufferAttrs, rel=_relation, pattern=OpPattern.OPAQUE,
-    compute=_compute, doc="The buffer without its oldest elements, and then the data.",
+    "nn.fifo_buffer",
+    inputs=("data", "buffer"),
+    attrs=FIFOBufferAttrs,
+    rel=_relation,
+    pattern=OpPattern.OPAQUE,
+    compute=_compute,
+    doc="The buffer without its oldest elements, and then the data.",
     samples=(Sample([(2, 1, 3), (2, 4, 3)], {"axis": 1}), Sample([(2,), (3,)]), Sample([(2, 2), (2, 5)], {"axis": -1})),
 )
 

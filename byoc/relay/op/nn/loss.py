@@ -51,11 +51,15 @@ def _cross_entropy_compute(measure: Callable[[PrimExpr], PrimExpr]) -> TensorCom
 
 _ONE_HOT = np.eye(4, dtype="float32")[[2, 0, 3]]
 _MEASURES: dict[str, tuple[Callable[[PrimExpr], PrimExpr], str]] = {
-    "nn.cross_entropy": (te.log, "probabilities"), "nn.cross_entropy_with_logits": (lambda v: v, "log-probabilities"),
+    "nn.cross_entropy": (te.log, "probabilities"),
+    "nn.cross_entropy_with_logits": (lambda v: v, "log-probabilities"),
 }
 for _name, (_measure, _what) in _MEASURES.items():
     register_op(
-        _name, inputs=("predictions", "targets"), rel=_cross_entropy_rel, pattern=OpPattern.OPAQUE,
+        _name,
+        inputs=("predictions", "targets"),
+        rel=_cross_entropy_rel,
+        pattern=OpPattern.OPAQUE,
         compute=_cross_entropy_compute(_measure),
         doc=f"The mean cross entropy of targets under {_what}: ``[batch, classes]`` to a scalar.",
         samples=(Sample([(3, 4), _ONE_HOT], low=0.1, high=1.0), Sample([(2, 5), (2, 5)], {}, "float64", 0.2, 0.9)),
@@ -108,9 +112,7 @@ def _nll_compute(attrs: NLLLossAttrs, inputs: Sequence[Tensor], out_type: Tensor
         counts = te.compute((), lambda: chosen(weights[(te.cast("int64", targets()),)], ()), "nll_weight")
         whole, weight = losses, counts
     else:
-        counts = te.compute(
-            targets.shape, lambda *i: chosen(weights[(te.cast("int64", targets[i]),)], i), "nll_weight"
-        )
+        counts = te.compute(targets.shape, lambda *i: chosen(weights[(te.cast("int64", targets[i]),)], i), "nll_weight")
         whole, weight = _sum_of(losses), _sum_of(counts)
     if attrs.reduction == "sum":
         return [whole]
@@ -125,8 +127,12 @@ def _sum_of(tensor: Tensor) -> Tensor:
 _CLASSES = np.array([2, 0, 1, -100], "int32")
 _GRID = np.array([[[2, 0], [1, 1]], [[0, -100], [2, 2]]], "int64")
 register_op(
-    "nn.nll_loss", inputs=("predictions", "targets", "weights"), attrs=NLLLossAttrs, rel=_nll_rel,
-    pattern=OpPattern.OPAQUE, compute=_nll_compute,
+    "nn.nll_loss",
+    inputs=("predictions", "targets", "weights"),
+    attrs=NLLLossAttrs,
+    rel=_nll_rel,
+    pattern=OpPattern.OPAQUE,
+    compute=_nll_compute,
     doc="The negative log-likelihood of classes, weighted by class; one class may be ignored.",
     samples=(
         *(Sample([(4, 3), _CLASSES, (3,)], {"reduction": r}, low=0.5, high=2.0) for r in REDUCTIONS),

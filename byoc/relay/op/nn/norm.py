@@ -145,8 +145,15 @@ def _l2_relation(types: Sequence[Type], attrs: L2NormalizeAttrs) -> TensorType:
 
 
 def batch_norm(
-    data: RelayExpr, gamma: RelayExpr, beta: RelayExpr, moving_mean: RelayExpr, moving_var: RelayExpr, axis: int = 1,
-    epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+    data: RelayExpr,
+    gamma: RelayExpr,
+    beta: RelayExpr,
+    moving_mean: RelayExpr,
+    moving_var: RelayExpr,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> TupleWrapper:
     """Normalise by given moments; field 0 is the result, 1 and 2 the moments. Source: ``relay.nn.batch_norm``."""
     attrs = BatchNormAttrs(axis, epsilon, center, scale)
@@ -154,7 +161,12 @@ def batch_norm(
 
 
 def instance_norm(
-    data: RelayExpr, gamma: RelayExpr, beta: RelayExpr, axis: int = 1, epsilon: float = 1e-5, center: bool = True,
+    data: RelayExpr,
+    gamma: RelayExpr,
+    beta: RelayExpr,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
     scale: bool = True,
 ) -> Call:
     """Normalise each channel of each batch item. Source: ``relay.nn.instance_norm``."""
@@ -162,7 +174,12 @@ def instance_norm(
 
 
 def layer_norm(
-    data: RelayExpr, gamma: RelayExpr, beta: RelayExpr, axis: int = -1, epsilon: float = 1e-5, center: bool = True,
+    data: RelayExpr,
+    gamma: RelayExpr,
+    beta: RelayExpr,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    center: bool = True,
     scale: bool = True,
 ) -> Call:
     """Normalise along *axis*. Source: ``relay.nn.layer_norm``."""
@@ -170,8 +187,14 @@ def layer_norm(
 
 
 def group_norm(
-    data: RelayExpr, gamma: RelayExpr, beta: RelayExpr, num_groups: int, axis: int = 1, epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
+    data: RelayExpr,
+    gamma: RelayExpr,
+    beta: RelayExpr,
+    num_groups: int,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> Call:
     """Normalise each group of channels of each batch item. Source: ``relay.nn.group_norm``."""
     attrs = GroupNormAttrs(num_groups, axis, epsilon, center, scale)
@@ -196,8 +219,13 @@ _AFFINE = ("data", "gamma", "beta")
 
 _FLOATS = only(is_float)
 register_op(
-    "nn.batch_norm", inputs=(*_AFFINE, "moving_mean", "moving_var"), rel=_batch_norm_relation, code_for=_FLOATS,
-    doc="Normalisation by given moments.", attrs=BatchNormAttrs, infer_inputs=vectors_of_axis(4),
+    "nn.batch_norm",
+    inputs=(*_AFFINE, "moving_mean", "moving_var"),
+    rel=_batch_norm_relation,
+    code_for=_FLOATS,
+    doc="Normalisation by given moments.",
+    attrs=BatchNormAttrs,
+    infer_inputs=vectors_of_axis(4),
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     compute=batch_norm_stages,
     samples=[
@@ -206,35 +234,67 @@ register_op(
     ],
 )
 register_op(
-    "nn.instance_norm", inputs=_AFFINE, rel=_inner_relation, code_for=_FLOATS,
+    "nn.instance_norm",
+    inputs=_AFFINE,
+    rel=_inner_relation,
+    code_for=_FLOATS,
     doc="Normalisation of each channel of each batch item.",
-    attrs=InstanceNormAttrs, infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=instance_norm_compute,
+    attrs=InstanceNormAttrs,
+    infer_inputs=vectors_of_axis(2),
+    pattern=OpPattern.OPAQUE,
+    compute=instance_norm_compute,
     samples=[Sample([(2, 3, 4, 5), (3,), (3,)]), Sample([(2, 7, 3), (3,), (3,)], {"axis": 2, "scale": False})],
 )
 register_op(
-    "nn.layer_norm", inputs=_AFFINE, rel=_affine, code_for=_FLOATS,
-    doc="Normalisation along one axis.", attrs=LayerNormAttrs,
-    infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=layer_norm_compute,
+    "nn.layer_norm",
+    inputs=_AFFINE,
+    rel=_affine,
+    code_for=_FLOATS,
+    doc="Normalisation along one axis.",
+    attrs=LayerNormAttrs,
+    infer_inputs=vectors_of_axis(2),
+    pattern=OpPattern.OPAQUE,
+    compute=layer_norm_compute,
     samples=[Sample([(2, 3, 8), (8,), (8,)]), Sample([(2, 5, 3), (5,), (5,)], {"axis": 1, "center": False})],
 )
 register_op(
-    "nn.group_norm", inputs=_AFFINE, rel=_group_relation, code_for=_FLOATS,
+    "nn.group_norm",
+    inputs=_AFFINE,
+    rel=_group_relation,
+    code_for=_FLOATS,
     doc="Normalisation of each group of channels.",
-    attrs=GroupNormAttrs, infer_inputs=vectors_of_axis(2), pattern=OpPattern.OPAQUE, compute=group_norm_compute,
+    attrs=GroupNormAttrs,
+    infer_inputs=vectors_of_axis(2),
+    pattern=OpPattern.OPAQUE,
+    compute=group_norm_compute,
     samples=[
         Sample([(2, 6, 4, 3), (6,), (6,)], {"num_groups": 2}),
         Sample([(2, 5, 4), (4,), (4,)], {"num_groups": 4, "axis": -1}),
     ],
 )
 register_op(
-    "nn.lrn", inputs=("data",), rel=_lrn_relation, code_for=_FLOATS,
-    doc="Local response normalisation.", attrs=LRNAttrs,
-    pattern=OpPattern.OPAQUE, compute=lrn_compute,
-    samples=[Sample([(2, 7, 3, 4)], {"size": 3, "alpha": 0.1, "bias": 1.0}), Sample([(1, 3, 4, 5)], {"axis": 3}),
-             Sample([(1, 6, 3)], {"size": 4, "alpha": 0.1})],
+    "nn.lrn",
+    inputs=("data",),
+    rel=_lrn_relation,
+    code_for=_FLOATS,
+    doc="Local response normalisation.",
+    attrs=LRNAttrs,
+    pattern=OpPattern.OPAQUE,
+    compute=lrn_compute,
+    samples=[
+        Sample([(2, 7, 3, 4)], {"size": 3, "alpha": 0.1, "bias": 1.0}),
+        Sample([(1, 3, 4, 5)], {"axis": 3}),
+        Sample([(1, 6, 3)], {"size": 4, "alpha": 0.1}),
+    ],
 )
 register_op(
-    "nn.l2_normalize", inputs=("data",), rel=_l2_relation, code_for=_FLOATS, doc="Division by the Euclidean length.",
-    attrs=L2NormalizeAttrs, pattern=OpPattern.OPAQUE, compute=l2_normalize_compute,
+    "nn.l2_normalize",
+    inputs=("data",),
+    rel=_l2_relation,
+    code_for=_FLOATS,
+    doc="Division by the Euclidean length.",
+    attrs=L2NormalizeAttrs,
+    pattern=OpPattern.OPAQUE,
+    compute=l2_normalize_compute,
     samples=[Sample([(2, 3, 4)], {"eps": 1e-6, "axis": (1,)}), Sample([(2, 3)], {"eps": 1e-3})],
 )

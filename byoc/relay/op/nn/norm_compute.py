@@ -71,9 +71,7 @@ def _sum_over(
     return te.compute([1 if k in axes else d for k, d in enumerate(shape)], element, name=name, tag="reduce")
 
 
-def _normalised(
-    attrs: Attrs, inputs: Sequence[Tensor], over: Sequence[int], axis: int, name: str
-) -> list[Tensor]:
+def _normalised(attrs: Attrs, inputs: Sequence[Tensor], over: Sequence[int], axis: int, name: str) -> list[Tensor]:
     data, gamma, beta = inputs
     mean = mean_over(data, over, None, "mean")
     variance = mean_over(data, over, mean, "variance")

@@ -44,8 +44,7 @@ class MirrorPadAttrs(Attrs):
 
 @dataclass(frozen=True)
 class SubPixelAttrs(Attrs):
-    """Attributes of ``nn.depth_to_space`` and ``nn.space_to_depth``: every *mode* but ``DCR`` is ``CRD``, as in Relay.
-    """
+    """Attributes of ``nn.depth_to_space`` and ``nn.space_to_depth``: any *mode* but ``DCR`` is ``CRD``, as in Relay."""
 
     block_size: int
     layout: str = "NCHW"
@@ -188,9 +187,7 @@ def _space_to_depth_compute(attrs: SubPixelAttrs, inputs: Sequence[Tensor], out_
     return [te.compute(te.shape_of(out_type), element, name="space_to_depth")]
 
 
-def pad(
-    data: RelayExpr, pad_width: Pairs | RelayExpr, pad_value: Operand = 0, pad_mode: str = "constant"
-) -> Call:
+def pad(data: RelayExpr, pad_width: Pairs | RelayExpr, pad_value: Operand = 0, pad_mode: str = "constant") -> Call:
     """Pad each axis by a value (constant), its edge, or its reflection. Source: ``relay.nn.pad``.
 
     *pad_width* may be a tensor of integers [rank, 2].
@@ -219,8 +216,13 @@ def space_to_depth(data: RelayExpr, block_size: int, layout: str = "NCHW") -> Ca
 
 
 register_op(
-    "nn.pad", inputs=("data", "pad_value"), rel=_pad_relation, doc="Padding of each axis.", attrs=PadAttrs,
-    pattern=OpPattern.INJECTIVE, compute=_pad_compute,
+    "nn.pad",
+    inputs=("data", "pad_value"),
+    rel=_pad_relation,
+    doc="Padding of each axis.",
+    attrs=PadAttrs,
+    pattern=OpPattern.INJECTIVE,
+    compute=_pad_compute,
     samples=[
         Sample([(2, 3, 4), ()], {"pad_width": ((0, 0), (1, 2), (3, 0))}),
         Sample([(3, 4), ()], {"pad_width": ((2, 1), (3, 3)), "pad_mode": "reflect"}),
@@ -230,16 +232,26 @@ register_op(
     ],
 )
 register_op(
-    "nn.mirror_pad", inputs=("data",), rel=_mirror_relation, doc="Padding by reflection.", attrs=MirrorPadAttrs,
-    pattern=OpPattern.INJECTIVE, compute=_mirror_compute,
+    "nn.mirror_pad",
+    inputs=("data",),
+    rel=_mirror_relation,
+    doc="Padding by reflection.",
+    attrs=MirrorPadAttrs,
+    pattern=OpPattern.INJECTIVE,
+    compute=_mirror_compute,
     samples=[
         Sample([(3, 4)], {"pad_width": ((3, 1), (0, 4))}),
         Sample([(3, 4)], {"pad_width": ((2, 1), (3, 3)), "mode": "REFLECT"}),
     ],
 )
 register_op(
-    "nn.depth_to_space", inputs=("data",), rel=_depth_to_space_relation, doc="Channels to blocks of pixels.",
-    attrs=SubPixelAttrs, pattern=OpPattern.INJECTIVE, compute=_depth_to_space_compute,
+    "nn.depth_to_space",
+    inputs=("data",),
+    rel=_depth_to_space_relation,
+    doc="Channels to blocks of pixels.",
+    attrs=SubPixelAttrs,
+    pattern=OpPattern.INJECTIVE,
+    compute=_depth_to_space_compute,
     samples=[
         Sample([(1, 8, 2, 3)], {"block_size": 2}),
         Sample([(2, 8, 2, 3)], {"block_size": 2, "mode": "CRD"}),
@@ -247,7 +259,12 @@ register_op(
     ],
 )
 register_op(
-    "nn.space_to_depth", inputs=("data",), rel=_space_to_depth_relation, doc="Blocks of pixels to channels.",
-    attrs=SubPixelAttrs, pattern=OpPattern.INJECTIVE, compute=_space_to_depth_compute,
+    "nn.space_to_depth",
+    inputs=("data",),
+    rel=_space_to_depth_relation,
+    doc="Blocks of pixels to channels.",
+    attrs=SubPixelAttrs,
+    pattern=OpPattern.INJECTIVE,
+    compute=_space_to_depth_compute,
     samples=[Sample([(2, 3, 4, 6)], {"block_size": 2}), Sample([(1, 6, 3, 2)], {"block_size": 3, "layout": "NHWC"})],
 )

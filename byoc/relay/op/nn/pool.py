@@ -116,8 +116,14 @@ def _relation(n: int) -> TypeRelation:
                 raise TypeInferenceError(
                     f"padding {before} and {after} must be less than the window of {d * (k - 1) + 1}"
                 )
-        steps = zip(dims[2:], kernel, per_axis(attrs.strides, n, "strides"), per_axis(attrs.dilation, n, "dilation"),
-                    pads, strict=True)
+        steps = zip(
+            dims[2:],
+            kernel,
+            per_axis(attrs.strides, n, "strides"),
+            per_axis(attrs.dilation, n, "dilation"),
+            pads,
+            strict=True,
+        )
         out = (*dims[:2], *(window_extent(*step, attrs.ceil_mode) for step in steps))
         return TensorType(arranged(out, letters, attrs.out_layout or attrs.layout), data.dtype)
 
@@ -144,74 +150,145 @@ def _operations(n: int) -> OperationCount:
 
 
 def max_pool1d(
-    data: RelayExpr, pool_size: Ints = (1,), strides: Ints = (1,), dilation: Ints = (1,), padding: Ints = (0,),
-    layout: str = "NCW", out_layout: str = "", ceil_mode: bool = False,
+    data: RelayExpr,
+    pool_size: Ints = (1,),
+    strides: Ints = (1,),
+    dilation: Ints = (1,),
+    padding: Ints = (0,),
+    layout: str = "NCW",
+    out_layout: str = "",
+    ceil_mode: bool = False,
 ) -> Call:
     """The greatest element of each 1-d window. Source: ``relay.nn.max_pool1d``."""
     attrs = MaxPool1DAttrs(
-        per_axis(pool_size, 1, "pool_size"), per_axis(strides, 1, "strides"), per_axis(dilation, 1, "dilation"),
-        pad_tuple(padding, 1), layout, out_layout, ceil_mode,
+        per_axis(pool_size, 1, "pool_size"),
+        per_axis(strides, 1, "strides"),
+        per_axis(dilation, 1, "dilation"),
+        pad_tuple(padding, 1),
+        layout,
+        out_layout,
+        ceil_mode,
     )
     return make_call("nn.max_pool1d", [data], attrs)
 
 
 def avg_pool1d(
-    data: RelayExpr, pool_size: Ints = (1,), strides: Ints = (1,), dilation: Ints = (1,), padding: Ints = (0,),
-    layout: str = "NCW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
+    data: RelayExpr,
+    pool_size: Ints = (1,),
+    strides: Ints = (1,),
+    dilation: Ints = (1,),
+    padding: Ints = (0,),
+    layout: str = "NCW",
+    out_layout: str = "",
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
 ) -> Call:
     """The mean of each 1-d window. Source: ``relay.nn.avg_pool1d``."""
     attrs = AvgPool1DAttrs(
-        per_axis(pool_size, 1, "pool_size"), per_axis(strides, 1, "strides"), per_axis(dilation, 1, "dilation"),
-        pad_tuple(padding, 1), layout, out_layout, ceil_mode, count_include_pad,
+        per_axis(pool_size, 1, "pool_size"),
+        per_axis(strides, 1, "strides"),
+        per_axis(dilation, 1, "dilation"),
+        pad_tuple(padding, 1),
+        layout,
+        out_layout,
+        ceil_mode,
+        count_include_pad,
     )
     return make_call("nn.avg_pool1d", [data], attrs)
 
 
 def max_pool2d(
-    data: RelayExpr, pool_size: Ints = (1, 1), strides: Ints = (1, 1), dilation: Ints = (1, 1), padding: Ints = (0, 0),
-    layout: str = "NCHW", out_layout: str = "", ceil_mode: bool = False,
+    data: RelayExpr,
+    pool_size: Ints = (1, 1),
+    strides: Ints = (1, 1),
+    dilation: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    layout: str = "NCHW",
+    out_layout: str = "",
+    ceil_mode: bool = False,
 ) -> Call:
     """The greatest element of each 2-d window. Source: ``relay.nn.max_pool2d``."""
     attrs = MaxPool2DAttrs(
-        per_axis(pool_size, 2, "pool_size"), per_axis(strides, 2, "strides"), per_axis(dilation, 2, "dilation"),
-        pad_tuple(padding, 2), layout, out_layout, ceil_mode,
+        per_axis(pool_size, 2, "pool_size"),
+        per_axis(strides, 2, "strides"),
+        per_axis(dilation, 2, "dilation"),
+        pad_tuple(padding, 2),
+        layout,
+        out_layout,
+        ceil_mode,
     )
     return make_call("nn.max_pool2d", [data], attrs)
 
 
 def avg_pool2d(
-    data: RelayExpr, pool_size: Ints = (1, 1), strides: Ints = (1, 1), dilation: Ints = (1, 1), padding: Ints = (0, 0),
-    layout: str = "NCHW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
+    data: RelayExpr,
+    pool_size: Ints = (1, 1),
+    strides: Ints = (1, 1),
+    dilation: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    layout: str = "NCHW",
+    out_layout: str = "",
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
 ) -> Call:
     """The mean of each 2-d window. Source: ``relay.nn.avg_pool2d``."""
     attrs = AvgPool2DAttrs(
-        per_axis(pool_size, 2, "pool_size"), per_axis(strides, 2, "strides"), per_axis(dilation, 2, "dilation"),
-        pad_tuple(padding, 2), layout, out_layout, ceil_mode, count_include_pad,
+        per_axis(pool_size, 2, "pool_size"),
+        per_axis(strides, 2, "strides"),
+        per_axis(dilation, 2, "dilation"),
+        pad_tuple(padding, 2),
+        layout,
+        out_layout,
+        ceil_mode,
+        count_include_pad,
     )
     return make_call("nn.avg_pool2d", [data], attrs)
 
 
 def max_pool3d(
-    data: RelayExpr, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), dilation: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0), layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False,
+    data: RelayExpr,
+    pool_size: Ints = (1, 1, 1),
+    strides: Ints = (1, 1, 1),
+    dilation: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0),
+    layout: str = "NCDHW",
+    out_layout: str = "",
+    ceil_mode: bool = False,
 ) -> Call:
     """The greatest element of each 3-d window. Source: ``relay.nn.max_pool3d``."""
     attrs = MaxPool3DAttrs(
-        per_axis(pool_size, 3, "pool_size"), per_axis(strides, 3, "strides"), per_axis(dilation, 3, "dilation"),
-        pad_tuple(padding, 3), layout, out_layout, ceil_mode,
+        per_axis(pool_size, 3, "pool_size"),
+        per_axis(strides, 3, "strides"),
+        per_axis(dilation, 3, "dilation"),
+        pad_tuple(padding, 3),
+        layout,
+        out_layout,
+        ceil_mode,
     )
     return make_call("nn.max_pool3d", [data], attrs)
 
 
 def avg_pool3d(
-    data: RelayExpr, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), dilation: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0), layout: str = "NCDHW", out_layout: str = "", ceil_mode: bool = False,
+    data: RelayExpr,
+    pool_size: Ints = (1, 1, 1),
+    strides: Ints = (1, 1, 1),
+    dilation: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0),
+    layout: str = "NCDHW",
+    out_layout: str = "",
+    ceil_mode: bool = False,
     count_include_pad: bool = False,
 ) -> Call:
     """The mean of each 3-d window. Source: ``relay.nn.avg_pool3d``."""
     attrs = AvgPool3DAttrs(
-        per_axis(pool_size, 3, "pool_size"), per_axis(strides, 3, "strides"), per_axis(dilation, 3, "dilation"),
-        pad_tuple(padding, 3), layout, out_layout, ceil_mode, count_include_pad,
+        per_axis(pool_size, 3, "pool_size"),
+        per_axis(strides, 3, "strides"),
+        per_axis(dilation, 3, "dilation"),
+        pad_tuple(padding, 3),
+        layout,
+        out_layout,
+        ceil_mode,
+        count_include_pad,
     )
     return make_call("nn.avg_pool3d", [data], attrs)
 
@@ -220,8 +297,10 @@ _COMMON: dict[int, list[tuple[tuple[int, ...], dict[str, object]]]] = {
     1: [((2, 3, 11), {"pool_size": (3,), "strides": (2,), "padding": (1, 0), "layout": "NCW"})],
     2: [
         ((2, 3, 8, 7), {"pool_size": (3, 2), "strides": (2, 2), "padding": (1, 0, 0, 1), "layout": "NCHW"}),
-        ((1, 2, 8, 9), {"pool_size": (3, 3), "strides": (2, 3), "padding": (1, 1, 1, 1), "ceil_mode": True,
-                        "layout": "NCHW"}),
+        (
+            (1, 2, 8, 9),
+            {"pool_size": (3, 3), "strides": (2, 3), "padding": (1, 1, 1, 1), "ceil_mode": True, "layout": "NCHW"},
+        ),
         ((1, 9, 8, 3), {"pool_size": (2, 3), "dilation": (2, 2), "padding": (1,), "layout": "NHWC"}),
         ((1, 2, 6, 6), {"pool_size": (2, 2), "strides": (2, 2), "layout": "NCHW", "out_layout": "NHWC"}),
     ],
@@ -249,13 +328,24 @@ _AVG_ATTRS = {1: AvgPool1DAttrs, 2: AvgPool2DAttrs, 3: AvgPool3DAttrs}
 
 for _n in (1, 2, 3):
     register_op(
-        f"nn.max_pool{_n}d", inputs=("data",), rel=_relation(_n),
-        doc=f"The greatest element of each window over {_n} axes.", attrs=_MAX_ATTRS[_n],
-        pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_max_compute, operations=_operations(_n),
+        f"nn.max_pool{_n}d",
+        inputs=("data",),
+        rel=_relation(_n),
+        doc=f"The greatest element of each window over {_n} axes.",
+        attrs=_MAX_ATTRS[_n],
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        compute=_max_compute,
+        operations=_operations(_n),
         samples=_max_samples(_n),
     )
     register_op(
-        f"nn.avg_pool{_n}d", inputs=("data",), rel=_relation(_n), doc=f"The mean of each window over {_n} axes.",
-        attrs=_AVG_ATTRS[_n], pattern=OpPattern.OUT_ELEMWISE_FUSABLE, compute=_avg_compute, operations=_operations(_n),
+        f"nn.avg_pool{_n}d",
+        inputs=("data",),
+        rel=_relation(_n),
+        doc=f"The mean of each window over {_n} axes.",
+        attrs=_AVG_ATTRS[_n],
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        compute=_avg_compute,
+        operations=_operations(_n),
         samples=_avg_samples(_n),
     )

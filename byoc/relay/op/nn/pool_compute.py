@@ -91,9 +91,18 @@ class _Windows:
             value = te.cast(dtype, self.data(*(at[letter] for letter in self.layout)))
             return getattr(te, kind)(te.if_then_else(te.all_of(*conditions), value, fill), axes)
 
-        return te.compute(self.shape, element, name=f"{kind}_pool", tag="pool", meta={
-            "layout": self.layout, "strides": self.strides, "dilation": self.dilation, "kernel": self.kernel,
-        })
+        return te.compute(
+            self.shape,
+            element,
+            name=f"{kind}_pool",
+            tag="pool",
+            meta={
+                "layout": self.layout,
+                "strides": self.strides,
+                "dilation": self.dilation,
+                "kernel": self.kernel,
+            },
+        )
 
     def count(self, index: Sequence[PrimExpr], k: int, include_pad: bool) -> PrimExpr:
         """How many elements a window counts along axis *k*."""

@@ -37,35 +37,67 @@ _SAMPLES = (
 )
 _KINDS = {
     "max": (MaxPool2DAttrs, _SAMPLES, "greatest element"),
-    "avg": (AvgPool2DAttrs, (*_SAMPLES, *(Sample(s.inputs, {**s.attrs, "count_include_pad": True}) for s in _SAMPLES)),
-            "mean"),
+    "avg": (
+        AvgPool2DAttrs,
+        (*_SAMPLES, *(Sample(s.inputs, {**s.attrs, "count_include_pad": True}) for s in _SAMPLES)),
+        "mean",
+    ),
 }
 for _kind, (_attrs, _samples, _what) in _KINDS.items():
     register_op(
-        f"nn.{_kind}_pool2d_grad", inputs=("out_grad", "data"), attrs=_attrs, rel=_relation, samples=_samples,
-        pattern=OpPattern.OPAQUE, doc=f"The gradient of the {_what} of windows with respect to the data.",
+        f"nn.{_kind}_pool2d_grad",
+        inputs=("out_grad", "data"),
+        attrs=_attrs,
+        rel=_relation,
+        samples=_samples,
+        pattern=OpPattern.OPAQUE,
+        doc=f"The gradient of the {_what} of windows with respect to the data.",
     )
 
 
 def max_pool2d_grad(
-    out_grad: Operand, data: Operand, pool_size: Ints = (1, 1), strides: Ints = (1, 1), padding: Ints = (0, 0),
-    layout: str = "NCHW", out_layout: str = "", ceil_mode: bool = False,
+    out_grad: Operand,
+    data: Operand,
+    pool_size: Ints = (1, 1),
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    layout: str = "NCHW",
+    out_layout: str = "",
+    ceil_mode: bool = False,
 ) -> Call:
     """The gradient of ``max_pool2d``, of the type of *data*. Source: ``relay.nn.max_pool2d_grad``."""
     attrs = MaxPool2DAttrs(
-        per_axis(pool_size, 2, "pool_size"), per_axis(strides, 2, "strides"), (1, 1), pad_tuple(padding, 2), layout,
-        out_layout, ceil_mode,
+        per_axis(pool_size, 2, "pool_size"),
+        per_axis(strides, 2, "strides"),
+        (1, 1),
+        pad_tuple(padding, 2),
+        layout,
+        out_layout,
+        ceil_mode,
     )
     return make_call("nn.max_pool2d_grad", [as_expr(out_grad), as_expr(data)], attrs)
 
 
 def avg_pool2d_grad(
-    out_grad: Operand, data: Operand, pool_size: Ints = (1, 1), strides: Ints = (1, 1), padding: Ints = (0, 0),
-    layout: str = "NCHW", out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
+    out_grad: Operand,
+    data: Operand,
+    pool_size: Ints = (1, 1),
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    layout: str = "NCHW",
+    out_layout: str = "",
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
 ) -> Call:
     """The gradient of ``avg_pool2d``, of the type of *data*. Source: ``relay.nn.avg_pool2d_grad``."""
     attrs = AvgPool2DAttrs(
-        per_axis(pool_size, 2, "pool_size"), per_axis(strides, 2, "strides"), (1, 1), pad_tuple(padding, 2), layout,
-        out_layout, ceil_mode, count_include_pad,
+        per_axis(pool_size, 2, "pool_size"),
+        per_axis(strides, 2, "strides"),
+        (1, 1),
+        pad_tuple(padding, 2),
+        layout,
+        out_layout,
+        ceil_mode,
+        count_include_pad,
     )
     return make_call("nn.avg_pool2d_grad", [as_expr(out_grad), as_expr(data)], attrs)

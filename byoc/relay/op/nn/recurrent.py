@@ -93,8 +93,10 @@ def _relation(gate_count: int, states: Sequence[str]) -> TypeRelation:
         batch = gates.shape[1]
         vector = {"bias": hidden, "peepholes": 3 * hidden, "lengths": batch}
         wanted = {
-            "gates": (gates.shape[0], batch, gate_count * hidden), "recurrence": (hidden, gate_count * hidden),
-            **{name: (batch, hidden) for name in states}, **{name: (vector[name],) for name in attrs.extra},
+            "gates": (gates.shape[0], batch, gate_count * hidden),
+            "recurrence": (hidden, gate_count * hidden),
+            **{name: (batch, hidden) for name in states},
+            **{name: (vector[name],) for name in attrs.extra},
         }
         for name, shape in wanted.items():
             _check(name, found[name], shape)
@@ -122,8 +124,13 @@ def _operations(attrs: RNNSequenceAttrs, types: Sequence[Type], out_type: Type) 
 _LENGTHS = np.array([3, 1], "int32")
 _OTHERS = {"activations": ("HardSigmoid", "Softsign"), "alphas": (0.2, 0.0), "betas": (0.5, 0.0)}
 register_op(
-    "nn.lstm_sequence", inputs=("gates", "recurrence", "hidden", "cell"), attrs=LSTMSequenceAttrs, variadic=True,
-    rel=_relation(4, ("hidden", "cell")), operations=_operations, compute=lstm_compute,
+    "nn.lstm_sequence",
+    inputs=("gates", "recurrence", "hidden", "cell"),
+    attrs=LSTMSequenceAttrs,
+    variadic=True,
+    rel=_relation(4, ("hidden", "cell")),
+    operations=_operations,
+    compute=lstm_compute,
     doc="The steps of an LSTM layer after the projection of its inputs.",
     samples=(
         Sample([(3, 2, 20), (5, 20), (2, 5), (2, 5)]),
@@ -131,26 +138,38 @@ register_op(
         Sample(
             [(3, 2, 12), (3, 12), (2, 3), (2, 3), (9,), _LENGTHS],
             {
-                "peepholes": True, "masked": True, "activations": ("Elu", "ScaledTanh", "LeakyRelu"),
-                "alphas": (0.5, 1.2, 0.1), "betas": (0.0, 0.7, 0.0),
+                "peepholes": True,
+                "masked": True,
+                "activations": ("Elu", "ScaledTanh", "LeakyRelu"),
+                "alphas": (0.5, 1.2, 0.1),
+                "betas": (0.0, 0.7, 0.0),
             },
         ),
     ),
 )
 register_op(
-    "nn.gru_sequence", inputs=("gates", "recurrence", "hidden"), attrs=GRUSequenceAttrs, variadic=True,
-    rel=_relation(3, ("hidden",)), operations=_operations, compute=gru_compute,
+    "nn.gru_sequence",
+    inputs=("gates", "recurrence", "hidden"),
+    attrs=GRUSequenceAttrs,
+    variadic=True,
+    rel=_relation(3, ("hidden",)),
+    operations=_operations,
+    compute=gru_compute,
     doc="The steps of a GRU layer after the projection of its inputs.",
     samples=(
-        Sample([(3, 2, 15), (5, 15), (2, 5)]), Sample([(4, 1, 48), (16, 48), (1, 16)], {"clip": 0.5}),
-        Sample(
-            [(3, 2, 9), (3, 9), (2, 3), (3,), _LENGTHS], {"linear_before_reset": True, "masked": True, **_OTHERS}
-        ),
+        Sample([(3, 2, 15), (5, 15), (2, 5)]),
+        Sample([(4, 1, 48), (16, 48), (1, 16)], {"clip": 0.5}),
+        Sample([(3, 2, 9), (3, 9), (2, 3), (3,), _LENGTHS], {"linear_before_reset": True, "masked": True, **_OTHERS}),
     ),
 )
 register_op(
-    "nn.rnn_sequence", inputs=("gates", "recurrence", "hidden"), attrs=RNNSequenceAttrs, variadic=True,
-    rel=_relation(1, ("hidden",)), operations=_operations, compute=rnn_compute,
+    "nn.rnn_sequence",
+    inputs=("gates", "recurrence", "hidden"),
+    attrs=RNNSequenceAttrs,
+    variadic=True,
+    rel=_relation(1, ("hidden",)),
+    operations=_operations,
+    compute=rnn_compute,
     doc="The steps of a plain recurrent layer after the projection of its inputs.",
     samples=(
         Sample([(3, 2, 5), (5, 5), (2, 5)]),

@@ -58,7 +58,8 @@ class _Steps:
         k = te.reduce_axis(self.size, "k")
         return te.compute(
             (self.steps, self.batch, columns),
-            lambda t, b, n: te.sum(source[t, b, k] * self.recurrence[k, n + start], k), name,
+            lambda t, b, n: te.sum(source[t, b, k] * self.recurrence[k, n + start], k),
+            name,
         )
 
     def function(self, index: int, clipped: bool = True) -> Unary:
@@ -135,6 +136,7 @@ def gru_compute(attrs: object, inputs: Sequence[te.Tensor], out_type: Type) -> l
         return gate(s.gates[t, b, j + g * size] + sums[t, b, j + g * size])
 
     if linear:
+
         def product(t: Expr, b: Expr, j: Expr) -> Expr:
             return gated(1, t, b, j) * (sums[t, b, j + 2 * size] + s.more[0][j])
     else:

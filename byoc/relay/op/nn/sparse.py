@@ -66,8 +66,11 @@ _COLUMNS, _STARTS = np.array([0, 3, 1, 2], "int32"), np.array([0, 2, 2, 4], "int
 _BLOCKS = np.arange(12, dtype="float32").reshape(3, 2, 2)
 _BLOCK_COLUMNS, _BLOCK_STARTS = np.array([1, 0, 1], "int32"), np.array([0, 1, 3], "int32")
 register_op(
-    "nn.sparse_dense", inputs=("dense_mat", *(f"sparse_{p}" for p in _PARTS)), attrs=SparseDenseAttrs,
-    rel=_sparse_dense_rel, doc="The product of a dense matrix with the transpose of a sparse one, or the reverse.",
+    "nn.sparse_dense",
+    inputs=("dense_mat", *(f"sparse_{p}" for p in _PARTS)),
+    attrs=SparseDenseAttrs,
+    rel=_sparse_dense_rel,
+    doc="The product of a dense matrix with the transpose of a sparse one, or the reverse.",
     samples=(
         Sample([(2, 4), _VALUES, _COLUMNS, _STARTS]),
         Sample([(5, 4), _VALUES, _COLUMNS, _STARTS], {"sparse_lhs": True}),
@@ -99,8 +102,11 @@ def _sparse_add_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
 
 
 register_op(
-    "nn.sparse_add", inputs=("dense_mat", *(f"sparse_{p}" for p in _PARTS)), rel=_sparse_add_rel,
-    doc="The sum of a dense matrix and a sparse one.", samples=(Sample([(3, 4), _VALUES, _COLUMNS, _STARTS]),),
+    "nn.sparse_add",
+    inputs=("dense_mat", *(f"sparse_{p}" for p in _PARTS)),
+    rel=_sparse_add_rel,
+    doc="The sum of a dense matrix and a sparse one.",
+    samples=(Sample([(3, 4), _VALUES, _COLUMNS, _STARTS]),),
 )
 
 
@@ -116,8 +122,11 @@ def _sparse_transpose_rel(types: Sequence[Type], attrs: SparseTransposeAttrs) ->
 
 _SQUARE_STARTS = np.array([0, 2, 2, 3, 4], "int32")
 register_op(
-    "nn.sparse_transpose", inputs=tuple(f"sparse_{p}" for p in _PARTS), attrs=SparseTransposeAttrs,
-    rel=_sparse_transpose_rel, doc="The transpose of a square sparse matrix, as values, columns and starts of rows.",
+    "nn.sparse_transpose",
+    inputs=tuple(f"sparse_{p}" for p in _PARTS),
+    attrs=SparseTransposeAttrs,
+    rel=_sparse_transpose_rel,
+    doc="The transpose of a square sparse matrix, as values, columns and starts of rows.",
     samples=(Sample([_VALUES, _COLUMNS, _SQUARE_STARTS]),),
 )
 

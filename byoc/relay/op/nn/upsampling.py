@@ -19,7 +19,10 @@ from byoc.relay.op.layout import arranged, axes_of, data_letters, spatial_letter
 from byoc.te import Tensor
 
 _METHODS = {
-    "nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic",
+    "nearest_neighbor": "nearest_neighbor",
+    "bilinear": "linear",
+    "trilinear": "linear",
+    "bicubic": "cubic",
 }
 
 
@@ -119,7 +122,11 @@ def _as_inputs(scales: Sequence[Scale]) -> list[RelayExpr]:
 
 
 def upsampling(
-    data: RelayExpr, scale_h: Scale = 1, scale_w: Scale = 1, layout: str = "NCHW", method: str = "nearest_neighbor",
+    data: RelayExpr,
+    scale_h: Scale = 1,
+    scale_w: Scale = 1,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
     align_corners: bool = False,
 ) -> Call:
     """Enlarge height and width, by factors that may be tensors. Source: ``relay.nn.upsampling``."""
@@ -131,8 +138,13 @@ def upsampling(
 
 
 def upsampling3d(
-    data: RelayExpr, scale_d: Scale = 1, scale_h: Scale = 1, scale_w: Scale = 1, layout: str = "NCDHW",
-    method: str = "nearest_neighbor", coordinate_transformation_mode: str = "half_pixel",
+    data: RelayExpr,
+    scale_d: Scale = 1,
+    scale_h: Scale = 1,
+    scale_w: Scale = 1,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
 ) -> Call:
     """Enlarge depth, height and width, by factors that may be tensors. Source: ``relay.nn.upsampling3d``."""
     scales = _known_scales(scale_d, scale_h, scale_w)
@@ -143,8 +155,13 @@ def upsampling3d(
 
 
 register_op(
-    "nn.upsampling", inputs=("data",), rel=_relation(2), doc="Enlargement of height and width.", attrs=UpSamplingAttrs,
-    pattern=OpPattern.INJECTIVE, compute=_compute(2),
+    "nn.upsampling",
+    inputs=("data",),
+    rel=_relation(2),
+    doc="Enlargement of height and width.",
+    attrs=UpSamplingAttrs,
+    pattern=OpPattern.INJECTIVE,
+    compute=_compute(2),
     samples=[
         Sample([(1, 2, 3, 4)], {"scale_h": 2.0, "scale_w": 3.0}),
         Sample([(1, 3, 4, 2)], {"scale_h": 1.5, "scale_w": 2.0, "layout": "NHWC", "method": "bilinear"}),
@@ -152,8 +169,13 @@ register_op(
     ],
 )
 register_op(
-    "nn.upsampling3d", inputs=("data",), rel=_relation(3), doc="Enlargement of depth, height and width.",
-    attrs=UpSampling3DAttrs, pattern=OpPattern.INJECTIVE, compute=_compute(3),
+    "nn.upsampling3d",
+    inputs=("data",),
+    rel=_relation(3),
+    doc="Enlargement of depth, height and width.",
+    attrs=UpSampling3DAttrs,
+    pattern=OpPattern.INJECTIVE,
+    compute=_compute(3),
     samples=[
         Sample([(1, 2, 3, 2, 2)], {"scale_d": 2.0, "scale_h": 1.5}),
         Sample([(1, 1, 3, 2, 2)], {"scale_d": 2.0, "scale_w": 2.0, "method": "trilinear"}),

@@ -54,7 +54,10 @@ def _prior_rel(types: Sequence[Type], attrs: MultiBoxPriorAttrs) -> Type:
 
 
 register_op(
-    "vision.multibox_prior", inputs=("data",), attrs=MultiBoxPriorAttrs, rel=_prior_rel,
+    "vision.multibox_prior",
+    inputs=("data",),
+    attrs=MultiBoxPriorAttrs,
+    rel=_prior_rel,
     doc="Boxes of several sizes and ratios around each pixel: ``[1, boxes, 4]``.",
     samples=(
         Sample([(1, 3, 4, 5)]),
@@ -68,8 +71,12 @@ def _numbers(values: float | Sequence[float]) -> tuple[float, ...]:
 
 
 def multibox_prior(
-    data: Operand, sizes: float | Sequence[float] = (1.0,), ratios: float | Sequence[float] = (1.0,),
-    steps: Sequence[float] = (-1.0, -1.0), offsets: Sequence[float] = (0.5, 0.5), clip: bool = False,
+    data: Operand,
+    sizes: float | Sequence[float] = (1.0,),
+    ratios: float | Sequence[float] = (1.0,),
+    steps: Sequence[float] = (-1.0, -1.0),
+    offsets: Sequence[float] = (0.5, 0.5),
+    clip: bool = False,
 ) -> Call:
     """``T[N, C, H, W] -> T[1, H W (sizes + ratios - 1), 4]``, boxes (x1, y1, x2, y2) in parts of the image.
 
@@ -96,18 +103,27 @@ _SCORES = np.array([[[0.2, 0.5, 0.3], [0.2, 0.3, 0.3], [0.6, 0.2, 0.0]]], "float
 _MOVES = np.linspace(-1, 1, 12, dtype="float32").reshape(1, 12)
 _ANCHORS = np.array([[[-0.1, -0.1, 0.1, 0.1], [-0.2, -0.2, 0.2, 0.2], [0.2, 0.3, 1.2, 1.1]]], "float32")
 register_op(
-    "vision.multibox_transform_loc", inputs=("cls_prob", "loc_pred", "anchor"), attrs=MultiBoxTransformLocAttrs,
-    rel=_transform_rel, doc="Boxes (class, score, x1, y1, x2, y2) of what is no background, and how many there are.",
+    "vision.multibox_transform_loc",
+    inputs=("cls_prob", "loc_pred", "anchor"),
+    attrs=MultiBoxTransformLocAttrs,
+    rel=_transform_rel,
+    doc="Boxes (class, score, x1, y1, x2, y2) of what is no background, and how many there are.",
     samples=(
-        Sample([_SCORES, _MOVES, _ANCHORS]), Sample([_SCORES, _MOVES, _ANCHORS], {"clip": False, "threshold": 0.35}),
+        Sample([_SCORES, _MOVES, _ANCHORS]),
+        Sample([_SCORES, _MOVES, _ANCHORS], {"clip": False, "threshold": 0.35}),
         Sample([_SCORES, _MOVES, _ANCHORS], {"keep_background": True, "threshold": 0.35}),
     ),
 )
 
 
 def multibox_transform_loc(
-    cls_prob: Operand, loc_pred: Operand, anchor: Operand, clip: bool = True, threshold: float = 0.01,
-    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2), keep_background: bool = False,
+    cls_prob: Operand,
+    loc_pred: Operand,
+    anchor: Operand,
+    clip: bool = True,
+    threshold: float = 0.01,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+    keep_background: bool = False,
 ) -> TupleWrapper:
     """``T[N, classes, A], T[N, 4 A], T[1, A, 4] -> (T[N, A, 6], int32[N])``; class 0 is the background.
 

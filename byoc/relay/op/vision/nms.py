@@ -76,13 +76,24 @@ def _valid_counts_rel(types: Sequence[Type], attrs: GetValidCountsAttrs) -> Type
 
 
 _BOXES = np.array(
-    [[[0, 0.8, 1, 20, 25, 45], [1, 0.7, 30, 60, 50, 80], [0, 0.4, 4, 21, 19, 40], [2, 0.9, 35, 61, 52, 79],
-      [1, 0.5, 100, 60, 70, 110]]], "float32",
+    [
+        [
+            [0, 0.8, 1, 20, 25, 45],
+            [1, 0.7, 30, 60, 50, 80],
+            [0, 0.4, 4, 21, 19, 40],
+            [2, 0.9, 35, 61, 52, 79],
+            [1, 0.5, 100, 60, 70, 110],
+        ]
+    ],
+    "float32",
 )
 _THRESHOLD, _COUNT = np.array(0.45, "float32"), np.array([4], "int32")
 _INDICES = np.array([[0, 1, 3, 4, -1]], "int32")
 register_op(
-    "vision.get_valid_counts", inputs=("data", "score_threshold"), attrs=GetValidCountsAttrs, rel=_valid_counts_rel,
+    "vision.get_valid_counts",
+    inputs=("data", "score_threshold"),
+    attrs=GetValidCountsAttrs,
+    rel=_valid_counts_rel,
     doc="The number of boxes with a score above a threshold, these boxes first, and where each was.",
     samples=(Sample([_BOXES, _THRESHOLD]), Sample([_BOXES, _THRESHOLD], {"id_index": -1, "score_index": 1})),
 )
@@ -111,29 +122,45 @@ def _nms_rel(types: Sequence[Type], attrs: NonMaximumSuppressionAttrs) -> Type:
 
 _ALL, _HALF = np.array(-1, "int32"), np.array(0.5, "float32")
 register_op(
-    "vision.non_max_suppression", inputs=("data", "valid_count", "indices", "max_output_size", "iou_threshold"),
-    attrs=NonMaximumSuppressionAttrs, rel=_nms_rel,
+    "vision.non_max_suppression",
+    inputs=("data", "valid_count", "indices", "max_output_size", "iou_threshold"),
+    attrs=NonMaximumSuppressionAttrs,
+    rel=_nms_rel,
     doc="Boxes without those that overlap one of a higher score; or the places of what is left, and their number.",
     samples=(
         Sample([_BOXES, _COUNT, _INDICES, _ALL, _HALF]),
         Sample([_BOXES, _COUNT, _INDICES, _ALL, _HALF], {"return_indices": False, "force_suppress": True, "top_k": 2}),
-        Sample([_BOXES, _COUNT, _INDICES, np.array(1, "int32"), _HALF],
-               {"return_indices": False, "invalid_to_bottom": True}),
+        Sample(
+            [_BOXES, _COUNT, _INDICES, np.array(1, "int32"), _HALF],
+            {"return_indices": False, "invalid_to_bottom": True},
+        ),
     ),
 )
 
 
 def non_max_suppression(
-    data: Operand, valid_count: Operand, indices: Operand, max_output_size: int | Operand = -1,
-    iou_threshold: float | Operand = 0.5, force_suppress: bool = False, top_k: int = -1, coord_start: int = 2,
-    score_index: int = 1, id_index: int = 0, return_indices: bool = True, invalid_to_bottom: bool = False,
+    data: Operand,
+    valid_count: Operand,
+    indices: Operand,
+    max_output_size: int | Operand = -1,
+    iou_threshold: float | Operand = 0.5,
+    force_suppress: bool = False,
+    top_k: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = 0,
+    return_indices: bool = True,
+    invalid_to_bottom: bool = False,
 ) -> Call | TupleWrapper:
     """``T[N, A, E], int32[N], int32[N, A] -> (int32[N, A], int32[N, 1])``, or ``T[N, A, E]`` without indices.
 
     Source: ``relay.vision.non_max_suppression``.
     """
     args = [
-        as_expr(data), as_expr(valid_count), as_expr(indices), as_expr(max_output_size, "int32"),
+        as_expr(data),
+        as_expr(valid_count),
+        as_expr(indices),
+        as_expr(max_output_size, "int32"),
         as_expr(iou_threshold, "float32"),
     ]
     attrs = NonMaximumSuppressionAttrs(
@@ -162,9 +189,9 @@ def _all_class_rel(types: Sequence[Type], attrs: AllClassNonMaximumSuppressionAt
     if attrs.output_format == "onnx":
         total = batch * each if known and isinstance(batch, int) else Any()  # type: ignore[operator]
         return TupleType([TensorType((total, 3), "int64"), TensorType((1,), "int64")])
-    return TupleType([
-        TensorType((batch, each, 2), "int64"), TensorType((batch, each), "float32"), TensorType((batch,), "int64")
-    ])
+    return TupleType(
+        [TensorType((batch, each, 2), "int64"), TensorType((batch, each), "float32"), TensorType((batch,), "int64")]
+    )
 
 
 _CORNERS = np.array(
@@ -175,18 +202,26 @@ _SCORES = np.array([[[0.1, 0.2, 0.6, 0.3, 0.9], [0.8, 0.2, 0.6, 0.3, 0.9]]], "fl
 register_op(
     "vision.all_class_non_max_suppression",
     inputs=("boxes", "scores", "max_output_boxes_per_class", "iou_threshold", "score_threshold"),
-    attrs=AllClassNonMaximumSuppressionAttrs, rel=_all_class_rel,
+    attrs=AllClassNonMaximumSuppressionAttrs,
+    rel=_all_class_rel,
     doc="What is left of the boxes of each class, as (batch, class, box), and how many there are.",
     samples=tuple(
-        Sample([_CORNERS, _SCORES, np.array(2, "int32"), np.array(0.8, "float32"), np.array(0.4, "float32")],
-               {"output_format": f}) for f in OUTPUT_FORMATS
+        Sample(
+            [_CORNERS, _SCORES, np.array(2, "int32"), np.array(0.8, "float32"), np.array(0.4, "float32")],
+            {"output_format": f},
+        )
+        for f in OUTPUT_FORMATS
     ),
 )
 
 
 def all_class_non_max_suppression(
-    boxes: Operand, scores: Operand, max_output_boxes_per_class: int | Operand = -1,
-    iou_threshold: float | Operand = -1.0, score_threshold: float | Operand = -1.0, output_format: str = "onnx",
+    boxes: Operand,
+    scores: Operand,
+    max_output_boxes_per_class: int | Operand = -1,
+    iou_threshold: float | Operand = -1.0,
+    score_threshold: float | Operand = -1.0,
+    output_format: str = "onnx",
 ) -> TupleWrapper:
     """``T[N, B, 4], T[N, C, B] -> (int64[N C B, 3], int64[1])``: (batch, class, box) by falling score in each class.
 
@@ -194,8 +229,11 @@ def all_class_non_max_suppression(
     Source: ``relay.vision.all_class_non_max_suppression``.
     """
     args = [
-        as_expr(boxes), as_expr(scores), as_expr(max_output_boxes_per_class, "int32"),
-        as_expr(iou_threshold, "float32"), as_expr(score_threshold, "float32"),
+        as_expr(boxes),
+        as_expr(scores),
+        as_expr(max_output_boxes_per_class, "int32"),
+        as_expr(iou_threshold, "float32"),
+        as_expr(score_threshold, "float32"),
     ]
     attrs = AllClassNonMaximumSuppressionAttrs(output_format)
     call = make_call("vision.all_class_non_max_suppression", args, attrs)
@@ -212,19 +250,29 @@ def _regular_rel(types: Sequence[Type], attrs: RegularNonMaximumSuppressionAttrs
 
 
 register_op(
-    "vision.regular_non_max_suppression", inputs=("boxes", "scores"), attrs=RegularNonMaximumSuppressionAttrs,
-    rel=_regular_rel, doc="The best boxes of all classes, their classes and scores, and their number.",
+    "vision.regular_non_max_suppression",
+    inputs=("boxes", "scores"),
+    attrs=RegularNonMaximumSuppressionAttrs,
+    rel=_regular_rel,
+    doc="The best boxes of all classes, their classes and scores, and their number.",
     samples=(
-        Sample([_CORNERS, _SCORES.transpose(0, 2, 1).copy()],
-               {"max_detections": 4, "max_detections_per_class": 2, "num_classes": 2, "iou_threshold": 0.6}),
+        Sample(
+            [_CORNERS, _SCORES.transpose(0, 2, 1).copy()],
+            {"max_detections": 4, "max_detections_per_class": 2, "num_classes": 2, "iou_threshold": 0.6},
+        ),
         Sample([_CORNERS, _SCORES.transpose(0, 2, 1).copy()], {"max_detections": 6, "score_threshold": 0.25}),
     ),
 )
 
 
 def regular_non_max_suppression(
-    boxes: Operand, scores: Operand, max_detections_per_class: int, max_detections: int, num_classes: int,
-    iou_threshold: float, score_threshold: float,
+    boxes: Operand,
+    scores: Operand,
+    max_detections_per_class: int,
+    max_detections: int,
+    num_classes: int,
+    iou_threshold: float,
+    score_threshold: float,
 ) -> TupleWrapper:
     """``T[N, B, 4], T[N, B, C] -> (f32[N, M, 4], f32[N, M], f32[N, M], f32[N])``, as TensorFlow Lite's regular NMS.
 

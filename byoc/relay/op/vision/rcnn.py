@@ -75,23 +75,35 @@ def _roi_align_rel(types: Sequence[Type], attrs: ROIAlignAttrs) -> Type:
 _REGIONS = np.array([[0, 1, 1, 5, 7], [1, -2, 0, 3, 9], [0, 2.5, 3.5, 3, 3.7]], "float32")
 _POOL = {"pooled_size": (2, 3), "spatial_scale": 0.75}
 register_op(
-    "vision.roi_align", inputs=("data", "rois"), attrs=ROIAlignAttrs, rel=_roi_align_rel,
+    "vision.roi_align",
+    inputs=("data", "rois"),
+    attrs=ROIAlignAttrs,
+    rel=_roi_align_rel,
     doc="Each region as a small image: the mean or maximum of interpolated places in each of its cells.",
     samples=(
-        Sample([(2, 3, 8, 7), _REGIONS], _POOL), Sample([(2, 3, 8, 7), _REGIONS], {**_POOL, "sample_ratio": 2}),
+        Sample([(2, 3, 8, 7), _REGIONS], _POOL),
+        Sample([(2, 3, 8, 7), _REGIONS], {**_POOL, "sample_ratio": 2}),
         Sample([(2, 8, 7, 3), _REGIONS], {**_POOL, "layout": "NHWC", "mode": "max", "sample_ratio": 2}),
     ),
 )
 register_op(
-    "vision.roi_pool", inputs=("data", "rois"), attrs=ROIPoolAttrs, rel=_pooled_type,
+    "vision.roi_pool",
+    inputs=("data", "rois"),
+    attrs=ROIPoolAttrs,
+    rel=_pooled_type,
     doc="Each region as a small image: the maximum of the pixels in each of its cells.",
     samples=(Sample([(2, 3, 8, 7), _REGIONS], _POOL), Sample([(2, 8, 7, 3), _REGIONS], {**_POOL, "layout": "NHWC"})),
 )
 
 
 def roi_align(
-    data: Operand, rois: Operand, pooled_size: int | Sequence[int], spatial_scale: float, sample_ratio: int = -1,
-    layout: str = "NCHW", mode: str = "avg",
+    data: Operand,
+    rois: Operand,
+    pooled_size: int | Sequence[int],
+    spatial_scale: float,
+    sample_ratio: int = -1,
+    layout: str = "NCHW",
+    mode: str = "avg",
 ) -> Call:
     """``T[N, C, H, W], T[regions, 5] -> T[regions, C, *pooled_size]``. Source: ``relay.vision.roi_align``."""
     size = per_axis(pooled_size, 2, "pooled_size")
@@ -120,26 +132,53 @@ def _proposal_rel(types: Sequence[Type], attrs: ProposalAttrs) -> Type:
 
 
 register_op(
-    "vision.proposal", inputs=("cls_prob", "bbox_pred", "im_info"), attrs=ProposalAttrs, rel=_proposal_rel,
+    "vision.proposal",
+    inputs=("cls_prob", "bbox_pred", "im_info"),
+    attrs=ProposalAttrs,
+    rel=_proposal_rel,
     doc="The best regions that a network proposes, without those that overlap a better one.",
     samples=(
         Sample(
             [(2, 4, 3, 4), (2, 8, 3, 4), np.array([[48, 64, 1], [40, 60, 1]], "float32")],
-            {"scales": (1.0, 2.0), "ratios": (1.0,), "feature_stride": 16, "threshold": 0.7, "rpn_pre_nms_top_n": 12,
-             "rpn_post_nms_top_n": 5, "rpn_min_size": 4}, "float32", 0.0, 0.4,
+            {
+                "scales": (1.0, 2.0),
+                "ratios": (1.0,),
+                "feature_stride": 16,
+                "threshold": 0.7,
+                "rpn_pre_nms_top_n": 12,
+                "rpn_post_nms_top_n": 5,
+                "rpn_min_size": 4,
+            },
+            "float32",
+            0.0,
+            0.4,
         ),
     ),
 )
 
 
 def proposal(
-    cls_prob: Operand, bbox_pred: Operand, im_info: Operand, scales: Sequence[float], ratios: Sequence[float],
-    feature_stride: int, threshold: float, rpn_pre_nms_top_n: int, rpn_post_nms_top_n: int, rpn_min_size: int,
+    cls_prob: Operand,
+    bbox_pred: Operand,
+    im_info: Operand,
+    scales: Sequence[float],
+    ratios: Sequence[float],
+    feature_stride: int,
+    threshold: float,
+    rpn_pre_nms_top_n: int,
+    rpn_post_nms_top_n: int,
+    rpn_min_size: int,
     iou_loss: bool,
 ) -> Call:
     """``T[N, 2 A, H, W], T[N, 4 A, H, W], T[N, 3] -> T[N rpn_post_nms_top_n, 5]``. Source: ``relay.vision``."""
     attrs = ProposalAttrs(
-        tuple(float(s) for s in scales), tuple(float(r) for r in ratios), feature_stride, float(threshold),
-        rpn_pre_nms_top_n, rpn_post_nms_top_n, rpn_min_size, bool(iou_loss),
+        tuple(float(s) for s in scales),
+        tuple(float(r) for r in ratios),
+        feature_stride,
+        float(threshold),
+        rpn_pre_nms_top_n,
+        rpn_post_nms_top_n,
+        rpn_min_size,
+        bool(iou_loss),
     )
     return make_call("vision.proposal", [as_expr(v) for v in (cls_prob, bbox_pred, im_info)], attrs)

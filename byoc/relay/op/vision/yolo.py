@@ -35,8 +35,13 @@ def _relation(types: Sequence[Type], attrs: YoloReorgAttrs) -> Type:
 
 
 register_op(
-    "vision.yolo_reorg", inputs=("data",), attrs=YoloReorgAttrs, rel=_relation, pattern=OpPattern.INJECTIVE,
-    doc="Pixels moved into channels as Darknet does it.", operations=lambda attrs, types, out: 0,
+    "vision.yolo_reorg",
+    inputs=("data",),
+    attrs=YoloReorgAttrs,
+    rel=_relation,
+    pattern=OpPattern.INJECTIVE,
+    doc="Pixels moved into channels as Darknet does it.",
+    operations=lambda attrs, types, out: 0,
     samples=(Sample([(1, 8, 4, 6)], {"stride": 2}), Sample([(2, 9, 3, 3)], {"stride": 3})),
 )
 

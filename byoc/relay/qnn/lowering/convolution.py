@@ -27,6 +27,7 @@ from byoc.relay.qnn.op.type_relations import is_scalar
 
 INT32 = "int32"
 
+
 class _Convolution:
     """One ``qnn.conv2d`` on its way to plain operators."""
 
@@ -89,7 +90,10 @@ class _Convolution:
         if area > 1 or any(s != 1 for s in self.geometry.strides):
             scaled = relay.multiply(sums, constant(area, INT32)) if area > 1 else sums
             sums = relay.nn.avg_pool2d(
-                scaled, self.geometry.kernel, self.geometry.strides, layout=self.attrs.data_layout,
+                scaled,
+                self.geometry.kernel,
+                self.geometry.strides,
+                layout=self.attrs.data_layout,
                 out_layout=self.layout,
             )
         elif self.layout != self.attrs.data_layout:

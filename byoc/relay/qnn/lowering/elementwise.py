@@ -87,8 +87,15 @@ def hard_swish(x: RelayExpr) -> RelayExpr:
 
 
 _FUNCTIONS: dict[str, Callable[[RelayExpr], RelayExpr]] = {
-    "tanh": relay.tanh, "exp": relay.exp, "sqrt": relay.sqrt, "rsqrt": relay.rsqrt, "erf": relay.erf,
-    "sigmoid": relay.sigmoid, "log": relay.log, "abs": relay.abs, "hardswish": hard_swish,
+    "tanh": relay.tanh,
+    "exp": relay.exp,
+    "sqrt": relay.sqrt,
+    "rsqrt": relay.rsqrt,
+    "erf": relay.erf,
+    "sigmoid": relay.sigmoid,
+    "log": relay.log,
+    "abs": relay.abs,
+    "hardswish": hard_swish,
 }
 for _name, _function in _FUNCTIONS.items():
     register_qnn_canonicalize(f"qnn.{_name}", _through_floats(_function))
@@ -101,9 +108,7 @@ def lower_softmax(attrs: SoftmaxAttrs, inputs: Sequence[RelayExpr], types: Seque
 
 
 @register_qnn_canonicalize("qnn.leaky_relu")
-def lower_leaky_relu(
-    attrs: LeakyReluAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]
-) -> RelayExpr | None:
+def lower_leaky_relu(attrs: LeakyReluAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
     """``qnn.leaky_relu``: below the zero point z of the result, ``alpha * q + (1 - alpha) * z`` in fixed point."""
     how = Rescaling(*inputs[1:], types[1:3])  # type: ignore[arg-type]
     if not how.is_known:
@@ -116,5 +121,3 @@ def lower_leaky_relu(
         relay.fixed_point_multiply(zero, *multiplier_and_shift(1.0 - attrs.alpha)),
     )
     return narrow(relay.where(relay.less(value, zero), below, value), data.dtype)
-
-

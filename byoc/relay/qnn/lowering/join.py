@@ -19,9 +19,7 @@ def _fields(parts: RelayExpr, ty: Type) -> Sequence[RelayExpr]:
 
 
 @register_qnn_canonicalize("qnn.concatenate")
-def lower_concatenate(
-    attrs: ConcatenateAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]
-) -> RelayExpr | None:
+def lower_concatenate(attrs: ConcatenateAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
     """``qnn.concatenate`` as a concatenation of requantized tensors; None where a scale is not constant."""
     data, scales, zeros = (_fields(p, t) for p, t in zip(inputs[:3], types[:3], strict=True))
     kinds = [ty.fields for ty in types[:3]]  # type: ignore[attr-defined]

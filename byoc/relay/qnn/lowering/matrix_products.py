@@ -124,5 +124,3 @@ def lower_batch_matmul(attrs: BatchMatmulAttrs, inputs: Sequence[RelayExpr], typ
         if not free_y:
             terms[3] = relay.multiply(relay.multiply(x_zero, y_zero), constant(depth, out))
     return combined(terms)
-
-

@@ -25,9 +25,7 @@ def quantized(
     data: RelayExpr, ty: TensorType, parameters: Parameters, types: Sequence[Type], axis: int, out_dtype: str
 ) -> RelayExpr:
     """Floats as integers: ``round(clip(data / scale + zero_point))``; *parameters* are the scale and the zero point."""
-    scale, zero_point = (
-        spread(p, t, axis, ty.ndim, FLOAT) for p, t in zip(parameters, types, strict=True)
-    )
+    scale, zero_point = (spread(p, t, axis, ty.ndim, FLOAT) for p, t in zip(parameters, types, strict=True))
     shifted = relay.add(relay.divide(cast(data, ty.dtype, FLOAT), scale), zero_point)
     low, high = limits(np.dtype(out_dtype), np.dtype(FLOAT))
     return relay.cast(relay.round(relay.clip(shifted, float(low), float(high))), out_dtype)
@@ -57,5 +55,3 @@ def lower_dequantize(attrs: DequantizeAttrs, inputs: Sequence[RelayExpr], types:
     data = types[0]
     assert isinstance(data, TensorType)
     return dequantized(inputs[0], data, inputs[1:], types[1:3], attrs.axis, attrs.out_dtype)
-
-

@@ -96,7 +96,8 @@ def _in_integers(data: RelayExpr, ty: TensorType, how: Rescaling, rounding: str,
     if multipliers is not None:
         axis = how.axis % ty.ndim if ty.ndim else 0
         value = (
-            _upward(value, multipliers, axis, ty.ndim) if rounding == UPWARD
+            _upward(value, multipliers, axis, ty.ndim)
+            if rounding == UPWARD
             else _to_nearest(value, multipliers, axis, ty.ndim)
         )
     if not is_zero(how.out_zero_point):
@@ -104,9 +105,7 @@ def _in_integers(data: RelayExpr, ty: TensorType, how: Rescaling, rounding: str,
     return narrow(value, out_dtype)
 
 
-def _in_floats(
-    data: RelayExpr, ty: TensorType, how: Rescaling, rounding: str, work: str, out_dtype: str
-) -> RelayExpr:
+def _in_floats(data: RelayExpr, ty: TensorType, how: Rescaling, rounding: str, work: str, out_dtype: str) -> RelayExpr:
     value = less_zero(relay.cast(data, work), how.zero_point, how.types[1], how.axis, ty.ndim, work)
     multipliers = how.multipliers()
     if multipliers is not None:
@@ -123,7 +122,11 @@ def _in_floats(
 
 
 def requantized(
-    data: RelayExpr, ty: TensorType, how: Rescaling, out_dtype: str, rounding: str = UNSAID,
+    data: RelayExpr,
+    ty: TensorType,
+    how: Rescaling,
+    out_dtype: str,
+    rounding: str = UNSAID,
     compute_dtype: str = UNSAID,
 ) -> RelayExpr:
     """*data* of type *ty* under other parameters, as *out_dtype*. Requires ``how.is_known``."""
@@ -134,9 +137,7 @@ def requantized(
 
 
 @register_qnn_canonicalize("qnn.requantize")
-def lower_requantize(
-    attrs: RequantizeAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]
-) -> RelayExpr | None:
+def lower_requantize(attrs: RequantizeAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
     """``qnn.requantize`` as integer or float arithmetic; None where a scale is not constant."""
     data = types[0]
     assert isinstance(data, TensorType)

@@ -8,5 +8,9 @@ from byoc.relay.qnn.op.op import register_qnn_canonicalize, register_qnn_legaliz
 from byoc.relay.qnn.op.qnn import *  # noqa: F403
 
 __all__ = [
-    *qnn.__all__, "canonicalizations", "qnn", "register_qnn_canonicalize", "register_qnn_legalize",
+    *qnn.__all__,
+    "canonicalizations",
+    "qnn",
+    "register_qnn_canonicalize",
+    "register_qnn_legalize",
 ]

@@ -19,7 +19,14 @@ from byoc.relay.op.type_relations import broadcast, tensor_arg
 from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_along, check_scalar
 
 INPUTS = (
-    "lhs", "rhs", "lhs_scale", "lhs_zero_point", "rhs_scale", "rhs_zero_point", "output_scale", "output_zero_point"
+    "lhs",
+    "rhs",
+    "lhs_scale",
+    "lhs_zero_point",
+    "rhs_scale",
+    "rhs_zero_point",
+    "output_scale",
+    "output_zero_point",
 )
 DTYPES = ("int8", "uint8", "int16", "int32")
 
@@ -34,9 +41,7 @@ class BroadcastAttrs(Attrs):
 
 def _relation(types: Sequence[Type], attrs: BroadcastAttrs) -> Type:
     sides = (tensor_arg(types, 0, "lhs"), tensor_arg(types, 1, "rhs"))  # of any dtype, as in Relay
-    for side, name, first, axis in zip(
-        sides, ("lhs", "rhs"), (2, 4), (attrs.lhs_axis, attrs.rhs_axis), strict=True
-    ):
+    for side, name, first, axis in zip(sides, ("lhs", "rhs"), (2, 4), (attrs.lhs_axis, attrs.rhs_axis), strict=True):
         check_along(side, types[first : first + 2], (f"{name}_scale", f"{name}_zero_point"), axis)
     check_scalar(types[6], "output_scale", SCALE)
     check_scalar(types[7], "output_zero_point", ZERO_POINT)
@@ -52,20 +57,34 @@ _SAMPLES = (
     Sample([_LHS, _RHS, *_numbers(0.5, 3, 0.25, 120, 0.75, 10)]),
     Sample([_LHS, _LHS, *_numbers(0.5, 3, 0.5, 3, 0.5, 3)]),
     Sample([_LHS.view("int8"), _RHS.view("int8"), *_numbers([0.5, 0.1, 2.0], 3, 0.25, -20, 0.75, 10)]),
-    Sample([_LHS.view("int8"), _LHS.view("int8"), *_numbers([1.0, 0.1, 2.0, 0.5], [1, 2, 3, 4], 0.25, -20, 0.75, 0)],
-           {"lhs_axis": 0}),
+    Sample(
+        [_LHS.view("int8"), _LHS.view("int8"), *_numbers([1.0, 0.1, 2.0, 0.5], [1, 2, 3, 4], 0.25, -20, 0.75, 0)],
+        {"lhs_axis": 0},
+    ),
 )
 
 
 def _quantized(name: str, doc: str) -> Callable[..., Call]:
     register_op(
-        f"qnn.{name}", inputs=INPUTS, attrs=BroadcastAttrs, rel=_relation, pattern=OpPattern.BROADCAST, doc=doc,
+        f"qnn.{name}",
+        inputs=INPUTS,
+        attrs=BroadcastAttrs,
+        rel=_relation,
+        pattern=OpPattern.BROADCAST,
+        doc=doc,
         samples=_SAMPLES,
     )
 
     def build(
-        lhs: Operand, rhs: Operand, lhs_scale: Operand, lhs_zero_point: Operand, rhs_scale: Operand,
-        rhs_zero_point: Operand, output_scale: Operand, output_zero_point: Operand, lhs_axis: int = -1,
+        lhs: Operand,
+        rhs: Operand,
+        lhs_scale: Operand,
+        lhs_zero_point: Operand,
+        rhs_scale: Operand,
+        rhs_zero_point: Operand,
+        output_scale: Operand,
+        output_zero_point: Operand,
+        lhs_axis: int = -1,
         rhs_axis: int = -1,
     ) -> Call:
         parameters = (lhs_scale, lhs_zero_point, rhs_scale, rhs_zero_point, output_scale, output_zero_point)

@@ -31,8 +31,14 @@ def run_const_expr(expr: RelayExpr | int | float) -> np.ndarray:
 
 
 def create_integer_lookup_table(
-    floating_point_func: FloatFunction, input_scale: RelayExpr, input_zero_point: RelayExpr, output_scale: RelayExpr,
-    output_zero_point: RelayExpr, in_axis: int = -1, out_axis: int = -1, in_dtype: str = "uint8",
+    floating_point_func: FloatFunction,
+    input_scale: RelayExpr,
+    input_zero_point: RelayExpr,
+    output_scale: RelayExpr,
+    output_zero_point: RelayExpr,
+    in_axis: int = -1,
+    out_axis: int = -1,
+    in_dtype: str = "uint8",
     out_dtype: str = "uint8",
 ) -> np.ndarray:
     """The function of each number of *in_dtype*, quantized: entry k belongs to the bit pattern of unsigned k.
@@ -50,8 +56,15 @@ def create_integer_lookup_table(
 
 
 def create_integer_lookup_op(
-    input_arg: RelayExpr, floating_point_func: FloatFunction, in_scale: RelayExpr, in_zero_point: RelayExpr,
-    out_scale: RelayExpr, out_zero_point: RelayExpr, in_axis: int = -1, out_axis: int = -1, in_dtype: str = "uint8",
+    input_arg: RelayExpr,
+    floating_point_func: FloatFunction,
+    in_scale: RelayExpr,
+    in_zero_point: RelayExpr,
+    out_scale: RelayExpr,
+    out_zero_point: RelayExpr,
+    in_axis: int = -1,
+    out_axis: int = -1,
+    in_dtype: str = "uint8",
     out_dtype: str = "uint8",
 ) -> RelayExpr:
     """The function of a quantized tensor as ``take`` of a table. Raises UserError for parameters of several numbers."""

@@ -34,18 +34,32 @@ def _relation(types: Sequence[Type], attrs: ConcatenateAttrs) -> Type:
 
 _A, _B = np.arange(0, 250, 50, dtype="uint8").reshape(1, 5), np.arange(10, 250, 24, dtype="uint8").reshape(2, 5)
 register_op(
-    "qnn.concatenate", inputs=("data", "input_scales", "input_zero_points", "output_scale", "output_zero_point"),
-    attrs=ConcatenateAttrs, rel=_relation, pattern=OpPattern.INJECTIVE,
+    "qnn.concatenate",
+    inputs=("data", "input_scales", "input_zero_points", "output_scale", "output_zero_point"),
+    attrs=ConcatenateAttrs,
+    rel=_relation,
+    pattern=OpPattern.INJECTIVE,
     doc="Quantized tensors, each requantized to the scale of the result, one after another.",
     samples=(
-        Sample([[_A, _B], [np.array(0.5, "float32"), np.array(0.3, "float32")],
-                [np.array(3, "int32"), np.array(0, "int32")], np.array(0.5, "float32"), np.array(3, "int32")]),
+        Sample(
+            [
+                [_A, _B],
+                [np.array(0.5, "float32"), np.array(0.3, "float32")],
+                [np.array(3, "int32"), np.array(0, "int32")],
+                np.array(0.5, "float32"),
+                np.array(3, "int32"),
+            ]
+        ),
     ),
 )
 
 
 def concatenate(
-    data: Parts, input_scales: Parts, input_zero_points: Parts, output_scale: Operand, output_zero_point: Operand,
+    data: Parts,
+    input_scales: Parts,
+    input_zero_points: Parts,
+    output_scale: Operand,
+    output_zero_point: Operand,
     axis: int,
 ) -> Call:
     """Quantized tensors one after another along *axis*. Source: ``relay.qnn.op.concatenate``.
@@ -53,8 +67,10 @@ def concatenate(
     Raises UserError for an empty list.
     """
     args = [
-        _parts(data, "data"), _parts(input_scales, "input_scales", SCALE),
-        _parts(input_zero_points, "input_zero_points", ZERO_POINT), as_expr(output_scale, SCALE),
+        _parts(data, "data"),
+        _parts(input_scales, "input_scales", SCALE),
+        _parts(input_zero_points, "input_zero_points", ZERO_POINT),
+        as_expr(output_scale, SCALE),
         as_expr(output_zero_point, ZERO_POINT),
     ]
     return make_call("qnn.concatenate", args, ConcatenateAttrs(int(axis)))

@@ -29,13 +29,48 @@ from byoc.runtime.kernels.qnn.elementwise import FUNCTIONS, hard_swish
 
 MAX_TABLE_BITS = 16
 # processors of x86 with SSE 4.2, by LLVM's names; all of AVX have it too
-SSE42_PROCESSORS = frozenset([
-    "nehalem", "westmere", "sandybridge", "ivybridge", "haswell", "broadwell", "skylake", "skylake-avx512",
-    "cascadelake", "cooperlake", "cannonlake", "icelake-client", "icelake-server", "rocketlake", "tigerlake",
-    "alderlake", "raptorlake", "sapphirerapids", "emeraldrapids", "graniterapids", "silvermont", "goldmont",
-    "core-avx-i", "core-avx2", "corei7", "corei7-avx", "btver2", "bdver1", "bdver2", "bdver3", "bdver4", "znver1",
-    "znver2", "znver3", "znver4", "x86-64-v2", "x86-64-v3", "x86-64-v4",
-])
+SSE42_PROCESSORS = frozenset(
+    [
+        "nehalem",
+        "westmere",
+        "sandybridge",
+        "ivybridge",
+        "haswell",
+        "broadwell",
+        "skylake",
+        "skylake-avx512",
+        "cascadelake",
+        "cooperlake",
+        "cannonlake",
+        "icelake-client",
+        "icelake-server",
+        "rocketlake",
+        "tigerlake",
+        "alderlake",
+        "raptorlake",
+        "sapphirerapids",
+        "emeraldrapids",
+        "graniterapids",
+        "silvermont",
+        "goldmont",
+        "core-avx-i",
+        "core-avx2",
+        "corei7",
+        "corei7-avx",
+        "btver2",
+        "bdver1",
+        "bdver2",
+        "bdver3",
+        "bdver4",
+        "znver1",
+        "znver2",
+        "znver3",
+        "znver4",
+        "x86-64-v2",
+        "x86-64-v3",
+        "x86-64-v4",
+    ]
+)
 
 hardswish_func = hard_swish  # Relay's name
 
@@ -83,9 +118,7 @@ class RulesByTarget:
 
         return keep(rule) if rule is not None else keep
 
-    def __call__(
-        self, attrs: Attrs | None, inputs: Sequence[RelayExpr], types: Sequence[Type]
-    ) -> RelayExpr | None:
+    def __call__(self, attrs: Attrs | None, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
         """What the rule for the current target makes of a call, or None."""
         target = Target.current()
         found = [self.rules[key] for key in (target.keys if target is not None else ()) if key in self.rules]

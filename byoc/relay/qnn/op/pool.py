@@ -25,32 +25,56 @@ def _relation(types: Sequence[Type], attrs: AvgPool2DAttrs) -> Type:
 _DATA = (np.arange(96) * 37 % 256).astype("uint8").reshape(1, 2, 6, 8)
 _NUMBERS = [np.array(0.5, "float32"), np.array(7, "int32"), np.array(0.4, "float32"), np.array(11, "int32")]
 register_op(
-    "qnn.avg_pool2d", inputs=("data", "input_scale", "input_zero_point", "output_scale", "output_zero_point"),
-    attrs=AvgPool2DAttrs, rel=_relation, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "qnn.avg_pool2d",
+    inputs=("data", "input_scale", "input_zero_point", "output_scale", "output_zero_point"),
+    attrs=AvgPool2DAttrs,
+    rel=_relation,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     doc="The mean of each 2-d window of a quantized tensor.",
     samples=(
         Sample([_DATA, *_NUMBERS], {"pool_size": (2, 2), "strides": (2, 2), "layout": "NCHW"}),
-        Sample([_DATA.view("int8"), *_NUMBERS], {
-            "pool_size": (3, 3), "strides": (1, 1), "padding": (1, 1, 1, 1), "layout": "NHWC",
-            "count_include_pad": True,
-        }),
+        Sample(
+            [_DATA.view("int8"), *_NUMBERS],
+            {
+                "pool_size": (3, 3),
+                "strides": (1, 1),
+                "padding": (1, 1, 1, 1),
+                "layout": "NHWC",
+                "count_include_pad": True,
+            },
+        ),
     ),
 )
 
 
 def avg_pool2d(
-    data: Operand, input_scale: Operand, input_zero_point: Operand, output_scale: Operand,
-    output_zero_point: Operand, pool_size: Ints, strides: Ints, padding: Ints, dilation: Ints,
-    ceil_mode: bool = False, count_include_pad: bool = True, layout: str = "NHWC", out_layout: str = "",
+    data: Operand,
+    input_scale: Operand,
+    input_zero_point: Operand,
+    output_scale: Operand,
+    output_zero_point: Operand,
+    pool_size: Ints,
+    strides: Ints,
+    padding: Ints,
+    dilation: Ints,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    layout: str = "NHWC",
+    out_layout: str = "",
 ) -> Call:
     """The mean of each 2-d window of a quantized tensor. Source: ``relay.qnn.op.avg_pool2d``.
 
     Raises UserError for a wrong count of numbers.
     """
     attrs = AvgPool2DAttrs(
-        pool_size=per_axis(pool_size, 2, "pool_size"), strides=per_axis(strides, 2, "strides"),
-        dilation=per_axis(dilation, 2, "dilation"), padding=pad_tuple(padding, 2), layout=layout,
-        out_layout=out_layout, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
+        pool_size=per_axis(pool_size, 2, "pool_size"),
+        strides=per_axis(strides, 2, "strides"),
+        dilation=per_axis(dilation, 2, "dilation"),
+        padding=pad_tuple(padding, 2),
+        layout=layout,
+        out_layout=out_layout,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
     )
     args = operands(data, input_scale, input_zero_point, output_scale, output_zero_point)
     return make_call("qnn.avg_pool2d", args, attrs)

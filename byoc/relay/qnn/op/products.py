@@ -104,7 +104,10 @@ def _batch_matmul_rel(types: Sequence[Type], attrs: BatchMatmulAttrs) -> Type:
 
 def _parameters(zero: int, kernel_zero: int | Sequence[int], scales: float | Sequence[float] = 0.5) -> list[np.ndarray]:
     return [
-        np.array(zero, "int32"), np.array(kernel_zero, "int32"), np.array(0.25, "float32"), np.array(scales, "float32")
+        np.array(zero, "int32"),
+        np.array(kernel_zero, "int32"),
+        np.array(0.25, "float32"),
+        np.array(scales, "float32"),
     ]
 
 
@@ -114,21 +117,33 @@ def _bytes(dtype: str, *shape: int) -> np.ndarray:
 
 
 register_op(
-    "qnn.conv2d", inputs=INPUTS, attrs=Conv2DAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "qnn.conv2d",
+    inputs=INPUTS,
+    attrs=Conv2DAttrs,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     rel=_like_plain("nn.conv2d", lambda types, attrs: _known_kernel(conv_geometry(types, attrs, 2)).out),
     operations=lambda attrs, types, out: get_op("nn.conv2d").operations(attrs, types[:2], out),  # type: ignore[misc]
     doc="The 2-d convolution of quantized tensors, in units of both scales.",
     samples=(
-        Sample([_bytes("uint8", 1, 4, 5, 6), _bytes("int8", 3, 4, 3, 3), *_parameters(7, 3)],
-               {"padding": (1, 1, 0, 2), "strides": (2, 1), "out_dtype": "int32"}),
-        Sample([_bytes("int8", 1, 5, 6, 4), _bytes("int8", 3, 3, 4, 2), *_parameters(-7, 3, [0.5] * 8)],
-               {"groups": 4, "data_layout": "NHWC", "kernel_layout": "HWOI", "out_dtype": "int32"}),
-        Sample([_bytes("uint8", 1, 4, 6, 6), _bytes("uint8", 4, 2, 3, 3), *_parameters(9, [1, 2, 3, 250])],
-               {"groups": 2, "dilation": (2, 1), "out_dtype": "int32"}),
+        Sample(
+            [_bytes("uint8", 1, 4, 5, 6), _bytes("int8", 3, 4, 3, 3), *_parameters(7, 3)],
+            {"padding": (1, 1, 0, 2), "strides": (2, 1), "out_dtype": "int32"},
+        ),
+        Sample(
+            [_bytes("int8", 1, 5, 6, 4), _bytes("int8", 3, 3, 4, 2), *_parameters(-7, 3, [0.5] * 8)],
+            {"groups": 4, "data_layout": "NHWC", "kernel_layout": "HWOI", "out_dtype": "int32"},
+        ),
+        Sample(
+            [_bytes("uint8", 1, 4, 6, 6), _bytes("uint8", 4, 2, 3, 3), *_parameters(9, [1, 2, 3, 250])],
+            {"groups": 2, "dilation": (2, 1), "out_dtype": "int32"},
+        ),
     ),
 )
 register_op(
-    "qnn.conv2d_transpose", inputs=INPUTS, attrs=Conv2DTransposeAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "qnn.conv2d_transpose",
+    inputs=INPUTS,
+    attrs=Conv2DTransposeAttrs,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     rel=_like_plain(
         "nn.conv2d_transpose", lambda types, attrs: _known_kernel(transposed_geometry(types, attrs, 2)).out
     ),
@@ -137,32 +152,48 @@ register_op(
     ),
     doc="The transposed 2-d convolution of quantized tensors, in units of both scales.",
     samples=(
-        Sample([_bytes("uint8", 1, 4, 3, 3), _bytes("int8", 4, 3, 3, 3), *_parameters(7, 3)],
-               {"padding": (1, 0, 1, 0), "strides": (2, 2), "out_dtype": "int32"}),
+        Sample(
+            [_bytes("uint8", 1, 4, 3, 3), _bytes("int8", 4, 3, 3, 3), *_parameters(7, 3)],
+            {"padding": (1, 0, 1, 0), "strides": (2, 2), "out_dtype": "int32"},
+        ),
     ),
 )
 register_op(
-    "qnn.dense", inputs=INPUTS, attrs=DenseAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    "qnn.dense",
+    inputs=INPUTS,
+    attrs=DenseAttrs,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     rel=_like_plain("nn.dense", lambda types, attrs: tensor_arg(types, 1, "weight").shape[0]),
     operations=lambda attrs, types, out: get_op("nn.dense").operations(attrs, types[:2], out),  # type: ignore[misc]
     doc="The product of a quantized tensor with a transposed quantized matrix, in units of both scales.",
     samples=(
         Sample([_bytes("uint8", 3, 7), _bytes("int8", 5, 7), *_parameters(7, 3)], {"units": 5, "out_dtype": "int32"}),
-        Sample([_bytes("int8", 2, 3, 7), _bytes("int8", 2, 7), *_parameters(-7, [0, 5], [1.0, 2.0])],
-               {"out_dtype": "int32"}),
+        Sample(
+            [_bytes("int8", 2, 3, 7), _bytes("int8", 2, 7), *_parameters(-7, [0, 5], [1.0, 2.0])],
+            {"out_dtype": "int32"},
+        ),
     ),
 )
 register_op(
-    "qnn.contrib_dense_pack", inputs=INPUTS, attrs=DensePackAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    rel=_dense_pack_rel, doc="qnn.dense with the weight in blocks.",
+    "qnn.contrib_dense_pack",
+    inputs=INPUTS,
+    attrs=DensePackAttrs,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    rel=_dense_pack_rel,
+    doc="qnn.dense with the weight in blocks.",
     samples=(
-        Sample([_bytes("uint8", 3, 8), _bytes("int8", 2, 2, 3, 4), *_parameters(7, 3)],
-               {"units": 6, "out_dtype": "int32", "weight_layout": "NC3n4c"}),
+        Sample(
+            [_bytes("uint8", 3, 8), _bytes("int8", 2, 2, 3, 4), *_parameters(7, 3)],
+            {"units": 6, "out_dtype": "int32", "weight_layout": "NC3n4c"},
+        ),
     ),
 )
 register_op(
-    "qnn.batch_matmul", inputs=("x", "y", "x_zero_point", "y_zero_point", "x_scale", "y_scale"),
-    attrs=BatchMatmulAttrs, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, rel=_batch_matmul_rel,
+    "qnn.batch_matmul",
+    inputs=("x", "y", "x_zero_point", "y_zero_point", "x_scale", "y_scale"),
+    attrs=BatchMatmulAttrs,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    rel=_batch_matmul_rel,
     operations=lambda attrs, types, out: get_op("nn.batch_matmul").operations(  # type: ignore[misc]
         attrs, types[:2], out
     ),
@@ -178,51 +209,100 @@ def _operands(
     data: Operand, weight: Operand, zero_points: tuple[Operand, Operand], scales: tuple[Operand, Operand]
 ) -> list[RelayExpr]:
     return [
-        as_expr(data), as_expr(weight), *(as_expr(z, ZERO_POINT) for z in zero_points),
+        as_expr(data),
+        as_expr(weight),
+        *(as_expr(z, ZERO_POINT) for z in zero_points),
         *(as_expr(s, SCALE) for s in scales),
     ]
 
 
 def conv2d(
-    data: Operand, kernel: Operand, input_zero_point: Operand, kernel_zero_point: Operand, input_scale: Operand,
-    kernel_scale: Operand, kernel_size: Ints | None, channels: int | None, strides: Ints = (1, 1),
-    padding: Ints = (0, 0), dilation: Ints = (1, 1), groups: int = 1, data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW", out_layout: str = "", out_dtype: str = "int32",
+    data: Operand,
+    kernel: Operand,
+    input_zero_point: Operand,
+    kernel_zero_point: Operand,
+    input_scale: Operand,
+    kernel_scale: Operand,
+    kernel_size: Ints | None,
+    channels: int | None,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "int32",
 ) -> Call:
     """2-d convolution of quantized tensors. Source: ``relay.qnn.op.conv2d``.
 
     Raises UserError for a wrong count of numbers.
     """
     attrs = Conv2DAttrs(
-        per_axis(strides, 2, "strides"), pad_tuple(padding, 2), per_axis(dilation, 2, "dilation"), groups, channels,
-        attr_or_none(kernel_size, 2), data_layout, kernel_layout, out_layout, str(out_dtype),
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        per_axis(dilation, 2, "dilation"),
+        groups,
+        channels,
+        attr_or_none(kernel_size, 2),
+        data_layout,
+        kernel_layout,
+        out_layout,
+        str(out_dtype),
     )
     args = _operands(data, kernel, (input_zero_point, kernel_zero_point), (input_scale, kernel_scale))
     return make_call("qnn.conv2d", args, attrs)
 
 
 def conv2d_transpose(
-    data: Operand, weight: Operand, input_zero_point: Operand, kernel_zero_point: Operand, input_scale: Operand,
-    kernel_scale: Operand, strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
-    channels: int | None = None, kernel_size: Ints | None = None, groups: int = 1, data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW", out_layout: str = "", output_padding: Ints = (0, 0), out_dtype: str = "int32",
+    data: Operand,
+    weight: Operand,
+    input_zero_point: Operand,
+    kernel_zero_point: Operand,
+    input_scale: Operand,
+    kernel_scale: Operand,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    out_layout: str = "",
+    output_padding: Ints = (0, 0),
+    out_dtype: str = "int32",
 ) -> Call:
     """Transposed 2-d convolution of quantized tensors. Source: ``relay.qnn.op.conv2d_transpose``.
 
     Raises UserError for a wrong count of numbers.
     """
     attrs = Conv2DTransposeAttrs(
-        channels, attr_or_none(kernel_size, 2), per_axis(strides, 2, "strides"), pad_tuple(padding, 2),
-        per_axis(output_padding, 2, "output_padding"), per_axis(dilation, 2, "dilation"), groups, data_layout,
-        kernel_layout, out_layout, str(out_dtype),
+        channels,
+        attr_or_none(kernel_size, 2),
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        per_axis(output_padding, 2, "output_padding"),
+        per_axis(dilation, 2, "dilation"),
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        str(out_dtype),
     )
     args = _operands(data, weight, (input_zero_point, kernel_zero_point), (input_scale, kernel_scale))
     return make_call("qnn.conv2d_transpose", args, attrs)
 
 
 def dense(
-    data: Operand, weight: Operand, input_zero_point: Operand, kernel_zero_point: Operand, input_scale: Operand,
-    kernel_scale: Operand, units: int | None, out_dtype: str = "int32",
+    data: Operand,
+    weight: Operand,
+    input_zero_point: Operand,
+    kernel_zero_point: Operand,
+    input_scale: Operand,
+    kernel_scale: Operand,
+    units: int | None,
+    out_dtype: str = "int32",
 ) -> Call:
     """``data @ weight.T`` of quantized tensors. Source: ``relay.qnn.op.dense``."""
     args = _operands(data, weight, (input_zero_point, kernel_zero_point), (input_scale, kernel_scale))
@@ -230,8 +310,15 @@ def dense(
 
 
 def contrib_dense_pack(
-    data: Operand, weight: Operand, input_zero_point: Operand, kernel_zero_point: Operand, input_scale: Operand,
-    kernel_scale: Operand, kernel_layout: str = "NC", units: int | None = None, out_dtype: str = "int32",
+    data: Operand,
+    weight: Operand,
+    input_zero_point: Operand,
+    kernel_zero_point: Operand,
+    input_scale: Operand,
+    kernel_scale: Operand,
+    kernel_layout: str = "NC",
+    units: int | None = None,
+    out_dtype: str = "int32",
 ) -> Call:
     """``qnn.dense`` with a weight in blocks, named by *kernel_layout*. Source: ``relay.qnn.op.contrib_dense_pack``."""
     args = _operands(data, weight, (input_zero_point, kernel_zero_point), (input_scale, kernel_scale))
@@ -239,7 +326,12 @@ def contrib_dense_pack(
 
 
 def batch_matmul(
-    x: Operand, y: Operand, x_zero_point: Operand, y_zero_point: Operand, x_scale: Operand, y_scale: Operand,
+    x: Operand,
+    y: Operand,
+    x_zero_point: Operand,
+    y_zero_point: Operand,
+    x_scale: Operand,
+    y_scale: Operand,
     out_dtype: str = "int32",
 ) -> Call:
     """``x @ y.T`` of quantized matrices for each batch item. Source: ``relay.qnn.op.batch_matmul``."""

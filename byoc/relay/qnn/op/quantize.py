@@ -76,26 +76,42 @@ _SCALES, _ZEROS = np.array([0.1, 0.02, 0.5], "float32"), np.array([0, -7, 40], "
 _INTS = np.arange(-120, 120, 20, dtype="int8").reshape(4, 3)
 
 register_op(
-    "qnn.quantize", inputs=("data", "output_scale", "output_zero_point"), attrs=QuantizeAttrs, rel=_quantize_rel,
-    pattern=OpPattern.ELEMWISE, doc="Floats as integers: round(data / scale + zero point), kept in the dtype's range.",
+    "qnn.quantize",
+    inputs=("data", "output_scale", "output_zero_point"),
+    attrs=QuantizeAttrs,
+    rel=_quantize_rel,
+    pattern=OpPattern.ELEMWISE,
+    doc="Floats as integers: round(data / scale + zero point), kept in the dtype's range.",
     samples=(
-        Sample([(2, 3), _SCALE, _ZERO], {"out_dtype": "uint8"}), Sample([(2, 3), _SCALES, _ZEROS], {"axis": 1}),
+        Sample([(2, 3), _SCALE, _ZERO], {"out_dtype": "uint8"}),
+        Sample([(2, 3), _SCALES, _ZEROS], {"axis": 1}),
         Sample([(3, 2, 2), _SCALES, _ZERO], {"axis": 0, "out_dtype": "int32"}),
     ),
 )
 register_op(
-    "qnn.dequantize", inputs=("data", "input_scale", "input_zero_point"), attrs=DequantizeAttrs, rel=_dequantize_rel,
-    pattern=OpPattern.ELEMWISE, doc="Quantized integers as floats: (data - zero point) * scale.",
+    "qnn.dequantize",
+    inputs=("data", "input_scale", "input_zero_point"),
+    attrs=DequantizeAttrs,
+    rel=_dequantize_rel,
+    pattern=OpPattern.ELEMWISE,
+    doc="Quantized integers as floats: (data - zero point) * scale.",
     samples=(
-        Sample([_INTS, _SCALE, _ZERO]), Sample([_INTS, _SCALES, _ZEROS]),
+        Sample([_INTS, _SCALE, _ZERO]),
+        Sample([_INTS, _SCALES, _ZEROS]),
         Sample([_INTS.T.astype("int32"), _SCALES, _ZERO], {"axis": 0, "out_dtype": "float16"}),
     ),
 )
-for _name, _doc in (("quantize", "Floats as quantize would leave them, still floats."),
-                    ("dequantize", "What simulated_quantize left, scaled back.")):
+for _name, _doc in (
+    ("quantize", "Floats as quantize would leave them, still floats."),
+    ("dequantize", "What simulated_quantize left, scaled back."),
+):
     register_op(
-        f"qnn.simulated_{_name}", inputs=("data", "datatype", "scale", "zero_point"), attrs=SimulatedQuantizeAttrs,
-        rel=_simulated_rel, pattern=OpPattern.ELEMWISE, doc=_doc,
+        f"qnn.simulated_{_name}",
+        inputs=("data", "datatype", "scale", "zero_point"),
+        attrs=SimulatedQuantizeAttrs,
+        rel=_simulated_rel,
+        pattern=OpPattern.ELEMWISE,
+        doc=_doc,
         samples=tuple(
             Sample([(2, 3), np.array(code, "int32"), _SCALES, _ZEROS]) for code in sorted(SQNN_CODE_TO_DTYPE)
         ),
@@ -121,7 +137,10 @@ def dequantize(
 
 
 def simulated_quantize(
-    data: Operand, output_scale: Operand, output_zero_point: Operand, axis: int = -1,
+    data: Operand,
+    output_scale: Operand,
+    output_zero_point: Operand,
+    axis: int = -1,
     out_dtype: str | RelayExpr = "int8",
 ) -> Call:
     """Quantization in floats; *out_dtype* may be an expression. Source: ``relay.qnn.op.simulated_quantize``.

@@ -57,8 +57,10 @@ _CHANNELS = [np.array([0.3, 4.0], "float32"), np.array([2, 0], "int32"), *_PARAM
 
 register_op(
     "qnn.requantize",
-    inputs=("data", "input_scale", "input_zero_point", "output_scale", "output_zero_point"), attrs=RequantizeAttrs,
-    rel=_requantize_rel, pattern=OpPattern.ELEMWISE,
+    inputs=("data", "input_scale", "input_zero_point", "output_scale", "output_zero_point"),
+    attrs=RequantizeAttrs,
+    rel=_requantize_rel,
+    pattern=OpPattern.ELEMWISE,
     doc="Quantized integers under another scale and zero point, rounded and kept in the dtype's range.",
     samples=(
         Sample([_WIDE, *_PARAMETERS]),
@@ -70,8 +72,14 @@ register_op(
 
 
 def requantize(
-    data: Operand, input_scale: Operand, input_zero_point: Operand, output_scale: Operand,
-    output_zero_point: Operand, axis: int = -1, rounding: str = UNSAID, compute_dtype: str = UNSAID,
+    data: Operand,
+    input_scale: Operand,
+    input_zero_point: Operand,
+    output_scale: Operand,
+    output_zero_point: Operand,
+    axis: int = -1,
+    rounding: str = UNSAID,
+    compute_dtype: str = UNSAID,
     out_dtype: str = "int8",
 ) -> Call:
     """*data* of one scale and zero point under another. Source: ``relay.qnn.op.requantize``.
@@ -79,8 +87,11 @@ def requantize(
     ``data: i[...], input scale: f32 and zero point: i32 along axis, output's scalars -> out_dtype[...]``.
     """
     args = [
-        as_expr(data), as_expr(input_scale, SCALE), as_expr(input_zero_point, ZERO_POINT),
-        as_expr(output_scale, SCALE), as_expr(output_zero_point, ZERO_POINT),
+        as_expr(data),
+        as_expr(input_scale, SCALE),
+        as_expr(input_zero_point, ZERO_POINT),
+        as_expr(output_scale, SCALE),
+        as_expr(output_zero_point, ZERO_POINT),
     ]
     return make_call("qnn.requantize", args, RequantizeAttrs(int(axis), rounding, compute_dtype, str(out_dtype)))
 

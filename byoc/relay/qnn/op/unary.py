@@ -42,19 +42,27 @@ def operands(
 ) -> list[RelayExpr]:
     """The arguments of an operator on one quantized tensor."""
     return [
-        as_expr(x), as_expr(scale, SCALE), as_expr(zero_point, ZERO_POINT), as_expr(output_scale, SCALE),
+        as_expr(x),
+        as_expr(scale, SCALE),
+        as_expr(zero_point, ZERO_POINT),
+        as_expr(output_scale, SCALE),
         as_expr(output_zero_point, ZERO_POINT),
     ]
 
 
 def _numbers(scale: float, zero: int, out_scale: float, out_zero: int) -> list[np.ndarray]:
-    return [np.array(scale, "float32"), np.array(zero, "int32"), np.array(out_scale, "float32"),
-            np.array(out_zero, "int32")]
+    return [
+        np.array(scale, "float32"),
+        np.array(zero, "int32"),
+        np.array(out_scale, "float32"),
+        np.array(out_zero, "int32"),
+    ]
 
 
 _INTS = np.arange(-120, 120, 20, dtype="int8").reshape(4, 3)
 _SAMPLES = (
-    Sample([_INTS, *_numbers(0.05, -3, 0.03, 5)]), Sample([_INTS.view("uint8"), *_numbers(0.02, 0, 0.5, 0)]),
+    Sample([_INTS, *_numbers(0.05, -3, 0.03, 5)]),
+    Sample([_INTS.view("uint8"), *_numbers(0.02, 0, 0.5, 0)]),
 )
 
 
@@ -84,15 +92,22 @@ log = _unary("log", "The natural logarithm of each element of a quantized tensor
 abs = _unary("abs", "The absolute value of each element of a quantized tensor.")
 
 register_op(
-    "qnn.softmax", inputs=INPUTS, attrs=SoftmaxAttrs, rel=_softmax_rel,
+    "qnn.softmax",
+    inputs=INPUTS,
+    attrs=SoftmaxAttrs,
+    rel=_softmax_rel,
     doc="The softmax of a quantized tensor along an axis.",
     samples=(
-        Sample([_INTS, *_numbers(0.05, -3, 1 / 256, -128)], {"axis": 0}), Sample([_INTS, *_numbers(1, 0, 0.1, 0)]),
+        Sample([_INTS, *_numbers(0.05, -3, 1 / 256, -128)], {"axis": 0}),
+        Sample([_INTS, *_numbers(1, 0, 0.1, 0)]),
     ),
 )
 register_op(
-    "qnn.leaky_relu", inputs=("x", "input_scale", "input_zero_point", "output_scale", "output_zero_point"),
-    attrs=LeakyReluAttrs, rel=elementwise_relation, pattern=OpPattern.ELEMWISE,
+    "qnn.leaky_relu",
+    inputs=("x", "input_scale", "input_zero_point", "output_scale", "output_zero_point"),
+    attrs=LeakyReluAttrs,
+    rel=elementwise_relation,
+    pattern=OpPattern.ELEMWISE,
     doc="Each element where it is positive, else alpha times it.",
     samples=(
         Sample([_INTS, *_numbers(0.05, -3, 0.03, 5)], {"alpha": 0.1}),
@@ -110,7 +125,11 @@ def softmax(
 
 
 def leaky_relu(
-    x: Operand, alpha: float, input_scale: Operand, input_zero_point: Operand, output_scale: Operand,
+    x: Operand,
+    alpha: float,
+    input_scale: Operand,
+    input_zero_point: Operand,
+    output_scale: Operand,
     output_zero_point: Operand,
 ) -> Call:
     """*x* where it is positive, else *alpha* times it. Source: ``relay.qnn.op.leaky_relu``."""

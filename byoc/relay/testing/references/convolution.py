@@ -33,7 +33,8 @@ def convolve(
     kernel_axes = tuple(range(n + 2, 2 * n + 2))
     parts = [
         np.tensordot(
-            windows[:, g * taken : (g + 1) * taken], weight[g * made : (g + 1) * made].astype(wide),
+            windows[:, g * taken : (g + 1) * taken],
+            weight[g * made : (g + 1) * made].astype(wide),
             axes=((1, *kernel_axes), tuple(range(1, n + 2))),
         )
         for g in range(groups)
@@ -41,9 +42,7 @@ def convolve(
     return np.moveaxis(np.concatenate(parts, axis=-1), -1, 1).astype(np.result_type(data, weight))
 
 
-def conv1d_ncw_python(
-    a_np: np.ndarray, w_np: np.ndarray, stride: Ints, padding: Padding, dilation: Ints
-) -> np.ndarray:
+def conv1d_ncw_python(a_np: np.ndarray, w_np: np.ndarray, stride: Ints, padding: Padding, dilation: Ints) -> np.ndarray:
     """``a: [N, C, W], w: [O, C, K] -> [N, O, P]``."""
     return convolve(a_np, w_np, stride, padding, dilation)
 
@@ -120,7 +119,12 @@ def dilate_python(
 
 
 def conv2d_backward_weight_python(
-    dy_np: np.ndarray, x_np: np.ndarray, kernel_size: Ints, stride: Ints, padding: Padding, groups: int = 1,
+    dy_np: np.ndarray,
+    x_np: np.ndarray,
+    kernel_size: Ints,
+    stride: Ints,
+    padding: Padding,
+    groups: int = 1,
     channels: int | None = None,
 ) -> np.ndarray:
     """The gradient of a convolution by its kernel: ``dy: [N, O, P, Q], x: [N, C, H, W] -> [O, C, R, S]``."""

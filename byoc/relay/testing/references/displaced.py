@@ -12,8 +12,14 @@ from byoc.relay.testing.references.vision import bilinear
 
 
 def deformable_conv2d_nchw_python(
-    a_np: np.ndarray, offset_np: np.ndarray, w_np: np.ndarray, stride: Ints, padding: Padding, dilation: Ints,
-    deformable_groups: int, groups: int,
+    a_np: np.ndarray,
+    offset_np: np.ndarray,
+    w_np: np.ndarray,
+    stride: Ints,
+    padding: Padding,
+    dilation: Ints,
+    deformable_groups: int,
+    groups: int,
 ) -> np.ndarray:
     """``a: [N, C, H, W], offset: [N, 2 D KH KW, P, Q], w: [O, C/groups, KH, KW] -> [N, O, P, Q]``.
 
@@ -42,8 +48,14 @@ def deformable_conv2d_nchw_python(
 
 
 def deformable_conv2d_nhwc_python(
-    a_np: np.ndarray, offset_np: np.ndarray, w_np: np.ndarray, stride: Ints, padding: Padding, dilation: Ints,
-    deformable_groups: int, groups: int,
+    a_np: np.ndarray,
+    offset_np: np.ndarray,
+    w_np: np.ndarray,
+    stride: Ints,
+    padding: Padding,
+    dilation: Ints,
+    deformable_groups: int,
+    groups: int,
 ) -> np.ndarray:
     """As :func:`deformable_conv2d_nchw_python` with channels last; ``w: [KH, KW, C/groups, O]``."""
     a, offset = a_np.transpose(0, 3, 1, 2), offset_np.transpose(0, 3, 1, 2)
@@ -53,8 +65,14 @@ def deformable_conv2d_nhwc_python(
 
 
 def correlation_nchw_python(
-    data1: np.ndarray, data2: np.ndarray, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
-    padding: Padding, is_multiply: bool,
+    data1: np.ndarray,
+    data2: np.ndarray,
+    kernel_size: int,
+    max_displacement: int,
+    stride1: int,
+    stride2: int,
+    padding: Padding,
+    is_multiply: bool,
 ) -> np.ndarray:
     """``data1, data2: [N, C, H, W] -> [N, D*D, P, Q]``: each patch of the one with those around it in the other.
 

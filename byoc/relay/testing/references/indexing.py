@@ -76,9 +76,7 @@ def gather_nd_python(a_np: np.ndarray, indices_np: np.ndarray) -> np.ndarray:
     return a_np[tuple(indices_np.astype(np.int64))]
 
 
-def one_hot(
-    indices: np.ndarray, on_value: float, off_value: float, depth: int, axis: int, dtype: str
-) -> np.ndarray:
+def one_hot(indices: np.ndarray, on_value: float, off_value: float, depth: int, axis: int, dtype: str) -> np.ndarray:
     """*on_value* where the new *axis* of size *depth* is the index, *off_value* elsewhere."""
     matches = np.expand_dims(indices, -1) == np.arange(depth)
     return np.moveaxis(np.where(matches, on_value, off_value).astype(dtype), -1, axis)

@@ -45,8 +45,13 @@ def _cubic(place: float, mode: str, alpha: float = -0.5) -> dict[int, float]:
 
 
 _WEIGHTS: dict[str, Callable[[float, str], dict[int, float]]] = {
-    "nearest_neighbor": _nearest, "linear": _linear, "bilinear": _linear, "trilinear": _linear, "cubic": _cubic,
-    "bicubic": _cubic, "tricubic": _cubic,
+    "nearest_neighbor": _nearest,
+    "linear": _linear,
+    "bilinear": _linear,
+    "trilinear": _linear,
+    "cubic": _cubic,
+    "bicubic": _cubic,
+    "tricubic": _cubic,
 }
 
 

@@ -29,7 +29,8 @@ def convolve_transposed(
         )
         for g in range(groups):
             part = np.einsum(
-                "nc...,co->no...", data[:, g * taken : (g + 1) * taken],
+                "nc...,co->no...",
+                data[:, g * taken : (g + 1) * taken],
                 weight[(slice(g * taken, (g + 1) * taken), slice(None), *place)],
             )
             result[(slice(None), slice(g * made, (g + 1) * made), *where)] += part
@@ -59,7 +60,11 @@ def conv2d_transpose_nchw_python(
 
 
 def conv2d_transpose_nhwc_python(
-    a_nhwc: np.ndarray, weight: np.ndarray, weight_format: str, stride: Ints, padding: Padding,
+    a_nhwc: np.ndarray,
+    weight: np.ndarray,
+    weight_format: str,
+    stride: Ints,
+    padding: Padding,
     output_padding: Ints = (0, 0),
 ) -> np.ndarray:
     """``a: [N, H, W, C] -> [N, P, Q, O]``; *weight_format* says the axes of *weight*, such as ``HWIO``.

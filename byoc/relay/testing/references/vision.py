@@ -77,9 +77,7 @@ def roi_align_nhwc_python(
     return roi_align_nchw_python(data, rois_np, pooled_size, spatial_scale, sample_ratio, mode).transpose(0, 2, 3, 1)
 
 
-def roi_pool_nchw_python(
-    a_np: np.ndarray, rois_np: np.ndarray, pooled_size: Ints, spatial_scale: float
-) -> np.ndarray:
+def roi_pool_nchw_python(a_np: np.ndarray, rois_np: np.ndarray, pooled_size: Ints, spatial_scale: float) -> np.ndarray:
     """``a: [N, C, H, W], rois: [R, 5] -> [R, C, P, Q]``: the maximum of each bin, 0 of an empty one."""
     sizes = per_axis(pooled_size, 2)
     result = np.zeros((len(rois_np), a_np.shape[1], *sizes), a_np.dtype)

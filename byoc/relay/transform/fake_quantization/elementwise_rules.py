@@ -116,8 +116,11 @@ def register_binary_qnn(op_name: str, op: Callable[..., Call]) -> object:
     def binary(expr: Call, type_map: TypeMap) -> Result:
         left, right, left_t, right_t, out_t = get_binary_types(expr, type_map)
         sums_of_products = (
-            op_name in ("add", "subtract") and left_t.dtype == "int32" and same_numbers(left_t, right_t)
-            and _is_zero(left_t.zero_point) and not is_per_axis(left_t)
+            op_name in ("add", "subtract")
+            and left_t.dtype == "int32"
+            and same_numbers(left_t, right_t)
+            and _is_zero(left_t.zero_point)
+            and not is_per_axis(left_t)
         )
         if sums_of_products:
             return [plain(left, right), left_t]

@@ -31,7 +31,12 @@ def quantize_qnn(expr: Call, type_map: TypeMap) -> Sequence[object]:
     asked = TensorAffineType(expr.args[1], expr.args[2], attrs.out_dtype, attrs.axis)  # type: ignore[union-attr]
     if not same_numbers(found, asked):
         out = qnn.op.requantize(
-            out, fold_constant(found.scale), fold_constant(found.zero_point), asked.scale, asked.zero_point,
-            out_dtype=asked.dtype, axis=found.axis,
+            out,
+            fold_constant(found.scale),
+            fold_constant(found.zero_point),
+            asked.scale,
+            asked.zero_point,
+            out_dtype=asked.dtype,
+            axis=found.axis,
         )
     return [out, asked]

@@ -84,11 +84,29 @@ def register_unary_identity(op_name: str, axis_rule: AxisRule = _kept) -> object
     return register(op_name, identity)
 
 
-for _name in ("strided_slice", "nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.global_max_pool2d",
-              "nn.depth_to_space", "nn.space_to_depth", "max", "min", "image.resize2d", "copy", "reverse", "take"):
+for _name in (
+    "strided_slice",
+    "nn.max_pool1d",
+    "nn.max_pool2d",
+    "nn.max_pool3d",
+    "nn.global_max_pool2d",
+    "nn.depth_to_space",
+    "nn.space_to_depth",
+    "max",
+    "min",
+    "image.resize2d",
+    "copy",
+    "reverse",
+    "take",
+):
     register_unary_identity(_name)
-for _name, _rule in (("reshape", _reshaped), ("nn.batch_flatten", _reshaped), ("squeeze", _squeezed),
-                     ("expand_dims", _expanded), ("transpose", _transposed)):
+for _name, _rule in (
+    ("reshape", _reshaped),
+    ("nn.batch_flatten", _reshaped),
+    ("squeeze", _squeezed),
+    ("expand_dims", _expanded),
+    ("transpose", _transposed),
+):
     register_unary_identity(_name, _rule)
 
 

@@ -129,7 +129,12 @@ def _requantized_bias(bias: RelayExpr, b_t: TensorAffineType, x_t: TensorAffineT
     """*bias* in the units of *x_t*; several scales of the result go through floats, for requantize has one."""
     if not is_per_axis(x_t):
         return qnn.op.requantize(
-            bias, b_t.scale, b_t.zero_point, fold_constant(x_t.scale), fold_constant(x_t.zero_point), axis=0,
+            bias,
+            b_t.scale,
+            b_t.zero_point,
+            fold_constant(x_t.scale),
+            fold_constant(x_t.zero_point),
+            axis=0,
             out_dtype=x_t.dtype,
         )
     floats = qnn.op.dequantize(bias, b_t.scale, b_t.zero_point, axis=0)

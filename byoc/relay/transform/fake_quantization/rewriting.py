@@ -90,7 +90,10 @@ class _Region:
         self.own: set[RelayExpr] = set()  # nodes that depend on the quantize of this region
         attrs = quantize.attrs
         self.out_type = TensorAffineType(
-            quantize.args[1], quantize.args[2], attrs.out_dtype, attrs.axis  # type: ignore[union-attr]
+            quantize.args[1],
+            quantize.args[2],
+            attrs.out_dtype,
+            attrs.axis,  # type: ignore[union-attr]
         )
 
     def integers(self) -> RelayExpr:

@@ -40,7 +40,12 @@ def avgpool2d(expr: Call, type_map: TypeMap) -> Result:
     ty, asked = _one_scale(expr, type_map), type_map.get(expr)
     out_t = asked if isinstance(asked, TensorAffineType) and _is_finer(asked, ty) else ty
     out = qnn.op.avg_pool2d(
-        expr.args[0], ty.scale, ty.zero_point, out_t.scale, out_t.zero_point, **expr.attrs  # type: ignore[arg-type]
+        expr.args[0],
+        ty.scale,
+        ty.zero_point,
+        out_t.scale,
+        out_t.zero_point,
+        **expr.attrs,  # type: ignore[arg-type]
     )
     return [out, TensorAffineType(out_t.scale, out_t.zero_point, ty.dtype, out_t.axis)]
 

@@ -18,15 +18,23 @@ class GraphModuleDebug(GraphModule):
     """An executor that times nodes one by one; nothing is dumped to *dump_root*."""
 
     def __init__(
-        self, module: GraphFunctions, device: Device | Sequence[Device], graph_json_str: str | None = None,
+        self,
+        module: GraphFunctions,
+        device: Device | Sequence[Device],
+        graph_json_str: str | None = None,
         dump_root: str | None = None,
     ):
         super().__init__(module)
         self._dump_root = dump_root
 
     def run_individual(
-        self, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0, limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
+        self,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
     ) -> list[list[float]]:
         """For each node that calls a function the seconds of a call, once for each repetition.
 
@@ -39,8 +47,14 @@ class GraphModuleDebug(GraphModule):
         ]
 
     def run_individual_node(
-        self, index: int, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
-        limit_zero_time_iterations: int = 100, cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
+        self,
+        index: int,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
     ) -> list[float]:
         """The seconds of a call of node *index* of the graph; none for an input. Raises IndexError for no such node."""
         node = self._executor.graph.nodes[index]

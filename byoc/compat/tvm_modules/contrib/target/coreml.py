@@ -9,7 +9,14 @@ from __future__ import annotations
 from byoc.compat.tvm.below import Missing
 
 OPERATORS = (
-    "add", "multiply", "clip", "expand_dims", "nn.relu", "nn.batch_flatten", "nn.softmax", "nn.conv2d",
+    "add",
+    "multiply",
+    "clip",
+    "expand_dims",
+    "nn.relu",
+    "nn.batch_flatten",
+    "nn.softmax",
+    "nn.conv2d",
     "nn.global_avg_pool2d",
 )
 _convert_map = {name: Missing(f"tvm.contrib.target.coreml._convert_map[{name!r}]") for name in OPERATORS}

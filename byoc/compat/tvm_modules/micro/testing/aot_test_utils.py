@@ -22,5 +22,8 @@ def parametrize_aot_options(test: object) -> object:
 
 
 __all__ = [
-    "AOT_CORSTONE300_RUNNER", "AOT_DEFAULT_RUNNER", "AOT_USMP_CORSTONE300_RUNNER", "parametrize_aot_options",
+    "AOT_CORSTONE300_RUNNER",
+    "AOT_DEFAULT_RUNNER",
+    "AOT_USMP_CORSTONE300_RUNNER",
+    "parametrize_aot_options",
 ]

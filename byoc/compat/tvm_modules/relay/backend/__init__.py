@@ -85,8 +85,11 @@ class Executor(_Named):
     registered: ClassVar[dict[str, dict[str, Option]]] = {
         "graph": {"link-params": Option(bool, False)},
         "aot": {
-            "link-params": Option(bool, True), "unpacked-api": Option(bool), "interface-api": Option(str),
-            "workspace-byte-alignment": Option(int), "constant-byte-alignment": Option(int),
+            "link-params": Option(bool, True),
+            "unpacked-api": Option(bool),
+            "interface-api": Option(str),
+            "workspace-byte-alignment": Option(int),
+            "constant-byte-alignment": Option(int),
         },
     }
 
@@ -94,7 +97,10 @@ class Executor(_Named):
 class Runtime(_Named):
     """The runtime below the executor: ``cpp``, or ``crt`` as a name. Source: ``relay.backend.Runtime``."""
 
-    registered: ClassVar[dict[str, dict[str, Option]]] = {"cpp": {"system-lib": Option(bool)}, "crt": {"system-lib": Option(bool)}}
+    registered: ClassVar[dict[str, dict[str, Option]]] = {
+        "cpp": {"system-lib": Option(bool)},
+        "crt": {"system-lib": Option(bool)},
+    }
 
 
 __all__ = ["Executor", "Option", "Runtime"]

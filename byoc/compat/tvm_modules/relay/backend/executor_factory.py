@@ -79,5 +79,6 @@ class AOTExecutorFactoryModule(ExecutorFactoryModule):
 
 
 FACTORY_CLASSES: dict[str, type[ExecutorFactoryModule]] = {
-    "graph": GraphExecutorFactoryModule, "aot": AOTExecutorFactoryModule,
+    "graph": GraphExecutorFactoryModule,
+    "aot": AOTExecutorFactoryModule,
 }

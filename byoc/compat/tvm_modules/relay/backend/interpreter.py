@@ -28,9 +28,7 @@ class Executor:
     def __init__(self, mod: IRModule | None, device: Device | None = None, target: TargetLike | None = None):
         self.mod, self.device, self.target = mod if mod is not None else IRModule(), device or cpu(), target
 
-    def evaluate(
-        self, expr: RelayExpr | None = None, binds: Mapping[Var, object] | None = None
-    ) -> Evaluator | object:
+    def evaluate(self, expr: RelayExpr | None = None, binds: Mapping[Var, object] | None = None) -> Evaluator | object:
         """A Python function for main, a global name or a function *expr*; the value of any other closed expression.
 
         *binds* gives values, expressions or arrays, to variables of *expr*. Arguments are given in order or by name.

@@ -15,7 +15,15 @@ from byoc.relay.op.contrib.dnnl.rewrites import (
 )
 
 __all__ = [
-    "DenseReshapeBiasGeluRewrite", "LayerNormRewrite", "alter_conv", "alter_conv_transpose", "is_compute_intensive",
-    "legalize_group_conv", "legalize_qnn_for_dnnl", "pattern_table", "prune_dnnl_subgraphs",
-    "rewrite_dense_bias_gelu_reshape_last", "rewrite_layer_norm",
+    "DenseReshapeBiasGeluRewrite",
+    "LayerNormRewrite",
+    "alter_conv",
+    "alter_conv_transpose",
+    "is_compute_intensive",
+    "legalize_group_conv",
+    "legalize_qnn_for_dnnl",
+    "pattern_table",
+    "prune_dnnl_subgraphs",
+    "rewrite_dense_bias_gelu_reshape_last",
+    "rewrite_layer_norm",
 ]

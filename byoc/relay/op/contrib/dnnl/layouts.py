@@ -23,8 +23,11 @@ from byoc.relay.op import reshape
 from byoc.relay.op.layout import data_letters, kernel_letters
 
 _CONVOLUTIONS = {
-    "Conv1DAttrs": "nn.conv1d", "Conv2DAttrs": "nn.conv2d", "Conv3DAttrs": "nn.conv3d",
-    "Conv1DTransposeAttrs": "nn.conv1d_transpose", "Conv2DTransposeAttrs": "nn.conv2d_transpose",
+    "Conv1DAttrs": "nn.conv1d",
+    "Conv2DAttrs": "nn.conv2d",
+    "Conv3DAttrs": "nn.conv3d",
+    "Conv1DTransposeAttrs": "nn.conv1d_transpose",
+    "Conv2DTransposeAttrs": "nn.conv2d_transpose",
     "Conv3DTransposeAttrs": "nn.conv3d_transpose",
 }
 LETTERS = "abcdefghijkl"
@@ -84,8 +87,13 @@ def _altered(
     assert isinstance(weight, TensorType) and isinstance(out_type, TensorType)
     sizes = ("padding", *extra, "strides", "dilation")
     answer = ask(
-        attrs["data_layout"], attrs["kernel_layout"], _joined(weight.shape), _joined(out_type.shape),
-        *(_joined(attrs[name]) for name in sizes), str(attrs["groups"]), weight.dtype,  # type: ignore[arg-type]
+        attrs["data_layout"],
+        attrs["kernel_layout"],
+        _joined(weight.shape),
+        _joined(out_type.shape),
+        *(_joined(attrs[name]) for name in sizes),
+        str(attrs["groups"]),
+        weight.dtype,  # type: ignore[arg-type]
     )
     n = len(out_type.shape) - 2
     kernel = kernel_letters(n)
@@ -98,7 +106,9 @@ def _altered(
         for layout, plain in zip(str(answer).split(","), (data_letters(n), kernel, data_letters(n)), strict=True)
     )
     if (data_layout, kernel_layout, out_layout) == (
-        attrs["data_layout"], attrs["kernel_layout"], attrs["out_layout"] or attrs["data_layout"],
+        attrs["data_layout"],
+        attrs["kernel_layout"],
+        attrs["out_layout"] or attrs["data_layout"],
     ):
         return _again(attrs, inputs)
     changed = replace(attrs, data_layout=data_layout, kernel_layout=kernel_layout, out_layout=out_layout)  # type: ignore[call-arg]
@@ -119,7 +129,7 @@ def in_letters_of(layout: str, plain: str) -> str:
             made += letter
             continue
         if axis not in names:
-            raise UserError(f"a layout of {len(plain)} axes has the letters {LETTERS[:len(plain)]}, got {layout!r}")
+            raise UserError(f"a layout of {len(plain)} axes has the letters {LETTERS[: len(plain)]}, got {layout!r}")
         made += names[axis].lower() if axis in split and axis in seen else names[axis]
         seen.add(axis)
     return made

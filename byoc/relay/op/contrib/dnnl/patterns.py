@@ -23,13 +23,35 @@ COMPILER = "dnnl"
 
 # operator with a weight -> the name of its composites
 _WEIGHTED = {
-    "nn.conv1d": "conv1d", "nn.conv2d": "conv2d", "nn.conv3d": "conv3d", "nn.conv2d_transpose": "deconv2d",
-    "nn.conv3d_transpose": "deconv3d", "nn.dense": "dense",
+    "nn.conv1d": "conv1d",
+    "nn.conv2d": "conv2d",
+    "nn.conv3d": "conv3d",
+    "nn.conv2d_transpose": "deconv2d",
+    "nn.conv3d_transpose": "deconv3d",
+    "nn.dense": "dense",
 }
 _SINGLE = (
-    "nn.batch_norm", "nn.max_pool2d", "nn.avg_pool2d", "nn.global_avg_pool2d", "nn.max_pool3d", "nn.avg_pool3d", "abs",
-    "clip", "exp", "log", "sqrt", "round", "nn.relu", "nn.leaky_relu", "tanh", "sigmoid", "nn.softmax", "add",
-    "multiply", "nn.layer_norm", "nn.batch_matmul",
+    "nn.batch_norm",
+    "nn.max_pool2d",
+    "nn.avg_pool2d",
+    "nn.global_avg_pool2d",
+    "nn.max_pool3d",
+    "nn.avg_pool3d",
+    "abs",
+    "clip",
+    "exp",
+    "log",
+    "sqrt",
+    "round",
+    "nn.relu",
+    "nn.leaky_relu",
+    "tanh",
+    "sigmoid",
+    "nn.softmax",
+    "add",
+    "multiply",
+    "nn.layer_norm",
+    "nn.batch_matmul",
 )
 # what is worth a library's call by itself
 _INTENSIVE = frozenset((*_WEIGHTED, "nn.batch_matmul", "nn.layer_norm", "nn.global_avg_pool2d"))
@@ -52,8 +74,13 @@ def _single(op_name: str) -> Callable[[DFPattern], DFPattern]:
 
 # what may stand behind a weighted operator, by the names that composites carry
 _ENDINGS: dict[str, Callable[[DFPattern], DFPattern]] = {
-    "relu": _single("nn.relu"), "tanh": _single("tanh"), "sigmoid": _single("sigmoid"), "clip": _single("clip"),
-    "gelu": gelu_pattern, "swish": swish_pattern, "mish": mish_pattern,
+    "relu": _single("nn.relu"),
+    "tanh": _single("tanh"),
+    "sigmoid": _single("sigmoid"),
+    "clip": _single("clip"),
+    "gelu": gelu_pattern,
+    "swish": swish_pattern,
+    "mish": mish_pattern,
 }
 # weighted operator -> the endings behind a sum
 _SUMS: dict[str, tuple[str | None, ...]] = {"nn.conv2d": ("relu", None), "nn.dense": (None,)}

@@ -182,8 +182,18 @@ class _Block:
         if self.product.op.name == "qnn.dense":  # type: ignore[attr-defined]
             return nn.dense(data, weight, attrs.units, "int32")  # type: ignore[union-attr]
         return nn.conv2d(
-            data, weight, attrs.strides, attrs.padding, attrs.dilation, attrs.groups, attrs.channels,  # type: ignore[union-attr]
-            attrs.kernel_size, attrs.data_layout, attrs.kernel_layout, attrs.out_layout, "int32",  # type: ignore[union-attr]
+            data,
+            weight,
+            attrs.strides,
+            attrs.padding,
+            attrs.dilation,
+            attrs.groups,
+            attrs.channels,  # type: ignore[union-attr]
+            attrs.kernel_size,
+            attrs.data_layout,
+            attrs.kernel_layout,
+            attrs.out_layout,
+            "int32",  # type: ignore[union-attr]
         )
 
 

@@ -26,7 +26,11 @@ class LayerNormRewrite(DFPatternCallback):
     def __init__(self) -> None:
         super().__init__(require_type=True)
         self.data, self.gamma, self.beta, self.epsilon, self.two = (
-            wildcard(), wildcard(), wildcard(), is_constant(), is_constant()
+            wildcard(),
+            wildcard(),
+            wildcard(),
+            is_constant(),
+            is_constant(),
         )
         self.mean = is_op("mean")(self.data)
         distance = is_op("subtract")(self.data, self.mean)
