@@ -138,12 +138,20 @@ class Noise:
         self.numbers = np.random.default_rng(seed)
 
     def __call__(self, node: NodeProto, values: Feeds) -> Feeds:
-        if node.op_type in self.exact:
+        names = read_names(node)
+        if node.op_type == "Resize" and interpolates(node):
+            names = names[:1]  # its scales and sizes must stay as they are
+        elif node.op_type in self.exact:
             return values
-        changed = {n: values[n] for n in read_names(node) if n in values and is_float(values[n].dtype)}
+        changed = {n: values[n] for n in names if n in values and is_float(values[n].dtype)}
         for name, value in changed.items():
             changed[name] = disturbed(value, self.size, self.numbers)
         return {**values, **changed}
+
+
+def interpolates(node: NodeProto) -> bool:
+    """Whether a Resize computes new numbers."""
+    return any(a.name == "mode" and a.s != b"nearest" for a in node.attribute)
 
 
 def disturbed(value: np.ndarray, size: float, numbers: np.random.Generator) -> np.ndarray:

@@ -184,6 +184,23 @@ def _padding(node: NodeProto, size: int, window: int, stride: int, pads: tuple[i
     return (total // 2, total - total // 2) if how == b"SAME_UPPER" else (total - total // 2, total // 2)
 
 
+@rule("AveragePool", "MaxPool", "LpPool", "Conv")
+def same_padding_below_zero(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """ONNX Runtime crops (AveragePool) or refuses (MaxPool), the reference crops, TensorFlow pads by none."""
+    data = inputs[0]
+    if data is None or not attribute(node, "auto_pad", b"NOTSET").startswith(b"SAME"):
+        return None
+    spatial = data.shape[2:]
+    weights = inputs[1] if len(inputs) > 1 else None
+    window = attribute(node, "kernel_shape", () if weights is None else weights.shape[2:])
+    ones = [1] * len(spatial)
+    steps, strides = attribute(node, "dilations", ones), attribute(node, "strides", ones)
+    for size, k, step, stride in zip(spatial, window, steps, strides, strict=True):
+        if (-(-size // stride) - 1) * stride + step * (k - 1) + 1 < size:
+            return "the padding of SAME would be less than none"
+    return None
+
+
 @rule("Clip")
 def infinity_without_a_bound(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     """A bound that is left out is the largest finite number by ONNX's text, and none by its function body."""

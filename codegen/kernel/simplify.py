@@ -3,6 +3,9 @@
 An index is a polynomial: integer coefficients over products of atoms, where an atom is an axis, a size, or an
 expression that is not linear. ``(i * 8 + j) // 8`` is ``i`` where ``0 <= j < 8``; ``i // 8 * 8 + i % 8`` is ``i``.
 Axes run from 0 to their extent; sizes are at least 0. Every result equals its source for all values in bounds.
+
+Data of the index dtype are values like any others: their sums and products wrap. Modulo 2**64 these are polynomials
+too, but a quotient, a remainder, an extremum or a comparison of them says nothing about their terms.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ from byoc.te.expr import (
     Cast,
     Checked,
     Const,
+    Load,
     Select,
     operands,
 )
+from byoc.te.walk import unique_nodes
 
 Bounds = tuple[float, float]
 ANY: Bounds = (-math.inf, math.inf)
@@ -101,17 +106,16 @@ class Simplifier:
         """A polynomial as an expression: terms in order, constant last."""
         poly = _recombine(poly)
         result: PrimExpr | None = None
-        for monomial, c in sorted(poly.terms.items(), key=lambda item: item[1] < 0):
+        terms = {monomial: _signed(c) for monomial, c in poly.terms.items()}
+        for monomial, c in sorted(terms.items(), key=lambda item: item[1] < 0):
             product = poly.atoms[monomial[0]]
             for k in monomial[1:]:
                 product = binary("mul", product, poly.atoms[k])
-            if result is None:
-                result = binary("mul", product, c)
-            else:
-                result = binary("add" if c > 0 else "sub", result, binary("mul", product, abs(c)))
+            result = binary("mul", product, c) if result is None else _plus(result, product, c)
+        constant = _signed(poly.constant)
         if result is None:
-            return const(poly.constant, INDEX)
-        return binary("add" if poly.constant >= 0 else "sub", result, abs(poly.constant))
+            return const(constant, INDEX)
+        return _plus(result, const(1, INDEX), constant)
 
     def bounds(self, expr: PrimExpr) -> Bounds:
         """The least and greatest value that *expr*, of the index dtype, can take."""
@@ -145,7 +149,7 @@ class Simplifier:
 
     def _comparison(self, expr: Binary) -> PrimExpr:
         left, right = self.polynomial(expr.left), self.polynomial(expr.right)
-        low, high = self.poly_bounds(left.add(right, -1))
+        low, high = ANY if self._may_wrap(left, right) else self.poly_bounds(left.add(right, -1))
         verdict = _VERDICTS[expr.op](low, high)
         if verdict is not None:
             return const(verdict, "bool")
@@ -154,6 +158,8 @@ class Simplifier:
     def divide(self, left: Polynomial, right: Polynomial) -> Polynomial:
         """``floor(left / right)``."""
         left = _recombine(left)
+        if self._may_wrap(left, right):
+            return self._opaque("div", left, right)
         if not right.terms and right.constant > 0:
             quotient, rest = left.split(right.constant)
             low, high = self.poly_bounds(rest)
@@ -188,6 +194,8 @@ class Simplifier:
     def modulo(self, left: Polynomial, right: Polynomial) -> Polynomial:
         """``left mod right``, of the divisor's sign."""
         left = _recombine(left)
+        if self._may_wrap(left, right):
+            return self._opaque("mod", left, right)
         if not right.terms and right.constant > 0:
             rest = left.split(right.constant)[1]
             low, high = self.poly_bounds(rest)
@@ -215,12 +223,24 @@ class Simplifier:
         )
 
     def extremum(self, op: str, left: Polynomial, right: Polynomial) -> Polynomial:
+        if self._may_wrap(left, right):
+            return self._opaque(op, left, right)
         low, high = self.poly_bounds(left.add(right, -1))
         if high <= 0:
             return left if op == "min" else right
         if low >= 0:
             return right if op == "min" else left
         return self._opaque(op, left, right)
+
+    def _may_wrap(self, *polynomials: Polynomial) -> bool:
+        """True where data stand in one of *polynomials* that may be any number of their type."""
+        atoms = (poly.atoms[k] for poly in polynomials for monomial in poly.terms for k in monomial)
+        return any(self._is_data(atom) for atom in atoms)
+
+    def _is_data(self, atom: PrimExpr) -> bool:
+        if isinstance(atom, Index | Size):
+            return False
+        return self._atom_bounds(atom) == ANY and any(isinstance(n, Load) for n in unique_nodes(atom))
 
     def _opaque(self, op: str, left: Polynomial, right: Polynomial) -> Polynomial:
         atom = binary(op, self.rebuild(left), self.rebuild(right))
@@ -237,6 +257,18 @@ def is_one(extent: Dimension) -> bool:
 def as_index(value: Dimension) -> PrimExpr:
     """A dimension as an expression of the index dtype."""
     return value if isinstance(value, PrimExpr) else const(value, INDEX)
+
+
+def _plus(result: PrimExpr, product: PrimExpr, factor: int) -> PrimExpr:
+    """``result + factor * product``, as a difference where that has a smaller number."""
+    if -(2**63) < factor < 0:
+        return binary("sub", result, binary("mul", product, -factor))
+    return binary("add", result, binary("mul", product, factor))
+
+
+def _signed(number: int) -> int:
+    """*number* as 64 bits with a sign hold it."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _recombine(poly: Polynomial) -> Polynomial:

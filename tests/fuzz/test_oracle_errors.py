@@ -54,6 +54,12 @@ def test_a_recurrent_layer_that_overflows_has_no_oracle():
     assert recurrent(1e15)[0].shape == (3, 1, 1, 1), "Sigmoid and Tanh are bounded"
 
 
+def test_the_padding_of_same_is_undefined_where_windows_leave_gaps():
+    node = onnx.helper.make_node("AveragePool", ["x"], ["y"], auto_pad="SAME_UPPER", kernel_shape=[1], strides=[3])
+    assert "less than none" in undefined(node, {"x": np.zeros((1, 1, 9), "float32")})
+    assert undefined(node, {"x": np.zeros((1, 1, 7), "float32")}) is None
+
+
 def test_a_sigmoid_that_is_flushed_to_0_is_no_oracle():
     node = onnx.helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft")
     with pytest.raises(NotApplicable, match="flushes"):
