@@ -42,8 +42,8 @@ def pytest_runtest_setup(item):
 
 
 def pytest_collection_modifyitems(items):
-    """Notebooks first: a test of minutes that starts last keeps the other workers waiting."""
-    items.sort(key=lambda item: item.path.name != "test_notebooks.py")
+    """Notebooks and README first: a test of minutes that starts last keeps the other workers waiting."""
+    items.sort(key=lambda item: item.path.parent.name != "tutorials")
 
 
 @pytest.fixture(scope="session", autouse=True)
