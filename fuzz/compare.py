@@ -108,6 +108,7 @@ class Judge:
     wanted: list[np.ndarray]
     disturbances: dict[tuple[float, Narrowing | None], Disturbance] = field(default_factory=dict)
     exact: dict[int, np.ndarray | None] = field(default_factory=dict)
+    by_reference: dict[int, np.ndarray | None] = field(default_factory=dict)
 
     def judge(self, index: int, got: np.ndarray, narrowing: Narrowing | None = None) -> Judgement:
         """Whether *got* is right for output *index*."""
@@ -117,8 +118,9 @@ class Judge:
         if found is None:
             return Judgement(AGREED)
         if got.shape == want.shape and got.dtype == want.dtype:
-            for name, others in (("optimised", self.optimised), ("reference", self.reference)):
-                if others is not None and difference(got, others[index], scale) is None:
+            for name, other in (("optimised", self.optimised), ("reference", self.reference)):
+                value = other(index)
+                if value is not None and difference(got, value, scale) is None:
                     return Judgement(BY_REFERENCE, f"{name}: {found}")
             if self._within_noise(index, got, narrowing):
                 return Judgement(ILL_CONDITIONED, found)
@@ -174,21 +176,28 @@ class Judge:
         types += [w.data_type for w in self.model.graph.initializer]
         return 1 in types or any(node.op_type in ("Cast", "Constant") for node in self.model.graph.node)
 
+    def optimised(self, index: int) -> np.ndarray | None:
+        """Output *index* by ONNX Runtime with everything on, or None where it cannot."""
+        return None if self._optimised is None else self._optimised[index]
+
     @cached_property
-    def optimised(self) -> list[np.ndarray] | None:
-        """ONNX Runtime with everything on, or None where it cannot."""
+    def _optimised(self) -> list[np.ndarray] | None:
         try:
             return session(self.model, optimised=True).run(None, self.feeds)
         except (*ORT_ERRORS, RuntimeError):
             return None
 
-    @cached_property
-    def reference(self) -> list[np.ndarray] | None:
-        """ONNX's reference in the model's own types, or None where it cannot."""
-        try:
-            return run_reference(self.model, self.feeds)
-        except NotApplicable:
-            return None
+    def reference(self, index: int) -> np.ndarray | None:
+        """Output *index* by ONNX's reference in the model's own types, or None where it cannot.
+
+        What the output does not read is left out, as in :meth:`in_float64`.
+        """
+        if index not in self.by_reference:
+            try:
+                self.by_reference[index] = run_reference(only_output(self.model, index), self.feeds)[0]
+            except NotApplicable:
+                self.by_reference[index] = None
+        return self.by_reference[index]
 
     def in_float64(self, index: int) -> np.ndarray | None:
         """Output *index* with every floating-point type made float64: by ONNX's reference, else node by node, or None.

@@ -58,12 +58,17 @@ def main(options: argparse.Namespace) -> int:
             print("stopped", file=sys.stderr)
         finally:
             pool.close()
-    report.seconds["wall"] = time.monotonic() - began
-    print(report.text())
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
+        report.seconds["wall"] = time.monotonic() - began
+        tell(report, options.json)  # before the folder is removed, which takes long when it is full
     return 1 if report.bad else 0
+
+
+def tell(report: Report, path: Path | None) -> None:
+    """Print *report*, and write it as JSON to *path*."""
+    print(report.text(), flush=True)
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
 
 
 def available(sources: list[str]) -> list[str]:

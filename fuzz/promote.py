@@ -6,7 +6,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, numpy_helper
 
 from fuzz.case import Feeds
-from fuzz.oracle import evaluate, is_float, opset_of, read_names, run_node
+from fuzz.oracle import NotApplicable, evaluate, is_float, opset_of, read_names, run_node
 
 # their float operations are stated one by one, each rounded once: every IEEE 754 implementation has the same numbers
 STATED = frozenset(
@@ -21,6 +21,7 @@ STATED = frozenset(
         "IsInf",
     ]
 )
+PICKS = frozenset(["MaxPool", "GlobalMaxPool", "Relu", "Max", "Min", "ReduceMax", "ReduceMin"])
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
@@ -35,18 +36,24 @@ def in_float64(model: ModelProto, feeds: Feeds) -> tuple[ModelProto, Feeds]:
 def values_in_float64(model: ModelProto, feeds: Feeds) -> Feeds:
     """Every value of *model* with its floats in float64, node by node, as :func:`fuzz.oracle.evaluate`.
 
-    Nodes that read no float, and those whose rounding ONNX states, compute in their own types. Raises NotApplicable
-    where a node cannot be computed.
+    Nodes that read no float, and those whose rounding ONNX states, compute in their own types; so does a node that
+    picks elements and that nothing here has in float64. Raises NotApplicable where a node cannot be computed.
     """
     own, (wide, values) = evaluate(model, feeds), in_float64(model, feeds)
     values |= {w.name: numpy_helper.to_array(w) for w in wide.graph.initializer}
     opset = opset_of(model)
     for node, wide_node in zip(model.graph.node, wide.graph.node, strict=True):
         names = [n for n in read_names(node) if n in own]
+        narrow = {n: values[n].astype(own[n].dtype) for n in names}
         if node.op_type in STATED or not any(is_float(own[n].dtype) for n in names):
-            found = run_node(node, opset, {n: values[n].astype(own[n].dtype) for n in names})
+            found = run_node(node, opset, narrow)
         else:
-            found = run_node(wide_node, opset, values)
+            try:
+                found = run_node(wide_node, opset, values)
+            except NotApplicable:
+                if node.op_type not in PICKS:
+                    raise
+                found = run_node(node, opset, narrow)
         values.update(zip([n for n in node.output if n], map(widened, found), strict=True))
     return values
 

@@ -99,6 +99,16 @@ def shift_too_far(node: NodeProto, inputs: list[np.ndarray | None]) -> str | Non
     return "an integer is shifted by its width or more" if (b >= 8 * a.dtype.itemsize).any() else None
 
 
+@rule("ReduceMean")
+def mean_of_a_sum_that_overflows(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
+    """ONNX Runtime and the reference sum in the type of the data; the mean itself has its place there."""
+    data = inputs[0]
+    if data is None or not integral(data):
+        return None
+    limits, most = np.iinfo(data.dtype), np.abs(data.astype("float64")).sum()
+    return None if most <= limits.max else "a mean whose sum its integers may not hold"
+
+
 @rule("TopK", "ArgMax", "ArgMin", "Hardmax", "MaxPool", "GlobalMaxPool", "QuantizeLinear", "DynamicQuantizeLinear")
 def order_of_nan(node: NodeProto, inputs: list[np.ndarray | None]) -> str | None:
     return "a NaN is compared, and ONNX does not say how" if any(map(has_nan, inputs)) else None

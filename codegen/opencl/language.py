@@ -43,14 +43,15 @@ def literal(value: float | int | bool, dtype: str) -> str:
 
 
 def _float_literal(number: float, dtype: str) -> str:
+    """NAN and INFINITY are floats; in float64 they are converted, for a function of a double and a float is ambiguous."""
+    double = "(double)" if dtype == "float64" else ""
     if math.isnan(number):
-        return "NAN"
-    text = "INFINITY" if math.isinf(number) else float_text(abs(number), dtype)
-    if text == "inf":  # beyond float32
-        text = "INFINITY"
-    elif text != "INFINITY" and dtype == "float32":
-        text += "f"
-    return f"-{text}" if math.copysign(1.0, number) < 0 else text
+        return f"{double}NAN"
+    sign = "-" if math.copysign(1.0, number) < 0 else ""
+    text = "inf" if math.isinf(number) else float_text(abs(number), dtype)
+    if text == "inf":  # or beyond float32
+        return f"{double}{sign}INFINITY"
+    return f"{sign}{text}f" if dtype == "float32" else f"{sign}{text}"
 
 
 _ONE = {"f32": "1.0f", "f64": "1.0"}

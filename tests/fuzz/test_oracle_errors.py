@@ -7,7 +7,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from fuzz.compare import ILL_CONDITIONED, WRONG, Judge
+from fuzz.compare import BY_REFERENCE, ILL_CONDITIONED, WRONG, Judge
 from fuzz.oracle import NotApplicable, run_node, wanted
 from fuzz.runtime_errors import with_counted_axes
 from fuzz.undefined import undefined
@@ -119,3 +119,45 @@ normed (uint8[1, 3, 1] x, float s, uint8 z, float[3] scale, float[3] bias) => (f
     assert abs(judge.wanted[0].item() - exact) > 1e-6
     assert judge.judge(0, np.full((1, 1, 1), exact, "float32")).verdict == ILL_CONDITIONED
     assert judge.judge(0, np.full((1, 1, 1), exact + 1e-5, "float32")).verdict == WRONG
+
+
+def test_a_mean_whose_sum_overflows_is_undefined():
+    node = onnx.helper.make_node("ReduceMean", ["x"], ["y"])
+    for values, dtype, is_undefined in (([9, 2**32 - 2], "uint32", True), ([9, -7], "int8", False)):
+        assert (undefined(node, {"x": np.array(values, dtype)}) is not None) is is_undefined
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "shape"),
+    [
+        ("GlobalMaxPool", {}, (1, 1, 2, 2, 2)),
+        ("AveragePool", {"ceil_mode": 1, "count_include_pad": 1, "kernel_shape": [4], "strides": [3]}, (1, 1, 2)),
+    ],
+)
+def test_what_the_reference_pools_wrongly_is_not_asked_of_it(operator, attributes, shape):
+    node = onnx.helper.make_node(operator, ["x"], ["y"], **attributes)
+    with pytest.raises(NotApplicable, match="reference"):
+        run_node(node, 17, {"x": np.ones(shape, "float64")})
+
+
+def test_what_picks_elements_keeps_its_own_type_where_nothing_has_it_in_float64():
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 13]>
+pooled (float[1, 2, 1, 2, 1] x) => (float[1, 2, 1, 1, 1] y) {
+   p = GlobalMaxPool (x)
+   y = Div (p, p)
+}""")
+    feeds = {"x": np.array([3, 1, 5, 7], "float32").reshape(1, 2, 1, 2, 1)}
+    np.testing.assert_array_equal(Judge(model, feeds, wanted(model, [feeds])[0]).in_float64(0).ravel(), [1.0, 1.0])
+
+
+def test_one_output_is_judged_by_the_reference_where_another_cannot_be():
+    """ONNX Runtime's least of float16 passes over a NaN in some places; the reference cannot pad by less than nothing."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 13]>
+least (float16[2] x) => (float16[1] p, float16[1] y) <int64[2] cut = {0, -1}> {
+   p = Pad (x, cut)
+   y = ReduceMin <axes: ints = [0]> (x)
+}""")
+    feeds = {"x": np.array([1, np.nan], "float16")}
+    judge = Judge(model, feeds, [np.array([1], "float16"), np.array([1], "float16")])
+    assert judge.reference(0) is None
+    assert judge.judge(1, np.array([np.nan], "float16")).verdict == BY_REFERENCE
