@@ -47,6 +47,7 @@ CARRIES = frozenset(
         "Unsqueeze",
         "Flatten",
         "Identity",
+        "Cast",
         "Slice",
         "Split",
         "Concat",

@@ -43,7 +43,7 @@ def literal(value: float | int | bool, dtype: str) -> str:
 
 
 def _float_literal(number: float, dtype: str) -> str:
-    """NAN and INFINITY are floats; in float64 they are converted, for a function of a double and a float is ambiguous."""
+    """NAN and INFINITY are floats: converted in float64, for a call with a double and a float is ambiguous."""
     double = "(double)" if dtype == "float64" else ""
     if math.isnan(number):
         return f"{double}NAN"
