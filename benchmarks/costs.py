@@ -35,11 +35,11 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import tensor_types
 from byoc.partition.costs import CostModel
 from byoc.partition.costs.work import size
-from byoc.partition.planner import make_plan
+from byoc.partition.policy.planner import make_plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx
-from byoc.runtime.graph_executor import RESHAPE, Graph, GraphExecutor
+from byoc.runtime.executor.graph_executor import RESHAPE, Graph, GraphExecutor
 
 BAR = 0.30
 ROUNDS = 11

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc.codegen.c.compiler import CCompiler, find_compiler
+from byoc.codegen.c.toolchain.compiler import CCompiler, find_compiler
 
 ACCUMULATORS, INNER = 16, 1000
 TRIES, SECONDS = 5, 0.03

@@ -40,7 +40,7 @@ from byoc.driver.planning import POLICIES, Placing, plan_module
 from byoc.errors import ByocError
 from byoc.ir.module import IRModule
 from byoc.partition.costs import CostModel
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 
 REAL = ("opencl",)
 ALL = (plan_npu.NAME, *REAL)

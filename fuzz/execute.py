@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 import byoc
-from byoc.codegen.c.command import CommandError
+from byoc.codegen.c.toolchain.command import CommandError
 from byoc.driver.vm import compile_module
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, UserError
-from byoc.partition.planner import make_plan  # noqa: F401  # loads the planner before time is taken
+from byoc.partition.policy.planner import make_plan  # noqa: F401  # loads the planner before time is taken
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.container import ADT
 from byoc.runtime.library import Library

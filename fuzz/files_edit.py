@@ -15,8 +15,8 @@ import struct
 import zipfile
 from collections.abc import Callable
 
-from byoc.runtime.artifact import MANIFEST
-from byoc.runtime.seal import CODE_MEMBERS, KEY, TRAILER_BYTES, seal_of, sealed
+from byoc.runtime.artefact.artifact import MANIFEST
+from byoc.runtime.artefact.seal import CODE_MEMBERS, KEY, TRAILER_BYTES, seal_of, sealed
 
 NUMBERS = (
     0,

@@ -105,7 +105,7 @@ def subjects(folder: Path) -> list[Subject]:
 
 
 def _plan(path: Path) -> None:
-    from byoc.partition.plan import Plan
+    from byoc.partition.plan.plan import Plan
 
     plan = Plan.from_json(path.read_bytes().decode("utf-8", "replace"))
     str(plan), plan.to_json()
@@ -167,14 +167,14 @@ READERS: Mapping[str, Callable[[Path], None]] = {
 }
 _JSON = ("plan.json", "rules_json.boundaries", "graph.relay", "table.json")
 NEEDED = (
-    "byoc.partition.plan",
+    "byoc.partition.plan.plan",
     "byoc.partition.boundary_file",
     "byoc.driver.cli.calibration_options",
     "byoc.relay.node_json",
     "byoc.driver.cli.array_files",
     "byoc.partition.costs.table",
     "byoc.runtime.vm.executable",
-    "byoc.runtime.aot",
+    "byoc.runtime.executor.aot",
     "byoc.runtime.dso.module",
     "byoc.runtime.json.module",
     "byoc.runtime.origin",

@@ -14,17 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-from byoc.runtime.artifact import Artifact, read_artifact, write_artifact
-from byoc.runtime.consistency import check_graph, check_parts
+from byoc.runtime.artefact.artifact import Artifact, read_artifact, write_artifact
+from byoc.runtime.artefact.consistency import check_graph, check_parts
+from byoc.runtime.artefact.manifest import ModuleEntry, read_manifest, read_tree
+from byoc.runtime.artefact.signing import Key, trusted_keys
+from byoc.runtime.artefact.strict_json import mapping_of, read_json
 from byoc.runtime.distribution import version
 from byoc.runtime.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
-from byoc.runtime.executor_base import Executor, check_threads
-from byoc.runtime.file_memory import FileWatch
-from byoc.runtime.graph import Graph
-from byoc.runtime.graph_check import checked_graph
-from byoc.runtime.graph_executor import GraphExecutor
-from byoc.runtime.manifest import ModuleEntry, read_manifest, read_tree
-from byoc.runtime.mapped_executor import MappedExecutor
+from byoc.runtime.executor.executor_base import Executor, check_threads
+from byoc.runtime.executor.graph import Graph
+from byoc.runtime.executor.graph_check import checked_graph
+from byoc.runtime.executor.graph_executor import GraphExecutor
+from byoc.runtime.executor.mapped_executor import MappedExecutor
+from byoc.runtime.files.file_memory import FileWatch
+from byoc.runtime.files.weights import read_weights, write_weights
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import ARRAYS_MEMBER, Members, Module, members_below, module_class, saved_members
 from byoc.runtime.ndarray import NDArray
@@ -32,10 +35,7 @@ from byoc.runtime.region.lost import check_lost, covered_symbols, load_or_lose, 
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.signature import TensorSpec
-from byoc.runtime.signing import Key, trusted_keys
-from byoc.runtime.strict_json import mapping_of, read_json
 from byoc.runtime.time_limit import time_limit
-from byoc.runtime.weights import read_weights, write_weights
 
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
 

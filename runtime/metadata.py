@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from byoc.runtime.artefact.strict_json import at, mapping_of, read_json, texts_of
 from byoc.runtime.errors import ArtifactError, UserError
 from byoc.runtime.fork import new_rlock
 from byoc.runtime.module import Members, Module, PackedFunction
@@ -18,7 +19,6 @@ from byoc.runtime.ndarray import NDArray, read_only
 from byoc.runtime.region.guard import RegionFunction, RegionGuard, load_function
 from byoc.runtime.region.record import Fallback, Region
 from byoc.runtime.signature import symbol_of
-from byoc.runtime.strict_json import at, mapping_of, read_json, texts_of
 
 REGIONS_MEMBER, NEEDS_MEMBER = "regions.json", "constants.json"
 

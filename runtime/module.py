@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from byoc.runtime.artifact import write_artifact
+from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.benchmark import BenchmarkResult, benchmark
 from byoc.runtime.errors import ArtifactError, UnavailableError, UserError
+from byoc.runtime.files.weights import write_weights
 from byoc.runtime.ndarray import NDArray
-from byoc.runtime.weights import write_weights
 
 if TYPE_CHECKING:
-    from byoc.runtime.executor_base import Executor
-    from byoc.runtime.graph import Graph
+    from byoc.runtime.executor.executor_base import Executor
+    from byoc.runtime.executor.graph import Graph
     from byoc.runtime.metadata import MetadataModule
     from byoc.runtime.signature import TensorSpec
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from byoc.runtime.artifact import replace_file
+from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.files.regular_file import read_file
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
-from byoc.runtime.regular_file import read_file
 from byoc.runtime.signature import shape_of
 
 LIST_MAGIC = 0xF7E58D4F05049CB7

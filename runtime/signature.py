@@ -15,9 +15,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.artefact.strict_json import (
+    MOST_NUMBER,
+    at,
+    list_of,
+    number_of,
+    numbered,
+    object_of,
+    text_of,
+    texts_of,
+)
 from byoc.runtime.errors import ArtifactError, InputError, UserError
 from byoc.runtime.ndarray import dtype_name, numpy_dtype
-from byoc.runtime.strict_json import MOST_NUMBER, at, list_of, number_of, numbered, object_of, text_of, texts_of
 
 Dim = int | str | None
 MOST_LETTERS = 4096  # of a symbol

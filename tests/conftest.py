@@ -17,7 +17,7 @@ def pytest_addoption(parser):
 
 @functools.cache
 def missing_compiler():
-    from byoc.codegen.c.compiler import find_compiler
+    from byoc.codegen.c.toolchain.compiler import find_compiler
     from byoc.errors import CompilerNotFoundError
 
     try:

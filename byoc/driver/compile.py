@@ -31,7 +31,7 @@ from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import known_names
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.library import Library

@@ -2,7 +2,7 @@
 
 This module loads no part of the compiler before it is needed, which is most of the time that a model takes which was
 compiled before. What is kept, and when nothing is, says ``library_key.py``; below it, the compiler has a cache of its
-own for the objects of groups, which serves every model (``codegen/c/compiler.py``).
+own for the objects of groups, which serves every model (``codegen/c/toolchain/compiler.py``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from byoc.codegen.tune.tuner import Tuner
     from byoc.driver.quantization import Calibration
     from byoc.ir.module import IRModule
-    from byoc.partition.plan import Plan
+    from byoc.partition.plan.plan import Plan
 
 FOUND = "taking the compiled model from the cache"
 

@@ -19,11 +19,11 @@ from byoc.ir.module import IRModule
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 from byoc.ir.target import Target
 from byoc.ir.types import TensorType, Type
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.collage.cost_estimator import ESTIMATE_SECONDS
 from byoc.relay.expr import Function
-from byoc.runtime.executor_base import Executor
+from byoc.runtime.executor.executor_base import Executor
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 _REPEATS = 5

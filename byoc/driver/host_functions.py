@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.backend import compile_functions as compile_c
-from byoc.codegen.c.whole_program import no_whole_program
+from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.structural import structural_equal, structural_hash
-from byoc.runtime.graph import Graph
+from byoc.runtime.executor.graph import Graph
 from byoc.runtime.module import Module
 
 

@@ -21,11 +21,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc.codegen.c.compiler import cache_dir, find_compiler
+from byoc.codegen.c.toolchain.compiler import cache_dir, find_compiler
 from byoc.codegen.tune.context import context_of
 from byoc.errors import UserError
 from byoc.runtime.dso.processor import usable_processors
-from byoc.runtime.regular_file import open_file, read_file
+from byoc.runtime.files.regular_file import open_file, read_file
 
 # where something may be registered, or chosen for the passes, before a model is compiled
 REGISTRIES = ("byoc.ir", "byoc.te", "byoc.relay", "byoc.partition", "byoc.codegen.backend", "byoc.compat")

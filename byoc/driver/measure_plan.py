@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from byoc.errors import UserError
-from byoc.partition.plan import Plan
-from byoc.partition.table import WHOLE
+from byoc.partition.plan.plan import Plan
+from byoc.partition.show.table import WHOLE
 from byoc.runtime.library import Library
 from byoc.runtime.ndarray import numpy_dtype
 

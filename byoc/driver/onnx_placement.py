@@ -16,9 +16,9 @@ from onnx import DeviceConfigurationProto, ModelProto, NodeDeviceConfigurationPr
 
 from byoc.errors import PartitionError
 from byoc.partition.boundaries import FORCE, HOST, Rule
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
-from byoc.runtime.regular_file import read_file
+from byoc.runtime.files.regular_file import read_file
 
 CONFIGURATION = "byoc"
 FIRST_IR_VERSION = 11

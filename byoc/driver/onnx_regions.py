@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, helper
 
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
 
 DOMAIN = "byoc"

@@ -12,12 +12,12 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay import transform
 from byoc.relay.qnn import transform as qnn_transform
-from byoc.relay.transform.dead_code import EliminateHostDeadCode
-from byoc.relay.transform.fold_constant import FoldHostConstant
-from byoc.relay.transform.fold_constant_scales import FoldConstantScales
-from byoc.relay.transform.fuse_ops import FuseHostOps
+from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
 from byoc.relay.transform.narrow_integers import NarrowIntegerProducts
-from byoc.relay.transform.simplify_expr import SimplifyHostExpr
+from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
+from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
+from byoc.relay.transform.simplify.expr import SimplifyHostExpr
+from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
 
 PIPELINE_LEVEL = 3
 # in which order the host's values lie: what is cheapest, or as the model has them

@@ -19,13 +19,13 @@ from byoc.ir.module import IRModule
 from byoc.partition.boundaries import Names, Rule
 from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.places import Place
-from byoc.partition.plan import Plan
-from byoc.partition.planner import POLICIES as MADE
-from byoc.partition.planner import check_policy, make_plan
-from byoc.partition.request import OBJECTIVES, TIME_LIMIT
+from byoc.partition.plan.plan import Plan
+from byoc.partition.plan.request import OBJECTIVES, TIME_LIMIT
+from byoc.partition.policy.planner import POLICIES as MADE
+from byoc.partition.policy.planner import check_policy, make_plan
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
-from byoc.runtime.regular_file import read_text
+from byoc.runtime.files.regular_file import read_text
 
 Model = object  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
 HOST_TARGETS = frozenset(["c", "host"])

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from byoc import te
 from byoc.codegen.backend import callee_name
-from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.contraction.words import takes_words
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import Machine
 from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key, Sample
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
@@ -27,14 +27,14 @@ from byoc.ir.span import span_names
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.partition.calls import nearest
-from byoc.partition.decision import Decision
-from byoc.partition.plan import Plan
+from byoc.partition.plan.decision import Decision
+from byoc.partition.plan.plan import Plan
 from byoc.relay import op
 from byoc.relay.expr import Call, Constant, Function
-from byoc.relay.op.definition import define, is_definable
-from byoc.relay.op.sensitivity import STEP, sensitivities
-from byoc.relay.transform.fusion_graph import fusion_children
-from byoc.relay.transform.infer_type import FunctionPass, InferType
+from byoc.relay.op.core.definition import define, is_definable
+from byoc.relay.op.pointwise.sensitivity import STEP, sensitivities
+from byoc.relay.transform.base.infer_type import FunctionPass, InferType
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.mixed_precision import KEY, Conversion
 from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.traverse import post_order, rebuild

@@ -24,7 +24,7 @@ from byoc.relay.quantize import METHODS, Affine, Histogram, Left, StaticQuantize
 from byoc.relay.quantize.products import FIRST, LAST, NOT_FINITE
 from byoc.relay.quantize.ranges import PERCENTILE
 from byoc.relay.transform import InferType, InlineCalls
-from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.traverse import post_order, rewrite
 from byoc.runtime.library import Library

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from byoc.codegen.backend import Reason, get_backend
 from byoc.ir.expr import GlobalVar
 from byoc.ir.span import span_names
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
 
 COMPILE, MEMORY, DEVICE = "compile", "memory", "device"

@@ -18,7 +18,7 @@ from byoc.ir.span import span_names
 from byoc.relay.analysis.region_graph import open_children
 from byoc.relay.expr import Call, Function
 from byoc.relay.op.annotation import is_begin, is_end
-from byoc.relay.transform.infer_type import is_optimizable
+from byoc.relay.transform.base.infer_type import is_optimizable
 from byoc.relay.traverse import post_order
 
 SHOWN = 8  # names in a message

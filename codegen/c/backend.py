@@ -10,16 +10,16 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from byoc.codegen.backend import Backend
-from byoc.codegen.c.compiler import CCompiler, TranslationUnit, find_compiler
 from byoc.codegen.c.emit import LibrarySource, emit_library
-from byoc.codegen.c.gathers import gather_flags
-from byoc.codegen.c.kernel_team import kernel_team_source
-from byoc.codegen.c.masked_loads import masked_load_flags
 from byoc.codegen.c.overflow import overflow_flags
-from byoc.codegen.c.prepare import prepare
 from byoc.codegen.c.rounding import rounding_flags
-from byoc.codegen.c.sanitizers import check_process
-from byoc.codegen.c.whole_program import no_whole_program
+from byoc.codegen.c.rows.masked_loads import masked_load_flags
+from byoc.codegen.c.toolchain.compiler import CCompiler, TranslationUnit, find_compiler
+from byoc.codegen.c.toolchain.kernel_team import kernel_team_source
+from byoc.codegen.c.toolchain.sanitizers import check_process
+from byoc.codegen.c.vectors.gathers import gather_flags
+from byoc.codegen.c.whole.prepare import prepare
+from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
@@ -34,7 +34,7 @@ from byoc.relay.expr import Function
 from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.graph import Graph
+from byoc.runtime.executor.graph import Graph
 
 HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
 ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to optimise

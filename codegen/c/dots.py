@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from byoc.codegen.c.blocks import Block, at, epilogue
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.rows.blocks import Block, at, epilogue
+from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import loops

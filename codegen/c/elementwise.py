@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from byoc.codegen.c.blocks import at, block_of
-from byoc.codegen.c.lane_analysis import LARGEST_VECTOR, LaneAnalysis, can_be_vector, values
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.rows.blocks import at, block_of
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.vectors.lane_analysis import LARGEST_VECTOR, LaneAnalysis, can_be_vector, values
 from byoc.codegen.kernel.collapse import Nest, collapse_nest
 from byoc.codegen.kernel.cuts import cuts
 from byoc.codegen.kernel.loops import For, Stmt, Store, VectorStore

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.dialect import HOSTED
-from byoc.codegen.c.emit_whole import emit_whole_program
 from byoc.codegen.c.language import RESERVED, TYPES, C
-from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.sanitizers import GUARD, GUARD_BUFFER
-from byoc.codegen.c.support import EXTERNALS, POOL, PREAMBLE
-from byoc.codegen.c.unit import GroupCall, Unit, Units, definitions
-from byoc.codegen.c.whole_program import plan_whole_program
-from byoc.codegen.c.workspace import ALIGNMENT, WorkspacePlan, plan_workspace
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.toolchain.sanitizers import GUARD, GUARD_BUFFER
+from byoc.codegen.c.whole.emit import emit_whole_program
+from byoc.codegen.c.whole.program import plan_whole_program
+from byoc.codegen.c.whole.support import EXTERNALS, POOL, PREAMBLE
+from byoc.codegen.c.whole.unit import GroupCall, Unit, Units, definitions
+from byoc.codegen.c.whole.workspace import ALIGNMENT, WorkspacePlan, plan_workspace
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.program import Program
@@ -29,7 +29,7 @@ from byoc.codegen.kernel.writer import Writer
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.graph import Graph
+from byoc.runtime.executor.graph import Graph
 from byoc.te import PrimExpr, Size, Tensor, binary
 from byoc.te.walk import unique_nodes
 

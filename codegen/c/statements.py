@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from byoc.codegen.c import matrix_registers
 from byoc.codegen.c.dialect import HOSTED, Dialect
-from byoc.codegen.c.vector_expr import VectorExprWriter, is_vector_variable
-from byoc.codegen.c.vectors import VectorPart
+from byoc.codegen.c.vectors.expr import VectorExprWriter, is_vector_variable
+from byoc.codegen.c.vectors.vectors import VectorPart
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
 from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Prefetch, Share, Stmt, Store, VectorStore
 from byoc.codegen.kernel.simplify import as_index, is_one

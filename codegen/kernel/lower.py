@@ -21,7 +21,7 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.analysis.located import located
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
-from byoc.relay.op.definition import define, takes_dtypes
+from byoc.relay.op.core.definition import define, takes_dtypes
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import Signature, TensorSpec

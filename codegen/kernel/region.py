@@ -15,7 +15,7 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Function
 from byoc.relay.op.nn.recurrent import RECURRENT
-from byoc.relay.transform.fuse_ops import FuseOps
+from byoc.relay.transform.fuse.fuse_ops import FuseOps
 from byoc.runtime.ndarray import NDArray
 
 

@@ -16,8 +16,8 @@ from filelock import FileLock
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Record
 from byoc.errors import UserError
-from byoc.runtime.artifact import replace_file
-from byoc.runtime.regular_file import read_file
+from byoc.runtime.artefact.artifact import replace_file
+from byoc.runtime.files.regular_file import read_file
 
 FOLDER = "tune"
 SUFFIX = ".jsonl"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.c.whole_program import operations_of
+from byoc.codegen.c.whole.program import operations_of
 from byoc.codegen.kernel.program import Program
-from byoc.runtime.executor_base import thread_count
-from byoc.runtime.graph import Graph
+from byoc.runtime.executor.executor_base import thread_count
+from byoc.runtime.executor.graph import Graph
 
 
 def run_threads(graph: Graph | None, programs: Sequence[Program]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from byoc.codegen.c.compiler import cache_dir
+from byoc.codegen.c.toolchain.compiler import cache_dir
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.choice import Asked, Choice, Choices, Question
 from byoc.codegen.tune.database import FOLDER, Database
@@ -17,7 +17,7 @@ from byoc.codegen.tune.measure import Clock
 from byoc.codegen.tune.record import Record, Trial
 from byoc.codegen.tune.report import TuningReport
 from byoc.codegen.tune.trials import Try, Workbench, laboratory, winner
-from byoc.runtime.executor_base import check_threads
+from byoc.runtime.executor.executor_base import check_threads
 
 OpenLaboratory = Callable[[Workbench, int, int], AbstractContextManager[Try]]
 

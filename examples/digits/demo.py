@@ -18,8 +18,8 @@ import numpy as np
 
 import byoc
 from byoc.driver.pipeline import optimize
-from byoc.partition.draw import to_svg
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
+from byoc.partition.show.draw import to_svg
 from byoc.relay.interpreter import evaluate
 
 FOLDER = pathlib.Path(__file__).parent

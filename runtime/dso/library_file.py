@@ -26,8 +26,8 @@ from pathlib import Path
 import cffi
 
 from byoc.runtime.errors import ArtifactError, UnavailableError
+from byoc.runtime.files.whole_file import write_whole
 from byoc.runtime.fork import new_lock
-from byoc.runtime.whole_file import write_whole
 
 try:
     import fcntl

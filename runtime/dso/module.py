@@ -3,7 +3,7 @@
 Each symbol is ``int32_t f(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)``, which holds no
 state: threads may call at once, each with a workspace of its own, and cffi releases the GIL. Constants are given once
 and referenced. A symbol is called by a team of one; the whole model, where the library has it, by as many as are
-wanted (``runtime/aot.py``).
+wanted (``runtime/executor/aot.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import cffi
 import numpy as np
 
-from byoc.runtime.aot import AotExecutor
+from byoc.runtime.artefact.strict_json import read_json
 from byoc.runtime.dso.contract import check_contract, contract_of
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.matrix_permission import matrix_refusal
@@ -25,13 +25,13 @@ from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, InputError, InternalError, UnavailableError
+from byoc.runtime.executor.aot import AotExecutor
+from byoc.runtime.executor.graph import Graph
 from byoc.runtime.fork import new_lock
-from byoc.runtime.graph import Graph
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Members, Module
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec, symbol_of
-from byoc.runtime.strict_json import read_json
 from byoc.runtime.time_limit import LIMIT
 
 ALIGNMENT = 64

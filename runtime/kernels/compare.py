@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.runtime.kernels.broadcasting import broadcasting
+from byoc.runtime.kernels.movement.broadcasting import broadcasting
 from byoc.runtime.kernels.registry import kernel
 
 COMPARISONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {

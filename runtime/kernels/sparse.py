@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.runtime.errors import KernelError
-from byoc.runtime.kernels.newshape import resolve_newshape
+from byoc.runtime.kernels.movement.newshape import resolve_newshape
 from byoc.runtime.kernels.registry import kernel
 
 

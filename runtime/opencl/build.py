@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from byoc.runtime.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.errors import DeviceError
+from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.files.whole_file import write_whole
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.regular_file import read_file
-from byoc.runtime.whole_file import write_whole
 
 if TYPE_CHECKING:
     import pyopencl

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from byoc.runtime.distribution import install_command
 from byoc.runtime.errors import DeviceError
-from byoc.runtime.work_folder import work_folder
+from byoc.runtime.files.work_folder import work_folder
 
 _FOLDERS = contextlib.ExitStack()
 atexit.register(_FOLDERS.close)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.artefact.strict_json import read_json
 from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
 from byoc.runtime.errors import ArtifactError, InputError
 from byoc.runtime.fork import new_lock
@@ -24,7 +25,6 @@ from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.signature import Signature, TensorSpec
-from byoc.runtime.strict_json import read_json
 
 SOURCE_MEMBER = "kernels.cl"
 PLAN_MEMBER = "plan.json"

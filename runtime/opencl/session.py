@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.errors import DeviceError, InputError
+from byoc.runtime.executor.shape_cache import ShapeCache
 from byoc.runtime.fork import new_lock
 from byoc.runtime.index_errors import index_outside
 from byoc.runtime.ndarray import NDArray, from_any
@@ -30,7 +31,6 @@ from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.left_behind import leave_behind
 from byoc.runtime.region.variants import ChosenVariants
-from byoc.runtime.shape_cache import ShapeCache
 from byoc.runtime.time_limit import seconds_left, timed_out
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import json
 import struct
 from collections.abc import Sequence
 
+from byoc.runtime.artefact.strict_json import at, number_of, numbered, object_of, read_json
 from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.files.weights import read_weights, write_weights
 from byoc.runtime.ndarray import NDArray
-from byoc.runtime.strict_json import at, number_of, numbered, object_of, read_json
 from byoc.runtime.vm.program import PackedSymbol, VMFunction, check_program
-from byoc.runtime.weights import read_weights, write_weights
 
 MARK = b"byoc-vm\x00"
 VERSION = 1

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from byoc.codegen.c.compiler import find_compiler
-from byoc.codegen.c.sanitizers import VARIABLE, preloading
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.sanitizers import VARIABLE, preloading
 from byoc.errors import UserError
 
 OPTIONS = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.emit import emit_programs
-from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.whole.prepare import prepare
+from byoc.codegen.c.whole.workspace import plan_workspace
 from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.c.workspace import plan_workspace
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays

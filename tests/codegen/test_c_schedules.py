@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from byoc import te
-from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.emit import emit_programs
-from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.kernel.inline import fuse_stages
 from byoc.codegen.kernel.program import Group, Program
 from byoc.runtime.dso.module import DsoModule

@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 
 pytestmark = pytest.mark.needs_cc
 # Two rows of two blocks: block 0's thread stores o[0:4] and o[8:12], block 1's counts in o[4:8] and o[12:16].

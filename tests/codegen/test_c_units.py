@@ -7,10 +7,10 @@ import pytest
 
 import byoc
 from byoc import relay
-from byoc.codegen.c import compiler as compilers
 from byoc.codegen.c.backend import compile_functions
 from byoc.codegen.c.emit import emit_library
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.toolchain import compiler as compilers
+from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.lower import lower_function
 from byoc.ir.span import Span
 from byoc.ir.types import Any, TensorType

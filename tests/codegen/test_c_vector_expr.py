@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from byoc import te
-from byoc.codegen.c.compiler import find_compiler
-from byoc.codegen.c.lane_analysis import can_be_vector
 from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES, C
 from byoc.codegen.c.statements import StatementWriter
-from byoc.codegen.c.support import PREAMBLE
-from byoc.codegen.c.vectors import vector_support
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.vectors.lane_analysis import can_be_vector
+from byoc.codegen.c.vectors.vectors import vector_support
+from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import For, Stmt, VectorStore

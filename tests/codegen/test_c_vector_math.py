@@ -14,9 +14,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from byoc.codegen.c.compiler import find_compiler
-from byoc.codegen.c.support import PREAMBLE
-from byoc.codegen.c.vectors import vector_support
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.vectors.vectors import vector_support
+from byoc.codegen.c.whole.support import PREAMBLE
 
 pytestmark = pytest.mark.needs_cc
 EDGES = [

@@ -11,13 +11,13 @@ import pytest
 import byoc
 from byoc import relay
 from byoc.codegen.c.backend import WHOLE_PROGRAM
-from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.emit import emit_library
-from byoc.codegen.c.emit_whole import emit_whole_program
-from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.prepare import prepare
-from byoc.codegen.c.unit import Units
-from byoc.codegen.c.whole_program import CallStep, CopyStep, ExternalStep, no_whole_program, plan_whole_program
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.whole.emit import emit_whole_program
+from byoc.codegen.c.whole.prepare import prepare
+from byoc.codegen.c.whole.program import CallStep, CopyStep, ExternalStep, no_whole_program, plan_whole_program
+from byoc.codegen.c.whole.unit import Units
 from byoc.codegen.kernel.lower import lower_function
 from byoc.driver.compile import CompileOptions, plan_for
 from byoc.driver.host import lower_host
@@ -25,8 +25,8 @@ from byoc.driver.pipeline import optimize, prepare_host
 from byoc.ir.span import Span
 from byoc.ir.types import Any, TensorType
 from byoc.relay.testing import mobilenet, resnet
-from byoc.runtime.graph import Graph
-from byoc.runtime.memory_plan import Lifetime, largest_live_bytes, plan_memory
+from byoc.runtime.executor.graph import Graph
+from byoc.runtime.executor.memory_plan import Lifetime, largest_live_bytes, plan_memory
 
 MACHINE = Machine(64, 24)
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.contraction.shape import PANEL
 from byoc.codegen.c.emit import emit_programs
-from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program

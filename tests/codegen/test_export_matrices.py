@@ -12,7 +12,7 @@ import pytest
 
 import byoc
 from byoc import relay
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function

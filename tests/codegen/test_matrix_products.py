@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.contraction.matrix_products import equal_steps
 from byoc.codegen.c.contraction.tile_choice import Tile
 from byoc.codegen.c.contraction.tile_question import META, choice_of, tile_of
 from byoc.codegen.c.emit import emit_programs
-from byoc.codegen.c.machine import Machine, machine_of, processor_of
-from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import Machine, machine_of, processor_of
+from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program

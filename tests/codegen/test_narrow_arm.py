@@ -11,8 +11,8 @@ import pytest
 
 from byoc import relay
 from byoc.codegen.c.emit import emit_programs
-from byoc.codegen.c.machine import Machine, machine_of, processor_of
-from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.toolchain.machine import Machine, machine_of, processor_of
+from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import fuse_body

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from byoc import relay, te
-from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.contraction.shape import PANEL
 from byoc.codegen.c.contraction.words import WORD, use_words, words_of_array
 from byoc.codegen.c.emit import emit_programs
-from byoc.codegen.c.machine import Machine, machine_of
-from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import Machine, machine_of
+from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Group, Program

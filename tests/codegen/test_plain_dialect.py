@@ -16,8 +16,8 @@ import pytest
 import byoc.relay.op
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
 from byoc.codegen.c.dialect import PLAIN_MACHINE, Dialect
-from byoc.codegen.c.prepare import prepare
-from byoc.codegen.c.unit import Units
+from byoc.codegen.c.whole.prepare import prepare
+from byoc.codegen.c.whole.unit import Units
 from byoc.codegen.kernel.lower import lower_function, unsupported_reason
 from byoc.ir.op import OPS
 from byoc.ir.types import TensorType, tensor_types

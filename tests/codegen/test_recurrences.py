@@ -6,8 +6,8 @@ import pytest
 from byoc import relay, te
 from byoc.codegen.c.backend import compile_functions
 from byoc.codegen.c.contraction.shape import PANEL
-from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl.backend import OpenCLBackend
@@ -16,7 +16,7 @@ from byoc.errors import CompileError, InternalError, TypeInferenceError
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, RNNSequenceAttrs
-from byoc.runtime.kernels.recurrent import rnn_sequence
+from byoc.runtime.kernels.nn.recurrent import rnn_sequence
 from byoc.te.walk import loaded_tensors
 
 X = te.placeholder((4, 3), name="x")

@@ -7,8 +7,8 @@ import pytest
 from sanitized import environment, run_under
 
 import byoc
-from byoc.codegen.c.compiler import find_compiler
-from byoc.codegen.c.sanitizers import VARIABLE, requested, sanitizer_flags
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.sanitizers import VARIABLE, requested, sanitizer_flags
 from byoc.errors import ArtifactError, UnavailableError, UserError
 from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
@@ -45,7 +45,7 @@ import re
 import sys
 import numpy as np
 import byoc
-from byoc.codegen.c.compiler import CCompiler, TranslationUnit
+from byoc.codegen.c.toolchain.compiler import CCompiler, TranslationUnit
 from byoc import relay
 from byoc.relay.expr import Function, const, var
 
@@ -147,7 +147,7 @@ def test_a_barrier_that_is_missing_is_found(tmp_path):
 def test_undefined_behaviour_is_found(tmp_path):
     text = """
 import ctypes
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 library = find_compiler().build("int quotient(int a, int b); int quotient(int a, int b) {{ return a / b; }}")
 open({path!r}, "wb").write(library)
 ctypes.CDLL({path!r}).quotient(1, 0)

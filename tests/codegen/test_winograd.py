@@ -13,10 +13,10 @@ import pytest
 
 from byoc import relay
 from byoc.codegen.c.backend import compile_functions
-from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.emit import emit_programs
-from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.choice import candidates
 from byoc.codegen.c.winograd.convolution import Convolution, convolution
 from byoc.codegen.c.winograd.options import ERRORS, WinogradOptions

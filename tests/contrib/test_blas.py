@@ -5,7 +5,7 @@ import pytest
 
 import byoc
 from byoc import relay
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.interpreter import evaluate
 
 

@@ -372,7 +372,7 @@ def test_doctor_finds_what_the_host_needs(capsys):
 def test_without_a_compiler_doctor_and_compile_say_so_and_return_3(
     capsys, monkeypatch, tmp_path, environment, sentence
 ):
-    from byoc.codegen.c import compiler
+    from byoc.codegen.c.toolchain import compiler
 
     monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: None)
     for name, value in environment.items():
@@ -409,7 +409,7 @@ def test_too_little_memory_is_something_that_the_machine_lacks(capsys, monkeypat
 
 
 def test_an_interrupt_leaves_nothing_half_written(capsys, monkeypatch, tmp_path):
-    from byoc.runtime import whole_file
+    from byoc.runtime.files import whole_file
 
     def interrupt(source, target, **options):
         raise KeyboardInterrupt

@@ -5,7 +5,7 @@ import pathlib
 
 from byoc.codegen.backend import get_backend
 from byoc.driver.cli.main import main
-from byoc.partition.support_matrix import Support, support_matrix
+from byoc.partition.show.support_matrix import Support, support_matrix
 from byoc.relay.frontend.onnx import import_onnx
 
 MODEL = str(pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx")

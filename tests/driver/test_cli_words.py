@@ -8,7 +8,7 @@ from byoc.codegen.tune.level import LEVELS
 from byoc.driver import fallback, planning, precision
 from byoc.driver.cli import words
 from byoc.partition.places import FORMULAS
-from byoc.partition.request import TIME_LIMIT
+from byoc.partition.plan.request import TIME_LIMIT
 from byoc.relay.quantize.ranges import METHODS, PERCENTILE
 
 

@@ -16,9 +16,9 @@ from byoc.driver.vm import compile_module
 from byoc.errors import DeviceError, InputError, UserError
 from byoc.ir.types import Any, TensorType
 from byoc.runtime import cpu, load, load_module_tree
-from byoc.runtime.aot import AotExecutor
 from byoc.runtime.errors import ArtifactError
-from byoc.runtime.graph_executor import GraphExecutor
+from byoc.runtime.executor.aot import AotExecutor
+from byoc.runtime.executor.graph_executor import GraphExecutor
 from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc

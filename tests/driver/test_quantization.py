@@ -12,7 +12,7 @@ from byoc import relay
 from byoc.driver.cli.main import main
 from byoc.errors import InputError, UserError
 from byoc.ir.module import IRModule
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
 from byoc.runtime import load
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Trial

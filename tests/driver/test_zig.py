@@ -14,7 +14,7 @@ WORK = """
 import sys
 import numpy as np
 import byoc
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 
 print(*find_compiler().command)
 library = byoc.compile(sys.argv[1], targets=["c"])

@@ -9,11 +9,11 @@ import byoc
 from byoc.driver.vm import compile_module
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime import cpu
+from byoc.runtime.files.weights import read_weights, write_weights
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.params import load_param_dict, save_param_dict
 from byoc.runtime.vm import Executable, VirtualMachine
-from byoc.runtime.weights import read_weights, write_weights
 
 pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl]
 TARGETS = (["c"], ["json", "c"], ["c", "c"], ["opencl", "c"], ["blas", "c"], ["c", "opencl", "c"], ["json"])

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from byoc.runtime.artifact import read_artifact
+from byoc.runtime.artefact.artifact import read_artifact
 
 ROOT = pathlib.Path(__file__).parents[2]
 MODELS = ROOT.parent / "shared" / "models"
 COMPILE = """
 import sys
 import byoc
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 
 exclude = {"opencl": ["nn.softmax", "nn.relu"], "json": ["nn.softmax"]}
 library = byoc.compile(sys.argv[1], targets=["opencl", "json", "c"], exclude=exclude)

@@ -11,7 +11,7 @@ from byoc.codegen.json.backend import JsonBackend
 from byoc.driver.vm import compile_module
 from byoc.errors import CompileError, CompilerNotFoundError, InternalError, PartitionError, UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray

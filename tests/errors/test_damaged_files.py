@@ -17,9 +17,9 @@ from byoc.ir.target import Target
 from byoc.partition.places.timings import Timings
 from byoc.relay.node_json import load_json
 from byoc.relay.text.metadata import decode_section
+from byoc.runtime.artefact.strict_json import MOST_DEPTH, read_json
 from byoc.runtime.errors import ArtifactError
 from byoc.runtime.params import load_param_dict, save_param_dict
-from byoc.runtime.strict_json import MOST_DEPTH, read_json
 
 NESTED = "[" * 200_000
 

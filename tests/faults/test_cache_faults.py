@@ -13,13 +13,13 @@ from filelock import FileLock
 from injection import DIGITS, SECONDS, something_damaged
 
 import byoc
-from byoc.codegen.c import object_cache
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain import object_cache
+from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.tune import database
 from byoc.codegen.tune.database import Database, read_records
 from byoc.driver.costs.store import Store
 from byoc.driver.library_cache import LibraryCache
-from byoc.runtime import whole_file
+from byoc.runtime.files import whole_file
 from byoc.runtime.opencl.build import read_entry, write_entry
 
 pytestmark = pytest.mark.needs_cc
@@ -116,7 +116,7 @@ def test_a_lock_that_is_held_for_ever_is_told_by_the_database(tmp_path, monkeypa
 
 BUILDING = """
 import hashlib
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 built = [find_compiler().build(f"int f(void) {{ return {k}; }}") for k in range(4)]
 print(hashlib.sha256(b"".join(built)).hexdigest())
 """

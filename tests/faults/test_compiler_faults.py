@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from byoc.codegen.c import compiler as compilers
-from byoc.codegen.c import object_cache
-from byoc.codegen.c.compiler import TranslationUnit, find_compiler
+from byoc.codegen.c.toolchain import compiler as compilers
+from byoc.codegen.c.toolchain import object_cache
+from byoc.codegen.c.toolchain.compiler import TranslationUnit, find_compiler
 from byoc.errors import CompileError, CompilerNotFoundError, UserError
 
 pytestmark = pytest.mark.needs_cc

@@ -27,10 +27,10 @@ from byoc.partition.costs.table import Table
 from byoc.partition.places.timings import Timings
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.std import import_file
-from byoc.runtime import file_memory, regular_file, whole_file
-from byoc.runtime.artifact import write_artifact
+from byoc.runtime.artefact.artifact import write_artifact
+from byoc.runtime.files import file_memory, regular_file, whole_file
+from byoc.runtime.files.regular_file import read_file
 from byoc.runtime.params import load_param_dict_from_file, save_param_dict_to_file
-from byoc.runtime.regular_file import read_file
 
 X = np.linspace(-1, 1, 128, dtype="float32").reshape(2, 1, 8, 8)
 
@@ -291,7 +291,7 @@ def test_saving_over_a_loaded_artefact_keeps_what_is_loaded(artefacts, library):
 WRITERS = {
     "artefact": lambda path: write_artifact(path, {}, {"member": bytes(100_000)}),
     "parameters": lambda path: save_param_dict_to_file({"w": np.ones(30_000, "float32")}, path),
-    "plan": lambda path: byoc.runtime.artifact.replace_file(path, lambda file: file.write(bytes(100_000))),
+    "plan": lambda path: byoc.runtime.artefact.artifact.replace_file(path, lambda file: file.write(bytes(100_000))),
 }
 FULL = """
 import resource, signal, sys
@@ -302,7 +302,7 @@ from byoc.errors import UserError
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 for named in (False, True):
     if named:
-        import byoc.runtime.whole_file as whole
+        import byoc.runtime.files.whole_file as whole
         whole._write_nameless = lambda *a: False
     for writer in WRITERS.values():
         try:

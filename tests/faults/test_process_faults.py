@@ -11,7 +11,7 @@ from injection import DIGITS, SECONDS
 
 import byoc
 import byoc.runtime
-from byoc.codegen.c.object_cache import object_cache
+from byoc.codegen.c.toolchain.object_cache import object_cache
 
 pytestmark = pytest.mark.needs_cc
 MODEL = """
@@ -209,7 +209,7 @@ print(count() - before)
 
 BUILDING = """
 import sys, time
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.runtime.dso.library_file import LibraryFile
 print("begin", flush=True)
 while True:
@@ -255,7 +255,7 @@ def test_a_process_killed_while_it_compiles_and_loads_leaves_no_temporary_file_a
 
 
 def test_a_process_killed_where_files_need_names_leaves_parts_that_the_next_removes(place, saved):
-    named = "import byoc.runtime.whole_file as whole\nwhole._write_nameless = lambda *a: False\n" + MODEL
+    named = "import byoc.runtime.files.whole_file as whole\nwhole._write_nameless = lambda *a: False\n" + MODEL
     slow = (
         named
         + """

@@ -9,7 +9,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from byoc.codegen.c import compiler as compilers
+from byoc.codegen.c.toolchain import compiler as compilers
 from fuzz.case import Case
 from fuzz.compare import Judge
 from fuzz.configurations import alone

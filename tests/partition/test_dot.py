@@ -12,7 +12,7 @@ from byoc.ir.transform import PassContext, Sequential, pass_named
 from byoc.partition import make_plan, to_dot
 from byoc.relay import op
 from byoc.relay.frontend.onnx import import_onnx
-from byoc.relay.transform.graph_visualize import FOLDER, module_dot
+from byoc.relay.transform.base.graph_visualize import FOLDER, module_dot
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 HOSTILE = [

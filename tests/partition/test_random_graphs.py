@@ -17,8 +17,8 @@ from byoc.relay.analysis.region_graph import open_children
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform import PartitionGraph
-from byoc.relay.transform.annotate_target import annotate_function
-from byoc.relay.transform.merge_compiler_regions import _Merger, merge_regions
+from byoc.relay.transform.cut.annotate_target import annotate_function
+from byoc.relay.transform.cut.merge_compiler_regions import _Merger, merge_regions
 
 UNARY = (op.abs, op.negative, op.tanh, op.sigmoid)
 BINARY = (op.add, op.subtract, op.maximum)

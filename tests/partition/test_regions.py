@@ -8,7 +8,7 @@ from byoc.codegen.backend import PatternEntry
 from byoc.errors import PartitionError
 from byoc.ir.types import TupleType
 from byoc.partition.calls import calls_of
-from byoc.partition.matches import Chosen, matches_of, with_composites
+from byoc.partition.policy.matches import Chosen, matches_of, with_composites
 from byoc.partition.regions import annotate_regions
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard

@@ -14,8 +14,8 @@ from random_graphs import calls_of, modules
 from byoc import relay
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
-from byoc.relay.transform.simplify_expr import SimplifyHostExpr
-from byoc.relay.transform.views import View
+from byoc.relay.transform.fuse.views import View
+from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 
 
 def var(name, *shape):

@@ -13,10 +13,10 @@ from byoc import relay
 from byoc.ir.op import OPS, Op
 from byoc.relay import transform
 from byoc.relay.structural import assert_structural_equal
-from byoc.relay.transform.channels_last import convert_calls
-from byoc.relay.transform.layout_choice import choose_channels_last, forms_of
-from byoc.relay.transform.layout_forms import channels_last_form, moves_nothing
-from byoc.relay.transform.minimum_cut import SINK, SOURCE, Network
+from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, Network
+from byoc.relay.transform.layout.channels_last import convert_calls
+from byoc.relay.transform.layout.choice import choose_channels_last, forms_of
+from byoc.relay.transform.layout.forms import channels_last_form, moves_nothing
 from byoc.relay.traverse import post_order
 
 

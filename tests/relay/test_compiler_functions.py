@@ -10,7 +10,7 @@ from byoc.relay.analysis.calibration import get_calibration_data
 from byoc.relay.interpreter import evaluate
 from byoc.relay.structural import assert_structural_equal
 from byoc.relay.transform import InferType
-from byoc.relay.transform.compiler_functions import (
+from byoc.relay.transform.cut.compiler_functions import (
     InlineCompilerFunctionsBoundTo,
     InlineComposites,
     MarkCompilerFunctionsAsExtern,

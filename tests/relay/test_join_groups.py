@@ -10,7 +10,7 @@ import byoc
 from byoc import relay
 from byoc.ir.transform import PassContext
 from byoc.relay import transform
-from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order
 
 

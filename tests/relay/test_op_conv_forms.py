@@ -13,9 +13,9 @@ from byoc.errors import TypeInferenceError
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.testing import run_infer_type
 from byoc.runtime.kernels import get_kernel
-from byoc.runtime.kernels.conv import convolve
-from byoc.runtime.kernels.layouts import layout_transform
-from byoc.runtime.kernels.winograd import matrices
+from byoc.runtime.kernels.movement.layouts import layout_transform
+from byoc.runtime.kernels.nn.conv import convolve
+from byoc.runtime.kernels.nn.winograd import matrices
 
 RNG = np.random.default_rng(17)
 

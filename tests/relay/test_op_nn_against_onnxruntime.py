@@ -63,7 +63,7 @@ def test_convolutions_agree(shape: tuple, weight: tuple, attrs: dict) -> None:
 
 
 def test_a_convolution_in_blocks_of_rows_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("byoc.runtime.kernels.conv.BLOCK_BYTES", 4096)
+    monkeypatch.setattr("byoc.runtime.kernels.nn.conv.BLOCK_BYTES", 4096)
     x, w = f32(1, 3, 31, 29), f32(4, 3, 5, 5)
     check(run_node("Conv", [x, w]), "nn.conv2d", [x, w], data_layout="NCHW", kernel_layout="OIHW")
 

@@ -11,7 +11,7 @@ from byoc.ir.types import TensorType
 from byoc.relay import op
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, const, var
-from byoc.relay.op.builder import make_call
+from byoc.relay.op.core.builder import make_call
 from byoc.relay.traverse import post_order
 from byoc.runtime.kernels import get_kernel
 

@@ -19,8 +19,8 @@ from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetIt
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.transform import AnnotateTarget, InferType, MergeCompilerRegions, PartitionGraph
-from byoc.relay.transform.annotate_target import annotate_function
-from byoc.relay.transform.merge_compiler_regions import merge_regions
+from byoc.relay.transform.cut.annotate_target import annotate_function
+from byoc.relay.transform.cut.merge_compiler_regions import merge_regions
 from byoc.relay.traverse import post_order
 from byoc.runtime.device import Device
 

@@ -14,7 +14,7 @@ from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrit
 from byoc.relay.interpreter import evaluate
 from byoc.relay.testing import count_ops
 from byoc.relay.testing.gradients import check_grad
-from byoc.relay.transform.gradient import gradient
+from byoc.relay.transform.gradients.gradient import gradient
 from byoc.relay.traverse import post_order
 
 MODES = ["higher_order", "first_order"]

@@ -12,7 +12,7 @@ from byoc.relay.interpreter import evaluate
 from byoc.relay.prelude import Prelude
 from byoc.relay.structural import assert_structural_equal
 from byoc.relay.testing import count_ops
-from byoc.relay.transform.partial_evaluate import PartialEvaluate
+from byoc.relay.transform.functional.partial_evaluate import PartialEvaluate
 from byoc.relay.traverse import post_order
 
 T = relay.TensorType((2,), "float32")

@@ -9,7 +9,7 @@ import pytest
 from byoc import relay
 from byoc.relay import structural, traverse
 from byoc.relay.text import lexer, printer
-from byoc.relay.transform.infer_type import InferType
+from byoc.relay.transform.base.infer_type import InferType
 
 SIZE = 30_000  # far beyond any limit of recursion; the slow tests of single passes take 100,000
 _SHAPE = (4,)

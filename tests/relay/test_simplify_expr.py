@@ -12,7 +12,7 @@ from random_graphs import calls_of
 from byoc import relay
 from byoc.relay import transform
 from byoc.relay.structural import assert_structural_equal
-from byoc.relay.transform.simplify_expr import SimplifyHostExpr
+from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 
 
 def var(name, *shape, dtype="float32"):

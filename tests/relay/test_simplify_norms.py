@@ -8,7 +8,7 @@ from pass_checks import assert_same_numbers, run_passes, typed
 from random_graphs import calls_of
 
 from byoc import relay
-from byoc.relay.transform.simplify_expr import SimplifyHostExpr
+from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 
 
 def vector(seed):

@@ -9,7 +9,7 @@ from byoc.ir.op import Op
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
 from byoc.relay.prelude import Prelude
-from byoc.relay.transform.to_cps import to_cps, un_cps
+from byoc.relay.transform.functional.to_cps import to_cps, un_cps
 from byoc.relay.traverse import post_order
 
 F = relay.TensorType((2, 3))

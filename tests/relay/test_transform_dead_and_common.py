@@ -16,7 +16,7 @@ from byoc.ir.transform import PassContext
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
-from byoc.relay.transform.dead_code import EliminateHostDeadCode
+from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.traverse import post_order
 from byoc.runtime.device import Device
 

@@ -15,8 +15,8 @@ from byoc.ir.transform import PassContext, Sequential
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
-from byoc.relay.transform.fold_constant import FoldHostConstant
-from byoc.relay.transform.folding_budget import MAX_GROWTH_BYTES
+from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
+from byoc.relay.transform.simplify.folding_budget import MAX_GROWTH_BYTES
 from byoc.runtime.device import Device
 
 

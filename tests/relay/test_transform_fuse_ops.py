@@ -15,7 +15,7 @@ from byoc.ir.transform import PassContext
 from byoc.relay import transform
 from byoc.relay.analysis import infer_expr
 from byoc.relay.structural import structural_equal
-from byoc.relay.transform.fuse_ops import FuseHostOps
+from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
 from byoc.relay.traverse import post_order
 
 

@@ -16,8 +16,8 @@ from byoc.relay import transform
 from byoc.relay.analysis import infer_expr
 from byoc.relay.interpreter import evaluate
 from byoc.relay.structural import structural_equal
-from byoc.relay.transform.dynamic_to_static import STATIC_FORMS
-from byoc.relay.transform.simplify_expr import SimplifyHostExpr
+from byoc.relay.transform.simplify.dynamic_to_static import STATIC_FORMS
+from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 
 X = relay.var("x", shape=(2, 3, 4))
 

@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import byoc
-from byoc.runtime.artifact import MANIFEST, read_artifact, write_artifact
+from byoc.runtime.artefact.artifact import MANIFEST, read_artifact, write_artifact
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.errors import ArtifactError
 from byoc.runtime.library import read_library

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from byoc.codegen.c import compiler as compilers
-from byoc.codegen.c.compiler import find_compiler
-from byoc.codegen.c.machine import NO_MATRICES
+from byoc.codegen.c.toolchain import compiler as compilers
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import NO_MATRICES
 from byoc.runtime.dso import matrix_permission
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.module import DsoModule

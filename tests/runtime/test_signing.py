@@ -12,9 +12,9 @@ import pytest
 import byoc
 from byoc import relay
 from byoc.driver.cli.main import main
-from byoc.runtime.artifact import read_artifact, sign_artifact, write_artifact
+from byoc.runtime.artefact.artifact import read_artifact, sign_artifact, write_artifact
+from byoc.runtime.artefact.signing import fingerprint, public_key
 from byoc.runtime.errors import ArtifactError, UserError
-from byoc.runtime.signing import fingerprint, public_key
 
 ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
 serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
@@ -66,7 +66,9 @@ def test_what_is_not_signed_or_by_another_is_refused_before_it_is_read(path, key
         byoc.runtime.load(path, trusted=[public])
     other, _ = key_pair(tmp_path, "mallory")
     signer = sign_artifact(path, other)
-    monkeypatch.setattr("byoc.runtime.artifact._check_version", lambda manifest: pytest.fail("the manifest was read"))
+    monkeypatch.setattr(
+        "byoc.runtime.artefact.artifact._check_version", lambda manifest: pytest.fail("the manifest was read")
+    )
     with pytest.raises(ArtifactError, match=f"it is signed by {fingerprint(signer)}, which is no trusted key"):
         byoc.runtime.load(path, trusted=[public])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.tune.context import Context, cache_sizes, context_of, processor_model, schedules_digest
 
 
@@ -47,7 +47,8 @@ def test_times_of_another_number_of_threads_hold_elsewhere():
 @pytest.mark.needs_cc
 def test_a_context_is_the_same_under_any_hash_seed(same_under_any_hash_seed):
     assert same_under_any_hash_seed(
-        "from byoc.codegen.c.compiler import find_compiler; from byoc.codegen.tune.context import context_of\n"
+        "from byoc.codegen.c.toolchain.compiler import find_compiler\n"
+        "from byoc.codegen.tune.context import context_of\n"
         "import dataclasses\ncompiler = find_compiler()\n"
         "machine = dataclasses.replace(compiler.machine, dots=frozenset(map(str, range(9))))\n"
         "print(context_of(dataclasses.replace(compiler, machine=machine), ()).digest)"
@@ -56,7 +57,7 @@ def test_a_context_is_the_same_under_any_hash_seed(same_under_any_hash_seed):
 
 def test_what_a_machine_shows_of_itself_is_the_same_under_any_hash_seed(same_under_any_hash_seed):
     shown = same_under_any_hash_seed(
-        "from byoc.codegen.c.machine import Machine\n"
+        "from byoc.codegen.c.toolchain.machine import Machine\n"
         "print(repr(Machine(64, 24, 32, frozenset(f'dot_{k}' for k in range(9)))))"
     )
     assert "dot_3" in shown

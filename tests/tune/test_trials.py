@@ -9,9 +9,9 @@ import pytest
 
 from byoc import relay
 from byoc.codegen.c.backend import build_library, workbench
-from byoc.codegen.c.compiler import find_compiler
-from byoc.codegen.c.machine import Machine
-from byoc.codegen.c.prepare import prepare
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body

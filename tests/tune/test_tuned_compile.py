@@ -127,7 +127,7 @@ COMPILE = """
 import json, sys
 import numpy as np
 import byoc
-from byoc.codegen.c.compiler import CCompiler
+from byoc.codegen.c.toolchain.compiler import CCompiler
 from byoc.codegen.tune.trials import Laboratory
 
 counts = {"compiled": 0, "tried": 0}

@@ -218,7 +218,7 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "function": "byoc.relay.expr:",
         "ty": "byoc.ir.types:",
         "Id": "byoc.relay.expr:VarId",
-        "SpanCheck": "byoc.relay.transform.span_check:SpanCheck",
+        "SpanCheck": "byoc.relay.transform.base.span_check:SpanCheck",
         "base": f"{THIN}.relay.base:",
     },
     "byoc.relay.op.nn": {"Constant": "byoc.relay.expr:Constant"},

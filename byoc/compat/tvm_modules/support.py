@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.errors import CompilerNotFoundError
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from byoc.driver.cli.array_files import read_arrays
 from byoc.driver.cli.words import CALIBRATIONS, PERCENTILE
 from byoc.errors import InputError, UserError
-from byoc.runtime.regular_file import read_file
+from byoc.runtime.files.regular_file import read_file
 
 if TYPE_CHECKING:
     from byoc.driver.quantization import Calibration

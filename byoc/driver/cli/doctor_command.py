@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from byoc import __version__
 from byoc.codegen.backend import backend_names
-from byoc.codegen.c.compiler import cache_dir, find_compiler
+from byoc.codegen.c.toolchain.compiler import cache_dir, find_compiler
 from byoc.driver.cli.targets_command import describe
 from byoc.errors import UserError
 from byoc.runtime.distribution import install_command

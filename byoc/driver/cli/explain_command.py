@@ -12,9 +12,9 @@ from byoc.driver.cli.placing_options import add_placing_options
 from byoc.driver.cli.plan_command import planned
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
-from byoc.partition.decision import Decision
-from byoc.partition.plan_json import decision_to_json
-from byoc.partition.support_matrix import support_matrix
+from byoc.partition.plan.decision import Decision
+from byoc.partition.plan.plan_json import decision_to_json
+from byoc.partition.show.support_matrix import support_matrix
 from byoc.relay.frontend.onnx import import_onnx
 
 HELP = "explain why the operators of a model go where they go"

@@ -14,13 +14,13 @@ from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import tensor_types
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Call
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.traverse import post_order
-from byoc.runtime.artifact import read_artifact
+from byoc.runtime.artefact.artifact import read_artifact
+from byoc.runtime.files.regular_file import open_file
 from byoc.runtime.library import Library, read_library
-from byoc.runtime.regular_file import open_file
 
 HELP = "show what is in an artefact or in an ONNX model"
 

@@ -11,7 +11,7 @@ from byoc.driver.cli.plan_command import planned
 from byoc.driver.onnx_placement import proto_of, with_placement
 from byoc.driver.onnx_regions import with_regions
 from byoc.errors import UserError
-from byoc.runtime.artifact import replace_file
+from byoc.runtime.artefact.artifact import replace_file
 
 HELP = "write an ONNX model that carries its plan"
 

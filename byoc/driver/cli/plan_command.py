@@ -16,11 +16,11 @@ from byoc.driver.pipeline import optimize
 from byoc.driver.planning import plan_module
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.partition.draw import to_dot, to_svg
-from byoc.partition.plan import Plan
-from byoc.partition.report_page import to_html
+from byoc.partition.plan.plan import Plan
+from byoc.partition.show.draw import to_dot, to_svg
+from byoc.partition.show.report_page import to_html
 from byoc.relay.frontend.onnx import import_onnx
-from byoc.runtime.artifact import replace_file
+from byoc.runtime.artefact.artifact import replace_file
 
 HELP = "show where each operator of a model would go, and why"
 DRAWN = {".svg": to_svg, ".dot": to_dot, ".html": to_html}

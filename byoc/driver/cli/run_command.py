@@ -17,9 +17,9 @@ from byoc.driver.cli.generator_options import OPTIONS, backend_options_from
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.compile import compile as compile_model
 from byoc.errors import InputError, UserError
-from byoc.runtime.artifact import replace_file
+from byoc.runtime.artefact.artifact import replace_file
+from byoc.runtime.files.regular_file import open_file
 from byoc.runtime.library import Library, load
-from byoc.runtime.regular_file import open_file
 from byoc.runtime.time_limit import check_timeout
 
 HELP = "run an artefact, or an ONNX model, which is compiled first"

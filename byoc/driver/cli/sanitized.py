@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from byoc.codegen.c.compiler import find_compiler
-from byoc.codegen.c.sanitizers import check_process, preloading, requested
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.sanitizers import check_process, preloading, requested
 from byoc.runtime.dso.sanitizers import PRELOADED, absent
 
 

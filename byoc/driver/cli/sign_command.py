@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from byoc.runtime.artifact import sign_artifact
-from byoc.runtime.signing import fingerprint
+from byoc.runtime.artefact.artifact import sign_artifact
+from byoc.runtime.artefact.signing import fingerprint
 
 HELP = "sign an artefact with an Ed25519 key"
 

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from byoc.runtime.artifact import read_artifact
+from byoc.runtime.artefact.artifact import read_artifact
+from byoc.runtime.artefact.signing import fingerprint, trusted_keys
 from byoc.runtime.errors import ArtifactError
-from byoc.runtime.signing import fingerprint, trusted_keys
 
 HELP = "check that an artefact is whole and that a trusted key signed it"
 

@@ -19,5 +19,5 @@ LIMITS = {  # the fields of byoc.codegen.backend.Limits
     "min_gain": float,
     "min_operations": int,
 }
-TIME_LIMIT = 10.0  # byoc.partition.request
+TIME_LIMIT = 10.0  # byoc.partition.plan.request
 AVAILABLE = "the host's version is in the artefact"  # byoc.driver.fallback

@@ -17,8 +17,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.partition.costs.work import Kind, Work, size, work_of
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
-from byoc.relay.transform.fusion_graph import build_graph
-from byoc.relay.transform.fusion_groups import fusion_groups
+from byoc.relay.transform.fuse.fusion_graph import build_graph
+from byoc.relay.transform.fuse.fusion_groups import fusion_groups
 
 LEVEL, MOST_CALLS = 3, 256
 _POINTWISE = frozenset([Kind.POINTWISE, Kind.VIEW])

@@ -40,7 +40,7 @@ from byoc.partition.costs.place import UnitPlace, precision_name
 from byoc.partition.costs.work import size
 from byoc.partition.measure import call_operations
 from byoc.relay.expr import Call
-from byoc.runtime.regular_file import read_text
+from byoc.runtime.files.regular_file import read_text
 
 FORMAT = "byoc.costs/1"
 CostFunction = Callable[[Call, UnitPlace], float]

@@ -15,8 +15,8 @@ from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType, Type, dtype_bytes, tensor_types
 from byoc.partition.measure import call_operations
 from byoc.relay.expr import Call
-from byoc.relay.op.nn.conv_geometry import Geometry, conv_geometry, size_of, transposed_geometry
-from byoc.relay.transform.fusion_graph import OPAQUE, call_pattern
+from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, size_of, transposed_geometry
+from byoc.relay.transform.fuse.fusion_graph import OPAQUE, call_pattern
 
 
 class Kind(enum.Enum):

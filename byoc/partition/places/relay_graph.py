@@ -27,8 +27,8 @@ from byoc.partition.places.tensor_type import LAYOUT_RANK, TensorTy
 from byoc.relay.analysis.region_graph import open_children
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.transform.layout_forms import Form, Wanted, as_given, channels_last, channels_last_form
-from byoc.relay.transform.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
+from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
+from byoc.relay.transform.layout.forms import Form, Wanted, as_given, channels_last, channels_last_form
 from byoc.relay.traverse import post_order
 
 _LAYOUTS = {as_given(LAYOUT_RANK): DataLayout.NCHW, channels_last(LAYOUT_RANK): DataLayout.NHWC}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError
 from byoc.partition.places.graph import Graph, Operator
 from byoc.partition.places.kernel import Kernel
-from byoc.runtime.regular_file import read_text
+from byoc.runtime.files.regular_file import read_text
 
 Prepare = Callable[[Kernel, Operator, Graph], Callable[[], object]]
 

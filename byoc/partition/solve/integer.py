@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.partition.problem import Problem
+from byoc.partition.plan.problem import Problem
 from byoc.partition.solve.cover_cuts import Covers
 from byoc.partition.solve.cuts import MARGIN, Pool, described_regions, integer_cuts
 from byoc.partition.solve.evaluate import cost_of, is_solution

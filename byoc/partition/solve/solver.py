@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from byoc.errors import PartitionError
 from byoc.ir.collector import paused_collector
-from byoc.partition.problem import Problem, Solution
+from byoc.partition.plan.problem import Problem, Solution
 from byoc.partition.solve.evaluate import check, cost_of
 from byoc.partition.solve.heuristic import LARGE, heuristic
 from byoc.partition.solve.highs import is_available

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from byoc.partition.problem import HOME, Problem
-from byoc.relay.transform.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
+from byoc.partition.plan.problem import HOME, Problem
+from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
 
 AWAY = 1
 

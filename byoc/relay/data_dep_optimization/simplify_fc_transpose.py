@@ -10,7 +10,7 @@ import numpy as np
 from byoc.ir.module import IRModule
 from byoc.relay.analysis.extraction import search_fc_transpose
 from byoc.relay.expr import Function
-from byoc.relay.transform.simplify_fc_transpose import SimplifyFCTranspose
+from byoc.relay.transform.simplify.fc_transpose import SimplifyFCTranspose
 from byoc.runtime.ndarray import NDArray, from_any
 
 

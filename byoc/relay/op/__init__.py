@@ -1,9 +1,81 @@
 """Relay's operators: importing this package registers them, and its names are their builder functions."""
 
 from byoc.ir.op import Op, OpPattern, register_op_attr
-from byoc.relay.op import annotation, blocked, dynamic, dynamic_images, image, memory, nn, op, random, vision, vm
-from byoc.relay.op.assign import matrix_set_diag, sequence_mask, strided_set
-from byoc.relay.op.binary import (
+from byoc.relay.op import annotation, dynamic, dynamic_images, image, memory, nn, op, random, vision, vm
+from byoc.relay.op.core import blocked
+from byoc.relay.op.core.support_levels import set_support_levels
+from byoc.relay.op.device_placement import device_copy
+from byoc.relay.op.movement.assign import matrix_set_diag, sequence_mask, strided_set
+from byoc.relay.op.movement.broadcast import broadcast_to, broadcast_to_like, collapse_sum_like, collapse_sum_to, where
+from byoc.relay.op.movement.check_indices import check_indices, check_indices_like
+from byoc.relay.op.movement.check_lengths import check_lengths
+from byoc.relay.op.movement.create import (
+    arange,
+    full,
+    full_like,
+    ndarray_size,
+    one_hot,
+    ones,
+    ones_like,
+    shape_of,
+    zeros,
+    zeros_like,
+)
+from byoc.relay.op.movement.join import concatenate, repeat, split, stack, tile
+from byoc.relay.op.movement.match_shape import match_shape
+from byoc.relay.op.movement.positions import adv_index, invert_permutation, searchsorted, sliding_window, unravel_index
+from byoc.relay.op.movement.rearrange import layout_transform, meshgrid
+from byoc.relay.op.movement.reverse import reverse, reverse_sequence
+from byoc.relay.op.movement.reverse_reshape import reverse_reshape
+from byoc.relay.op.movement.scatter import scatter_elements, scatter_nd
+from byoc.relay.op.movement.shape import expand_dims, reshape, reshape_like, squeeze, transpose
+from byoc.relay.op.movement.slice import gather, gather_nd, slice_like, strided_slice, take
+from byoc.relay.op.nn.convolution.legalize import register_legalizations
+from byoc.relay.op.numeric.einstein_sum import einsum
+from byoc.relay.op.numeric.fourier import dft, stft
+from byoc.relay.op.numeric.ordering import argsort, argwhere, sort, topk, trilu, unique
+from byoc.relay.op.numeric.reduce import (
+    all,
+    any,
+    argmax,
+    argmin,
+    logsumexp,
+    max,
+    mean,
+    mean_std,
+    mean_variance,
+    min,
+    prod,
+    std,
+    sum,
+    variance,
+)
+from byoc.relay.op.numeric.scan import cumprod, cumsum
+from byoc.relay.op.numeric.sparse import segment_sum, sparse_fill_empty_rows, sparse_reshape, sparse_to_dense
+from byoc.relay.op.op import (
+    debug,
+    get,
+    register,
+    register_alter_op_layout,
+    register_broadcast_schedule,
+    register_compute,
+    register_convert_op_layout,
+    register_external_compiler,
+    register_fake_quantization_to_integer,
+    register_gradient,
+    register_infer_correct_layout,
+    register_injective_schedule,
+    register_legalize,
+    register_mixed_precision_conversion,
+    register_optional_fake_quantization_to_integer,
+    register_pattern,
+    register_reduce_schedule,
+    register_schedule,
+    register_shape_func,
+    register_stateful,
+    register_strategy,
+)
+from byoc.relay.op.pointwise.binary import (
     add,
     bitwise_and,
     bitwise_or,
@@ -25,12 +97,8 @@ from byoc.relay.op.binary import (
     trunc_divide,
     trunc_mod,
 )
-from byoc.relay.op.check_indices import check_indices, check_indices_like
-from byoc.relay.op.check_lengths import check_lengths
-from byoc.relay.op.compare import equal, greater, greater_equal, less, less_equal, not_equal
-from byoc.relay.op.device_placement import device_copy
-from byoc.relay.op.einstein_sum import einsum
-from byoc.relay.op.elementwise import (
+from byoc.relay.op.pointwise.compare import equal, greater, greater_equal, less, less_equal, not_equal
+from byoc.relay.op.pointwise.elementwise import (
     abs,
     acos,
     acosh,
@@ -72,75 +140,8 @@ from byoc.relay.op.elementwise import (
     tanh,
     trunc,
 )
-from byoc.relay.op.fast_math import fast_erf, fast_exp, fast_tanh
-from byoc.relay.op.fixed_point import fixed_point_multiply, fixed_point_multiply_per_axis
-from byoc.relay.op.fourier import dft, stft
-from byoc.relay.op.match_shape import match_shape
-from byoc.relay.op.nn.conv_legalize import register_legalizations
-from byoc.relay.op.op import (
-    debug,
-    get,
-    register,
-    register_alter_op_layout,
-    register_broadcast_schedule,
-    register_compute,
-    register_convert_op_layout,
-    register_external_compiler,
-    register_fake_quantization_to_integer,
-    register_gradient,
-    register_infer_correct_layout,
-    register_injective_schedule,
-    register_legalize,
-    register_mixed_precision_conversion,
-    register_optional_fake_quantization_to_integer,
-    register_pattern,
-    register_reduce_schedule,
-    register_schedule,
-    register_shape_func,
-    register_stateful,
-    register_strategy,
-)
-from byoc.relay.op.ordering import argsort, argwhere, sort, topk, trilu, unique
-from byoc.relay.op.positions import adv_index, invert_permutation, searchsorted, sliding_window, unravel_index
-from byoc.relay.op.rearrange import layout_transform, meshgrid
-from byoc.relay.op.reduce import (
-    all,
-    any,
-    argmax,
-    argmin,
-    logsumexp,
-    max,
-    mean,
-    mean_std,
-    mean_variance,
-    min,
-    prod,
-    std,
-    sum,
-    variance,
-)
-from byoc.relay.op.reverse import reverse, reverse_sequence
-from byoc.relay.op.reverse_reshape import reverse_reshape
-from byoc.relay.op.scan import cumprod, cumsum
-from byoc.relay.op.scatter import scatter_elements, scatter_nd
-from byoc.relay.op.sparse import segment_sum, sparse_fill_empty_rows, sparse_reshape, sparse_to_dense
-from byoc.relay.op.support_levels import set_support_levels
-from byoc.relay.op.transform_broadcast import broadcast_to, broadcast_to_like, collapse_sum_like, collapse_sum_to, where
-from byoc.relay.op.transform_create import (
-    arange,
-    full,
-    full_like,
-    ndarray_size,
-    one_hot,
-    ones,
-    ones_like,
-    shape_of,
-    zeros,
-    zeros_like,
-)
-from byoc.relay.op.transform_join import concatenate, repeat, split, stack, tile
-from byoc.relay.op.transform_shape import expand_dims, reshape, reshape_like, squeeze, transpose
-from byoc.relay.op.transform_slice import gather, gather_nd, slice_like, strided_slice, take
+from byoc.relay.op.pointwise.fast_math import fast_erf, fast_exp, fast_tanh
+from byoc.relay.op.pointwise.fixed_point import fixed_point_multiply, fixed_point_multiply_per_axis
 
 set_support_levels()
 register_legalizations()

@@ -15,7 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, Sample, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import make_call
+from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.device_placement import function_on_device, on_device
 from byoc.relay.tuple_wrapper import TupleWrapper
 

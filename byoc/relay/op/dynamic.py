@@ -15,10 +15,10 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, TensorType, Type
-from byoc.relay.op.transform_create import InitOpAttrs, OneHotAttrs, full_rel, one_hot_rel
-from byoc.relay.op.transform_shape import ExpandDimsAttrs, ReshapeAttrs
-from byoc.relay.op.transform_slice import StridedSliceAttrs
-from byoc.relay.op.type_relations import is_integer, normalize_axes, tensor_arg
+from byoc.relay.op.core.type_relations import is_integer, normalize_axes, tensor_arg
+from byoc.relay.op.movement.create import InitOpAttrs, OneHotAttrs, full_rel, one_hot_rel
+from byoc.relay.op.movement.shape import ExpandDimsAttrs, ReshapeAttrs
+from byoc.relay.op.movement.slice import StridedSliceAttrs
 
 
 def vector_length(types: Sequence[Type], index: int, name: str) -> int:

@@ -14,13 +14,13 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, TypeRelation, register_op
 from byoc.ir.types import Any, TensorType, Type
+from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
+from byoc.relay.op.core.type_relations import is_integer, tensor_arg
+from byoc.relay.op.core.window import differ
 from byoc.relay.op.dynamic import vector_length
 from byoc.relay.op.image.resize import Resize2DAttrs
-from byoc.relay.op.layout import arranged, axes_of, data_letters, tensor_of
 from byoc.relay.op.nn.pad import PadAttrs
 from byoc.relay.op.nn.upsampling import UpSampling3DAttrs, UpSamplingAttrs
-from byoc.relay.op.type_relations import is_integer, tensor_arg
-from byoc.relay.op.window import differ
 
 
 def _unknown_sizes(types: Sequence[Type], attrs: Attrs, n: int, dtype: str) -> TensorType:

@@ -17,7 +17,7 @@ from byoc.ir.registry import get_global_func
 from byoc.ir.types import Any, TensorType, TupleType, Type, TypeCall
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay.expr import Call, Constant
-from byoc.relay.op.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.device_placement import DeviceLike, as_virtual_device
 from byoc.relay.op.dynamic import vector_length
 from byoc.runtime.ndarray import NDArray

@@ -19,8 +19,8 @@ from byoc.ir.op import get_op as get
 from byoc.ir.registry import caller_location, register_func
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import make_call
-from byoc.relay.op.type_relations import broadcast, broadcast_compare, identity
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.type_relations import broadcast, broadcast_compare, identity
 from byoc.runtime.kernels.debug import DEBUG_FUNCTIONS, DebugFunction
 
 Rule = Callable[..., object]

@@ -20,8 +20,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay.expr import Call, Constant, constant
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.type_relations import is_float, tensor_arg
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import is_float, tensor_arg
 
 KEY_WORDS = 10
 KEY_TYPE = TensorType([KEY_WORDS], "uint64")

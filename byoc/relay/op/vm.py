@@ -12,10 +12,10 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.relay.op.dynamic import vector_length
-from byoc.relay.op.transform_create import ShapeOfAttrs
-from byoc.relay.op.type_relations import tensor_arg
+from byoc.relay.op.movement.create import ShapeOfAttrs
 from byoc.relay.op.vm_calls import invoke_tvm_op, shape_func
 
 

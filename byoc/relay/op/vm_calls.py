@@ -15,7 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import register_op
 from byoc.ir.types import FuncType, TupleType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import make_call
+from byoc.relay.op.core.builder import make_call
 
 
 @dataclass(frozen=True)

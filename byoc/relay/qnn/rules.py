@@ -17,7 +17,7 @@ from byoc.ir.types import Type
 from byoc.relay.analysis.located import located
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call
-from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import children, post_order, rewrite
 
 

@@ -8,8 +8,8 @@ from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.qnn.op.op import CANONICALIZE, LEGALIZE
 from byoc.relay.qnn.rules import apply_rules
-from byoc.relay.transform.call_rules import calls_with_attr
-from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.transform.base.call_rules import calls_with_attr
+from byoc.relay.transform.base.infer_type import FunctionPass
 
 
 def _rules_pass(name: str, key: str) -> FunctionPass:

@@ -16,7 +16,7 @@ from byoc.relay import op as relay
 from byoc.relay.expr import Call, Function, constant
 from byoc.relay.quantize.products import FLOAT, NO_SAMPLES, RULES, Left, is_product, refusal
 from byoc.relay.quantize.ranges import STEPS, quantize_weights
-from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rewrite
 
 SUM = "int32"

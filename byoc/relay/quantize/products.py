@@ -12,7 +12,7 @@ from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Constant
-from byoc.relay.op.nn.conv_geometry import conv_geometry
+from byoc.relay.op.nn.convolution.geometry import conv_geometry
 from byoc.relay.transform.mixed_precision import KEY, Conversion
 from byoc.relay.transform.narrow_integers import FEWEST_CHANNELS
 

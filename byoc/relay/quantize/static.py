@@ -17,11 +17,11 @@ from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function, constant
-from byoc.relay.op.sensitivity import sensitivities
+from byoc.relay.op.pointwise.sensitivity import sensitivities
 from byoc.relay.qnn.op import dequantize, quantize
 from byoc.relay.quantize.products import FLOAT, RULES, Left, is_product, refusal
 from byoc.relay.quantize.ranges import Affine, quantize_weights
-from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rebuild
 
 # what moves numbers or chooses among them, without computing: it does the same to the bytes that stand for them

@@ -11,7 +11,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function, Var
 from byoc.relay.interpreter import evaluate
-from byoc.relay.transform.gradient import gradient
+from byoc.relay.transform.gradients.gradient import gradient
 
 
 def check_grad(

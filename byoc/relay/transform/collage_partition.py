@@ -27,7 +27,7 @@ from byoc.relay.collage.index_set import IndexSet, index_set
 from byoc.relay.collage.partitioner import Partitioner
 from byoc.relay.collage.sub_graph import COMPILER, COMPOSITE, NestedSubGraph, SubGraph, SubGraphConfig
 from byoc.relay.expr import Function, Var
-from byoc.relay.transform.infer_type import FunctionPass, is_optimizable
+from byoc.relay.transform.base.infer_type import FunctionPass, is_optimizable
 from byoc.relay.traverse import children, post_order, rebuild
 
 INDEX_SOURCE = SourceName("index")

@@ -17,6 +17,7 @@ from byoc.relay.op.op import (
     register_fake_quantization_to_integer,
     register_optional_fake_quantization_to_integer,
 )
+from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fake_quantization.elementwise_rules import (
     get_binary_types,
     register_binary_identity,
@@ -27,7 +28,6 @@ from byoc.relay.transform.fake_quantization.identity_rules import register_unary
 from byoc.relay.transform.fake_quantization.parameters import approx_equal, fold_constant, get_zeros, infer_shape
 from byoc.relay.transform.fake_quantization.qat import turn_dequantized
 from byoc.relay.transform.fake_quantization.rewriting import rewrite_regions
-from byoc.relay.transform.infer_type import FunctionPass
 
 
 def FakeQuantizationToInteger(

@@ -23,9 +23,9 @@ from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.interpreter import evaluate
-from byoc.relay.op.nn.conv_geometry import conv_geometry
-from byoc.relay.transform.call_rules import call_rule_pass
-from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.op.nn.convolution.geometry import conv_geometry
+from byoc.relay.transform.base.call_rules import call_rule_pass
+from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.narrow_integers import BYTES, FEWEST_CHANNELS, MOVES, is_constant, shifted
 from byoc.relay.traverse import rebuild
 

@@ -21,7 +21,7 @@ from byoc.relay import op
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
-from byoc.relay.transform.infer_type import FunctionPass
+from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.mixed_precision import KEY, Conversion
 from byoc.relay.traverse import children, post_order, rebuild
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.c.blocks import at
 from byoc.codegen.c.contraction.matrix_products import WORDS, MatrixProduct, right_registers
 from byoc.codegen.c.contraction.nest import Blocks, TileBody
 from byoc.codegen.c.contraction.shape import Contraction
 from byoc.codegen.c.contraction.tile_choice import Tile
+from byoc.codegen.c.rows.blocks import at
 from byoc.codegen.kernel.loops import (
     Alloc,
     For,

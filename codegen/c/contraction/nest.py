@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.codegen.c.access import Access
-from byoc.codegen.c.blocks import at
 from byoc.codegen.c.contraction.guards import loop_bounds
 from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.contraction.tile_choice import CACHE_BYTES, Tile
 from byoc.codegen.c.contraction.words import with_term
-from byoc.codegen.c.team import shared_over
+from byoc.codegen.c.rows.blocks import at
+from byoc.codegen.c.vectors.access import Access
+from byoc.codegen.c.whole.team import shared_over
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, For, If, Let, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from byoc.codegen.c.access import Access
 from byoc.codegen.c.contraction.shape import PANEL, Contraction, contraction, reads_whole_vectors
 from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
 from byoc.codegen.c.contraction.tile_question import META, TileChooser
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.vectors.access import Access
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.c.contraction.matrix_products import matrix_blocks, matrix_product
 from byoc.codegen.c.contraction.shape import PANEL, Contraction
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.ir.types import dtype_bytes
 

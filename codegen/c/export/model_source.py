@@ -12,10 +12,10 @@ from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions, joined
 from byoc.codegen.c.export.weights import Weight, Weights
 from byoc.codegen.c.language import RESERVED, TYPES
-from byoc.codegen.c.support import PREAMBLE
-from byoc.codegen.c.unit import Unit
-from byoc.codegen.c.vectors import vector_support
-from byoc.codegen.c.whole_program import ARENA, CONSTANT, INPUT, Buffer, CallStep, CopyStep, WholePlan
+from byoc.codegen.c.vectors.vectors import vector_support
+from byoc.codegen.c.whole.program import ARENA, CONSTANT, INPUT, Buffer, CallStep, CopyStep, WholePlan
+from byoc.codegen.c.whole.support import PREAMBLE
+from byoc.codegen.c.whole.unit import Unit
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.writer import Writer
 from byoc.ir.types import dtype_bytes

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.backend import workbench
-from byoc.codegen.c.compiler import find_compiler
 from byoc.codegen.c.export.build_files import Peculiarities, write_makefile, write_readme
 from byoc.codegen.c.export.example import write_example
 from byoc.codegen.c.export.interface import Interface, name_arguments, write_header
@@ -16,9 +15,10 @@ from byoc.codegen.c.export.model_source import Places, write_model
 from byoc.codegen.c.export.options import SEPARATE, ExportOptions
 from byoc.codegen.c.export.weights import Weight, Weights
 from byoc.codegen.c.matrix_registers import HELPER
-from byoc.codegen.c.prepare import prepare
-from byoc.codegen.c.unit import Units
-from byoc.codegen.c.whole_program import CONSTANT, Buffer, CallStep, WholePlan, no_whole_program, plan_whole_program
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.whole.prepare import prepare
+from byoc.codegen.c.whole.program import CONSTANT, Buffer, CallStep, WholePlan, no_whole_program, plan_whole_program
+from byoc.codegen.c.whole.unit import Units
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.names import comment_text
 from byoc.codegen.kernel.program import Program
@@ -27,8 +27,8 @@ from byoc.codegen.tune.tuner import Tuner
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
 from byoc.relay.expr import Function
-from byoc.runtime.graph import Graph
-from byoc.runtime.memory_plan import Lifetime, plan_memory
+from byoc.runtime.executor.graph import Graph
+from byoc.runtime.executor.memory_plan import Lifetime, plan_memory
 from byoc.runtime.signature import TensorSpec
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.convolution import Convolution
 from byoc.codegen.c.winograd.plan import Plan
 from byoc.codegen.c.winograd.transforms import KERNEL

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.choice import GAIN, candidates, cycles, direct_cycles
 from byoc.codegen.c.winograd.convolution import Convolution
 from byoc.codegen.c.winograd.options import WinogradOptions

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.codegen.c.machine import Machine
+from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.convolution import Convolution, convolution, is_padded
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.c.winograd.plan import Plan

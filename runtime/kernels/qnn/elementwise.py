@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.runtime.kernels.activation import softmax as float_softmax
 from byoc.runtime.kernels.elementwise import SAME_DTYPE
+from byoc.runtime.kernels.nn.activation import softmax as float_softmax
 from byoc.runtime.kernels.qnn.fixed_point import multiply_fixed_point
 from byoc.runtime.kernels.qnn.parameters import narrow, scalar, spread
 from byoc.runtime.kernels.qnn.quantize import dequantized, quantized

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.pool import avg_pool
+from byoc.runtime.kernels.nn.pool import avg_pool
 from byoc.runtime.kernels.qnn.quantize import dequantized, quantized
 from byoc.runtime.kernels.registry import kernel
 

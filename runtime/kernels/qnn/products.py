@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.conv import convolve, convolve_transposed
-from byoc.runtime.kernels.dense import finish
 from byoc.runtime.kernels.layout import from_letters, pad_pairs, per_axis, to_letters
+from byoc.runtime.kernels.nn.conv import convolve, convolve_transposed
+from byoc.runtime.kernels.nn.dense import finish
 from byoc.runtime.kernels.qnn.parameters import scalar, spread
 from byoc.runtime.kernels.registry import kernel
 from byoc.runtime.ndarray import numpy_dtype

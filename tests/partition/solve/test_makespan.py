@@ -7,7 +7,7 @@ import pytest
 from random_placements import random_problem
 
 from byoc.errors import InternalError, PartitionError
-from byoc.partition.problem import Candidate, Problem, Site, Value
+from byoc.partition.plan.problem import Candidate, Problem, Site, Value
 from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import check
 from byoc.partition.solve.makespan import SMALL

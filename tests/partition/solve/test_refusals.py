@@ -11,7 +11,7 @@ import pytest
 from random_placements import random_problem
 
 from byoc.errors import PartitionError
-from byoc.partition.problem import Bounds, Candidate, Problem, Site, Value
+from byoc.partition.plan.problem import Bounds, Candidate, Problem, Site, Value
 from byoc.partition.solve import highs, solve, solver
 
 

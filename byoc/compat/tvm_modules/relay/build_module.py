@@ -27,7 +27,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.target import region_targets
 from byoc.ir.transform import PassContext
 from byoc.ir.types import TensorType, TupleType, Type
-from byoc.partition.plan import Plan
+from byoc.partition.plan.plan import Plan
 from byoc.relay.analysis.module_types import infer_module, infer_type_local
 from byoc.relay.bind import bind_params_by_name, module_with_params
 from byoc.relay.expr import Function

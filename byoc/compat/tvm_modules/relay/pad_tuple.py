@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.relay.op.window import pad_pairs
+from byoc.relay.op.core.window import pad_pairs
 
 Padding = int | Sequence[int]
 

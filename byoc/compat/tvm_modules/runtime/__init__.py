@@ -19,9 +19,9 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.transform import Pass, PassContext
 from byoc.ir.types import Type
-from byoc.runtime.artifact import read_artifact
+from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.container import ADT, String
-from byoc.runtime.graph_executor import GraphExecutor
+from byoc.runtime.executor.graph_executor import GraphExecutor
 from byoc.runtime.library import Library, load, load_module_tree
 from byoc.runtime.module import Module, PackedFunction
 from byoc.runtime.ndarray import NDArray

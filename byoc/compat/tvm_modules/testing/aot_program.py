@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from byoc.codegen.c.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.compat.tvm_modules.ccompiler import KIND
 from byoc.driver.export_c import export_c
 from byoc.errors import CompileError
@@ -16,7 +16,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function
-from byoc.relay.transform.compiler_functions import (
+from byoc.relay.transform.cut.compiler_functions import (
     InlineCompilerFunctionsBoundTo,
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
 )

@@ -1,7 +1,7 @@
 """Constants are folded while importing, so that shapes, axes and bounds computed in the graph are known at once.
 
 Only what depends on constants alone is folded, by the reference interpreter, and only within the import's budget
-(``relay/transform/folding_budget.py``): a mask made from three numbers stays a call.
+(``relay/transform/simplify/folding_budget.py``): a mask made from three numbers stays a call.
 """
 
 from __future__ import annotations
@@ -15,8 +15,14 @@ from byoc.ir.types import tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, constant
 from byoc.relay.interpreter import evaluate
-from byoc.relay.transform import fold_constant
-from byoc.relay.transform.folding_budget import FoldingBudget, calls_below, constants_below, note_origins, origins
+from byoc.relay.transform.simplify import fold_constant
+from byoc.relay.transform.simplify.folding_budget import (
+    FoldingBudget,
+    calls_below,
+    constants_below,
+    note_origins,
+    origins,
+)
 from byoc.relay.traverse import children, post_order
 
 

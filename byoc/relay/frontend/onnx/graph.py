@@ -29,7 +29,7 @@ from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import Converter, find_converter
 from byoc.relay.frontend.onnx.size_limits import check_type
 from byoc.relay.frontend.onnx.structure import check_structure
-from byoc.relay.transform.folding_budget import FoldingBudget
+from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
 
 

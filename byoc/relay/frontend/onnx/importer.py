@@ -8,7 +8,7 @@ from byoc.relay.frontend.onnx import converters  # noqa: F401 - registers them
 from byoc.relay.frontend.onnx.graph import GraphImporter
 from byoc.relay.frontend.onnx.inputs import Shapes
 from byoc.relay.frontend.onnx.load import ModelSource, load_model
-from byoc.relay.transform.infer_type import InferType
+from byoc.relay.transform.base.infer_type import InferType
 from byoc.runtime.ndarray import NDArray
 
 

@@ -19,7 +19,7 @@ from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.external_data import read_external
 from byoc.relay.frontend.onnx.size_limits import check_dims
-from byoc.runtime.regular_file import read_file
+from byoc.runtime.files.regular_file import read_file
 
 MAX_OPSET = 28  # the newest version of the default operator set that the converters were checked against
 ModelSource = str | Path | bytes | ModelProto

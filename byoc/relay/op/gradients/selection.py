@@ -9,7 +9,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.relay import op
 from byoc.relay.expr import Call, constant
 from byoc.relay.op.gradients.rules import gradient, scalar, shape, tensor
-from byoc.relay.op.transform_slice import slices
+from byoc.relay.op.movement.slice import slices
 
 
 def _in_range(indices: RelayExpr, size: int, mode: str) -> RelayExpr:

@@ -9,9 +9,9 @@ from byoc.ir.expr import RelayExpr
 from byoc.relay import op
 from byoc.relay.expr import Call
 from byoc.relay.op import nn
-from byoc.relay.op.builder import make_call
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.window import pad_tuple
 from byoc.relay.op.gradients.rules import gradient, scalar, shape
-from byoc.relay.op.window import pad_tuple
 
 
 @gradient("nn.conv2d")

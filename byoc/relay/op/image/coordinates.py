@@ -2,8 +2,8 @@
 
 Along one axis output *i* lies at ``(offset + step i) / denominator``, all integers (or sizes known at run
 time), so that floors and ties are exact. Each axis is one stage.
-The same fractions stand in ``byoc.runtime.kernels.image``. Source: the ``coordinate_transformation_mode`` of ONNX's
-Resize, and Relay's ``image.resize2d``.
+The same fractions stand in ``byoc.runtime.kernels.images.image``. Source: the ``coordinate_transformation_mode`` of
+ONNX's Resize, and Relay's ``image.resize2d``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from byoc import te
-from byoc.relay.op.indexing import as_index
+from byoc.relay.op.core.indexing import as_index
 from byoc.runtime.kernels.rounding import integer_limits
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import Dimension

@@ -12,11 +12,11 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.layout import arranged, axes_of, tensor_of
-from byoc.relay.op.nn.conv_compute import pad_stage
-from byoc.relay.op.type_relations import is_float, same_dtype
-from byoc.relay.op.window import differ, pad_pairs, pad_tuple, per_axis, window_extent
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
+from byoc.relay.op.core.type_relations import is_float, same_dtype
+from byoc.relay.op.core.window import differ, pad_pairs, pad_tuple, per_axis, window_extent
+from byoc.relay.op.nn.convolution.compute import pad_stage
 from byoc.te import Index, PrimExpr, Tensor
 
 Ints = int | Sequence[int]

@@ -18,10 +18,10 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.indexing import clamp
-from byoc.relay.op.type_relations import is_float, is_integer, normalize_axis, tensor_arg
-from byoc.relay.op.window import differ
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.indexing import clamp
+from byoc.relay.op.core.type_relations import is_float, is_integer, normalize_axis, tensor_arg
+from byoc.relay.op.core.window import differ
 
 UNROLLED = 16  # up to so many taps the sum is written out; beyond it is a loop
 

@@ -11,9 +11,9 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, Constant, constant
-from byoc.relay.op.builder import constant_ints, make_call
+from byoc.relay.op.core.builder import constant_ints, make_call
+from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
 from byoc.relay.op.image.coordinates import METHODS, MODES, ROUNDINGS, Interpolation, resize_stages
-from byoc.relay.op.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
 from byoc.te import Tensor
 
 

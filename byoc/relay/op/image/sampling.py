@@ -17,10 +17,10 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.layout import arranged, axes_of, data_letters, tensor_of
-from byoc.relay.op.type_relations import is_float, is_integer, tensor_arg, unify_dim
-from byoc.relay.op.window import differ
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
+from byoc.relay.op.core.type_relations import is_float, is_integer, tensor_arg, unify_dim
+from byoc.relay.op.core.window import differ
 
 PADDING_MODES = ("zeros", "border", "reflection")
 

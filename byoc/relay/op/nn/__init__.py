@@ -27,27 +27,27 @@ from byoc.relay.op.nn.adaptive_pool import (
 )
 from byoc.relay.op.nn.batch_blocks import batch_to_space_nd, space_to_batch_nd
 from byoc.relay.op.nn.bit_serial import bitpack, bitserial_conv2d, bitserial_dense
-from byoc.relay.op.nn.conv import conv1d, conv2d, conv3d
-from byoc.relay.op.nn.conv_backward import conv2d_backward_weight
-from byoc.relay.op.nn.conv_contrib import (
+from byoc.relay.op.nn.convolution.backward import conv2d_backward_weight
+from byoc.relay.op.nn.convolution.contrib import (
     contrib_conv2d_gemm_without_weight_transform,
     contrib_conv2d_nchwc,
     contrib_conv2d_winograd_without_weight_transform,
     contrib_conv3d_winograd_without_weight_transform,
     contrib_depthwise_conv2d_nchwc,
 )
-from byoc.relay.op.nn.conv_transpose import conv1d_transpose, conv2d_transpose, conv3d_transpose
-from byoc.relay.op.nn.conv_weight_transforms import (
+from byoc.relay.op.nn.convolution.conv import conv1d, conv2d, conv3d
+from byoc.relay.op.nn.convolution.correlation import correlation
+from byoc.relay.op.nn.convolution.deformable import deformable_conv2d
+from byoc.relay.op.nn.convolution.dilate import dilate
+from byoc.relay.op.nn.convolution.transpose import conv1d_transpose, conv2d_transpose, conv3d_transpose
+from byoc.relay.op.nn.convolution.weight_transforms import (
     contrib_conv2d_gemm_weight_transform,
     contrib_conv2d_winograd_nnpack_weight_transform,
     contrib_conv2d_winograd_weight_transform,
     contrib_conv3d_winograd_weight_transform,
 )
-from byoc.relay.op.nn.correlation import correlation
-from byoc.relay.op.nn.deformable_conv import deformable_conv2d
 from byoc.relay.op.nn.dense import batch_matmul, dense, matmul
 from byoc.relay.op.nn.dense_pack import contrib_dense_pack
-from byoc.relay.op.nn.dilate import dilate
 from byoc.relay.op.nn.fast_softmax import fast_softmax
 from byoc.relay.op.nn.fifo_buffer import fifo_buffer
 from byoc.relay.op.nn.loss import cross_entropy, cross_entropy_with_logits, nll_loss

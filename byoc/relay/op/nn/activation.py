@@ -15,12 +15,12 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.size_var import times
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call, TupleGetItem
-from byoc.relay.op.builder import make_call
-from byoc.relay.op.indexing import ZERO, split_index
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.indexing import ZERO, split_index
+from byoc.relay.op.core.type_relations import identity, is_float, normalize_axis, only, tensor_arg
+from byoc.relay.op.core.untyped_inputs import same_as_result, vectors_of_axis
+from byoc.relay.op.core.window import differ
 from byoc.relay.op.nn.pool_compute import sum_dtype
-from byoc.relay.op.type_relations import identity, is_float, normalize_axis, only, tensor_arg
-from byoc.relay.op.untyped_inputs import same_as_result, vectors_of_axis
-from byoc.relay.op.window import differ
 from byoc.relay.tuple_wrapper import TupleWrapper
 from byoc.te import Index, PrimExpr, Tensor
 

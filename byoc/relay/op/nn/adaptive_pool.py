@@ -12,11 +12,11 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import make_call
-from byoc.relay.op.layout import arranged, axes_of, data_letters, tensor_of
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
+from byoc.relay.op.core.type_relations import tensor_arg
+from byoc.relay.op.core.window import per_axis
 from byoc.relay.op.nn.pool_compute import adaptive_stages
-from byoc.relay.op.type_relations import tensor_arg
-from byoc.relay.op.window import per_axis
 from byoc.te import Tensor
 
 Ints = int | Sequence[int]

@@ -16,9 +16,9 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.indexing import as_index
-from byoc.relay.op.type_relations import tensor_arg
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.indexing import as_index
+from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.te import Index, PrimExpr, Tensor
 
 Pairs = Sequence[Sequence[int]]

@@ -17,10 +17,10 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Dim, TensorType, Type, dtype_bytes
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.layout import arranged, axes_of, tensor_of
-from byoc.relay.op.type_relations import is_integer, tensor_arg
-from byoc.relay.op.window import pad_pairs, pad_tuple, per_axis, window_extent
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
+from byoc.relay.op.core.type_relations import is_integer, tensor_arg
+from byoc.relay.op.core.window import pad_pairs, pad_tuple, per_axis, window_extent
 
 Ints = int | Sequence[int]
 

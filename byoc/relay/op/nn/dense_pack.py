@@ -12,10 +12,10 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.layout import tensor_of
-from byoc.relay.op.window import differ
-from byoc.runtime.kernels.layouts import parse_layout
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.layout import tensor_of
+from byoc.relay.op.core.window import differ
+from byoc.runtime.kernels.movement.layouts import parse_layout
 from byoc.te import Index, PrimExpr, Tensor
 
 

@@ -8,10 +8,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import make_call
-from byoc.relay.op.fast_math import exp_of
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.type_relations import is_float, only
 from byoc.relay.op.nn.activation import SoftmaxAttrs, softmax_of, softmax_relation
-from byoc.relay.op.type_relations import is_float, only
+from byoc.relay.op.pointwise.fast_math import exp_of
 from byoc.te import Tensor
 
 

@@ -13,9 +13,9 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, TensorCompute, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.indexing import as_index
-from byoc.relay.op.type_relations import is_float, is_integer, same_dtype, tensor_arg, unify_dim
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.indexing import as_index
+from byoc.relay.op.core.type_relations import is_float, is_integer, same_dtype, tensor_arg, unify_dim
 from byoc.te import PrimExpr, Tensor
 
 REDUCTIONS = ("mean", "sum", "none")

@@ -13,7 +13,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TypeRelation, register_op
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import make_call
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.type_relations import is_float, normalize_axes, normalize_axis, only, tensor_arg
+from byoc.relay.op.core.untyped_inputs import vectors_of_axis
+from byoc.relay.op.core.window import differ
 from byoc.relay.op.nn.norm_compute import (
     batch_norm_stages,
     group_norm_compute,
@@ -22,9 +25,6 @@ from byoc.relay.op.nn.norm_compute import (
     layer_norm_compute,
     lrn_compute,
 )
-from byoc.relay.op.type_relations import is_float, normalize_axes, normalize_axis, only, tensor_arg
-from byoc.relay.op.untyped_inputs import vectors_of_axis
-from byoc.relay.op.window import differ
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 

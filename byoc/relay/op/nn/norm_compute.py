@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from byoc import te
 from byoc.ir.attrs import Attrs
 from byoc.ir.types import Type
-from byoc.relay.op.indexing import ZERO, size_of
+from byoc.relay.op.core.indexing import ZERO, size_of
 from byoc.relay.op.nn.pool_compute import sum_dtype
 from byoc.te import Index, PrimExpr, Tensor
 

@@ -16,10 +16,10 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.size_var import parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant
-from byoc.relay.op.builder import Operand, as_expr, known_dtype, make_call
-from byoc.relay.op.indexing import as_index
-from byoc.relay.op.layout import arranged, axes_of, tensor_of
-from byoc.relay.op.type_relations import tensor_arg
+from byoc.relay.op.core.builder import Operand, as_expr, known_dtype, make_call
+from byoc.relay.op.core.indexing import as_index
+from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
+from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import Dimension
 

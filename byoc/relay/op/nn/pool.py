@@ -16,10 +16,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OperationCount, OpPattern, Sample, TypeRelation, register_op
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import make_call
-from byoc.relay.op.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
+from byoc.relay.op.core.window import pad_pairs, pad_tuple, per_axis, window_extent
 from byoc.relay.op.nn.pool_compute import avg_stages, max_stages
-from byoc.relay.op.window import pad_pairs, pad_tuple, per_axis, window_extent
 from byoc.te import Tensor
 
 Ints = int | Sequence[int]

@@ -18,9 +18,9 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, TypeRelation, register_op, register_op_attr
 from byoc.ir.types import Any, TensorType, TupleType, Type
-from byoc.relay.op.builder import make_call
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.type_relations import is_float, is_integer, same_dtype, tensor_arg, unify_dim
 from byoc.relay.op.nn.recurrent_compute import gru_compute, lstm_compute, rnn_compute
-from byoc.relay.op.type_relations import is_float, is_integer, same_dtype, tensor_arg, unify_dim
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 RECURRENT = "TRecurrent"  # the operator's tensor expression is a recurrence

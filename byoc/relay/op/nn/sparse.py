@@ -17,8 +17,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.type_relations import is_integer, tensor_arg
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import is_integer, tensor_arg
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 _PARTS = ("data", "indices", "indptr")

@@ -12,10 +12,10 @@ from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_
 from byoc.ir.size_var import SizeExpr, size_of
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant, constant
-from byoc.relay.op.builder import make_call
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
 from byoc.relay.op.image.coordinates import MODES, Interpolation, resize_stages
 from byoc.relay.op.image.resize import default_rounding
-from byoc.relay.op.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
 from byoc.te import Tensor
 
 _METHODS = {

@@ -15,10 +15,10 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.layout import tensor_of
-from byoc.relay.op.type_relations import tensor_arg
-from byoc.relay.op.window import differ
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.layout import tensor_of
+from byoc.relay.op.core.type_relations import tensor_arg
+from byoc.relay.op.core.window import differ
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 OUTPUT_FORMATS = ("onnx", "tensorflow")

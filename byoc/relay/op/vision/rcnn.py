@@ -16,9 +16,9 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.layout import arranged, axes_of, tensor_of
-from byoc.relay.op.window import differ, per_axis
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
+from byoc.relay.op.core.window import differ, per_axis
 
 
 @dataclass(frozen=True)

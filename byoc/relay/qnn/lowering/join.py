@@ -8,7 +8,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TupleType, Type
 from byoc.relay import op as relay
 from byoc.relay.expr import Tuple, TupleGetItem
-from byoc.relay.op.transform_join import ConcatenateAttrs
+from byoc.relay.op.movement.join import ConcatenateAttrs
 from byoc.relay.qnn.lowering.requantize import Rescaling, requantized
 from byoc.relay.qnn.op.op import register_qnn_canonicalize
 

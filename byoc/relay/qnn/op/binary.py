@@ -14,8 +14,8 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.type_relations import broadcast, tensor_arg
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import broadcast, tensor_arg
 from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_along, check_scalar
 
 INPUTS = (

@@ -11,9 +11,9 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, get_op, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call, Tuple
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.transform_join import ConcatenateAttrs
-from byoc.relay.op.type_relations import tuple_arg
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import tuple_arg
+from byoc.relay.op.movement.join import ConcatenateAttrs
 from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_scalar
 
 Parts = RelayExpr | Iterable[Operand]

@@ -19,7 +19,7 @@ from byoc.ir.target import Target
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
 from byoc.relay.expr import Call, Constant, constant
-from byoc.relay.op.builder import make_call
+from byoc.relay.op.core.builder import make_call
 from byoc.relay.qnn.lowering.convolution import lower_conv2d_transpose, shifted_conv2d
 from byoc.relay.qnn.lowering.matrix_products import shifted_dense
 from byoc.relay.qnn.op.canonicalizations import FloatFunction, create_integer_lookup_op

@@ -16,14 +16,14 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TypeRelation, get_op, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.nn.conv import Conv2DAttrs, attr_or_none
-from byoc.relay.op.nn.conv_geometry import Geometry, conv_geometry, transposed_geometry
-from byoc.relay.op.nn.conv_transpose import Conv2DTransposeAttrs
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import tensor_arg
+from byoc.relay.op.core.window import differ, pad_tuple, per_axis
+from byoc.relay.op.nn.convolution.conv import Conv2DAttrs, attr_or_none
+from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, transposed_geometry
+from byoc.relay.op.nn.convolution.transpose import Conv2DTransposeAttrs
 from byoc.relay.op.nn.dense import BatchMatmulAttrs, DenseAttrs
 from byoc.relay.op.nn.dense_pack import DensePackAttrs
-from byoc.relay.op.type_relations import tensor_arg
-from byoc.relay.op.window import differ, pad_tuple, per_axis
 from byoc.relay.qnn.op.type_relations import (
     PRODUCTS,
     SCALE,

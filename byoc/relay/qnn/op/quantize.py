@@ -16,8 +16,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, constant
-from byoc.relay.op.builder import Operand, as_expr, make_call
-from byoc.relay.op.type_relations import is_float, tensor_arg
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import is_float, tensor_arg
 from byoc.relay.qnn.op.type_relations import FLOATS, QUANTIZED, check_along, check_dtype, check_scalar, data_of
 
 # what a simulated quantization takes as a tensor in place of a dtype

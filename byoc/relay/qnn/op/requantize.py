@@ -15,7 +15,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_along, check_dtype, check_scalar, data_of
 from byoc.runtime.kernels.qnn.rounding import (
     COMPUTE_DTYPES,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.types import Dim, TensorType, Type
-from byoc.relay.op.type_relations import normalize_axis, tensor_arg
-from byoc.relay.op.window import differ
+from byoc.relay.op.core.type_relations import normalize_axis, tensor_arg
+from byoc.relay.op.core.window import differ
 
 SCALE, ZERO_POINT = "float32", "int32"
 FLOATS = ("float32", "float16")

@@ -14,9 +14,9 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import normalize_axis
 from byoc.relay.op.nn.activation import LeakyReluAttrs, SoftmaxAttrs
-from byoc.relay.op.type_relations import normalize_axis
 from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_scalar, data_of
 
 INPUTS = ("x", "scale", "zero_point", "output_scale", "output_zero_point")

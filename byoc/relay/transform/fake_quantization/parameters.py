@@ -12,7 +12,7 @@ from byoc.relay import op as relay
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, constant
 from byoc.relay.structural import structural_equal
-from byoc.relay.transform.fold_constant import fold_constants
+from byoc.relay.transform.simplify.fold_constant import fold_constants
 
 
 def fold_constant(expr: RelayExpr) -> RelayExpr:

@@ -15,7 +15,7 @@ from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.qnn.op import dequantize
 from byoc.relay.transform.fake_quantization.rewriting import TypeMap, affine_type_of, apply_rule, rule_of
-from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import typed_rebuild
 

@@ -24,7 +24,7 @@ from byoc.relay.analysis.fake_quantized_regions import (
 )
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
-from byoc.relay.transform.fusion_graph import fusion_children
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import rebuild
 from byoc.relay.typed_rewrite import typed_rewrite
 

@@ -26,7 +26,7 @@ from byoc.relay.dataflow_pattern.rewriting import NodeMap
 from byoc.relay.expr import Call, Constant, const
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op import add, cast, clip, multiply, nn
-from byoc.relay.op.nn.conv_geometry import conv_geometry
+from byoc.relay.op.nn.convolution.geometry import conv_geometry
 from byoc.relay.transform import FoldConstant, InferType
 
 _RANGES = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0), "int32": (-(2.0**31), 2.0**31 - 1)}

@@ -1,0 +1,1 @@
+"""How plans are made: the policies, and what limits and prefers."""

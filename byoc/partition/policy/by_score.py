@@ -1,0 +1,72 @@
+"""The policy ``score``: Paddle Lite's grade of kernels at an ordered wish of places, composites formed row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.codegen.backend import Backend, Reason, Verdict, callee_name
+from byoc.ir.module import IRModule
+from byoc.ir.span import span_names
+from byoc.ir.types import TensorType, TupleType, tensor_types
+from byoc.partition.boundaries import BoundaryView
+from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.places import Place, Placed, Unit, score_places
+from byoc.partition.places.score import backend_places
+from byoc.partition.plan.decision import Decision
+from byoc.partition.plan.explanation import HOST
+from byoc.partition.plan.request import Request
+from byoc.partition.policy.decide import judged
+from byoc.relay.expr import Call, Constant
+
+OUTSCORED = "score"
+
+
+def score(mod: IRModule, request: Request) -> list[Decision]:
+    """A decision for each call of *mod*, which has its composites, by the places' scores.
+
+    Raises PartitionError for a wish that is empty or means nothing, and for a call that no place of it can run.
+    """
+    view = request.boundaries.on(mod)
+    calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
+    units = [_unit(call, request.backends, view) for call in calls]
+    placed = score_places(units, wish(request), formula=request.formula) if units else []
+    return [_decision(unit, place) for unit, place in zip(units, placed, strict=True)]
+
+
+def wish(request: Request) -> tuple[Place, ...]:
+    """The places that are asked for, in order: those of *request*, else each target's own and then the host."""
+    if request.valid_places:
+        return request.valid_places
+    return (*(place for name in request.names for place in backend_places(name)), *backend_places(HOST))
+
+
+def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:
+    operator, nodes = callee_name(call), span_names(call.span)
+    verdicts: dict[str, Verdict] = {}
+    for backend in backends:
+        reason = view.reason(backend.name, call)
+        verdicts[backend.name] = judged(backend, call) if reason is None else Verdict(False, operator, nodes, (reason,))
+    inputs = [(dtype, isinstance(arg, Constant)) for arg in call.args for dtype in _dtypes(arg.checked_type)]
+    return Unit(
+        operator,
+        verdicts,
+        tuple(d for d, _ in inputs),
+        tuple(_dtypes(call.checked_type)),
+        frozenset(k for k, (_, constant) in enumerate(inputs) if constant),
+        nodes,
+    )
+
+
+def _dtypes(ty: object) -> list[str]:
+    return [t.dtype for t in tensor_types(ty)] if isinstance(ty, (TensorType, TupleType)) else []
+
+
+def _decision(unit: Unit, placed: Placed) -> Decision:
+    target = None if placed.place.target == HOST else placed.place.target
+    verdicts: list[tuple[str, Verdict]] = []
+    for name, verdict in unit.verdicts.items():
+        if verdict and name != target:
+            lower = Reason(OUTSCORED, "another place has the higher score", str(placed.place))
+            verdict = Verdict(False, unit.operator, unit.nodes, (lower,))
+        verdicts.append((name, verdict))
+    return Decision(unit.operator, unit.nodes, target, tuple(verdicts), chosen=str(placed.place), detail=str(placed))

@@ -1,0 +1,1 @@
+"""A plan as text, as a picture and as a page."""

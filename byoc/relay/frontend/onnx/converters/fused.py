@@ -1,0 +1,68 @@
+"""What ONNX Runtime's optimiser puts in the place of several nodes. Source: the operators of its domain com.microsoft.
+
+FusedMatMul-1, BiasGelu-1, FastGelu-1, QuickGelu-1, SkipLayerNormalization-1; with them the models that it has optimised
+and saved can be read (transformers above all).
+"""
+
+from __future__ import annotations
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.relay.frontend.onnx.converters.activations import gelu
+from byoc.relay.frontend.onnx.converters.linear import matrix_product
+from byoc.relay.frontend.onnx.converters.normalization import layer_norm
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+
+DOMAIN = "com.microsoft"
+
+
+@converter("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
+def _fused_mat_mul(node: OnnxNode) -> RelayExpr:
+    """``alpha * A' B'``, as numpy's ``matmul``."""
+    product = matrix_product(node, _operand(node, 0, "A"), _operand(node, 1, "B"))
+    alpha = node.attrs.float("alpha", 1.0)
+    return product if alpha == 1 else relay.multiply(product, node.like(alpha, product))
+
+
+def _operand(node: OnnxNode, index: int, name: str) -> RelayExpr:
+    """An operand ``[batch..., M, K]``; with *transBatch* it is given as ``[M, batch..., K]``."""
+    value, rank = node[index], node.rank(node[index])
+    axes = list(range(rank))
+    if node.attrs.flag(f"transBatch{name}") and rank > 2:
+        axes = [*axes[1:-1], 0, axes[-1]]
+    if node.attrs.flag(f"trans{name}") and rank > 1:
+        axes[-2:] = axes[:-3:-1]
+    return value if axes == sorted(axes) else node.fold(relay.transpose(value, axes=axes))
+
+
+def _biased(node: OnnxNode) -> RelayExpr:
+    return node[0] if node.optional(1) is None else relay.add(node[0], node[1])
+
+
+@converter("BiasGelu", domain=DOMAIN)
+def _bias_gelu(node: OnnxNode) -> RelayExpr:
+    return gelu(node, _biased(node), by_tanh=False)
+
+
+@converter("FastGelu", domain=DOMAIN)
+def _fast_gelu(node: OnnxNode) -> RelayExpr:
+    return gelu(node, _biased(node), by_tanh=True)
+
+
+@converter("QuickGelu", domain=DOMAIN)
+def _quick_gelu(node: OnnxNode) -> RelayExpr:
+    x = node[0]
+    return relay.multiply(x, relay.sigmoid(relay.multiply(x, node.like(node.attrs.float("alpha", 1.702), x))))
+
+
+@converter("SkipLayerNormalization", domain=DOMAIN)
+def _skip_layer_norm(node: OnnxNode) -> list[RelayExpr]:
+    """Of ``input + skip + bias``: normalised rows, their mean and inverse deviation, and the sum itself."""
+    total = relay.add(node[0], node[1])
+    if node.optional(4) is not None:
+        total = relay.add(total, node[4])
+    statistics = any(node.has_output(k) for k in (1, 2))
+    axis = node.rank(total) - 1
+    rows = layer_norm(node, total, node[2], node.optional(3), axis, node.attrs.float("epsilon", 1e-12), statistics)
+    return [*rows, *[total] * (3 - len(rows)), total][: len(node.outputs)]

@@ -1,0 +1,212 @@
+"""Elements by position: gathers, scatters, sorting, and masks. Source: ONNX Gather-1/11/13 and its relatives.
+
+An index outside its dimension is an error in ONNX. One that is known when importing is refused then; the others are
+looked for when the model runs, by ``check_indices`` in front of whoever takes or writes elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.ir.types import Dim
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Constant, constant
+from byoc.relay.frontend.onnx.converters.lengths import lengths_along
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+
+
+def _from_front(indices: RelayExpr, size: int) -> RelayExpr:
+    """*indices* with negative ones, which count from the end of *size* elements, made positive, whatever they are."""
+    if isinstance(indices, Constant):
+        array = indices.data.numpy()
+        return constant(np.where(array < 0, array + size, array).astype(array.dtype))
+    dtype = infer_expr(indices).dtype
+    extent = constant(size, dtype)
+    return relay.where(relay.less(indices, constant(0, dtype)), relay.add(indices, extent), indices)
+
+
+def _check_known(node: OnnxNode, sizes: Sequence[Dim]) -> None:
+    """Raises ImportModelError for a known index outside its dimension; *sizes* belong to the indices' last axis."""
+    known = node.value(1)
+    if known is None:
+        return
+    ends = np.array([size if isinstance(size, int) else np.iinfo(np.int64).max for size in sizes])
+    outside = (known < -ends) | (known >= ends)
+    if outside.any():
+        index, size = known[outside][0], np.broadcast_to(ends, known.shape)[outside][0]
+        raise node.error(f"index {index} is outside a dimension of {size}; use one in [{-size}, {size})")
+
+
+def _positions(node: OnnxNode, axes: Sequence[int]) -> RelayExpr:
+    """The indices of *node*, its second input, as positions along *axes* of its first.
+
+    Those that are known are checked now, the others when the model runs.
+    """
+    data, indices = node[0], node[1]
+    shape = node.shape(data)
+    sizes = [shape[axis] for axis in axes]
+    _check_known(node, sizes)
+    name = f"node {node.name} ({node.op_type})"
+    if not all(isinstance(size, int) for size in sizes):
+        return relay.check_indices_like(indices, data, axes, name)
+    is_known = isinstance(indices, Constant)
+    if is_known and not (indices.data.numpy() < 0).any():
+        return indices
+    if 0 in sizes and 0 not in node.shape(indices):
+        raise node.error(f"the dimension {axes[sizes.index(0)]} of {node.type_of(data)} has no element to take")
+    positions = relay.check_indices(indices, sizes, axes, name)
+    return node.fold(positions) if is_known else positions
+
+
+def _axis(node: OnnxNode, default: int = 0) -> int:
+    return node.axis(node.attrs.int("axis", default), node.rank(node[0]))
+
+
+@converter("Gather")
+def _gather(node: OnnxNode) -> RelayExpr:
+    axis = _axis(node)
+    return relay.take(node[0], _positions(node, [axis]), axis=axis)
+
+
+@converter("GatherElements")
+def _gather_elements(node: OnnxNode) -> RelayExpr:
+    axis = _axis(node)
+    return relay.gather(node[0], axis, _positions(node, [axis]))
+
+
+def _coordinates(node: OnnxNode, batch_dims: int = 0) -> RelayExpr:
+    """Index tuples from the last dimension to the first, as Relay has them, made positive."""
+    indices, shape = node[1], node.shape(node[1])
+    if not shape or not isinstance(shape[-1], int):
+        raise node.error(f"the last dimension of the indices must be known, got {node.type_of(indices)}")
+    positive = _positions(node, range(batch_dims, batch_dims + shape[-1]))
+    rank = len(shape)
+    return node.fold(relay.transpose(positive, axes=[rank - 1, *range(rank - 1)]))
+
+
+@converter("GatherND")
+def _gather_nd(node: OnnxNode) -> RelayExpr:
+    batch_dims = node.attrs.int("batch_dims", 0)
+    indices = _coordinates(node, batch_dims)
+    return relay.gather_nd(node[0], indices, batch_dims=batch_dims, index_rank=node.shape(node[1])[-1])
+
+
+_MODES = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+def _mode(node: OnnxNode) -> str:
+    reduction = node.attrs.string("reduction", "none")
+    if reduction not in _MODES:
+        raise node.error(f"reduction is one of {', '.join(_MODES)}, got {reduction!r}")
+    return _MODES[reduction]
+
+
+@converter("Scatter", "ScatterElements")
+def _scatter_elements(node: OnnxNode) -> RelayExpr:
+    axis = _axis(node)
+    return relay.scatter_elements(node[0], _positions(node, [axis]), node[2], axis, _mode(node))
+
+
+@converter("ScatterND")
+def _scatter_nd(node: OnnxNode) -> RelayExpr:
+    return relay.scatter_nd(node[0], _coordinates(node), node[2], _mode(node))
+
+
+@converter("TopK")
+def _top_k_attribute(node: OnnxNode) -> list[RelayExpr]:
+    return _top_k(node, node.attrs.int("k"))
+
+
+@converter("TopK", since=10)
+def _top_k_input(node: OnnxNode) -> list[RelayExpr]:
+    k = node.value(1)
+    return _top_k(node, node[1] if k is None else int(k.reshape(())))
+
+
+def _top_k(node: OnnxNode, k: int | RelayExpr) -> list[RelayExpr]:
+    axis = _axis(node, -1)
+    size = node.shape(node[0])[axis]
+    if isinstance(k, int) and (k < 0 or (isinstance(size, int) and k > size)):
+        raise node.error(f"k is {k}, the axis has {size} elements")
+    if not isinstance(k, int):
+        return _top_k_of_any(node, k, axis)
+    if k == 0 and size != 0:  # of Relay's topk a k below 1 means all
+        none = relay.strided_slice(node[0], begin=[0], end=[0], strides=[1], axes=[axis])
+        return [none, relay.cast(none, "int64")]
+    found = relay.topk(
+        node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
+    )
+    return [found[0], found[1]]
+
+
+def _top_k_of_any(node: OnnxNode, k: RelayExpr, axis: int) -> list[RelayExpr]:
+    """As many as the run says: of those that ``topk`` finds, which are all for a *k* of 0, the first *k*."""
+    found = relay.topk(
+        node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
+    )
+    count = relay.cast(relay.squeeze(k) if node.rank(k) else k, "int64")
+    places = relay.arange(constant(0, "int64"), count, constant(1, "int64"), dtype="int64")
+    return [relay.take(part, places, axis=axis) for part in (found[0], found[1])]
+
+
+@converter("OneHot")
+def _one_hot(node: OnnxNode) -> RelayExpr:
+    """Indices outside [-depth, depth) give a row of off values."""
+    depth = int(node.known(1, "depth").reshape(()))
+    dtype = node.dtype(node[2])
+    values = node.shape(node[2])
+    if depth < 0 or len(values) != 1 or (isinstance(values[0], int) and values[0] != 2):
+        raise node.error(f"needs a depth from 0 on and two values, got {depth} and {node.type_of(node[2])}")
+    axis = node.axis(node.attrs.int("axis", -1), node.rank(node[0]) + 1)
+    indices = node[0]
+    if not node.dtype(indices).startswith("int"):
+        indices = relay.cast(indices, "int64")
+    off, on = (
+        relay.squeeze(relay.strided_slice(node[2], begin=[k], end=[k + 1], strides=[1]), axis=[0]) for k in (0, 1)
+    )
+    return relay.one_hot(_from_front(indices, depth), node.fold(on), node.fold(off), depth, axis, dtype)
+
+
+@converter("CumSum")
+def _cumsum(node: OnnxNode) -> RelayExpr:
+    axis = node.axis(int(node.known(1, "axis").reshape(())), node.rank(node[0]))
+    data = node[0]
+    backwards = node.attrs.flag("reverse")
+    if backwards:
+        data = relay.reverse(data, axis)
+    result = relay.cumsum(data, axis=axis, dtype=node.dtype(data), exclusive=node.attrs.flag("exclusive"))
+    return relay.reverse(result, axis) if backwards else result
+
+
+@converter("NonZero")
+def _non_zero(node: OnnxNode) -> RelayExpr:
+    if node.rank(node[0]) == 0:
+        raise node.error("NonZero of a scalar is not supported; give it a dimension")
+    return relay.cast(relay.transpose(relay.argwhere(node[0]), axes=[1, 0]), "int64")
+
+
+@converter("Compress")
+def _compress(node: OnnxNode) -> RelayExpr:
+    """The elements where the condition holds; their number is known at run time only."""
+    shape, axis = node.shape(node[0]), _axis(node) if "axis" in node.attrs else None
+    count = shape[axis] if axis is not None else math.prod(shape) if all(isinstance(d, int) for d in shape) else None
+    condition, length = node[1], node.shape(node[1])[0]
+    if isinstance(count, int) and (not isinstance(length, int) or length > count):  # what is beyond chooses nothing
+        condition = relay.strided_slice(condition, begin=[0], end=[count], strides=[1])
+    chosen = relay.squeeze(relay.argwhere(condition), axis=[1])
+    if axis is None:
+        return relay.take(relay.reshape(node[0], [-1]), chosen, axis=0)
+    return relay.take(node[0], chosen, axis=axis)
+
+
+@converter("ReverseSequence")
+def _reverse_sequence(node: OnnxNode) -> RelayExpr:
+    time, batch = node.attrs.int("time_axis", 0), node.attrs.int("batch_axis", 1)
+    lengths = lengths_along(node, 1, node[0], node.axis(time, node.rank(node[0])))
+    return relay.reverse_sequence(node[0], lengths, seq_axis=time, batch_axis=batch)

@@ -1,0 +1,263 @@
+"""Changing the size of images of any rank. Source: ONNX Upsample-1/7/9, Resize-10/11/13/18/19."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.ir.types import Any
+from byoc.relay.expr import constant
+from byoc.relay.frontend.onnx.converters.interpolation import (
+    COORDINATES,
+    NEAREST,
+    Axis,
+    Sampling,
+    nearest_positions,
+    original_positions,
+    taps,
+)
+from byoc.relay.frontend.onnx.converters.run_time_resizing import (
+    by_scale,
+    by_size,
+    needs_known_sizes,
+    resized_at_run_time,
+)
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.rounding import rounded, working_dtype
+
+MAX_WEIGHTS = 1 << 22  # of one axis: more is a damaged model, not a picture
+
+
+def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayExpr:
+    """Axis by axis: a choice of positions, or weighted sums of a few. An axis that stays is left alone."""
+    changed = [
+        (position, axis)
+        for position, axis in enumerate(axes)
+        if axis.size != axis.new or axis.scale != 1 or sampling.coordinates == "tf_crop_and_resize"
+    ]
+    for _, axis in changed:
+        _check_size(node, axis, sampling)
+    if sampling.mode == "nearest":
+        data = node[0]
+        for position, axis in changed:
+            data = relay.take(data, constant(nearest_positions(axis, sampling)), axis=position)
+        return data
+    dtype = node.dtype(node[0])
+    data = relay.cast(node[0], working_dtype(dtype)) if changed else node[0]
+    for position, axis in sorted(changed, key=_order):
+        places, weights = taps(axis, sampling)
+        data = relay.image.resample(data, constant(places), constant(weights.astype(node.dtype(data))), axis=position)
+    return rounded(data, dtype) if changed else data
+
+
+def _order(changed: tuple[int, Axis]) -> tuple[float, int]:
+    """What shrinks comes first; reading along the last axis is slow, so that it is done while the others are small."""
+    position, axis = changed
+    ratio = axis.new / axis.size
+    return ratio, position if ratio < 1 else -position
+
+
+def _check_size(node: OnnxNode, axis: Axis, sampling: Sampling) -> None:
+    if axis.new < 0 or axis.size < 1 < 1 + axis.new:
+        raise node.error(f"a dimension of {axis.size} cannot be resized to {axis.new}")
+    each = 1 if sampling.mode == "nearest" else 4 / (min(axis.scale, 1.0) if sampling.antialias else 1.0)
+    if axis.new * each > MAX_WEIGHTS:
+        raise node.error(f"a dimension of {axis.size} cannot be resized to {axis.new}")
+
+
+def _by_factors(node: OnnxNode, scales: Sequence[float], sampling: Sampling) -> RelayExpr:
+    """Each axis of the data enlarged by its factor."""
+    sizes = node.shape(node[0])
+    if len(scales) != len(sizes) or min(scales, default=1) <= 0:
+        raise node.error(f"scales needs {len(sizes)} positive numbers, got {list(scales)}")
+    if _is_dynamic(node):
+        return _at_run_time(node, list(range(len(sizes))), scales, None, sampling)
+    return _resized(node, _scaled(sizes, scales), sampling)  # type: ignore[arg-type]
+
+
+def _is_dynamic(node: OnnxNode) -> bool:
+    """True where the sizes of the data, or those wanted, are known only at run time."""
+    wanted = node.optional(3) is not None and node.value(3) is None
+    return wanted or any(isinstance(d, Any) for d in node.shape(node[0]))
+
+
+def _at_run_time(
+    node: OnnxNode, chosen: Sequence[int], scales: Sequence[float] | None, sizes: RelayExpr | None, sampling: Sampling
+) -> RelayExpr:
+    """The axes one after another, by their *scales* or by *sizes*, a vector of the graph."""
+    dtype, data = node.dtype(node[0]), node[0]
+    if sampling.mode != "nearest":
+        data = relay.cast(data, working_dtype(dtype))
+    for k, axis in enumerate(chosen):
+        if scales is not None:
+            if scales[k] != 1:
+                data = resized_at_run_time(node, data, by_scale(node[0], axis, scales[k]), sampling)
+        elif not _is_kept(node, k, axis):
+            new = relay.take(sizes, constant(k, "int64"))
+            data = resized_at_run_time(node, data, by_size(node[0], axis, new), sampling)
+    return data if sampling.mode == "nearest" else rounded(data, dtype)
+
+
+def _is_kept(node: OnnxNode, k: int, axis: int) -> bool:
+    """True where number *k* of sizes is known to be the size that the axis has."""
+    dims = node.services.dims(node[3])
+    size = node.shape(node[0])[axis]
+    return dims is not None and dims[k] == size and (isinstance(size, int) or bool(size.name))
+
+
+def _scaled(sizes: Sequence[int], scales: Sequence[float]) -> list[Axis]:
+    return [Axis(size, math.floor(size * scale), scale) for size, scale in zip(sizes, scales, strict=True)]
+
+
+def _checked(node: OnnxNode, sampling: Sampling) -> Sampling:
+    known: list[tuple[str, str, Sequence[str]]] = [
+        ("mode", sampling.mode, ("nearest", "linear", "cubic")),
+        ("coordinate_transformation_mode", sampling.coordinates, tuple(COORDINATES)),
+        ("nearest_mode", sampling.nearest, tuple(NEAREST)),
+    ]
+    for name, value, allowed in known:
+        if value not in allowed:
+            raise node.error(f"{name} is one of {', '.join(allowed)}, got {value!r}")
+    return sampling
+
+
+def _old_sampling(node: OnnxNode) -> Sampling:
+    """Before opset 11 coordinates were just divided by the scale; bilinear is another name of linear."""
+    mode = node.attrs.string("mode", "nearest")
+    return _checked(node, Sampling("linear" if mode == "bilinear" else mode))
+
+
+@converter("Upsample")
+def _upsample_2d(node: OnnxNode) -> RelayExpr:
+    scales = [1.0, 1.0, node.attrs.float("height_scale"), node.attrs.float("width_scale")]
+    return _by_factors(node, scales, _old_sampling(node))
+
+
+@converter("Upsample", since=7)
+def _upsample_attribute(node: OnnxNode) -> RelayExpr:
+    return _by_factors(node, node.attrs.floats("scales"), _old_sampling(node))
+
+
+@converter("Upsample", since=9)
+@converter("Resize", since=10)
+def _resize_10(node: OnnxNode) -> RelayExpr:
+    scales = [float(s) for s in node.known(1, "scales").reshape(-1)]
+    return _by_factors(node, scales, _old_sampling(node))
+
+
+@converter("Resize", since=11)
+def _resize(node: OnnxNode) -> RelayExpr:
+    sampling = _checked(
+        node,
+        Sampling(
+            node.attrs.string("mode", "nearest"),
+            node.attrs.string("coordinate_transformation_mode", "half_pixel"),
+            node.attrs.string("nearest_mode", "round_prefer_floor"),
+            node.attrs.float("cubic_coeff_a", -0.75),
+            node.attrs.flag("exclude_outside"),
+            node.attrs.flag("antialias"),
+        ),
+    )
+    if _is_dynamic(node):
+        return _resize_dynamic(node, sampling)
+    axes = _axes_of(node)
+    if sampling.coordinates != "tf_crop_and_resize":
+        return _resized(node, axes, sampling)
+    result = _resized(node, axes, sampling)
+    outside = _outside(axes, sampling)
+    if not outside.any():
+        return result
+    filler = node.like(node.attrs.float("extrapolation_value", 0.0), result)
+    return relay.where(constant(outside), filler, result)
+
+
+def _resize_dynamic(node: OnnxNode, sampling: Sampling) -> RelayExpr:
+    rank = node.rank(node[0])
+    chosen = [node.axis(a, rank) for a in node.attrs.ints("axes", list(range(rank)))]
+    scales = _numbers(node, 2, "scales")
+    sizes = node.optional(3) if scales is None else None
+    if (scales is None) == (sizes is None):
+        raise node.error("needs either scales or sizes")
+    if needs_known_sizes(sampling) or node.attrs.string("keep_aspect_ratio_policy", "stretch") != "stretch":
+        node.static_dims(node[0], "antialias, exclude_outside, tf_crop_and_resize or keep_aspect_ratio_policy")
+        node.known(3, "sizes")
+    count = len(scales) if scales is not None else node.shape(sizes)[0]  # type: ignore[arg-type]
+    if count != len(chosen) or (scales is not None and min(scales, default=1) <= 0):
+        raise node.error(f"{len(chosen)} axes are resized, which need as many positive numbers, got {scales or count}")
+    return _at_run_time(node, chosen, scales, sizes, sampling)
+
+
+def _axes_of(node: OnnxNode) -> list[Axis]:
+    """Every axis of the data, from scales or sizes, which may be given for some of them (opset 18)."""
+    shape = node.static_dims(node[0], "resizing")
+    rank = len(shape)
+    chosen = [node.axis(a, rank) for a in node.attrs.ints("axes", list(range(rank)))]
+    roi = _roi(node, chosen)
+    scales, sizes = _numbers(node, 2, "scales"), _numbers(node, 3, "sizes")
+    if (scales is None) == (sizes is None):
+        raise node.error("needs either scales or sizes")
+    given = scales if scales is not None else sizes
+    if len(given) != len(chosen):  # type: ignore[arg-type]
+        raise node.error(f"{len(chosen)} axes are resized, got {len(given)} numbers: {given}")  # type: ignore[arg-type]
+    axes = [Axis(size, size, 1.0) for size in shape]
+    resized = _by_scales(node, shape, chosen, scales) if scales is not None else _by_sizes(node, shape, chosen, sizes)
+    for axis, (new, scale), part in zip(chosen, resized, roi, strict=True):
+        axes[axis] = Axis(shape[axis], new, scale, part)
+    return axes
+
+
+def _numbers(node: OnnxNode, index: int, what: str) -> list[float] | None:
+    if node.optional(index) is None:
+        return None
+    values = [float(v) for v in node.known(index, what).reshape(-1)]
+    return values or None
+
+
+def _by_scales(
+    node: OnnxNode, shape: Sequence[int], chosen: Sequence[int], scales: Sequence[float]
+) -> list[tuple[int, float]]:
+    if min(scales, default=1) <= 0:
+        raise node.error(f"scales must be positive, got {list(scales)}")
+    return [(math.floor(shape[a] * s), s) for a, s in zip(chosen, scales, strict=True)]
+
+
+# how keep_aspect_ratio_policy picks one scale for all axes
+_POLICIES: dict[str, Callable[[Sequence[float]], float]] = {"not_larger": min, "not_smaller": max}
+
+
+def _by_sizes(
+    node: OnnxNode, shape: Sequence[int], chosen: Sequence[int], sizes: Sequence[float] | None
+) -> list[tuple[int, float]]:
+    scales = [size / shape[a] for a, size in zip(chosen, sizes or (), strict=True)]
+    policy = node.attrs.string("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return [(int(size), scale) for size, scale in zip(sizes or (), scales, strict=True)]
+    if policy not in _POLICIES:
+        raise node.error(f"keep_aspect_ratio_policy is stretch, not_larger or not_smaller, got {policy!r}")
+    scale = _POLICIES[policy](scales)
+    return [(math.floor(shape[a] * scale + 0.5), scale) for a in chosen]
+
+
+def _roi(node: OnnxNode, chosen: Sequence[int]) -> list[tuple[float, float]]:
+    whole = [(0.0, 1.0)] * len(chosen)
+    if node.attrs.string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize":
+        return whole
+    values = _numbers(node, 1, "roi")
+    if values is None or len(values) != 2 * len(chosen):
+        raise node.error(f"tf_crop_and_resize needs a roi of {2 * len(chosen)} numbers, got {values}")
+    return list(zip(values[: len(chosen)], values[len(chosen) :], strict=True))
+
+
+def _outside(axes: Sequence[Axis], sampling: Sampling) -> np.ndarray:
+    """True for resized elements that lie beyond the original ones, which take the extrapolation value."""
+    outside = np.zeros([1] * len(axes), bool)
+    for position, axis in enumerate(axes):
+        x = original_positions(axis, sampling)
+        beyond = (x < 0) | (x > axis.size - 1)
+        outside = outside | beyond.reshape([-1 if k == position else 1 for k in range(len(axes))])
+    return outside

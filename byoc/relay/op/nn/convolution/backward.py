@@ -1,0 +1,94 @@
+"""``nn.conv2d_backward_weight``: the gradient of a convolution with respect to its kernel. Source: ``relay.nn``.
+
+The attributes are those of ``nn.conv2d``: ``data_layout`` is that of the gradient of the output, ``kernel_layout`` that
+of the data, and ``out_layout`` that of the kernel, as Relay has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.errors import TypeInferenceError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.types import Any, TensorType, Type
+from byoc.relay.expr import Call
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
+from byoc.relay.op.core.window import differ, pad_pairs, pad_tuple, per_axis, window_extent
+from byoc.relay.op.nn.convolution.conv import Conv2DAttrs, Ints, attr_or_none
+
+
+def _relation(types: Sequence[Type], attrs: Conv2DAttrs) -> Type:
+    grad, data = tensor_of(types[0], 4, "grad"), tensor_of(types[1], 4, "data")
+    if attrs.kernel_size is None:
+        raise TypeInferenceError("kernel_size must be given")
+    g = [grad.shape[a] for a in axes_of(attrs.data_layout, "NCHW", "grad")]
+    x = [data.shape[a] for a in axes_of(attrs.kernel_layout, "NCHW", "data")]
+    out, channels = g[1] if attrs.channels is None else attrs.channels, x[1]
+    if isinstance(channels, Any) or isinstance(out, Any) or channels % attrs.groups or out % attrs.groups:
+        raise TypeInferenceError(f"{channels} and {out} channels cannot be divided into {attrs.groups} groups")
+    steps = zip(x[2:], attrs.kernel_size, attrs.strides, attrs.dilation, pad_pairs(attrs.padding, 2), strict=True)
+    expected = (x[0], out, *(window_extent(*step) for step in steps))
+    if any(differ(a, b) for a, b in zip(g, expected, strict=True)):
+        raise TypeInferenceError(f"grad must have the sizes N, C, H, W {expected} of the convolution, got {grad}")
+    dims = (out, channels // attrs.groups, *attrs.kernel_size)
+    return TensorType(arranged(dims, "OIHW", attrs.out_layout), attrs.out_dtype or grad.dtype)
+
+
+register_op(
+    "nn.conv2d_backward_weight",
+    inputs=("grad", "data"),
+    attrs=Conv2DAttrs,
+    rel=_relation,
+    pattern=OpPattern.OPAQUE,
+    doc="The gradient of a convolution's kernel, from that of its output and the data.",
+    samples=(
+        Sample(
+            [(2, 3, 5, 6), (2, 4, 5, 6)],
+            {"kernel_size": (3, 3), "padding": (1, 1, 1, 1), "kernel_layout": "NCHW", "out_layout": "OIHW"},
+        ),
+        Sample(
+            [(1, 2, 3, 4), (1, 6, 7, 2)],
+            {
+                "kernel_size": (3, 2),
+                "strides": (2, 2),
+                "groups": 2,
+                "channels": 4,
+                "kernel_layout": "NHWC",
+                "data_layout": "NHWC",
+                "out_layout": "HWIO",
+            },
+        ),
+    ),
+)
+
+
+def conv2d_backward_weight(
+    grad: RelayExpr,
+    data: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    grad_layout: str = "NCHW",
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_dtype: str = "",
+) -> Call:
+    """The gradient of the kernel, in *kernel_layout*. Source: ``relay.nn.conv2d_backward_weight``."""
+    attrs = Conv2DAttrs(
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        per_axis(dilation, 2, "dilation"),
+        groups,
+        channels,
+        attr_or_none(kernel_size, 2),
+        grad_layout,
+        data_layout,
+        kernel_layout,
+        out_dtype,
+    )
+    return make_call("nn.conv2d_backward_weight", [grad, data], attrs)

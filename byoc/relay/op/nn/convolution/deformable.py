@@ -1,0 +1,138 @@
+"""``nn.deformable_conv2d``: every tap of every output is moved by an offset. Source: ``relay.nn.deformable_conv2d``.
+
+Offsets ``[N, 2 * groups * kh * kw, OH, OW]`` hold (y, x) for each tap; between pixels data is interpolated linearly,
+and what lies outside is 0 (Dai et al., "Deformable convolutional networks").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.types import Any, TensorType, Type
+from byoc.relay.expr import Call
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
+from byoc.relay.op.core.untyped_inputs import conv_weight
+from byoc.relay.op.core.window import differ, pad_tuple, per_axis
+from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none
+from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, conv_operations, size_of
+
+Types = Sequence[Type | None]
+
+
+@dataclass(frozen=True)
+class DeformableConv2DAttrs(Attrs):
+    """Attributes of ``nn.deformable_conv2d``."""
+
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0, 0, 0)
+    dilation: tuple[int, ...] = (1, 1)
+    deformable_groups: int = 1
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: tuple[int, ...] | None = None
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
+def _geometry(types: Sequence[Type], attrs: DeformableConv2DAttrs) -> Geometry:
+    return conv_geometry([types[0], types[2]], attrs, 2)
+
+
+def _offset_dims(geometry: Geometry, attrs: DeformableConv2DAttrs) -> tuple[object, ...]:
+    unknown = any(isinstance(k, Any) for k in geometry.kernel)
+    taps = Any() if unknown else 2 * attrs.deformable_groups * math.prod(geometry.kernel)
+    return (geometry.batch, taps, *geometry.out_sizes)
+
+
+def _relation(types: Sequence[Type], attrs: DeformableConv2DAttrs) -> Type:
+    geometry, offset = _geometry(types, attrs), tensor_of(types[1], 4, "offset")
+    groups = attrs.deformable_groups
+    if groups < 1 or (isinstance(geometry.channels, int) and geometry.channels % groups):
+        raise TypeInferenceError(f"{geometry.channels} channels cannot be divided into {groups} deformable groups")
+    found = [offset.shape[a] for a in axes_of(attrs.data_layout, "NCHW", "offset")]
+    expected = _offset_dims(geometry, attrs)
+    if any(differ(a, b) for a, b in zip(found, expected, strict=True)):  # type: ignore[arg-type]
+        raise TypeInferenceError(f"offset must have the sizes N, C, H, W {expected}, got {offset}")
+    return geometry.result(attrs.out_layout or attrs.data_layout)
+
+
+def _infer_inputs(types: Types, out: Type | None, attrs: DeformableConv2DAttrs) -> Types:
+    """The weight from channels and kernel size, and the offset from both."""
+    data, offset, weight = types
+    found = conv_weight(2)([data, weight], out, attrs)
+    if offset is None and None not in found:
+        geometry = conv_geometry(found, attrs, 2)  # type: ignore[arg-type]
+        dims = arranged(_offset_dims(geometry, attrs), "NCHW", attrs.data_layout)  # type: ignore[arg-type]
+        offset = TensorType(dims, geometry.dtype)
+    return [found[0], offset, found[1]]
+
+
+def _operations(attrs: DeformableConv2DAttrs, types: Sequence[Type], out_type: TensorType) -> int:
+    geometry = _geometry(types, attrs)
+    sampled = math.prod(1 if isinstance(d, Any) else d for d in (geometry.batch, geometry.channels, *out_type.shape))
+    return conv_operations(geometry) + 8 * sampled * size_of(geometry.kernel) // size_of([geometry.out])
+
+
+register_op(
+    "nn.deformable_conv2d",
+    inputs=("data", "offset", "weight"),
+    attrs=DeformableConv2DAttrs,
+    rel=_relation,
+    infer_inputs=_infer_inputs,
+    operations=_operations,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    doc="Convolution whose every tap is moved by an offset of its own.",
+    samples=(
+        Sample([(1, 4, 6, 5), (1, 18, 6, 5), (3, 4, 3, 3)], {"padding": (1, 1, 1, 1)}),
+        Sample(
+            [(2, 4, 7, 8), (2, 16, 3, 4), (4, 2, 2, 2)],
+            {"strides": (2, 2), "deformable_groups": 2, "groups": 2},
+        ),
+        Sample(
+            [(1, 5, 5, 2), (1, 3, 3, 8), (2, 2, 2, 3)],
+            {"dilation": (2, 2), "data_layout": "NHWC", "kernel_layout": "HWIO"},
+        ),
+    ),
+)
+
+
+def deformable_conv2d(
+    data: RelayExpr,
+    offset: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    deformable_groups: int = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "",
+) -> Call:
+    """2-d convolution with moved taps. Source: ``relay.nn.deformable_conv2d``. Raises UserError for a wrong count."""
+    attrs = DeformableConv2DAttrs(
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        per_axis(dilation, 2, "dilation"),
+        deformable_groups,
+        groups,
+        channels,
+        attr_or_none(kernel_size, 2),
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
+    )
+    return make_call("nn.deformable_conv2d", [data, offset, weight], attrs)

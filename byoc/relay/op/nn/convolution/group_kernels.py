@@ -1,0 +1,58 @@
+"""Kernels of grouped convolutions with the groups as an axis of their own: ``GOIHW``, ``GIOHW``.
+
+Such a kernel ``[G, O / G, I, ...]`` holds the same numbers in the same order as the plain one, in which the axis O (I
+of a transposed convolution) runs along all groups. oneDNN's integration asks for it. Source:
+``dnnl.legalize_group_conv``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc import te
+from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
+from byoc.ir.size_var import times
+from byoc.ir.types import Dim, TensorType
+from byoc.relay.op.core.window import differ
+from byoc.te import Index, PrimExpr, Tensor
+
+GROUP = "G"
+
+
+def has_group_axis(layout: str) -> bool:
+    """Whether the first axis of a kernel in *layout* is that of the groups."""
+    return layout.startswith(GROUP)
+
+
+def merged_type(kernel: TensorType, attrs: Attrs, along: str) -> tuple[TensorType, str]:
+    """The type and the layout of *kernel* with its groups in the axis *along*; both as they are without such an axis.
+
+    Raises TypeInferenceError where the axis is not as long as there are groups.
+    """
+    layout = str(attrs.kernel_layout)  # type: ignore[attr-defined]
+    if not has_group_axis(layout) or kernel.ndim != len(layout):
+        return kernel, layout
+    groups = attrs.groups  # type: ignore[attr-defined]
+    if differ(kernel.shape[0], groups):
+        raise TypeInferenceError(f"the kernel has {kernel.shape[0]} groups in layout {layout}, the attributes {groups}")
+    return TensorType(_merged((groups, *kernel.shape[1:]), layout, along), kernel.dtype), layout[1:]
+
+
+def _merged(shape: Sequence[Dim], layout: str, along: str) -> list[Dim]:
+    groups, *sizes = shape
+    place = layout.index(along) - 1
+    sizes[place] = times(sizes[place], groups)
+    return sizes
+
+
+def merged_stage(kernel: Tensor, layout: str, along: str) -> Tensor:
+    """The elements of *kernel*, whose layout begins with the groups, with these in the axis *along*."""
+    place, per_group = layout.index(along) - 1, kernel.shape[layout.index(along)]
+
+    def element(*index: Index) -> PrimExpr:
+        at = list(index)
+        at[place] = index[place] % per_group
+        return kernel(index[place] / per_group, *at)
+
+    return te.compute(_merged(kernel.shape, layout, along), element, name="merge_groups")  # type: ignore[arg-type]

@@ -1,0 +1,235 @@
+"""Transposed convolutions: ``nn.conv1d_transpose``, ``nn.conv2d_transpose``, ``nn.conv3d_transpose``.
+
+The kernel has the input's channels as I and the output channels of one group as O. Source:
+``relay.nn.conv2d_transpose`` and its kin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import OperationCount, OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.types import TensorType, Type
+from byoc.relay.expr import Call
+from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.untyped_inputs import conv_weight
+from byoc.relay.op.core.window import pad_tuple, per_axis
+from byoc.relay.op.nn.convolution.conv import attr_or_none
+from byoc.relay.op.nn.convolution.geometry import (
+    one_dtype_or_result,
+    transposed_geometry,
+    transposed_operations,
+    types_of,
+)
+from byoc.relay.op.nn.convolution.group_kernels import has_group_axis, merged_stage
+from byoc.relay.op.nn.convolution.transpose_compute import transposed_stages
+from byoc.te import Tensor
+
+Ints = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Conv1DTransposeAttrs(Attrs):
+    """Attributes of ``nn.conv1d_transpose``."""
+
+    channels: int | None = None
+    kernel_size: tuple[int, ...] | None = None
+    strides: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0, 0)
+    output_padding: tuple[int, ...] = (0,)
+    dilation: tuple[int, ...] = (1,)
+    groups: int = 1
+    data_layout: str = "NCW"
+    kernel_layout: str = "IOW"
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Conv2DTransposeAttrs(Attrs):
+    """Attributes of ``nn.conv2d_transpose``."""
+
+    channels: int | None = None
+    kernel_size: tuple[int, ...] | None = None
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0, 0, 0)
+    output_padding: tuple[int, ...] = (0, 0)
+    dilation: tuple[int, ...] = (1, 1)
+    groups: int = 1
+    data_layout: str = "NCHW"
+    kernel_layout: str = "IOHW"
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Conv3DTransposeAttrs(Attrs):
+    """Attributes of ``nn.conv3d_transpose``."""
+
+    channels: int | None = None
+    kernel_size: tuple[int, ...] | None = None
+    strides: tuple[int, ...] = (1, 1, 1)
+    padding: tuple[int, ...] = (0, 0, 0, 0, 0, 0)
+    output_padding: tuple[int, ...] = (0, 0, 0)
+    dilation: tuple[int, ...] = (1, 1, 1)
+    groups: int = 1
+    data_layout: str = "NCDHW"
+    kernel_layout: str = "IODHW"
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
+def _relation(n: int) -> TypeRelation:
+    def relation(types: Sequence[Type], attrs: Attrs) -> TensorType:
+        return transposed_geometry(types, attrs, n).result(attrs.out_layout or attrs.data_layout)
+
+    return relation
+
+
+def _compute(n: int) -> TensorCompute:
+    def compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
+        (data, weight), plain = inputs, attrs
+        if has_group_axis(attrs.kernel_layout):
+            weight = merged_stage(weight, attrs.kernel_layout, "I")
+            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])  # type: ignore[type-var]
+        return [transposed_stages(data, weight, plain, transposed_geometry(types_of(inputs), attrs, n))]
+
+    return compute
+
+
+def _operations(n: int) -> OperationCount:
+    return lambda attrs, types, out_type: transposed_operations(transposed_geometry(types, attrs, n))
+
+
+def _extra(output_padding: Ints) -> tuple[int, ...]:
+    """One number, or two of which the first counts, as in Relay."""
+    return (output_padding,) if isinstance(output_padding, int) else tuple(output_padding)[:2]
+
+
+def conv1d_transpose(
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1,),
+    padding: Ints = (0,),
+    dilation: Ints = (1,),
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "IOW",
+    out_layout: str = "",
+    output_padding: Ints = (0,),
+    out_dtype: str = "",
+) -> Call:
+    """1-d transposed convolution. Source: ``relay.nn.conv1d_transpose``. Raises UserError for a wrong count."""
+    attrs = Conv1DTransposeAttrs(
+        channels,
+        attr_or_none(kernel_size, 1),
+        per_axis(strides, 1, "strides"),
+        pad_tuple(padding, 1),
+        _extra(output_padding),
+        per_axis(dilation, 1, "dilation"),
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
+    )
+    return make_call("nn.conv1d_transpose", [data, weight], attrs)
+
+
+def conv2d_transpose(
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    out_layout: str = "",
+    output_padding: Ints = (0, 0),
+    out_dtype: str = "",
+) -> Call:
+    """2-d transposed convolution. Source: ``relay.nn.conv2d_transpose``. Raises UserError for a wrong count."""
+    attrs = Conv2DTransposeAttrs(
+        channels,
+        attr_or_none(kernel_size, 2),
+        per_axis(strides, 2, "strides"),
+        pad_tuple(padding, 2),
+        per_axis(output_padding, 2, "output_padding"),
+        per_axis(dilation, 2, "dilation"),
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
+    )
+    return make_call("nn.conv2d_transpose", [data, weight], attrs)
+
+
+def conv3d_transpose(
+    data: RelayExpr,
+    weight: RelayExpr,
+    strides: Ints = (1, 1, 1),
+    padding: Ints = (0, 0, 0),
+    dilation: Ints = (1, 1, 1),
+    channels: int | None = None,
+    kernel_size: Ints | None = None,
+    groups: int = 1,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "IODHW",
+    out_layout: str = "",
+    output_padding: Ints = (0, 0, 0),
+    out_dtype: str = "",
+) -> Call:
+    """3-d transposed convolution. Source: ``relay.nn.conv3d_transpose``. Raises UserError for a wrong count."""
+    attrs = Conv3DTransposeAttrs(
+        channels,
+        attr_or_none(kernel_size, 3),
+        per_axis(strides, 3, "strides"),
+        pad_tuple(padding, 3),
+        per_axis(output_padding, 3, "output_padding"),
+        per_axis(dilation, 3, "dilation"),
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
+    )
+    return make_call("nn.conv3d_transpose", [data, weight], attrs)
+
+
+_SAMPLES: dict[int, list[Sample]] = {
+    1: [Sample([(2, 4, 5), (4, 3, 4)], {"strides": (3,), "padding": (1, 2), "output_padding": (2,)})],
+    2: [
+        Sample([(1, 3, 4, 5), (3, 2, 3, 3)], {"strides": (2, 2), "padding": (1,), "output_padding": (1, 1)}),
+        Sample([(2, 4, 3, 4), (4, 3, 2, 3)], {"groups": 2, "dilation": (2, 1), "strides": (1, 3)}),
+        Sample([(1, 3, 4, 2), (3, 3, 5, 2)], {"data_layout": "NHWC", "kernel_layout": "HWOI", "padding": (1, 0)}),
+        Sample([(1, 4, 3, 4), (2, 2, 3, 2, 3)], {"groups": 2, "kernel_layout": "GIOHW", "strides": (2, 1)}),
+        Sample([(1, 4, 3, 3), (4, 1, 2, 2)], {"groups": 4, "strides": (2, 2), "padding": (0, 1, 1, 0)}),
+        Sample([(1, 2, 3, 4), (2, 3, 3, 2)], {"padding": (1, 0), "output_padding": (2, 1)}),
+    ],
+    3: [Sample([(1, 2, 3, 2, 3), (2, 2, 2, 3, 2)], {"strides": (2, 1, 2), "padding": (1, 0, 1)})],
+}
+_ATTRS: dict[int, type[Attrs]] = {1: Conv1DTransposeAttrs, 2: Conv2DTransposeAttrs, 3: Conv3DTransposeAttrs}
+
+for _n, _attrs in _ATTRS.items():
+    register_op(
+        f"nn.conv{_n}d_transpose",
+        inputs=("data", "weight"),
+        rel=_relation(_n),
+        doc=f"Transposed convolution over {_n} spatial axes.",
+        attrs=_attrs,
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        compute=_compute(_n),
+        code_for=one_dtype_or_result,
+        operations=_operations(_n),
+        infer_inputs=conv_weight(_n, transposed=True),
+        samples=_SAMPLES[_n],
+    )

@@ -1,0 +1,1 @@
+"""Operators over whole axes: reductions, scans, orders, sums of products, transforms."""

@@ -1,0 +1,116 @@
+"""Fourier transforms: ``dft`` and ``stft``. Source: ``relay.dft``, ``relay.stft``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
+from byoc.ir.op import Sample, register_op
+from byoc.ir.types import Any, TensorType, TupleType, Type
+from byoc.relay.expr import Call
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import is_float, same_dtype, tensor_arg, unify_dim
+from byoc.relay.op.movement.create import ones
+from byoc.relay.tuple_wrapper import TupleWrapper
+
+
+@dataclass(frozen=True)
+class DFTAttrs(Attrs):
+    """Attributes of ``dft``."""
+
+    inverse: bool = False
+
+
+@dataclass(frozen=True)
+class StftAttrs(Attrs):
+    """Attributes of ``stft``: sizes of frame, step and window in samples."""
+
+    n_fft: int = -1
+    hop_length: int = -1
+    win_length: int = -1
+    normalized: bool = False
+    onesided: bool = True
+
+
+def _dft_rel(types: Sequence[Type], attrs: DFTAttrs) -> Type:
+    real, imaginary = tensor_arg(types, 0, "re_data"), tensor_arg(types, 1, "im_data")
+    same_dtype([real, imaginary])
+    if not is_float(real.dtype) or real.ndim == 0:
+        raise TypeInferenceError(f"takes floats with at least one axis, got {real}")
+    fits = real.ndim == imaginary.ndim
+    if not fits or any(unify_dim(a, b) is None for a, b in zip(real.shape, imaginary.shape, strict=True)):
+        raise TypeInferenceError(f"re_data and im_data must have one shape, got {real.shape} and {imaginary.shape}")
+    return TupleType([real, real])
+
+
+register_op(
+    "dft",
+    inputs=("re_data", "im_data"),
+    attrs=DFTAttrs,
+    rel=_dft_rel,
+    doc="The discrete Fourier transform of the last axis, as real and imaginary part.",
+    samples=(Sample([(2, 5), (2, 5)]), Sample([(6,), (6,)], {"inverse": True}, "float64")),
+)
+
+
+def dft(re_data: Operand, im_data: Operand, inverse: bool = False) -> TupleWrapper:
+    """The transform of the last axis: ``(T[..., n], T[..., n]) -> (T[..., n], T[..., n])``. Source: ``relay.dft``."""
+    return TupleWrapper(make_call("dft", [as_expr(re_data), as_expr(im_data)], DFTAttrs(bool(inverse))), 2)
+
+
+def _stft_rel(types: Sequence[Type], attrs: StftAttrs) -> Type:
+    data, window = tensor_arg(types, 0), tensor_arg(types, 1, "window")
+    if data.ndim not in (1, 2) or not is_float(data.dtype):
+        raise TypeInferenceError(f"takes floats [samples] or [batch, samples], got {data}")
+    if attrs.hop_length < 1 or not 0 < attrs.win_length <= attrs.n_fft:
+        raise TypeInferenceError(
+            f"hop_length {attrs.hop_length} must be positive and win_length {attrs.win_length} in 1 to {attrs.n_fft}"
+        )
+    if window.ndim != 1 or (isinstance(window.shape[0], int) and window.shape[0] < attrs.win_length):
+        raise TypeInferenceError(f"window must be a vector of {attrs.win_length} numbers, got {window}")
+    samples = data.shape[-1]
+    if isinstance(samples, int) and samples < attrs.n_fft:
+        raise TypeInferenceError(f"a frame of {attrs.n_fft} does not fit in {samples} samples")
+    frames = Any() if isinstance(samples, Any) else (samples - attrs.n_fft) // attrs.hop_length + 1
+    rows = attrs.n_fft // 2 + 1 if attrs.onesided else attrs.n_fft
+    return TensorType((*data.shape[:-1], rows, frames, 2), data.dtype)
+
+
+register_op(
+    "stft",
+    inputs=("data", "window"),
+    attrs=StftAttrs,
+    rel=_stft_rel,
+    doc="The Fourier transform of windows that slide over a signal, real and imaginary part in the last axis.",
+    samples=(
+        Sample([(2, 20), np.ones(8, "int32")], {"n_fft": 8, "hop_length": 3, "win_length": 8}),
+        Sample(
+            [(16,), np.hanning(6).astype("float32")],
+            {"n_fft": 6, "hop_length": 2, "win_length": 6, "normalized": True, "onesided": False},
+        ),
+    ),
+)
+
+
+def stft(
+    data: Operand,
+    n_fft: int,
+    hop_length: int | None,
+    win_length: int | None,
+    window: Operand | None,
+    normalized: bool,
+    onesided: bool,
+) -> Call:
+    """The short-time transform of *data*: ``T[batch, samples] -> T[batch, frequencies, frames, 2]``.
+
+    What is None is a quarter frame (*hop_length*), a whole one (*win_length*) and ones (*window*). Source:
+    ``relay.stft``.
+    """
+    hop = n_fft // 4 if hop_length is None else hop_length
+    length = n_fft if win_length is None else win_length
+    weights = ones([n_fft], "int32") if window is None else as_expr(window)
+    return make_call("stft", [as_expr(data), weights], StftAttrs(n_fft, hop, length, bool(normalized), bool(onesided)))

@@ -1,0 +1,309 @@
+"""Operators on each element by itself: ``y[i] = f(x[i])``. Source: ``relay/op/tensor/unary.cc``.
+
+Code is generated for floating-point functions of floats; for ``abs``, ``sign``, ``negative``, ``clip`` and the
+roundings also of integers. What else Relay types (``log`` of integers) the numpy kernels compute, rounded toward zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from byoc import te
+from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
+from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.registry import register_func
+from byoc.ir.types import TensorType, Type, dtype_bytes
+from byoc.relay.expr import Call
+from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.type_relations import (
+    identity,
+    identity_as,
+    is_float,
+    is_integer,
+    is_number,
+    only,
+    tensor_arg,
+)
+from byoc.relay.op.core.untyped_inputs import same_as_result
+from byoc.relay.op.pointwise.sensitivity import EDGE, STEP, Sensitivity
+from byoc.relay.op.pointwise.sensitivity import KEY as SENSITIVE
+
+Scalar = Callable[[te.PrimExpr], te.PrimExpr]
+UnaryBuilder = Callable[[Operand], Call]
+_TO_BOOL = identity_as("bool")
+
+
+@dataclass(frozen=True)
+class CastAttrs(Attrs):
+    """Attributes of ``cast`` and ``reinterpret``."""
+
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class ClipAttrs(Attrs):
+    """Attributes of ``clip``."""
+
+    a_min: float = float("-inf")
+    a_max: float = float("inf")
+
+
+def each_element(function: Scalar, name: str) -> TensorCompute:
+    """The definition ``y[i, …] = function(x[i, …])``."""
+
+    def compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:
+        data = inputs[0]
+        return [te.compute(data.shape, lambda *i: function(data[i]), name)]
+
+    return compute
+
+
+def _unary(
+    name: str,
+    function: Scalar,
+    doc: str,
+    code_for: DtypePredicate | None,
+    samples: Sequence[Sample],
+    sensitive: Sensitivity | None = None,
+    rel: TypeRelation = identity,
+) -> UnaryBuilder:
+    made = register_op(
+        name,
+        inputs=("data",),
+        rel=rel,
+        doc=doc,
+        pattern=OpPattern.ELEMWISE,
+        code_for=code_for,
+        infer_inputs=None if rel is _TO_BOOL else same_as_result,
+        compute=each_element(function, name),
+        samples=samples,
+    )
+    if sensitive:
+        made.set_attr(SENSITIVE, {0: sensitive})
+
+    def build(data: Operand) -> Call:
+        return make_call(name, [as_expr(data)])
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"{doc}\n\n``data: any[...] -> the same shape``. Source: ``relay.{name}``."
+    return build
+
+
+def _rounding(function: Scalar) -> Scalar:
+    return lambda x: function(x) if is_float(x.dtype) else x
+
+
+def _absolute(x: te.PrimExpr) -> te.PrimExpr:
+    return x if x.dtype.startswith("uint") else te.abs(x)
+
+
+def _negative(x: te.PrimExpr) -> te.PrimExpr:
+    """The negative of 0 is -0 in floating point, which a difference from 0 would not give."""
+    return te.binary("sub", te.const(-0.0, x.dtype), x) if is_float(x.dtype) else -x
+
+
+def _sign(x: te.PrimExpr) -> te.PrimExpr:
+    if is_float(x.dtype):
+        return te.sign(x)
+    one, zero = te.const(1, x.dtype), te.const(0, x.dtype)
+    return (
+        te.cast(x.dtype, x > 0)
+        if x.dtype[0] == "u"
+        else te.if_then_else(x > 0, one, te.if_then_else(x < 0, te.const(-1, x.dtype), zero))
+    )
+
+
+_floats = only(is_float)
+_numbers = only(is_number)
+_ANY = (Sample([(2, 3)]), Sample([()]), Sample([(4,)], dtype="float64"))
+_POSITIVE = (Sample([(2, 3)], low=0.1, high=4.0), Sample([(3,)], dtype="float64", low=0.1, high=4.0))
+_INSIDE = (Sample([(2, 3)], low=-0.9, high=0.9), Sample([(3,)], dtype="float64", low=-0.9, high=0.9))
+_ABOVE_ONE = (Sample([(2, 3)], low=1.1, high=4.0),)
+_MIXED = (*_ANY, Sample([(2, 5)], dtype="int32", low=-4, high=4))
+_SPECIAL = (Sample([np.array([0.0, np.nan, np.inf, -np.inf, -1.5], "float32")]),)
+_HALVES = (*_MIXED, Sample([np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 7.0], "float32")]))
+
+exp = _unary("exp", te.exp, "The exponential of each element.", _floats, (*_ANY, *_SPECIAL))
+exp2 = _unary("exp2", te.exp2, "Two to the power of each element.", _floats, _ANY)
+expm1 = _unary("expm1", te.expm1, "``exp(x) - 1``, exact near 0.", _floats, _ANY)
+log = _unary("log", te.log, "The natural logarithm of each element.", _floats, _POSITIVE, EDGE)
+log2 = _unary("log2", te.log2, "The logarithm to base 2.", _floats, _POSITIVE, EDGE)
+log10 = _unary("log10", te.log10, "The logarithm to base 10.", _floats, _POSITIVE, EDGE)
+log1p = _unary("log1p", te.log1p, "``log(1 + x)``, exact near 0.", _floats, _POSITIVE, EDGE)
+sqrt = _unary("sqrt", te.sqrt, "The square root of each element.", _floats, _POSITIVE, EDGE)
+rsqrt = _unary("rsqrt", te.rsqrt, "The reciprocal of the square root.", _floats, _POSITIVE, EDGE)
+sin = _unary("sin", te.sin, "The sine of each element in radians.", _floats, _ANY)
+cos = _unary("cos", te.cos, "The cosine of each element in radians.", _floats, _ANY)
+tan = _unary("tan", te.tan, "The tangent of each element in radians.", _floats, _INSIDE)
+asin = _unary("asin", te.asin, "The inverse sine.", _floats, _INSIDE, EDGE)
+acos = _unary("acos", te.acos, "The inverse cosine.", _floats, _INSIDE, EDGE)
+atan = _unary("atan", te.atan, "The inverse tangent.", _floats, _ANY)
+sinh = _unary("sinh", te.sinh, "The hyperbolic sine.", _floats, _ANY)
+cosh = _unary("cosh", te.cosh, "The hyperbolic cosine.", _floats, _ANY)
+tanh = _unary("tanh", te.tanh, "The hyperbolic tangent.", _floats, (*_ANY, *_SPECIAL))
+asinh = _unary("asinh", te.asinh, "The inverse hyperbolic sine.", _floats, _ANY)
+acosh = _unary("acosh", te.acosh, "The inverse hyperbolic cosine.", _floats, _ABOVE_ONE, EDGE)
+atanh = _unary("atanh", te.atanh, "The inverse hyperbolic tangent.", _floats, _INSIDE, EDGE)
+erf = _unary("erf", te.erf, "The Gauss error function.", _floats, _ANY)
+sigmoid = _unary("sigmoid", te.sigmoid, "``1 / (1 + exp(-x))``.", _floats, (*_ANY, *_SPECIAL))
+floor = _unary("floor", _rounding(te.floor), "The greatest whole number that is not above.", _numbers, _HALVES, STEP)
+ceil = _unary("ceil", _rounding(te.ceil), "The least whole number that is not below.", _numbers, _HALVES, STEP)
+round = _unary(
+    "round", _rounding(te.round), "The nearest whole number, halves to the even one.", _numbers, _HALVES, STEP
+)
+trunc = _unary("trunc", _rounding(te.trunc), "The whole number toward zero.", _numbers, _HALVES, STEP)
+abs = _unary("abs", _absolute, "The absolute value of each element.", _numbers, (*_MIXED, *_SPECIAL))
+sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED, STEP)
+negative = _unary("negative", _negative, "Each element with its sign turned.", _numbers, _MIXED)
+_COPIED = (*_MIXED, Sample([(3,)], dtype="bool"))
+copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", None, _COPIED)
+isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _floats, _SPECIAL, rel=_TO_BOOL)
+isinf = _unary("isinf", te.isinf, "True where an element is infinite.", _floats, _SPECIAL, rel=_TO_BOOL)
+isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", _floats, _SPECIAL, rel=_TO_BOOL)
+logical_not = _unary(
+    "logical_not",
+    te.logical_not,
+    "The negation of each truth value.",
+    only(lambda dtype: dtype == "bool"),
+    (Sample([(2, 3)], dtype="bool"),),
+)
+bitwise_not = _unary(
+    "bitwise_not",
+    te.bitwise_not,
+    "Each bit of an integer turned.",
+    only(is_integer),
+    (Sample([(2, 3)], dtype="int32", low=-9, high=9), Sample([(3,)], dtype="uint8", low=0, high=9)),
+)
+
+
+def _cast_rel(types: Sequence[Type], attrs: CastAttrs) -> Type:
+    return TensorType(tensor_arg(types, 0).shape, attrs.dtype)
+
+
+def _cast_compute(attrs: CastAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    data, dtype = inputs[0], out_type.dtype
+    if dtype == "bool":  # nonzero is true, also between 0 and 1
+        return [te.compute(data.shape, lambda *i: _truth(data[i]), "cast")]
+    return [te.compute(data.shape, lambda *i: te.cast(dtype, data[i]), "cast")]
+
+
+def _truth(x: te.PrimExpr) -> te.PrimExpr:
+    return x if x.dtype == "bool" else te.binary("ne", x, 0)
+
+
+register_op(
+    "cast",
+    inputs=("data",),
+    attrs=CastAttrs,
+    rel=_cast_rel,
+    pattern=OpPattern.ELEMWISE,
+    compute=_cast_compute,
+    doc="Each element as another dtype: floats to integers truncate, numbers to bool ask for nonzero.",
+    samples=(
+        Sample([(2, 3)], {"dtype": "int32"}),
+        Sample([(2, 3)], {"dtype": "float64"}),
+        Sample([(4,)], {"dtype": "bool"}),
+        Sample([(4,)], {"dtype": "float32"}, dtype="bool"),
+        Sample([(4,)], {"dtype": "int8"}, dtype="int64"),
+    ),
+)
+
+
+def cast(data: Operand, dtype: str) -> Call:
+    """*data* as *dtype*. Source: ``relay.cast``."""
+    return make_call("cast", [as_expr(data)], CastAttrs(str(dtype)))
+
+
+register_func("relay.op.overload.cast", cast)
+
+
+def _cast_like_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
+    return TensorType(tensor_arg(types, 0).shape, tensor_arg(types, 1, "dtype_like").dtype)
+
+
+register_op(
+    "cast_like",
+    inputs=("data", "dtype_like"),
+    rel=_cast_like_rel,
+    pattern=OpPattern.ELEMWISE,
+    compute=_cast_compute,
+    doc="The first input as the dtype of the second.",
+    samples=(Sample([(2, 3), np.zeros(1, "int32")]), Sample([(2, 3), np.zeros(1, "bool")])),
+)
+
+
+def cast_like(data: Operand, dtype_like: Operand) -> Call:
+    """*data* as the dtype of *dtype_like*. Source: ``relay.cast_like``."""
+    return make_call("cast_like", [as_expr(data), as_expr(dtype_like)])
+
+
+def _reinterpret_rel(types: Sequence[Type], attrs: CastAttrs) -> Type:
+    data = tensor_arg(types, 0)
+    if dtype_bytes(data.dtype) != dtype_bytes(attrs.dtype):
+        raise TypeInferenceError(f"the bits of {data.dtype} cannot be read as {attrs.dtype}: another size")
+    return TensorType(data.shape, attrs.dtype)
+
+
+register_op(
+    "reinterpret",
+    inputs=("data",),
+    attrs=CastAttrs,
+    rel=_reinterpret_rel,
+    doc="The bits of each element read as another dtype of the same size.",
+    samples=(Sample([(2, 3)], {"dtype": "int32"}),),
+)
+
+
+def reinterpret(data: Operand, dtype: str) -> Call:
+    """The bits of *data* read as *dtype*. Source: ``relay.reinterpret``."""
+    return make_call("reinterpret", [as_expr(data)], CastAttrs(str(dtype)))
+
+
+def clip_bounds(dtype: str, a_min: float, a_max: float) -> tuple[float | None, float | None]:
+    """The bounds as numbers of *dtype*; None where a bound lets every number through."""
+    if is_float(dtype):
+        return (None if a_min == -np.inf else float(a_min), None if a_max == np.inf else float(a_max))
+    info = np.iinfo(dtype)
+    low = None if a_min <= info.min else int(np.ceil(min(a_min, info.max)))
+    high = None if a_max >= info.max else int(np.floor(max(a_max, info.min)))
+    return low, high
+
+
+def _clip_compute(attrs: ClipAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    data = inputs[0]
+    low, high = clip_bounds(data.dtype, attrs.a_min, attrs.a_max)
+
+    def element(*i: te.PrimExpr) -> te.PrimExpr:
+        x: te.PrimExpr = data[i]
+        x = x if low is None else te.maximum(x, low)
+        return x if high is None else te.minimum(x, high)
+
+    return [te.compute(data.shape, element, "clip")]
+
+
+register_op(
+    "clip",
+    inputs=("data",),
+    attrs=ClipAttrs,
+    rel=identity,
+    pattern=OpPattern.ELEMWISE,
+    compute=_clip_compute,
+    code_for=_numbers,
+    doc="Each element moved into [a_min, a_max]; NaN stays.",
+    samples=(
+        Sample([(2, 3)], {"a_min": -0.5, "a_max": 1.0}),
+        Sample([(5,)], {"a_min": 0.0, "a_max": 6.0}, "int32", -9, 9),
+        Sample([(4,)], {"a_max": 0.5}),
+        Sample([(9,)], {"a_min": -1.0, "a_max": 300.0}, "uint8", 0, 255),
+        Sample([np.array([np.nan, np.inf, -np.inf], "float32")], {"a_min": -1.0, "a_max": 1.0}),
+    ),
+)
+
+
+def clip(a: Operand, a_min: float, a_max: float) -> Call:
+    """*a* moved into [a_min, a_max]. Source: ``relay.clip``."""
+    return make_call("clip", [as_expr(a)], ClipAttrs(float(a_min), float(a_max)))

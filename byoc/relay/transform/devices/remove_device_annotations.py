@@ -1,0 +1,34 @@
+"""RemoveDeviceAnnotations: what runs on one device needs neither ``on_device`` nor ``device_copy``.
+
+Ensures: neither is left; every value is what it was. byoc's host and its regions share the host's memory.
+"""
+
+from __future__ import annotations
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.relay.expr import Function
+from byoc.relay.op.device_placement import is_device_copy, is_on_device
+from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.traverse import post_order
+from byoc.relay.typed_rewrite import typed_rewrite
+
+
+def RemoveDeviceAnnotations() -> FunctionPass:
+    """The pass that puts the annotated value in place of its annotation."""
+
+    def remove(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        if not any(map(_is_annotation, post_order(func))):
+            return func
+        return typed_rewrite(func, _annotated_value)  # type: ignore[return-value]
+
+    return FunctionPass(remove, PassInfo("RemoveDeviceAnnotations"))
+
+
+def _is_annotation(expr: RelayExpr) -> bool:
+    return is_on_device(expr) or is_device_copy(expr)
+
+
+def _annotated_value(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+    return after.args[0] if _is_annotation(after) else after  # type: ignore[attr-defined]

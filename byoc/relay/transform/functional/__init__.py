@@ -1,0 +1,1 @@
+"""The passes over functions: normal forms, inlining, lifting, partial evaluation."""

@@ -1,0 +1,1 @@
+"""The passes that make groups of operators: what one kernel computes, and what views it reads through."""

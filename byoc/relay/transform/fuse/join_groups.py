@@ -1,0 +1,285 @@
+"""JoinGroups: groups that one kernel can do together, which FuseOps keeps apart.
+
+Where nothing but the next group reads what a group gives, the two may be one. Joined are: a view (reshapes, transposes,
+a slice) and the product that reads it, where each axis steps through the data evenly; a product and the transpose that
+is its only reader, whose last reshape stays outside, where it moves nothing; a transpose and the convolution of few
+channels behind it; what is pointwise, and the row reduction (softmax, a norm) behind it; a reduction of rows and what
+is pointwise over them. Unless the option ``byoc.attention`` is off, also two products of batches with a softmax
+between them, whose group is then what is known as attention: a schedule can go through it by blocks of rows and never
+keep the whole of the scores. Requires FuseOps; a group keeps its result, so that joining never makes a cycle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.span import merge_spans
+from byoc.ir.transform import PassContext, PassInfo, register_config_option
+from byoc.ir.types import TensorType
+from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.expr import Call, Function, Var
+from byoc.relay.op.numeric.reduce import reduced_axes
+from byoc.relay.transform.base.call_rules import call_op
+from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.fuse.views import View
+from byoc.relay.transform.layout.rules import BROADCAST, ELEMENTWISE
+from byoc.relay.traverse import post_order, rebuild, substitute
+
+ATTENTION = "byoc.attention"
+register_config_option(ATTENTION, bool)
+
+_POINTWISE = frozenset((*ELEMENTWISE, *BROADCAST, "where", "nn.bias_add"))
+_ROWS = frozenset(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "nn.layer_norm"))
+_PRODUCTS = frozenset(("nn.dense", "nn.batch_matmul"))
+# channels that do not fill a line of the cache: nothing is lost by reading them far apart
+FEW_CHANNELS = 16
+
+
+def is_group(expr: RelayExpr) -> bool:
+    """True for the call of a fused function."""
+    if not isinstance(expr, Call) or not isinstance(expr.op, Function):
+        return False
+    return "Primitive" in expr.op.attrs and "Compiler" not in expr.op.attrs
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A fused function, seen by its operators in the order in which they run."""
+
+    function: Function
+    calls: tuple[Call, ...]
+
+    @classmethod
+    def of(cls, function: Function) -> _Group:
+        return cls(function, tuple(n for n in post_order(function.body) if isinstance(n, Call)))
+
+    def names(self) -> list[str]:
+        return [call.op.name for call in self.calls if isinstance(call.op, Op)]
+
+    def readers(self, value: RelayExpr) -> list[Call]:
+        return [call for call in self.calls if value in call.args]
+
+
+Rule = Callable[[_Group, _Group, Var], bool]
+
+
+def view_of(function: Function) -> View | None:
+    """The view of its one parameter that *function* is, each axis in even steps; None where it is anything else."""
+    chain: list[Call] = []
+    node = function.body
+    while isinstance(node, Call) and isinstance(node.op, Op):
+        chain.append(node)
+        node = node.args[0]
+    if not isinstance(node, Var) or len(function.params) != 1:
+        return None
+    view, inner = View.of_shape(_shape(node)) if _is_static(node) else None, 0
+    for call in reversed(chain):
+        if view is None or not _is_static(call):
+            return None
+        name, shape = call.op.name, _shape(call)  # type: ignore[attr-defined]
+        if name == "transpose":
+            axes = call.attrs["axes"]  # type: ignore[index]
+            view = view.transposed([a % len(shape) for a in axes] if axes else list(reversed(range(len(shape)))))  # type: ignore
+        elif name == "strided_slice" and call is chain[-1]:
+            cut = [k for k, (a, b) in enumerate(zip(_shape(node), shape, strict=True)) if a != b]
+            view, inner = View.of_shape(shape), math.prod(shape[min(cut, default=0) :])
+        elif call.op.get_attr("TReshapeOp"):  # type: ignore[attr-defined]
+            view = view.reshaped(shape)
+        else:
+            return None
+    return view if view is not None and _is_even(view, inner) else None
+
+
+def _is_even(view: View, inner: int) -> bool:
+    """True where each axis is one factor, none across the border of rows of *inner* elements that lie apart."""
+    if any(len(axis) > 1 for axis in view.axes):
+        return False
+    factors = [factor for axis in view.axes for factor in axis]
+    return not inner or all(size * stride <= inner or stride % inner == 0 for size, stride in factors)
+
+
+def _is_static(expr: RelayExpr) -> bool:
+    ty = expr.checked_type_
+    return isinstance(ty, TensorType) and ty.is_static and 0 not in ty.shape
+
+
+def _shape(expr: RelayExpr) -> tuple[int, ...]:
+    return tuple(int(d) for d in expr.checked_type.shape)  # type: ignore[union-attr]
+
+
+def _view_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
+    readers = consumer.readers(param)
+    into = len(readers) == 1 and readers[0].op.name in _PRODUCTS  # type: ignore[attr-defined]
+    moves = any(name in ("transpose", "strided_slice") for name in producer.names())
+    return into and moves and view_of(producer.function) is not None
+
+
+def _order_into_convolution(producer: _Group, consumer: _Group, param: Var) -> bool:
+    """The transpose before a convolution of few channels, which reads each of them alone in any order."""
+    readers = consumer.readers(param)
+    if producer.names() != ["transpose"] or len(readers) != 1 or not readers[0].op.name.startswith("nn.conv"):  # type: ignore
+        return False
+    attrs = readers[0].attrs
+    if readers[0].args[0] is not param or not hasattr(attrs, "data_layout") or attrs["groups"] != 1:  # type: ignore[index]
+        return False
+    channels = param.checked_type.shape[str(attrs["data_layout"]).index("C")]  # type: ignore[union-attr, index]
+    return isinstance(channels, int) and channels < FEW_CHANNELS
+
+
+def _product_into_view(producer: _Group, consumer: _Group, param: Var) -> bool:
+    """A product of batches, with what is pointwise behind it, and the transpose of its result."""
+    names = producer.names()
+    if "nn.batch_matmul" not in names or "transpose" not in consumer.names() or len(consumer.function.params) != 1:
+        return False
+    last = len(names) - names[::-1].index("nn.batch_matmul")
+    return all(n in _POINTWISE for n in names[last:]) and view_of(without_reshape(consumer.function)) is not None
+
+
+def _pointwise_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
+    readers = consumer.readers(param)
+    rows = len(readers) == 1 and readers[0].op.name in _ROWS and readers[0].args[0] is param  # type: ignore[attr-defined]
+    return rows and all(name in _POINTWISE for name in producer.names())
+
+
+def _reduction_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
+    """A reduction of rows to one number each, and what is pointwise over the rows: an RMS norm, say."""
+    names, root = producer.names(), producer.function.body
+    if not isinstance(root, Call) or names[-1] not in ("mean", "sum", "max", "min") or not _is_static(root.args[0]):
+        return False
+    data, attrs = _shape(root.args[0]), root.attrs
+    last = list(reduced_axes(attrs, len(data))) == [len(data) - 1] and not attrs["exclude"]  # type: ignore
+    rows = [p for p in consumer.function.params if _is_static(p) and _shape(p) == data]
+    result = consumer.function.body
+    same = _is_static(result) and _shape(result) == data and bool(rows)
+    return (
+        bool(last and attrs["keepdims"])
+        and same
+        and all(  # type: ignore[index]
+            name in _POINTWISE for name in (*names[:-1], *consumer.names())
+        )
+    )
+
+
+def _scores_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
+    """A product of batches, with what is pointwise behind it, and the softmax over it."""
+    names = producer.names()
+    sums = [n for n in names if n == "nn.batch_matmul"]
+    readers = consumer.readers(param)
+    rows = len(readers) == 1 and readers[0].op.name == "nn.softmax" and readers[0].args[0] is param  # type: ignore
+    others = all(n in _POINTWISE or n in _MOVES or n == "nn.batch_matmul" for n in names)
+    return rows and len(sums) == 1 and others
+
+
+def _rows_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
+    """A softmax over scores, and the product of batches that weighs values by it."""
+    readers = consumer.readers(param)
+    weighs = len(readers) == 1 and readers[0].op.name == "nn.batch_matmul" and readers[0].args[0] is param  # type: ignore
+    names = producer.names()
+    return weighs and "nn.softmax" in names and "nn.batch_matmul" in names and names.count("nn.batch_matmul") == 1
+
+
+_MOVES = frozenset(("reshape", "transpose", "strided_slice", "expand_dims", "squeeze"))
+RULES: tuple[Rule, ...] = (
+    _view_into_product,
+    _order_into_convolution,
+    _product_into_view,
+    _pointwise_into_rows,
+    _reduction_into_rows,
+)
+ATTENTION_RULES: tuple[Rule, ...] = (_scores_into_rows, _rows_into_product)
+
+
+def without_reshape(function: Function) -> Function:
+    """*function* without the reshape that ends it."""
+    body = function.body
+    while isinstance(body, Call) and isinstance(body.op, Op) and body.op.get_attr("TReshapeOp"):
+        body = body.args[0]
+    unchanged = body is function.body or isinstance(body, Var)
+    return function if unchanged else _function(function.params, body, function)
+
+
+def _function(params: Sequence[Var], body: RelayExpr, *sources: Function) -> Function:
+    span = merge_spans([source.span for source in sources])
+    made = Function(list(params), body, body.checked_type_, attrs={"Primitive": 1}, span=span)
+    return infer_function(made)
+
+
+class _Joiner:
+    def __init__(self, root: RelayExpr, rules: Sequence[Rule]):
+        self._root, self._rules = root, rules
+        self._order = list(post_order(root, fusion_children))
+        self._uses = Counter(child for node in self._order for child in fusion_children(node))
+        self._new: dict[RelayExpr, RelayExpr] = {}
+        self._before: dict[RelayExpr, RelayExpr] = {}
+
+    def run(self) -> RelayExpr:
+        """The root with groups joined."""
+        for node in self._order:
+            inner = fusion_children(node)
+            new = rebuild(node, [self._new[c] for c in inner]) if inner else node
+            if is_group(node):
+                new = self._joined(new)  # type: ignore[arg-type]
+            self._new[node] = new
+            self._before.setdefault(new, node)
+        return self._new[self._root]
+
+    def _joined(self, call: Call) -> RelayExpr:
+        """*call* with the groups before it that it can take in; a reshape that then ends it stands outside."""
+        given, place = call, 0
+        while place < len(call.args):
+            arg = call.args[place]
+            if is_group(arg) and self._uses[self._before.get(arg, arg)] == 1:
+                producer, consumer = _Group.of(arg.op), _Group.of(call.op)  # type: ignore[attr-defined, arg-type]
+                if any(rule(producer, consumer, call.op.params[place]) for rule in self._rules):  # type: ignore
+                    call, place = self._merged(arg, call, place), -1  # type: ignore[arg-type]
+            place += 1
+        return call if call is given else _split_reshape(call)
+
+    def _merged(self, producer: Call, consumer: Call, place: int) -> Call:
+        """The two groups as one; values that both read are one parameter."""
+        first, second = producer.op, consumer.op
+        values: dict[RelayExpr, Var] = {}
+        bound: dict[RelayExpr, RelayExpr] = {}
+        read = [*zip(first.params, producer.args, strict=True), *zip(second.params, consumer.args, strict=True)]  # type: ignore
+        for param, value in read:
+            if value is not producer:
+                bound[param] = values.setdefault(value, Var(f"p{len(values)}", param.checked_type, value.span))
+        bound[second.params[place]] = substitute(first.body, {p: bound[p] for p in first.params})  # type: ignore
+        body = substitute(second.body, bound)  # type: ignore[attr-defined]
+        function = _function(list(values.values()), body, first, second)  # type: ignore[arg-type]
+        return Call(function, list(values), span=merge_spans([producer.span, consumer.span]))
+
+
+def _split_reshape(call: Call) -> Call:
+    """A group that ends in a reshape as the group and the reshape, which moves nothing."""
+    inner, whole = without_reshape(call.op), call.op.body.checked_type  # type: ignore[arg-type, attr-defined]
+    if inner is call.op or not whole.is_static:
+        return call
+    value = Call(inner, call.args, span=call.span)
+    param = Var("p0", inner.body.checked_type, call.span)
+    body = call_op("reshape", [param], call.span, newshape=tuple(int(d) for d in whole.shape))
+    attrs = {"Primitive": 1, "relay.reshape_only": 1}
+    return Call(infer_function(Function([param], body, whole, attrs=attrs, span=call.span)), [value], span=call.span)
+
+
+def join_groups(func: Function, mod: IRModule | None = None, attention: bool = False) -> Function:
+    """The fused *func* with groups joined, those of *attention* too where that is asked for."""
+    func = infer_function(func, mod)
+    body = _Joiner(func.body, (*RULES, *(ATTENTION_RULES if attention else ()))).run()
+    return func.over(func.params, body)
+
+
+def JoinGroups() -> FunctionPass:
+    """The pass that joins groups, those of attention too unless the option ``byoc.attention`` is off."""
+
+    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return join_groups(func, mod, bool(ctx.config.get(ATTENTION, True)))
+
+    return FunctionPass(run, PassInfo("JoinGroups", 0, ("InferType",)))

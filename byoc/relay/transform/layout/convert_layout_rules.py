@@ -1,0 +1,178 @@
+"""What ConvertLayout makes of each operator: the attribute ``FTVMConvertOpLayout`` of ours, at level 10.
+
+A rule gets the attributes, the inputs, their types and the layouts asked for (strings, ``default`` for a choice by the
+first of them), and returns another call or None. Source: ``convert_op_layout`` of ``python/tvm/relay/op``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from byoc.errors import UserError
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.layout import Layout
+from byoc.ir.op import declare_op_attr, get_op
+from byoc.ir.types import Any, Dim, TensorType
+from byoc.relay.expr import Call
+from byoc.relay.transform.layout.config import LayoutConfig
+
+ConvertRule = Callable[[Attrs, Sequence[RelayExpr], Sequence[TensorType], Sequence[str]], "Call | None"]
+_TILED = re.compile(r"NCHW(\d+)c")
+# what stands for a convolution in blocks of channels
+_TILED_OPERATORS = {"nn.conv2d": "nn.contrib_conv2d_NCHWc"}
+
+
+def _dim(ty: TensorType, layout: str, letter: str) -> Dim:
+    """The size of *letter* in a tensor of *layout*, its blocks included."""
+    parts = [(part, size) for part, size in zip(Layout(layout).parts, ty.shape, strict=True) if part.letter == letter]
+    sizes = [size for _, size in parts]
+    return Any() if any(isinstance(s, Any) for s in sizes) else math.prod(sizes)  # type: ignore[type-var]
+
+
+def is_depthwise(attrs: Attrs, types: Sequence[TensorType]) -> bool:
+    """True where each group sees one input channel: as many groups as channels, and as the kernel has outputs.
+
+    Source: ``is_depthwise_conv2d``.
+    """
+    channels = _dim(types[0], str(attrs["data_layout"]), "C")
+    kernel, layout = types[1], str(attrs["kernel_layout"])
+    outputs, inputs = (_dim(kernel, layout, letter) for letter in "OI")
+    groups = attrs["groups"]
+    return groups != 1 and channels == groups and (outputs == groups or inputs == groups)
+
+
+def _call(name: str, inputs: Sequence[RelayExpr], attrs: Attrs, **changed: object) -> Call:
+    return Call(get_op(name), inputs, replace(attrs, **changed))  # type: ignore[type-var, arg-type]
+
+
+def _asked(name: str, desired: Sequence[str], count: int) -> list[str]:
+    if len(desired) != count:
+        raise UserError(f"ConvertLayout: {name} needs {count} layouts, got {len(desired)}: {list(desired)}")
+    if desired[0] == "default":
+        raise UserError(f"ConvertLayout: {name}: the data layout cannot be 'default'; say one, such as 'NCHW'")
+    return [str(layout) for layout in desired]
+
+
+def _kernel_layout(
+    name: str, attrs: Attrs, types: Sequence[TensorType], data: str, kernels: Mapping[str, tuple[str, str]]
+) -> str:
+    """The kernel layout that goes with a data layout; *kernels* has one for plain and one for depthwise."""
+    if data not in kernels:
+        raise UserError(f"ConvertLayout: {name}: layout {data} has no default kernel layout; say one beside it")
+    plain, depthwise = kernels[data]
+    return depthwise if plain != depthwise and is_depthwise(attrs, types) else plain
+
+
+def _divides(layout: Layout, letter: str, size: Dim) -> bool:
+    return isinstance(size, Any) or size % max(layout.factor_of(letter), 1) == 0
+
+
+def _tiled(name: str, attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], asked: list[str]) -> Call:
+    """A convolution in blocks of channels; as it is where they do not divide, which Relay asks of variables alone.
+
+    Source: ``convert_conv2d``, for ``NCHW<k>c``.
+    """
+    data, kernel = asked
+    if kernel == "default":
+        raise UserError(f"ConvertLayout: {name}: with {data} the kernel layout cannot be 'default'")
+    blocks, kernel_blocks, kernel_layout = Layout(data), Layout(kernel), str(attrs["kernel_layout"])
+    outputs, taken = (_dim(types[1], kernel_layout, letter) for letter in "OI")
+    fits = (
+        _divides(blocks, "C", _dim(types[0], str(attrs["data_layout"]), "C"))
+        and _divides(blocks, "C", outputs)
+        and _divides(kernel_blocks, "O", outputs)
+        and _divides(kernel_blocks, "I", taken)
+    )
+    if not fits:
+        return _call(name, inputs, attrs)
+    return _call(_TILED_OPERATORS.get(name, name), inputs, attrs, data_layout=data, kernel_layout=kernel)
+
+
+def convolution(name: str, kernels: Mapping[str, tuple[str, str]], may_skip: bool = False) -> ConvertRule:
+    """The rule of a convolution: *kernels* has for each data layout the kernel layouts, plain and depthwise."""
+
+    def rule(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]) -> Call:
+        if may_skip and LayoutConfig.current is not None and LayoutConfig.current.check_skip():
+            return _call(name, inputs, attrs)
+        asked = _asked(name, desired, 2)
+        if _TILED.fullmatch(asked[0]):
+            return _tiled(name, attrs, inputs, types, asked)
+        if asked[1] == "default":
+            asked[1] = _kernel_layout(name, attrs, types, asked[0], kernels)
+        return _call(name, inputs, attrs, data_layout=asked[0], kernel_layout=asked[1])
+
+    return rule
+
+
+def pool(name: str) -> ConvertRule:
+    """The rule of a pool, which is told its input and its output layout."""
+
+    def rule(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]) -> Call:
+        layout = _asked(name, desired, 1)[0]
+        return _call(name, inputs, attrs, layout=layout, out_layout=layout)
+
+    return rule
+
+
+def window(name: str, count: int = 1) -> ConvertRule:
+    """The rule of an operator with one layout attribute; of *count* layouts the others must be ``default``."""
+
+    def rule(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]) -> Call:
+        asked = _asked(name, desired, count)
+        if any(layout != "default" for layout in asked[1:]):
+            raise UserError(f"ConvertLayout: {name}: only its data has a layout, the others must be 'default'")
+        return _call(name, inputs, attrs, layout=asked[0])
+
+    return rule
+
+
+def _backward_weight(
+    attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]
+) -> Call:
+    """The gradient and the data in the first layout asked for, the gradient of the kernel in the second."""
+    name = "nn.conv2d_backward_weight"
+    data, kernel = _asked(name, desired, 2)
+    if kernel == "default":
+        kernel = _kernel_layout(name, attrs, types, data, _CONV2D_WEIGHTS)
+    return _call(name, inputs, attrs, data_layout=data, kernel_layout=data, out_layout=kernel)
+
+
+def _same(kernels: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    return {data: (kernel, kernel) for data, kernel in kernels.items()}
+
+
+_CONV2D = {"NCHW": ("OIHW", "OIHW"), "NHWC": ("HWIO", "HWOI"), "HWNC": ("HWOI", "HWOI")}
+_CONV2D_WEIGHTS = _same({"NCHW": "OIHW", "NHWC": "HWIO"})
+_TRANSPOSE2D = _same({"NCHW": "IOHW", "NHWC": "HWOI"})
+
+CONVERT_RULES: dict[str, ConvertRule] = {
+    "nn.conv1d": convolution("nn.conv1d", _same({"NCW": "OIW", "NWC": "WIO"})),
+    "nn.conv2d": convolution("nn.conv2d", _CONV2D, may_skip=True),
+    "nn.conv3d": convolution("nn.conv3d", _same({"NCDHW": "OIDHW", "NDHWC": "DHWIO"})),
+    "nn.conv1d_transpose": convolution("nn.conv1d_transpose", _same({"NCW": "IOW", "NWC": "WOI"})),
+    "nn.conv2d_transpose": convolution("nn.conv2d_transpose", _TRANSPOSE2D),
+    "nn.conv3d_transpose": convolution("nn.conv3d_transpose", _same({"NCDHW": "IODHW", "NDHWC": "DHWOI"})),
+    "nn.deformable_conv2d": convolution("nn.deformable_conv2d", _same({"NCHW": "OIHW", "NHWC": "HWIO"})),
+    "qnn.conv2d": convolution("qnn.conv2d", _CONV2D),
+    "qnn.conv2d_transpose": convolution("qnn.conv2d_transpose", _same({"NCHW": "IOHW", "NHWC": "HWIO"})),
+    **{
+        name: pool(name)
+        for name in (
+            *(f"nn.{kind}_pool{n}d" for n in (1, 2, 3) for kind in ("max", "avg")),
+            "nn.global_max_pool2d",
+            "nn.global_avg_pool2d",
+            "qnn.avg_pool2d",
+        )
+    },
+    **{name: window(name) for name in ("nn.upsampling", "nn.upsampling3d")},
+    **{name: window(name) for name in ("image.resize1d", "image.resize2d", "image.resize3d")},
+    **{name: window(name, count=2) for name in ("vision.roi_align", "vision.roi_pool")},
+    "nn.conv2d_backward_weight": _backward_weight,
+}
+
+for _name, _rule in CONVERT_RULES.items():
+    declare_op_attr(_name, "FTVMConvertOpLayout", _rule)

@@ -1,0 +1,241 @@
+"""What a call becomes when its channels lie innermost: the form that a layout rule gives it.
+
+A value is held *in an order*: a permutation of its axes, the axis of the value for each axis in memory. A form says in
+which order a call wants its inputs and gives its results, and its attributes then. It is read off the rules of
+``layout_rules`` (and of ``convert_layout_rules`` where a layout is an attribute) by naming the axes of each call
+afresh, so that no names have to agree over the graph. Permutations and reshapes of spatial axes have rules of their
+own here: they change which axes a value has, and may turn out to move nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from byoc.errors import UserError
+from byoc.ir.attrs import Attrs
+from byoc.ir.layout import Layout
+from byoc.ir.op import Op
+from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
+from byoc.relay.expr import Call
+from byoc.relay.op.movement.shape import ReshapeAttrs
+from byoc.relay.transform.layout.convert_layout_rules import CONVERT_RULES, is_depthwise
+from byoc.relay.transform.layout.inference import SCALAR, CorrectLayouts, LayoutCase, LayoutRule
+from byoc.relay.transform.layout.rules import layout_rule
+
+Order = tuple[int, ...]
+CHANNELS_FIRST = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+CHANNELS_LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
+
+
+def order_of(before: str | Layout, after: str | Layout) -> Order:
+    """The axis of *before* for each axis of *after*: ``NCHW``, ``NHWC`` give ``(0, 2, 3, 1)``."""
+    names = list(before)
+    return tuple(names.index(letter) for letter in after)
+
+
+def as_given(ndim: int) -> Order:
+    """The order of a value whose axes lie as they are numbered."""
+    return tuple(range(ndim))
+
+
+def channels_last(ndim: int) -> Order:
+    """The order with axis 1 innermost; of fewer than three axes the one as given."""
+    return (0, *range(2, ndim), 1) if ndim > 2 else as_given(ndim)
+
+
+def inverse(order: Order) -> Order:
+    """The order that undoes *order*."""
+    return tuple(order.index(k) for k in range(len(order)))
+
+
+def moves_nothing(shape: Sequence[Dim], before: Order, after: Order) -> bool:
+    """True when a value of *shape* has the same bytes in both orders: only dimensions of 1 change places."""
+
+    def kept(order: Order) -> list[int]:
+        return [k for k in order if isinstance(shape[k], Any) or shape[k] != 1]
+
+    return kept(before) == kept(after)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a call takes one input: with *added* dimensions of 1 before it, then in an order."""
+
+    added: int
+    order: Order
+
+
+@dataclass(frozen=True)
+class Form:
+    """A call with its channels innermost: how it takes its inputs (tuples flattened) and gives its results.
+
+    A call that *is_nothing* disappears: its only input in the order wanted is its result. The elements of one that
+    *mixes* come out in another order, for which the weights that meet them make up.
+    """
+
+    inputs: tuple[Wanted, ...]
+    outputs: tuple[Order, ...]
+    attrs: Attrs | None
+    is_nothing: bool = False
+    mixes: bool = False
+
+
+def channels_last_form(call: Call, from_last: bool = False) -> Form | None:
+    """The form of a typed *call* with its channels innermost; None where it has none, or nothing would differ.
+
+    Every result is as given or has its channels innermost. A transpose that is its own inverse takes its input so, or
+    gives its result so (*from_last*).
+    """
+    if not isinstance(call.op, Op) or call.op.compute is None or _tuples_as_values(call):
+        return None
+    inputs, outputs = [t for a in call.args for t in tensor_types(a.checked_type)], tensor_types(call.checked_type)
+    if not inputs or not all(t.is_symbolic for t in (*inputs, *outputs)):
+        return None
+    own = _OWN_FORMS.get(call.op.name)
+    form = own(call, from_last) if own is not None else _by_rule(call, inputs)
+    if form is None or not (form.is_nothing or any(_is_last(w.order) for w in form.inputs)):
+        return None
+    fits = all(o in (as_given(len(o)), channels_last(len(o))) for o in form.outputs)
+    return form if fits else None
+
+
+def _is_last(order: Order) -> bool:
+    return len(order) > 2 and order == channels_last(len(order))
+
+
+def _tuples_as_values(call: Call) -> bool:
+    """True where a tuple comes as one value, whose fields cannot be reached."""
+    return any(isinstance(a.checked_type, TupleType) and not hasattr(a, "fields") for a in call.args)
+
+
+def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
+    rule = _OWN_RULES.get(call.op.name) or layout_rule(call.op)  # type: ignore[attr-defined, arg-type]
+    ndim = max(t.ndim for t in types)
+    if rule is None or ndim not in CHANNELS_FIRST:
+        return None
+    first, last = CHANNELS_FIRST[ndim], CHANNELS_LAST[ndim]
+    case_types = tuple(a.checked_type for a in call.args)
+    old = tuple(Layout(first[ndim - t.ndim :]) if t.ndim else SCALAR for t in types)
+    results = tensor_types(call.checked_type)
+
+    def ask(attrs: Attrs | None, new: tuple[Layout, ...] | None, old: tuple[Layout, ...]) -> CorrectLayouts | None:
+        found = rule(LayoutCase(attrs, new, old, case_types))
+        return found and found.with_scalars(results)
+
+    before = ask(call.attrs, None, old)
+    if before is None or not before.is_known or not _is_plain(before, types, first):
+        return None
+    now = tuple(Layout("".join(c for c in last if c in x)) if _names_data(x, first) else x for x in before.inputs)
+    after = ask(_attrs_with(call, types, last), now, before.inputs)
+    if after is None or not after.is_known or len(after.inputs) != len(types):
+        return None
+    return _form(before, after)
+
+
+def _names_data(layout: Layout, first: str) -> bool:
+    return set(layout.name) <= set(first)
+
+
+def _is_plain(layouts: CorrectLayouts, types: Sequence[TensorType], first: str) -> bool:
+    """True where the channels are axis 1 as things stand, and each layout names each axis of its input."""
+    if len(layouts.inputs) != len(types):
+        return False
+    whole = [*layouts.inputs, *layouts.outputs]
+    ordered = all(list(x) == sorted(x, key=first.index) for x in whole if _names_data(x, first))
+    return ordered and all(len(x) == t.ndim for x, t in zip(layouts.inputs, types, strict=True))
+
+
+def _attrs_with(call: Call, types: Sequence[TensorType], last: str) -> Attrs | None:
+    """The attributes of *call* after its layout attribute, if it has one, is *last*."""
+    rule = CONVERT_RULES.get(call.op.name)  # type: ignore[attr-defined]
+    if rule is None or call.attrs is None:
+        return call.attrs
+    kernel = []
+    if hasattr(call.attrs, "kernel_layout"):  # the axis that runs along the output channels stands innermost
+        kernel = [last[1:-1] + ("OI" if is_depthwise(call.attrs, types) else "IO")]
+    try:
+        made = rule(call.attrs, call.args, types, [last, *kernel])
+    except UserError:  # no such layout for this operator
+        return call.attrs
+    return call.attrs if made is None else made.attrs
+
+
+def _form(before: CorrectLayouts, after: CorrectLayouts) -> Form | None:
+    wanted = []
+    for old, new in zip(before.inputs, after.inputs, strict=True):
+        added = [letter for letter in new if letter not in old]
+        if set(old) - set(new) or new.is_blocked:
+            return None
+        wanted.append(Wanted(len(added), order_of([*added, *old], new)))  # type: ignore[arg-type]
+    outputs = tuple(order_of(old, new) for old, new in zip(before.outputs, after.outputs, strict=True))
+    return Form(tuple(wanted), outputs, after.attrs)
+
+
+def _permuted(call: Call, from_last: bool) -> Form | None:
+    """A transpose: nothing where it only says in which order its input lies, else the one that gives the same."""
+    ndim, axes = call.checked_type.ndim, call.attrs["axes"]  # type: ignore[index]
+    axes = tuple(a % ndim for a in axes) if axes else tuple(reversed(range(ndim)))
+    last = channels_last(ndim)
+    if axes == last and not (from_last and axes == inverse(last)):
+        return Form((Wanted(0, last),), (as_given(ndim),), None, True)
+    if axes == inverse(last):
+        return Form((Wanted(0, as_given(ndim)),), (last,), None, True)
+    moved = tuple(last.index(a) for a in axes)
+    return Form((Wanted(0, last),), (as_given(ndim),), replace(call.attrs, axes=moved))  # type: ignore[type-var]
+
+
+def _reshaped(call: Call, from_last: bool) -> Form | None:
+    """A reshape of the spatial axes alone keeps the channels innermost."""
+    old, new = call.args[0].checked_type.shape, call.checked_type.shape
+    if min(len(old), len(new)) < 3 or any(isinstance(d, Any) for d in (*old, *new)):
+        return None
+    if tuple(old[:2]) != tuple(new[:2]) or math.prod(old) != math.prod(new):
+        return None
+    order = channels_last(len(new))
+    attrs = type(call.attrs)(newshape=tuple(int(new[k]) for k in order))  # type: ignore[call-arg, misc]
+    return Form((Wanted(0, channels_last(len(old))),), (order,), attrs)
+
+
+def flattened_form(call: Call) -> Form | None:
+    """A reshape or flatten of all axes but the first into one, with the channels innermost among them."""
+    if not isinstance(call.op, Op) or call.op.name not in ("reshape", "nn.batch_flatten"):
+        return None
+    old, new = call.args[0].checked_type.shape, call.checked_type.shape
+    if len(old) not in CHANNELS_LAST or len(new) != 2 or any(isinstance(d, Any) for d in (*old[1:], new[1])):
+        return None
+    if math.prod(old[1:]) != new[1]:
+        return None
+    attrs = ReshapeAttrs((-1, int(new[1]))) if call.op.name == "reshape" else call.attrs
+    return Form((Wanted(0, channels_last(len(old))),), (as_given(2),), attrs, mixes=True)
+
+
+def _along_channels(case: LayoutCase) -> CorrectLayouts | None:
+    """A vector along one axis by name, as prelu's."""
+    place = case.moved(int(case.attrs["axis"]))  # type: ignore[index, call-overload]
+    if place is None:
+        return None
+    return case.with_channels(attrs=replace(case.attrs, axis=place))  # type: ignore[type-var]
+
+
+def _selection(case: LayoutCase) -> CorrectLayouts:
+    """Any number of inputs that are broadcast to each other: scalars stay, the others come as the largest does."""
+    largest = max(case.new or case.old, key=len)
+    inputs = case.old if case.new is None else [largest if len(x) else x for x in case.old]
+    return CorrectLayouts(tuple(inputs), (largest,), case.attrs)
+
+
+def _by_attribute(case: LayoutCase) -> CorrectLayouts:
+    """The layout of the data as the attribute says."""
+    layout = Layout(str(case.attrs["layout"])) if case.new is None else case.new[0]  # type: ignore[index]
+    return CorrectLayouts((layout,), (layout,), replace(case.attrs, layout=layout.name))  # type: ignore[type-var]
+
+
+# what Relay's rules leave as it is, or do not know
+_OWN_RULES: dict[str, LayoutRule] = {
+    "nn.prelu": _along_channels,
+    "where": _selection,
+    **dict.fromkeys(("nn.depth_to_space", "nn.space_to_depth"), _by_attribute),
+}
+_OWN_FORMS = {"transpose": _permuted, "reshape": _reshaped}

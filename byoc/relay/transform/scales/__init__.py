@@ -1,0 +1,1 @@
+"""The passes that move scales of channels into weights, forwards and backwards."""

@@ -1,0 +1,116 @@
+"""Scales along axes as expressions: when a tensor is one number per channel, and how it is shaped to meet another.
+
+Source: ``src/relay/transforms/{fold_scale_axis.cc,pattern_utils.h}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.layout import BijectiveLayout, Layout, is_convertible
+from byoc.ir.types import Any, TensorType, tensor_types
+from byoc.relay.analysis.operator_calls import op_name
+from byoc.relay.expr import Call, Constant
+from byoc.relay.transform.base.call_rules import call_op
+
+Axes = tuple[int, ...]
+_KEEPS_VALUES = ("expand_dims", "reshape", "transpose", "squeeze")
+
+
+@dataclass(frozen=True)
+class Message:
+    """That a value may be scaled along *axes*, by positive numbers only where a relu stands between."""
+
+    axes: Axes
+    require_positive: bool = False
+
+
+def tensor(expr: RelayExpr) -> TensorType:
+    """The type of a tensor expression that has been typed."""
+    return tensor_types(expr.checked_type)[0]
+
+
+def as_scale(whole: TensorType, part: RelayExpr, axes: Axes) -> RelayExpr | None:
+    """*part* without its dimensions of 1, where beside *whole* it has one number for each place of *axes*; else None.
+
+    A constant with an infinity or a NaN is none: weights that took it would add up what is infinite.
+    Source: ``MatchBroadcastToLeftAxes``.
+    """
+    if isinstance(part, Constant) and not np.isfinite(part.data.numpy()).all():
+        return None
+    ty = tensor(part)
+    base = whole.ndim - ty.ndim
+    if base < 0 or any(a < base for a in axes):
+        return None
+    squeezed = [i - base for i in range(base, whole.ndim) if i not in axes]
+    if any(ty.shape[a - base] != whole.shape[a] for a in axes) or any(ty.shape[i] != 1 for i in squeezed):
+        return None
+    return call_op("squeeze", [part], part.span, axis=tuple(squeezed)) if squeezed else part
+
+
+def along_axes(scale: RelayExpr, shape: Sequence[object], axes: Axes) -> RelayExpr:
+    """*scale*, one dimension for each of *axes*, with the dimensions of 1 that let it broadcast against *shape*.
+
+    Source: ``ReshapeOrExpandToMatchAxis``.
+    """
+    if len(axes) > 1:
+        newshape = tuple(d if k in axes else 1 for k, d in enumerate(shape))
+        return call_op("reshape", [scale], scale.span, newshape=newshape)
+    after = len(shape) - axes[0] - 1
+    return call_op("expand_dims", [scale], scale.span, axis=1, num_newaxis=after) if after else scale
+
+
+def is_known(shape: Sequence[object], axes: Axes) -> bool:
+    """True when :func:`along_axes` can be made: several axes need known sizes."""
+    return len(axes) == 1 or not any(isinstance(shape[a], Any) for a in axes)
+
+
+def is_all_positive(expr: RelayExpr) -> bool:
+    """True for a constant of positive numbers, also in another shape. Source: ``IsAllPositiveConstant``."""
+    while op_name(expr) in _KEEPS_VALUES:
+        expr = expr.args[0]  # type: ignore[attr-defined]
+    return isinstance(expr, Constant) and expr.data.dtype != "string" and bool(np.all(expr.data.numpy() > 0))
+
+
+@dataclass(frozen=True)
+class ConvAxes:
+    """Where a convolution has its channels: in its data, its result, and for either of them in its weight."""
+
+    data: Axes
+    result: Axes
+    input_weight: Axes
+    output_weight: Axes
+
+    @staticmethod
+    def of(call: Call) -> ConvAxes | None:
+        """The axes of a full or depthwise convolution with no layout blocked or all; None for others."""
+        attrs: Attrs = call.attrs  # type: ignore[assignment]
+        data, kernel = Layout(str(attrs["data_layout"])), Layout(str(attrs["kernel_layout"]))
+        result = Layout(str(attrs["out_layout"] or attrs["data_layout"]))
+        depthwise = _is_depthwise(call, kernel)
+        if attrs["groups"] != 1 and not depthwise:
+            return None
+        blocks = ["o" in kernel, "i" in kernel, "c" in data, "c" in result]
+        if len(set(blocks)) != 1:
+            return None
+        out = _places(kernel, "O")
+        return ConvAxes(_places(data, "C"), _places(result, "C"), out if depthwise else _places(kernel, "I"), out)
+
+
+def _places(layout: Layout, letter: str) -> Axes:
+    found = (layout.index_of(letter), layout.index_of(letter.lower()))
+    return tuple(place for place in found if place >= 0)
+
+
+def _is_depthwise(call: Call, kernel: Layout) -> bool:
+    """True for one input channel to each group and one result of it."""
+    canonical = Layout("OI" + "DHW"[3 - (len(kernel.primal) - 2) :])
+    if not is_convertible(kernel, canonical):
+        return False
+    shape = BijectiveLayout(kernel, canonical).forward_shape(tensor(call.args[1]).shape)
+    return shape[0] == call.attrs["groups"] and shape[1] == 1  # type: ignore[index]

@@ -1,0 +1,166 @@
+"""Constant scales per channel beside a convolution or product go into its constant weights, by arithmetic at once.
+
+Backward: ``conv(x, w) * s`` is ``conv(x, w * s)``, also through a bias (which is scaled too) and, where s is positive,
+through relu; so a batch norm after a convolution leaves a bias only. Forward: ``conv(x * s, w)`` is ``conv(x, s * w)``.
+Only what has no other reader is changed: a convolution whose result is used twice, or is itself an output, keeps its
+weights. Groups, transposed convolutions and scales in a row are taken too, which Relay's FoldScaleAxis leaves; and
+nothing is made that must be computed at run time. Requires: SimplifyInference and FoldConstant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.span import merge_spans
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.types import TensorType
+from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, Constant, Function, constant
+from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.scales.rules import SCALE_RULES, channel_values
+from byoc.relay.traverse import post_order, rebuild
+
+_BIASES = ("add", "subtract", "nn.bias_add")
+_MAX_WAY = 8  # steps between a scale and the weights that take it, so that long chains take linear time
+
+
+def _scale_of(call: RelayExpr) -> tuple[RelayExpr, Constant] | None:
+    """``x * s`` as (x, s) for a constant s."""
+    if not calls(call, "multiply"):
+        return None
+    left, right = call.args  # type: ignore[attr-defined]
+    if isinstance(right, Constant) and left.checked_type == call.checked_type:
+        return left, right
+    return (right, left) if isinstance(left, Constant) and right.checked_type == call.checked_type else None
+
+
+class _Folder:
+    """Rewrites a typed function bottom up; ``uses`` counts the readers of each node before and after."""
+
+    def __init__(self, order: Sequence[RelayExpr], forward: bool, backward: bool):
+        self.forward, self.backward = forward, backward
+        self.uses: Counter[RelayExpr] = Counter(c for node in order for c in fusion_children(node))
+        self.memo: dict[RelayExpr, RelayExpr] = {}
+
+    def visit(self, node: RelayExpr, mod: IRModule | None) -> RelayExpr:
+        """The new node in place of *node*, whose sub-expressions are done."""
+        inner = fusion_children(node)
+        new = rebuild(node, [self.memo[c] for c in inner]) if inner else node
+        if isinstance(new, Function):
+            return new
+        infer_expr(new, mod)
+        folded = self._backward(new) if self.backward else None
+        if folded is None and self.forward:
+            folded = self._forward(new)
+        if folded is not None:
+            infer_expr(folded, mod)
+            new = folded
+        self.uses[new] = self.uses[node]
+        return new
+
+    def _backward(self, node: RelayExpr) -> RelayExpr | None:
+        found = _scale_of(node)
+        return None if found is None else self._push(found[0], found[1], node)
+
+    def _push(self, data: RelayExpr, scale: Constant, scaled: RelayExpr) -> RelayExpr | None:
+        """*data* with *scale* in the weights at its root, or None where the way there is not free."""
+        way: list[Call] = []
+        while self.uses[data] == 1 and len(way) < _MAX_WAY and self._passes(data):
+            way.append(data)  # type: ignore[arg-type]
+            data = data.args[0]  # type: ignore[attr-defined]
+        if self.uses[data] != 1 or not calls(data, *SCALE_RULES) or not isinstance(data.args[1], Constant):
+            return None
+        rule, ty = SCALE_RULES[data.op.name], data.checked_type
+        axis = rule.out_axis(data)
+        channels = channel_values(scale, axis, ty) if axis is not None and isinstance(ty, TensorType) else None
+        if channels is None or not all(self._takes_scale(c, axis, channels) for c in way):  # type: ignore[arg-type]
+            return None
+        weight = rule.scale_output(data, data.args[1].data.numpy(), channels)
+        if weight is None or not np.isfinite(weight).all():
+            return None
+        new: RelayExpr = self._with_weight(data, data.args[0], weight, scale, scaled)
+        for call in reversed(way):
+            self.uses[new] = 1
+            new = self._scaled_step(call, new, channels, axis, ty, scaled)
+        return new
+
+    @staticmethod
+    def _passes(call: RelayExpr) -> bool:
+        """True for a relu, and for ``x + b`` with a constant bias that does not change the shape."""
+        if calls(call, "nn.relu"):
+            return True
+        biased = calls(call, *_BIASES) and isinstance(call.args[1], Constant)  # type: ignore[attr-defined]
+        return biased and call.args[0].checked_type == call.checked_type  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _takes_scale(call: Call, axis: int, channels: np.ndarray) -> bool:
+        """True where the scale may pass: relu needs positive numbers, a bias the same channel axis and no overflow."""
+        if calls(call, "nn.relu"):
+            return bool(np.all(channels > 0))
+        bias = call.args[1].data.numpy()  # type: ignore[attr-defined]
+        if not np.isfinite(np.abs(bias).max(initial=0) * np.abs(channels).max(initial=0)):
+            return False
+        return not calls(call, "nn.bias_add") or call.attrs.get_int("axis") % call.checked_type.ndim == axis  # type: ignore
+
+    @staticmethod
+    def _scaled_step(
+        call: Call, data: RelayExpr, channels: np.ndarray, axis: int, ty: TensorType, scaled: RelayExpr
+    ) -> Call:
+        """A relu or bias of the way over scaled *data*."""
+        args = [data]
+        for bias in call.args[1:]:
+            values = bias.data.numpy()  # type: ignore[attr-defined]
+            across = 0 if calls(call, "nn.bias_add") else ty.ndim - axis - 1
+            factor = channels.reshape(channels.size, *(1,) * across)
+            args.append(constant((values * factor).astype(values.dtype), span=merge_spans([bias.span, scaled.span])))
+        return Call(call.op, args, call.attrs, span=merge_spans([call.span, scaled.span]))
+
+    def _forward(self, node: RelayExpr) -> RelayExpr | None:
+        if not calls(node, *SCALE_RULES) or not isinstance(node.args[1], Constant):  # type: ignore[attr-defined]
+            return None
+        product = node.args[0]  # type: ignore[attr-defined]
+        found = _scale_of(product) if self.uses[product] == 1 else None
+        rule = SCALE_RULES[node.op.name]  # type: ignore[attr-defined]
+        axis = rule.in_axis(node)  # type: ignore[arg-type]
+        if found is None or axis is None or not isinstance(product.checked_type, TensorType):
+            return None
+        channels = channel_values(found[1], axis % product.checked_type.ndim, product.checked_type)
+        if channels is None:
+            return None
+        weight = rule.scale_input(node, node.args[1].data.numpy(), channels)  # type: ignore
+        if weight is None or not np.isfinite(weight).all():
+            return None
+        return self._with_weight(node, found[0], weight, found[1], product)  # type: ignore
+
+    def _with_weight(self, call: Call, data: RelayExpr, weight: np.ndarray, scale: Constant, scaled: RelayExpr) -> Call:
+        """*call* on *data* with another weight; all that went into it gives its span."""
+        span = merge_spans([call.args[1].span, scale.span])
+        new = Call(call.op, [data, constant(weight, span=span), *call.args[2:]], call.attrs, call.type_args)
+        new.span = merge_spans([call.span, scaled.span])
+        return new
+
+
+def fold_scales(root: RelayExpr, mod: IRModule | None = None, forward: bool = True, backward: bool = True) -> RelayExpr:
+    """*root* with scales per channel taken up by constant weights."""
+    infer_expr(root, mod)
+    order = list(post_order(root, fusion_children))
+    folder = _Folder(order, forward, backward)
+    for node in order:
+        folder.memo[node] = folder.visit(node, mod)
+    return folder.memo[root]
+
+
+def FoldConstantScales(opt_level: int = 3) -> FunctionPass:
+    """The pass that folds constant scales into constant weights; it goes by the name of FoldScaleAxis."""
+
+    def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return fold_scales(func, mod)  # type: ignore[return-value]
+
+    return FunctionPass(fold, PassInfo("FoldScaleAxis", opt_level, ("InferType",)))

@@ -1,0 +1,169 @@
+"""Scales that go forward into the weights after them.
+
+First every value is told by all its readers whether they take it unscaled (:class:`Message`), from results to inputs;
+then each product that may be left out is carried as a value and its scale, up to the weights that take it. Source:
+``ForwardPrep`` and the forward rewrites of ``src/relay/transforms/fold_scale_axis.cc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.span import AnySpan, merge_spans
+from byoc.relay.analysis.operator_calls import op_name
+from byoc.relay.expr import Call, Function
+from byoc.relay.transform.base.call_rules import call_op
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.scales.axes import (
+    Axes,
+    ConvAxes,
+    Message,
+    along_axes,
+    as_scale,
+    is_all_positive,
+    is_known,
+    tensor,
+)
+from byoc.relay.traverse import post_order, rebuild
+
+_ACTIVATIONS = ("nn.relu", "nn.leaky_relu")
+_SUMS = ("add", "subtract")
+_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
+
+
+def _activation(call: Call, out: Message | None) -> list[Message | None]:
+    return [None if out is None else Message(out.axes, True)]
+
+
+def _sum(call: Call, out: Message | None) -> list[Message | None]:
+    """To the term that has the shape of the sum, where the other is one number per channel."""
+    shape = tensor(call).shape
+    for k in range(2):
+        whole, other = tensor(call.args[k]), call.args[1 - k]
+        fits = out is not None and whole.shape == shape and is_known(shape, out.axes)
+        if fits and as_scale(whole, other, out.axes) is not None:  # type: ignore[union-attr]
+            return [out, None] if k == 0 else [None, out]
+    return [None, None]
+
+
+def _convolution(call: Call, out: Message | None) -> list[Message | None]:
+    axes = ConvAxes.of(call)
+    known = axes is not None and is_known(tensor(call.args[1]).shape, axes.input_weight)
+    return [Message(axes.data) if known else None, None]  # type: ignore[union-attr]
+
+
+def _dense(call: Call, out: Message | None) -> list[Message | None]:
+    return [Message((tensor(call.args[0]).ndim - 1,)), None]
+
+
+PREPARE: dict[str, Callable[[Call, Message | None], list[Message | None]]] = {
+    **dict.fromkeys(_ACTIVATIONS, _activation),
+    **dict.fromkeys(_SUMS, _sum),
+    **dict.fromkeys(_CONVOLUTIONS, _convolution),
+    "nn.dense": _dense,
+}
+
+
+def _both(a: Message | None, b: Message | None) -> Message | None:
+    """What two readers take alike."""
+    if a is None or b is None or a.axes != b.axes:
+        return None
+    return Message(a.axes, a.require_positive or b.require_positive)
+
+
+def _messages(order: Sequence[RelayExpr]) -> dict[RelayExpr, Message | None]:
+    """What the readers of every value take together; a result is taken as it is."""
+    messages: dict[RelayExpr, Message | None] = {}
+    for node in reversed(order):
+        prepare = PREPARE.get(op_name(node) or "")
+        inner = fusion_children(node)
+        told = prepare(node, messages.get(node)) if prepare is not None else [None] * len(inner)  # type: ignore[arg-type]
+        for child, message in zip(inner, told, strict=True):
+            messages[child] = _both(messages[child], message) if child in messages else message
+    return messages
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """A value that is still to be multiplied by *scale* along *axes*."""
+
+    value: RelayExpr
+    scale: RelayExpr
+    axes: Axes
+    span: AnySpan | None
+
+
+_State = RelayExpr | _Scaled
+
+
+def _product(call: Call, args: Sequence[_State], message: Message | None) -> _State | None:
+    """A product whose readers take its other factor unscaled."""
+    if message is None or any(isinstance(arg, _Scaled) for arg in args):
+        return None
+    for k in range(2):
+        whole = tensor(call.args[k])
+        scale = as_scale(whole, call.args[1 - k], message.axes) if whole == tensor(call) else None
+        if scale is None or (message.require_positive and not is_all_positive(scale)):
+            continue
+        now = args[1 - k]  # the same scale, as it is now
+        if scale is not call.args[1 - k]:
+            now = Call(scale.op, [now], scale.attrs, span=scale.span)  # type: ignore[attr-defined, list-item]
+        return _Scaled(args[k], now, message.axes, call.span)  # type: ignore[arg-type]
+    return None
+
+
+def _through_activation(call: Call, args: Sequence[_State], message: Message | None) -> _State | None:
+    data = args[0]
+    if not isinstance(data, _Scaled):
+        return None
+    new = Call(call.op, [data.value], call.attrs, call.type_args, call.span)
+    return _Scaled(new, data.scale, data.axes, data.span)
+
+
+def _through_sum(call: Call, args: Sequence[_State], message: Message | None) -> _State | None:
+    for k in range(2):
+        data, other = args[k], args[1 - k]
+        if isinstance(data, _Scaled) and not isinstance(other, _Scaled):
+            divisor = along_axes(data.scale, tensor(call).shape, data.axes)
+            rest = call_op("divide", [other, divisor], merge_spans([other.span, data.span]))
+            terms = [data.value, rest] if k == 0 else [rest, data.value]
+            new = Call(call.op, terms, call.attrs, call.type_args, call.span)
+            return _Scaled(new, data.scale, data.axes, data.span)
+    return None
+
+
+def _into_weight(call: Call, args: Sequence[_State], message: Message | None) -> _State | None:
+    data, weight = args[:2]
+    if not isinstance(data, _Scaled) or isinstance(weight, _Scaled):
+        return None
+    shape = tensor(call.args[1]).shape
+    axes = (1,) if op_name(call) == "nn.dense" else ConvAxes.of(call).input_weight  # type: ignore[union-attr]
+    factor = along_axes(data.scale, shape, axes)
+    scaled = call_op("multiply", [weight, factor], merge_spans([weight.span, data.scale.span]))
+    return Call(call.op, [data.value, scaled], call.attrs, call.type_args, merge_spans([call.span, data.span]))
+
+
+REWRITE: dict[str, Callable[[Call, Sequence[_State], Message | None], _State | None]] = {
+    "multiply": _product,
+    **dict.fromkeys(_ACTIVATIONS, _through_activation),
+    **dict.fromkeys(_SUMS, _through_sum),
+    **dict.fromkeys((*_CONVOLUTIONS, "nn.dense"), _into_weight),
+}
+
+
+def fold_forward(func: Function) -> Function:
+    """The typed *func* with scales in the weights after them; itself where there is none."""
+    order = list(post_order(func, fusion_children))
+    messages = _messages(order)
+    states: dict[RelayExpr, _State] = {}
+    for node in order:
+        inner = fusion_children(node)
+        args = [states[c] for c in inner]
+        rule = REWRITE.get(op_name(node) or "")
+        new = rule(node, args, messages.get(node)) if rule is not None else None  # type: ignore[arg-type]
+        if new is None:
+            new = rebuild(node, args) if inner else node  # type: ignore[arg-type]
+        states[node] = new
+    return states[func]  # type: ignore[return-value]

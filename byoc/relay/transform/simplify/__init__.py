@@ -1,0 +1,1 @@
+"""The passes that make a program smaller without changing what it computes."""

@@ -1,0 +1,109 @@
+"""EliminateCommonSubexpr: what is computed twice from the same values is computed once.
+
+Two operator calls are the same when operator, attributes and arguments are; projections and tuples by their parts;
+constants of at most :data:`MAX_COMPARED_BYTES` by dtype, shape and bytes. Operators with ``TOpIsStateful`` (random
+numbers) are never the same. A node that stands for several carries all their spans. Works by value numbers, in one
+walk; functions are worlds of their own. Source: ``relay.transform.EliminateCommonSubexpr``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.span import AnySpan, merge_spans
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.traverse import dataflow_children, post_order, rebuild
+
+MAX_COMPARED_BYTES = 4096
+Numbers = dict[RelayExpr, int]
+
+
+def _call_key(call: Call, numbers: Numbers) -> Hashable | None:
+    if not isinstance(call.op, Op) or call.op.get_attr("TOpIsStateful"):
+        return None
+    # repr, since 1, 1.0 and True are equal to Python and not to an operator
+    return ("call", call.op.name, repr(call.attrs), *(numbers[a] for a in call.args))
+
+
+def _constant_key(constant: Constant, numbers: Numbers) -> Hashable | None:
+    data = constant.data
+    if data.dtype == "string" or data.nbytes > MAX_COMPARED_BYTES:
+        return None
+    return ("constant", data.dtype, data.shape, data.numpy().tobytes())
+
+
+_KEYS: dict[type, Callable[..., Hashable | None]] = {
+    Call: _call_key,
+    Constant: _constant_key,
+    Tuple: lambda e, numbers: ("tuple", *(numbers[f] for f in e.fields)),
+    TupleGetItem: lambda e, numbers: ("item", numbers[e.tuple_value], e.index),
+}
+
+
+def _number(order: Sequence[RelayExpr], fskip: Callable[[RelayExpr], bool] | None) -> list[list[RelayExpr]]:
+    """The nodes of one function in classes of equal value, each in order of appearance."""
+    numbers: Numbers = {}
+    known: dict[Hashable, int] = {}
+    classes: list[list[RelayExpr]] = []
+    for node in order:
+        rule = _KEYS.get(type(node))
+        key = rule(node, numbers) if rule is not None and not (fskip is not None and fskip(node)) else None
+        number = len(classes) if key is None else known.setdefault(key, len(classes))
+        if number == len(classes):
+            classes.append([])
+        classes[number].append(node)
+        numbers[node] = number
+    return classes
+
+
+def _with_span(node: RelayExpr, span: AnySpan | None) -> RelayExpr:
+    """A copy of *node* that carries *span*."""
+    if isinstance(node, Call):
+        return Call(node.op, node.args, node.attrs, node.type_args, span)
+    if isinstance(node, Constant):
+        return Constant(node.data, span)
+    return Tuple(node.fields, span) if isinstance(node, Tuple) else TupleGetItem(node.tuple_value, node.index, span)
+
+
+def _merge(
+    root: RelayExpr, functions: dict[RelayExpr, RelayExpr], fskip: Callable[[RelayExpr], bool] | None
+) -> RelayExpr:
+    """*root* (the body of one function) with one node per class; *functions* are the inner ones, done."""
+    order = list(post_order(root, dataflow_children))
+    memo: dict[RelayExpr, RelayExpr] = dict(functions)
+    class_of = {node: members for members in _number(order, fskip) for node in members}
+    for node in order:
+        if node in memo:
+            continue
+        inner = dataflow_children(node)
+        new = rebuild(node, [memo[c] for c in inner]) if inner else node
+        members = class_of[node]
+        span = merge_spans(m.span for m in members) if len(members) > 1 else node.span
+        new = new if span == node.span else _with_span(new, span)
+        memo.update(dict.fromkeys(members, new))
+    return memo[root]
+
+
+def merge_common(func: Function, fskip: Callable[[RelayExpr], bool] | None = None) -> Function:
+    """*func* without repetitions, its inner functions likewise; nodes that *fskip* accepts stay as they are."""
+    done: dict[RelayExpr, RelayExpr] = {}
+    for node in post_order(func, fusion_children):
+        if isinstance(node, Function):
+            body = _merge(node.body, done, fskip) if fusion_children(node) else node.body
+            done[node] = rebuild(node, [*node.params, body])
+    return done[func]  # type: ignore[return-value]
+
+
+def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> FunctionPass:
+    """The pass that computes equal expressions once, except those for which *fskip* is true."""
+
+    def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return merge_common(func, fskip)
+
+    return FunctionPass(merge, PassInfo("EliminateCommonSubexpr", 3, ("InferType",)))

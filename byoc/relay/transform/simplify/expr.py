@@ -1,0 +1,112 @@
+"""SimplifyExpr: calls that change nothing are dropped, and neighbours that can be one become one.
+
+The rules stand in ``simplify_arithmetic``, ``simplify_shapes`` and ``simplify_casts``; this is how they are applied:
+bottom up, in their order, until none applies. Source: ``relay.transform.SimplifyExpr``, whose rules on dataflow
+patterns these are, and ``SimplifyExprPostAlterOp``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.relay.analysis.module_types import typed_expr
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
+from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.simplify.arithmetic import ARITHMETIC, RELAY_ARITHMETIC, switch_add_multiply
+from byoc.relay.transform.simplify.casts import CASTS, RELAY_CASTS
+from byoc.relay.transform.simplify.norms import NORMS
+from byoc.relay.transform.simplify.rules import Rule
+from byoc.relay.transform.simplify.shapes import SHAPES
+from byoc.relay.traverse import post_order, rebuild
+
+Rules = Mapping[str, Sequence[Rule]]
+
+# Relay's pass, which keeps what a vendor's patterns look for: tensors of zeros, clips behind quantized operators
+RULES: Rules = {**SHAPES, **RELAY_CASTS, **RELAY_ARITHMETIC}
+# what is worth doing whatever is looked for
+THOROUGH_RULES: Rules = {**SHAPES, **CASTS, **ARITHMETIC}
+
+# norms are gathered, and sums stay sums: a scale goes into weights through a bias (FoldConstantScales), and a sum that
+# is read twice is made once
+HOST_RULES: Rules = {
+    name: (*(r for r in rules if r is not switch_add_multiply), *NORMS.get(name, ()))
+    for name, rules in THOROUGH_RULES.items()
+}
+
+_AFTER_ALTER = ("add", "multiply", "subtract", "divide", "reshape", "contrib_reverse_reshape", "cast", "cast_like")
+# what AlterOpLayout leaves behind
+POST_ALTER_RULES: Rules = {name: RULES[name] for name in _AFTER_ALTER}
+
+
+def _applied(call: Call, rules: Rules, mod: IRModule | None) -> RelayExpr | None:
+    """What the first rule that applies makes of *call*, of the same type; None where none does."""
+    for rule in rules[call.op.name]:  # type: ignore[attr-defined]
+        new = rule(call)
+        if new is not None and infer_expr(new, mod) == call.checked_type:
+            return new
+    return None
+
+
+def _simplify_call(call: Call, rules: Rules, mod: IRModule | None) -> RelayExpr:
+    while isinstance(call.op, Op) and call.op.name in rules:
+        infer_expr(call, mod)
+        known = {call, *call.args, *(a for arg in call.args for a in fusion_children(arg))}
+        new = _applied(call, rules, mod)
+        if new is None or new in known or not isinstance(new, Call):
+            return call if new is None else new
+        # calls inside the new one are as new as it is, and may be simplified themselves
+        inner = [_simplify_new(arg, known, rules, mod) for arg in new.args]
+        call = rebuild(new, inner)  # type: ignore[assignment]
+    return call
+
+
+def _simplify_new(arg: RelayExpr, known: set[RelayExpr], rules: Rules, mod: IRModule | None) -> RelayExpr:
+    if arg in known or not isinstance(arg, Call):
+        return arg
+    return _simplify_call(arg, rules, mod)
+
+
+def simplify(root: RelayExpr, mod: IRModule | None = None, rules: Rules = RULES) -> RelayExpr:
+    """*root* with *rules* applied bottom up, until none applies."""
+    root = typed_expr(root, mod)
+    memo: dict[RelayExpr, RelayExpr] = {}
+    for node in post_order(root, fusion_children):
+        inner = fusion_children(node)
+        new = rebuild(node, [memo[c] for c in inner]) if inner else node
+        if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
+            new = new.tuple_value.fields[new.index]
+        memo[node] = _simplify_call(new, rules, mod) if isinstance(new, Call) else new
+    return memo[root]
+
+
+def _pass(name: str, rules: Rules) -> FunctionPass:
+    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return simplify(func, mod, rules)  # type: ignore[return-value]
+
+    return FunctionPass(run, PassInfo(name, 0, ("InferType",)))
+
+
+def SimplifyExpr() -> FunctionPass:
+    """The pass that drops calls without effect on their result and merges neighbours."""
+    return _pass("SimplifyExpr", RULES)
+
+
+def SimplifyControlExpr() -> FunctionPass:
+    """SimplifyExpr of functions with control flow, of the same name: as in the pipeline, but norms are left."""
+    return _pass("SimplifyExpr", THOROUGH_RULES)
+
+
+def SimplifyExprPostAlterOp() -> FunctionPass:
+    """The pass that cleans up what AlterOpLayout leaves: identities, reshapes and casts in a row."""
+    return _pass("SimplifyExprPostAlterOp", POST_ALTER_RULES)
+
+
+def SimplifyHostExpr() -> FunctionPass:
+    """SimplifyExpr of the pipeline, of the same name: it gathers norms, and leaves sums before products."""
+    return _pass("SimplifyExpr", HOST_RULES)

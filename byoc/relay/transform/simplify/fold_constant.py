@@ -1,0 +1,248 @@
+"""FoldConstant: what depends on constants alone is computed now, by the numpy kernels.
+
+Folded are operator calls whose arguments are constants (or tuples of them), what is known of shapes (``shape_values``),
+projections of constant tuples, and the choice of an ``if`` with a constant condition; operators whose shapes, axes or
+bounds became known turn static (``dynamic_to_static``). Not folded: operators with the attribute ``TOpIsStateful``
+(random numbers), dropout (what it does is SimplifyInference's to say), operators without a kernel, quantized operators
+unless asked for (what is to be cut finds ``qnn.dequantize(weight)`` as it was written), other compilers' functions, and
+results that the budget forbids (``folding_budget``), since they would only swell the artefact. A folded constant
+is the value of one node and carries the span of that node. ``on_device`` of a constant counts as one.
+
+Relay's pass (``FoldConstant``) is the milder: calls without arguments (``zeros``) stay, and what a kernel refuses, such
+as an index outside its dimension, stays a call. The pipeline (``FoldHostConstant``) folds the first and raises for the
+second. Source: ``relay.transform.FoldConstant``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from byoc.errors import UserError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.span import AnySpan
+from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.types import tensor_types
+from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
+from byoc.relay.interpreter import Value, run_operator
+from byoc.relay.op.core.type_relations import is_float
+from byoc.relay.op.device_placement import is_on_device
+from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.transform.fuse.fusion_graph import uncompiled_children
+from byoc.relay.transform.simplify.dynamic_to_static import make_static
+from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
+from byoc.relay.transform.simplify.shape_values import ShapeValues
+from byoc.relay.traverse import post_order, rebuild
+from byoc.runtime.kernels.registry import KERNELS
+from byoc.runtime.ndarray import NDArray, numpy_dtype
+
+QUANTIZED = "FTVMQnnCanonicalize"  # what marks an operator of relay.qnn
+UNFOLDED = "FoldConstantKeeps"  # what marks an operator whose calls on constants stay calls
+
+
+def is_constant(expr: RelayExpr) -> bool:
+    """True for a constant, on a device too, or a tuple whose fields all are."""
+    stack = [expr]
+    while stack:
+        top = without_device(stack.pop())
+        if isinstance(top, Tuple):
+            stack.extend(top.fields)
+        elif not isinstance(top, Constant):
+            return False
+    return True
+
+
+def without_device(expr: RelayExpr) -> RelayExpr:
+    """What is on a device, or *expr* itself."""
+    while is_on_device(expr):
+        expr = expr.args[0]  # type: ignore[attr-defined]
+    return expr
+
+
+def constant_value(expr: RelayExpr) -> Value:
+    """The array of a constant; a list for a tuple."""
+    expr = without_device(expr)
+    return [constant_value(f) for f in expr.fields] if isinstance(expr, Tuple) else expr.data.numpy()  # type: ignore
+
+
+def constant_of(value: Value, span: AnySpan | None) -> RelayExpr:
+    """A constant, or a tuple of constants, that holds *value*."""
+    if isinstance(value, list):
+        return Tuple([constant_of(v, span) for v in value], span)
+    return Constant(NDArray(np.asarray(value, order="C")), span)
+
+
+def can_fold(call: Call, fold_qnn: bool = False) -> bool:
+    """True when *call* is of an operator that may be computed while compiling, on constants alone."""
+    op = call.op
+    return (
+        isinstance(op, Op)
+        and not op.get_attr("TOpIsStateful")
+        and not op.get_attr(UNFOLDED)
+        and (fold_qnn or not op.has_attr(QUANTIZED))
+        and op.kernel in KERNELS
+        and all(is_constant(a) for a in call.args)
+    )
+
+
+def fold_call(call: Call, budget: FoldingBudget | None = None) -> RelayExpr:
+    """The typed *call*, which :func:`can_fold` allows, as a constant; itself where *budget* forbids it.
+
+    Raises KernelError where the kernel refuses its arguments.
+    """
+    sources = origins(call.args)
+    if not (budget or FoldingBudget()).allows([call], sources):
+        return call
+    folded = constant_of(run_operator(call, [constant_value(a) for a in call.args]), call.span)
+    note_origins([folded], sources)
+    return folded
+
+
+def shape_constant(call: Call) -> Constant | None:
+    """The known shape, or number of elements, that a typed call asks for, in its dtype (floats too); else None."""
+    if not calls(call, "shape_of", "ndarray_size"):
+        return None
+    source = tensor_types(call.args[0].checked_type)[0]
+    dtype = tensor_types(call.checked_type)[0].dtype
+    if not source.is_static or not is_float(dtype):
+        return None
+    found = source.concrete_shape if calls(call, "shape_of") else math.prod(source.concrete_shape)
+    return constant(np.asarray(found, numpy_dtype(dtype)), span=call.span)
+
+
+class _Folder:
+    """Rewrites a typed expression bottom up; types of new nodes are inferred as they are made."""
+
+    def __init__(
+        self, mod: IRModule | None, fold_qnn: bool = False, budget: FoldingBudget | None = None, mild: bool = False
+    ):
+        self.mod, self.fold_qnn, self.mild = mod, fold_qnn, mild
+        self.memo: dict[RelayExpr, RelayExpr] = {}
+        self.bound: dict[RelayExpr, list[Var]] = {}
+        self.shapes = ShapeValues()
+        self.budget = budget
+
+    def run(self, root: RelayExpr) -> RelayExpr:
+        """*root* with all that is constant folded."""
+        order = list(post_order(root, uncompiled_children))
+        if self.budget is None:
+            self.budget = FoldingBudget(bytes_of(origins(order)))
+        for node in order:
+            if isinstance(node, Let):
+                self.bound.setdefault(node.value, []).append(node.variable)
+        for node in order:
+            new = self.memo[node] = self._visit(node)
+            for variable in self.bound.get(node, ()):
+                if isinstance(without_device(new), Constant):
+                    self.memo[variable] = new
+        return self.memo[root]
+
+    def _visit(self, node: RelayExpr) -> RelayExpr:
+        if isinstance(node, Let) and self.memo[node.variable] is not node.variable:
+            return self.memo[node.body]
+        inner = uncompiled_children(node)
+        new = rebuild(node, [self.memo[c] for c in inner]) if inner else node
+        rule = _RULES.get(type(new))
+        return new if rule is None else rule(self, new)
+
+    def _typed(self, new: RelayExpr) -> RelayExpr:
+        infer_expr(new, self.mod)
+        return new
+
+    def fold_call(self, call: Call) -> RelayExpr:
+        """A call as a constant where it can be."""
+        self._typed(call)
+        known = self.shapes.learn(call) if (shape := shape_constant(call)) is None else shape
+        if known is not call:
+            return self._typed(known)
+        call = make_static(call, self.shapes)
+        self._typed(call)
+        if not can_fold(call, self.fold_qnn) or (self.mild and not call.args):
+            return call
+        try:
+            return self._typed(fold_call(call, self.budget))
+        except (UserError, IndexError):
+            if self.mild:
+                return call
+            raise
+
+    def fold_if(self, node: If) -> RelayExpr:
+        """The branch that a constant condition takes."""
+        cond = without_device(node.cond)
+        if not isinstance(cond, Constant):
+            return node
+        return node.true_branch if bool(cond.data.numpy()) else node.false_branch
+
+    def fold_item(self, item: TupleGetItem) -> RelayExpr:
+        """The field of a constant tuple."""
+        value = without_device(item.tuple_value)
+        return value.fields[item.index] if isinstance(value, Tuple) and is_constant(value) else item
+
+
+_RULES: dict[type, Callable[..., RelayExpr]] = {
+    Call: _Folder.fold_call,
+    If: _Folder.fold_if,
+    TupleGetItem: _Folder.fold_item,
+}
+
+
+def fold_constants(
+    expr: RelayExpr,
+    mod: IRModule | None = None,
+    fold_qnn: bool = False,
+    budget: FoldingBudget | None = None,
+    mild: bool = False,
+) -> RelayExpr:
+    """*expr* with everything that depends on constants alone computed, quantized operators with *fold_qnn* only.
+
+    *budget* is one of more than this expression; by default it has one of its own. *mild* folds what Relay's pass does.
+
+    Raises TypeInferenceError for an ill-typed expression, KernelError where a kernel refuses its arguments, unless
+    *mild*.
+    """
+    infer_expr(expr, mod)
+    return _Folder(mod, fold_qnn, budget, mild).run(expr)
+
+
+def FoldConstantExpr(expr: RelayExpr, mod: IRModule | None = None, fold_qnn: bool = False) -> RelayExpr:
+    """*expr* with constants folded, quantized operators with *fold_qnn* only. Source: ``relay.transform``."""
+    return fold_constants(expr, mod, fold_qnn, mild=True)
+
+
+def _pass(fold_qnn: bool, mild: bool) -> FunctionPass:
+    def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return fold_constants(func, mod, fold_qnn, mild=mild)  # type: ignore[return-value]
+
+    return FunctionPass(fold, PassInfo("FoldConstant", 2))
+
+
+def FoldConstant(fold_qnn: bool = False) -> FunctionPass:
+    """The pass that folds constants, calls of quantized operators with *fold_qnn* only; it asks for no types before.
+
+    Ensures: no operator call on constants alone is left but those without arguments, those that the budget or the
+    operator forbids, and those that a kernel refuses.
+    """
+    return _pass(fold_qnn, mild=True)
+
+
+def FoldHostConstant(fold_qnn: bool = False) -> FunctionPass:
+    """FoldConstant of the pipeline, of the same name: calls without arguments are folded, refusals are errors.
+
+    Ensures: no operator call on constants alone is left but those that the budget or the operator forbids.
+    """
+    return _pass(fold_qnn, mild=False)
+
+
+def DynamicToStatic() -> FunctionPass:
+    """The pass that turns dynamic operators with known shapes, axes or bounds into static ones, constants folded."""
+
+    def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return fold_constants(func, mod)  # type: ignore[return-value]
+
+    return FunctionPass(fold, PassInfo("DynamicToStatic", 2, ("InferType",)))

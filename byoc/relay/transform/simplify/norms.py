@@ -1,0 +1,112 @@
+"""Rules of SimplifyExpr that gather a layer norm that is written out.
+
+``d * rsqrt(mean(d * d) + e)`` with ``d = x - mean(x)`` over the last axis is a layer norm without scale and shift, or
+``d / sqrt(...)`` the same; a constant vector that then multiplies or is added is its scale or its shift. Source: the
+function of LayerNormalization in the ONNX standard, as exporters of older opsets write it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from byoc.ir.expr import RelayExpr
+from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.op.numeric.reduce import reduced_axes
+from byoc.relay.transform.simplify.rules import Rule, is_all, merged, spans_of
+
+
+def _mean_of(expr: RelayExpr) -> RelayExpr | None:
+    """What *expr* is the mean of over its last axis, which stays as 1; None for anything else."""
+    if not calls(expr, "mean"):
+        return None
+    data, attrs = expr.args[0], expr.attrs  # type: ignore[attr-defined]
+    ty = data.checked_type
+    last = attrs["keepdims"] and not attrs["exclude"] and list(reduced_axes(attrs, ty.ndim)) == [ty.ndim - 1]
+    return data if last and ty.dtype == "float32" else None
+
+
+def _number(expr: RelayExpr) -> float | None:
+    """The value of a constant of one element."""
+    if not isinstance(expr, Constant) or expr.data.numpy().size != 1:
+        return None
+    return float(expr.data.numpy().reshape(()))
+
+
+def _spread_of(expr: RelayExpr) -> tuple[RelayExpr, float] | None:
+    """``mean(d * d) + e`` as (d, e)."""
+    if not calls(expr, "add"):
+        return None
+    square, epsilon = _mean_of(expr.args[0]), _number(expr.args[1])  # type: ignore[attr-defined]
+    if square is None or epsilon is None:
+        return None
+    if calls(square, "multiply") and square.args[0] is square.args[1]:  # type: ignore[attr-defined]
+        return square.args[0], epsilon  # type: ignore[attr-defined]
+    if calls(square, "power") and is_all(square.args[1], 2):  # type: ignore[attr-defined]
+        return square.args[0], epsilon  # type: ignore[attr-defined]
+    return None
+
+
+def _layer_norm(call: Call, centred: RelayExpr, spread: RelayExpr, *sources: RelayExpr) -> RelayExpr | None:
+    found = _spread_of(spread)
+    if found is None or found[0] is not centred or not calls(centred, "subtract"):
+        return None
+    data, mean = centred.args  # type: ignore[attr-defined]
+    if _mean_of(mean) is not data:
+        return None
+    size = data.checked_type.shape[-1]
+    if not isinstance(size, int):
+        return None
+    vectors = [constant(np.full(int(size), value, "float32")) for value in (1, 0)]
+    attrs = {"axis": -1, "epsilon": found[1], "center": False, "scale": False}
+    return merged("nn.layer_norm", [data, *vectors], attrs, mean, centred, spread, *sources, call)
+
+
+def product_norm(call: Call) -> RelayExpr | None:
+    """``d * rsqrt(mean(d * d) + e)`` is a layer norm."""
+    for centred, root in (call.args, call.args[::-1]):
+        if calls(root, "rsqrt"):
+            found = _layer_norm(call, centred, root.args[0], root)  # type: ignore[attr-defined]
+            if found is not None:
+                return found
+    return None
+
+
+def quotient_norm(call: Call) -> RelayExpr | None:
+    """``d / sqrt(mean(d * d) + e)`` is a layer norm."""
+    centred, root = call.args
+    return _layer_norm(call, centred, root.args[0], root) if calls(root, "sqrt") else None  # type: ignore[attr-defined]
+
+
+def _along_last(norm: RelayExpr, vector: RelayExpr) -> bool:
+    """True for a constant with a number for each place along the last axis of a norm over this."""
+    if not calls(norm, "nn.layer_norm") or not isinstance(vector, Constant):
+        return False
+    ty, values = norm.checked_type, vector.data.numpy()
+    last = int(norm.attrs["axis"]) % ty.ndim == ty.ndim - 1  # type: ignore[attr-defined]
+    return last and values.ndim > 0 and values.size == values.shape[-1] == ty.shape[-1]
+
+
+def _takes(flag: str, place: int) -> Rule:
+    """The rule by which a norm takes up a vector as its scale or its shift."""
+
+    def rule(call: Call) -> RelayExpr | None:
+        for norm, vector in (call.args, call.args[::-1]):
+            if not _along_last(norm, vector) or norm.attrs["center"] or norm.attrs[flag]:  # type: ignore[attr-defined]
+                continue
+            args = list(norm.args)  # type: ignore[attr-defined]
+            args[place] = constant(vector.data.numpy().reshape(-1), span=vector.span)  # type: ignore[attr-defined]
+            attrs = replace(norm.attrs, **{flag: True})  # type: ignore[attr-defined]
+            return Call(norm.op, args, attrs, span=spans_of(norm, call))  # type: ignore[attr-defined]
+        return None
+
+    return rule
+
+
+NORMS: dict[str, tuple[Rule, ...]] = {
+    "multiply": (product_norm, _takes("scale", 1)),
+    "divide": (quotient_norm,),
+    "add": (_takes("center", 2),),
+}

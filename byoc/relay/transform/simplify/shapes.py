@@ -1,0 +1,151 @@
+"""SimplifyExpr's rules of shapes: reshapes, permutations and layouts in a row, joins and cuts of nothing, ``*_like``.
+
+Two reorderings in a row, transposes or layout transforms, are one: a layout transform where blocks are cut or joined,
+else a transpose. Source: ``SimplifyReshape``, ``SimplifyTranspose``, ``SimplifyNoOpTranspose``, ``Concretize*Like`` of
+``src/relay/transforms/simplify_expr.cc``; the rest is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.layout import Layout
+from byoc.ir.types import Any, TensorType
+from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.expr import Call, Tuple, bind_span
+from byoc.relay.op.movement.broadcast import broadcast_to, collapse_sum_to
+from byoc.relay.op.movement.shape import reshape
+from byoc.relay.transform.simplify.rules import Rule, keeps_type, merged
+from byoc.runtime.kernels.movement.layouts import Axis
+
+# operators that only give the elements another shape
+RESHAPES = ("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape")
+REORDERS = ("transpose", "layout_transform")
+
+
+def reshape_to(call: Call) -> RelayExpr | None:
+    """A reshape of a reshape is one; a reshape to the same shape is none."""
+    same = keeps_type(call)
+    if same is not None:
+        return same
+    inner, result = call.args[0], call.checked_type
+    if not calls(inner, *RESHAPES) or not isinstance(result, TensorType) or 0 in result.shape:
+        return None
+    unknown = sum(isinstance(d, Any) for d in result.shape)
+    if unknown > 1 or not result.is_symbolic:
+        return None
+    shape = tuple(-1 if isinstance(d, Any) else d for d in result.shape)
+    return merged("reshape", [inner.args[0]], {"newshape": shape}, inner, call)  # type: ignore[attr-defined]
+
+
+def _permutation(call: Call) -> tuple[int, ...] | None:
+    """The order of axes that a transpose or a layout transform gives; None where blocks are cut, joined or inside."""
+    if calls(call, "layout_transform"):
+        src, dst = _layouts(call)
+        places = tuple(src.parts.index(p) if p in src.parts else -1 for p in dst.parts)
+        return places if sorted(places) == list(range(len(src))) else None
+    ndim = call.args[0].checked_type.ndim  # type: ignore[attr-defined]
+    axes = call.attrs["axes"]  # type: ignore[index]
+    return tuple(a % ndim for a in axes) if axes else tuple(reversed(range(ndim)))  # type: ignore[union-attr]
+
+
+def _layouts(call: Call) -> tuple[Layout, Layout]:
+    return Layout(str(call.attrs["src_layout"])), Layout(str(call.attrs["dst_layout"]))  # type: ignore[index]
+
+
+def _transposed(data: RelayExpr, axes: tuple[int, ...], *sources: RelayExpr) -> RelayExpr:
+    if axes == tuple(range(len(axes))):
+        return data
+    return merged("transpose", [data], {"axes": axes}, *sources)
+
+
+def _transform(data: RelayExpr, src: list[Axis], dst: list[Axis], *sources: RelayExpr) -> RelayExpr:
+    if src == dst:
+        return data
+    names = {"src_layout": Layout.of_axes(src).name, "dst_layout": Layout.of_axes(dst).name}
+    return merged("layout_transform", [data], names, *sources)
+
+
+def reorder(call: Call) -> RelayExpr | None:
+    """Two reorderings are one, and one that changes nothing is none."""
+    axes, inner = _permutation(call), call.args[0]
+    if axes is not None and axes == tuple(range(len(axes))):
+        return inner
+    if not calls(inner, *REORDERS):
+        return None
+    data, before = inner.args[0], _permutation(inner)  # type: ignore[attr-defined, arg-type]
+    if axes is not None and before is not None:
+        return _transposed(data, tuple(before[a] for a in axes), inner, call)
+    if axes is not None:  # blocks are cut or joined, then axes change places
+        src, dst = _layouts(inner)  # type: ignore[arg-type]
+        return _transform(data, list(src.parts), [dst.parts[a] for a in axes], inner, call)
+    src, dst = _layouts(call)
+    if before is not None:  # axes change places, then blocks are cut or joined
+        earlier = [src.parts[before.index(k)] for k in range(len(before))]
+        return _transform(data, earlier, list(dst.parts), inner, call)
+    first, middle = _layouts(inner)  # type: ignore[arg-type]
+    if middle != src:
+        return None
+    return _transform(data, list(first.parts), list(dst.parts), inner, call)
+
+
+def concatenate(call: Call) -> RelayExpr | None:
+    """The concatenation of one tensor is that tensor."""
+    fields = call.args[0].fields if isinstance(call.args[0], Tuple) else ()
+    return fields[0] if len(fields) == 1 else None
+
+
+def strided_slice(call: Call) -> RelayExpr | None:
+    """A slice in steps of one that takes everything is none."""
+    strides = call.attrs["strides"]  # type: ignore[index]
+    return keeps_type(call) if all(s == 1 for s in strides or ()) else None  # type: ignore[union-attr]
+
+
+def _static(call: Call) -> TensorType | None:
+    ty = call.checked_type
+    return ty if isinstance(ty, TensorType) and ty.is_static else None
+
+
+def filled_like(name: str) -> Rule:
+    """``zeros_like(x)`` is ``zeros(shape of x)``; of ``full_like`` the value stays an input."""
+
+    def rule(call: Call) -> RelayExpr | None:
+        ty = _static(call)
+        if ty is None:
+            return None
+        return merged(name, list(call.args[1:]), {"shape": ty.shape, "dtype": ty.dtype}, call)
+
+    return rule
+
+
+def shaped_like(build: Callable[[RelayExpr, tuple[int, ...]], Call]) -> Rule:
+    """``reshape_like(x, y)`` is ``reshape(x, shape)`` where the shape of the result is known."""
+
+    def rule(call: Call) -> RelayExpr | None:
+        ty = _static(call)
+        return None if ty is None else bind_span(build(call.args[0], ty.concrete_shape), call.span)
+
+    return rule
+
+
+def cast_like(call: Call) -> RelayExpr | None:
+    """``cast_like(x, y)`` is ``cast(x, dtype of y)``."""
+    ty = call.checked_type
+    return merged("cast", [call.args[0]], {"dtype": ty.dtype}, call) if isinstance(ty, TensorType) else None
+
+
+SHAPES: dict[str, tuple[Rule, ...]] = {
+    **dict.fromkeys(RESHAPES, (reshape_to,)),
+    **dict.fromkeys(REORDERS, (reorder,)),
+    **dict.fromkeys(("broadcast_to", "tile", "nn.pad"), (keeps_type,)),
+    "concatenate": (concatenate,),
+    "strided_slice": (strided_slice,),
+    "zeros_like": (filled_like("zeros"),),
+    "ones_like": (filled_like("ones"),),
+    "full_like": (filled_like("full"),),
+    "reshape_like": (shaped_like(reshape),),
+    "collapse_sum_like": (shaped_like(collapse_sum_to),),
+    "broadcast_to_like": (shaped_like(broadcast_to),),
+    "cast_like": (cast_like,),
+}

@@ -1,0 +1,148 @@
+"""Stages of a group over one block of rows at a time: products with a reduction between them, as attention has.
+
+Where a group multiplies, normalises each row, and multiplies again, its stages are computed for a few rows, one stage
+after the other, in local arrays: the matrix between the products never stands in memory as a whole. The mechanism asks
+only how stages read each other: those that agree on the leading axes (batch, row) of the last product are done
+together. Where a few rows are too long for the stack, they are done in blocks of keys if they are a softmax's
+(``key_blocks.py``), else fewer of them at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.c.rows.row_stages import BlockOfRows, RowStages, ScheduleNest, loads_in, reduces_in
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.vectors.reduce import is_product
+from byoc.codegen.c.whole.key_blocks import KeyBlocks, key_blocks_of, over_keys
+from byoc.codegen.c.whole.team import shared_over
+from byoc.codegen.kernel.inline import estimated_size
+from byoc.codegen.kernel.loops import If, Let, Stmt
+from byoc.ir.types import dtype_bytes
+from byoc.te import Index, Tensor
+
+MOST_ROWS = 14
+MOST_ROWS_OF_KEYS = 28  # where the rows are done in blocks of keys, which each block of rows reads once
+LARGEST_LOCALS = 256 * 1024  # bytes on the stack
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """*found* in blocks of *rows* rows; in blocks of *keys* too, where whole rows would be too long."""
+
+    found: RowStages
+    rows: int
+    keys: KeyBlocks | None = None
+
+    @property
+    def stages(self) -> tuple[Tensor, ...]:
+        """The stages that are done together."""
+        return self.found.stages
+
+    def around(self, stages: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """Those of a group's *stages* that are done before these, and behind them."""
+        end = stages.index(self.stages[-1])
+        return [s for s in stages[:end] if s not in self.stages], list(stages[end + 1 :])
+
+
+def row_blocks_of(stages: Sequence[Tensor], outside: Collection[Tensor], machine: Machine) -> RowBlocks | None:
+    """A group's *stages* up to its last product as blocks of rows; *outside* are those that anything else reads.
+
+    None where fewer than two products would be done together, or where a block does not fit on the stack.
+    """
+    products = [s for s in stages if _is_product(s)]
+    if machine.lanes(4) == 1 or len(products) < 2:
+        return None
+    end = stages.index(products[-1])
+    kept = {*outside, *(n.tensor for s in stages[end + 1 :] for n in loads_in(s.body))}
+    stages = stages[: end + 1]
+    reads = [n for n in loads_in(stages[-1].body) if n.tensor in stages[:-1]]
+    for depth in range(min((len(n.indices) for n in reads), default=1) - 1, 0, -1):
+        found = _at_depth(stages, kept, depth)
+        if found is not None and sum(s in products for s in found.stages) >= 2:
+            return _fitted(found)
+    return None
+
+
+def _is_product(stage: Tensor) -> bool:
+    return any(is_product(r) for r in reduces_in(stage.body))
+
+
+def _at_depth(stages: Sequence[Tensor], outside: Collection[Tensor], depth: int) -> RowStages | None:
+    """The stages that can be done for the same *depth* leading positions as the last one, one after the other."""
+    last = stages[-1]
+    anchor = next(n for n in loads_in(last.body) if n.tensor in stages[:-1])
+    sizes = anchor.tensor.shape[:depth]
+    leading = tuple(i if isinstance(i, Index) and i in last.axes else None for i in anchor.indices[:depth])
+    known = [a for a in leading if a is not None]
+    fits = all(isinstance(d, int) and (a is not None or d == 1) for a, d in zip(leading, sizes, strict=True))
+    if not fits or len(set(map(id, known))) != len(known) or leading[-1] is None or last.axes[-1] in known:
+        return None
+    found = RowStages((last,), sizes, leading)  # type: ignore[arg-type]
+    for stage in reversed(stages[:-1]):
+        readers = [s for s in stages if any(n.tensor is stage for n in loads_in(s.body))]
+        same = stage not in outside and len(stage.axes) >= depth and stage.shape[:depth] == sizes
+        fixed = all(isinstance(d, int) for d in stage.shape)
+        if same and fixed and readers and all(r in found.stages and _agrees(r, stage, found) for r in readers):
+            found = RowStages((stage, *found.stages), found.sizes, leading)
+    return found
+
+
+def _agrees(reader: Tensor, stage: Tensor, found: RowStages) -> bool:
+    """Whether *reader* reads *stage* only at its own leading position."""
+    return all(
+        index is axis or size == 1
+        for n in loads_in(reader.body)
+        if n.tensor is stage
+        for index, axis, size in zip(n.indices, found.leading_of(reader), found.sizes, strict=False)
+    )
+
+
+def _fitted(found: RowStages) -> RowBlocks | None:
+    """Blocks of as many rows as the stack holds: whole ones where it holds enough of them, else in blocks of keys."""
+    whole = LARGEST_LOCALS // max(_row_bytes(found), 1)
+    keys = key_blocks_of(found) if whole < min(MOST_ROWS, found.sizes[-1]) else None
+    if keys is None:
+        return RowBlocks(found, _equal_rows(found, min(whole, MOST_ROWS))) if whole else None
+    most = min(LARGEST_LOCALS // keys.row_bytes(found), MOST_ROWS_OF_KEYS)
+    return RowBlocks(found, _equal_rows(found, most), keys) if most else None
+
+
+def _row_bytes(found: RowStages) -> int:
+    """The bytes of the local arrays of one row."""
+    return sum(estimated_size(s.shape[found.depth :]) * dtype_bytes(s.dtype) for s in found.stages[:-1])
+
+
+def _equal_rows(found: RowStages, most: int) -> int:
+    """The rows of a block: as few blocks as *most* rows allow, of equal size."""
+    return -(-found.sizes[-1] // -(-found.sizes[-1] // most))
+
+
+def row_blocks(blocks: RowBlocks, schedule: ScheduleNest) -> list[Stmt]:
+    """The statements, shared among the team; *schedule* gives the loops of one nest, for one thread."""
+    found, rows = blocks.found, blocks.rows
+    names = [a.name for a in found.stages[0].axes[: found.depth - 1]]
+    batch = [Index(name, size) for name, size in zip(names, found.sizes[:-1], strict=True)]
+    count = found.sizes[-1]
+    block, start = Index("block", -(-count // rows)), Index("row", count)
+    full, rest = divmod(count, rows)
+
+    def body(rows: int) -> list[Stmt]:
+        return _block(blocks, BlockOfRows(found, batch, start, rows), schedule)
+
+    code = [If(block < full, body(rows)), If(block >= full, body(rest))] if rest else body(rows)
+    return shared_over([*batch, block], [Let(start, block * rows), *code])
+
+
+def _block(blocks: RowBlocks, block: BlockOfRows, schedule: ScheduleNest) -> list[Stmt]:
+    """All stages for the rows of *block*."""
+    if blocks.keys is not None:
+        return over_keys(blocks.keys, block, schedule)
+    code: list[Stmt] = []
+    *others, last = block.found.stages
+    for stage in others:
+        declared, nest = block.keep(stage)
+        code += [declared, *schedule(nest)]
+    row = block.row()
+    return [*code, *schedule(block.store(block.value(last, last.body, row), row))]

@@ -1,0 +1,1 @@
+"""From C to a library: the compiler as a process, its cache, and the processor that it builds for."""

@@ -1,0 +1,1 @@
+"""Vectors: what is stored as lanes, and in which expressions."""

@@ -1,0 +1,1 @@
+"""The whole program: its units, their keys, its memory and its entries."""

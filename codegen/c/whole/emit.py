@@ -1,0 +1,217 @@
+"""The C text of a whole program: where each buffer lies, and one call after the other, with a barrier between.
+
+``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals)``.
+Where every size is a number, the arena is planned here and offsets are numbers; else they follow the sizes, planned
+when the sizes are known from what ``<symbol>_buffers`` tells.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from byoc.codegen.c.dialect import HOSTED
+from byoc.codegen.c.language import RESERVED, TYPES, C
+from byoc.codegen.c.toolchain.sanitizers import GUARD
+from byoc.codegen.c.whole.program import (
+    ARENA,
+    CONSTANT,
+    INPUT,
+    Buffer,
+    CallStep,
+    CopyStep,
+    ExternalStep,
+    Step,
+    WholePlan,
+)
+from byoc.codegen.kernel.expr_text import ExprWriter
+from byoc.codegen.kernel.names import Names, comment_text
+from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.kernel.spelling import short_name
+from byoc.codegen.kernel.writer import Writer
+from byoc.ir.types import dtype_bytes
+from byoc.runtime.dso.whole_program import WholeProgram
+from byoc.runtime.executor.memory_plan import Lifetime, plan_memory
+from byoc.te import PrimExpr, Size, binary
+from byoc.te.walk import unique_nodes
+
+PARAMETERS = "void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals"
+_OWN_NAMES = frozenset(["externals", "status", "stopped", "offsets", "bytes", "call_external", "Externals", "arrays"])
+
+
+def emit_whole_program(plan: WholePlan, guarded: bool = False) -> tuple[WholeSource, WholeProgram]:
+    """The C of *plan*, and its description for the runtime.
+
+    Where it is *guarded*, each buffer of the arena has a place of its own, with bytes around it that the address
+    sanitizer is told to refuse.
+    """
+    return _WholeWriter(plan, guarded).run()
+
+
+@dataclass(frozen=True)
+class WholeSource:
+    """The text of the program's functions, and the helpers that it calls."""
+
+    text: str
+    helpers: tuple[tuple[str, str], ...]
+
+
+class _WholeWriter:
+    def __init__(self, plan: WholePlan, guarded: bool = False):
+        self.plan, self.writer = plan, Writer()
+        units = {step.call.unit.name for step in plan.steps if isinstance(step, CallStep)}
+        self.names = Names(RESERVED | _OWN_NAMES | units | {plan.symbol, f"{plan.symbol}_buffers"})
+        self.exprs = ExprWriter(C, self.names, Simplifier())
+        self.lifetimes = plan.lifetimes()
+        self.guard = GUARD if guarded else 0
+        if guarded:
+            self.lifetimes = {buffer: (0, max(len(plan.steps) - 1, 0)) for buffer in self.lifetimes}
+        self.checks = plan.checks()
+        self.is_static = all(_static_bytes(b) is not None for b in self.lifetimes)
+
+    def run(self) -> tuple[WholeSource, WholeProgram]:
+        plan = self.plan
+        arena: int | None = None
+        offsets: dict[Buffer, str] = {}
+        if self.is_static:
+            sizes = [(_static_bytes(b) or 0) + 2 * self.guard for b in self.lifetimes]
+            lives = [Lifetime(size, *life) for size, life in zip(sizes, self.lifetimes.values(), strict=True)]
+            memory = plan_memory(lives)
+            arena = memory.total
+            places = [offset + self.guard for offset in memory.offsets]
+            offsets = {b: str(place) for b, place in zip(self.lifetimes, places, strict=True)}
+        else:
+            ahead = f" + {self.guard}" if self.guard else ""
+            offsets = {b: f"offsets[{k}]{ahead}" for k, b in enumerate(self.lifetimes)}
+        self._function(offsets)
+        text = self.writer.text() if self.is_static else f"{self.writer.text()}\n{self._buffers_function()}"
+        lifetimes = () if self.is_static else tuple(self.lifetimes.values())
+        return WholeSource(text, tuple(self.exprs.helpers)), WholeProgram(
+            plan.symbol,
+            tuple(plan.constants),
+            plan.sizes,
+            tuple(plan.externals),
+            arena,
+            lifetimes,
+            plan.operations(),
+            checks=self.checks,
+        )
+
+    def _function(self, offsets: dict[Buffer, str]) -> None:
+        plan, writer = self.plan, self.writer
+        signature = f"int32_t {plan.symbol}({PARAMETERS})"
+        writer.line(f"{signature};")
+        writer.line(f"/* The whole model. {self._types()} */")
+        with writer.block(f"{signature} {{"):
+            self._declare_sizes([s for step in plan.steps for s in _step_sizes(step)])
+            if not self.is_static:
+                writer.line(f"const int64_t *offsets = sizes + {len(plan.sizes)};")
+            for name, used in (("args", plan.steps), ("workspace", self.lifetimes), ("externals", plan.externals)):
+                if not used:
+                    writer.line(f"(void){name};")
+            for buffer in plan.buffers:
+                self._declare(buffer, offsets)
+            if self.guard and self.lifetimes:
+                self._guard_buffers()
+            for k, step in enumerate(plan.steps):
+                if k:
+                    writer.line("if (team_wait(team)) return run_status(team);")
+                _STEPS[type(step)](self, step)
+            writer.line("return run_status(team);")
+
+    def _guard_buffers(self) -> None:
+        with self.writer.block("if (team->thread == 0) {"):
+            for buffer in self.lifetimes:
+                self.writer.line(f"guard_buffer({self.names(buffer, buffer.name)}, {self._bytes(buffer)});")
+        self.writer.line("if (team_wait(team)) return run_status(team);")
+
+    def _types(self) -> str:
+        """``x: f32[batch, 6], w: … -> y: …``"""
+        plan = self.plan
+        inputs, outputs = (", ".join(f"{b.name}: {_type(b)}" for b in bs) for bs in (plan.inputs, plan.outputs))
+        return comment_text(f"{inputs} -> {outputs}")
+
+    def _declare_sizes(self, used: list[str]) -> None:
+        for k, name in enumerate(self.plan.sizes):
+            if name in used:
+                self.writer.line(f"const int64_t {self.names(Size(name), name)} = sizes[{k}];")
+        if self.is_static and not set(used) & set(self.plan.sizes):
+            self.writer.line("(void)sizes;")
+
+    def _declare(self, buffer: Buffer, offsets: dict[Buffer, str]) -> None:
+        name = self.names(buffer, buffer.name)
+        ctype = TYPES.get(buffer.dtype, "void")
+        const = "const " if buffer.kind in (INPUT, CONSTANT) else ""
+        if buffer.kind == ARENA:
+            place = f"({ctype} *)(workspace + {offsets[buffer]})"
+        else:
+            place = f"args[{self._argument(buffer)}]"
+        self.writer.line(f"{const}{ctype} *{name} = {place};")
+
+    def _argument(self, buffer: Buffer) -> int:
+        """The position of an input, a constant or an output among the arguments."""
+        before = 0 if buffer.kind == INPUT else len(self.plan.inputs)
+        if buffer.kind not in (INPUT, CONSTANT):
+            before += len(self.plan.constants)
+        return before + buffer.position
+
+    def _call(self, step: CallStep) -> None:
+        arguments = [self.names(b, b.name) for b in step.buffers]
+        arguments += [self.names(Size(s), s) for s in step.call.sizes]
+        arguments += HOSTED.check_arguments([self.checks.index(c) for c in step.call.checks])
+        self.writer.line(f"{step.call.unit.name}({', '.join([*arguments, 'team'])});")
+
+    def _external(self, step: ExternalStep) -> None:
+        arrays = ", ".join(self.names(b, b.name) for b in step.buffers)
+        call = f"call_external(externals, {step.position}, arrays, team)"
+        with self.writer.block("{"):
+            self.writer.line(f"const void *arrays[] = {{{arrays or '0'}}};")
+            self.writer.line(f"const int32_t stopped = {call};")
+            self.writer.line("if (stopped) return stopped;")
+
+    def _copy(self, step: CopyStep) -> None:
+        source, target = (self.names(b, b.name) for b in step.buffers)
+        self.writer.line(f"if (team->thread == 0) memcpy({target}, {source}, {self._bytes(step.buffers[0])});")
+
+    def _bytes(self, buffer: Buffer) -> str:
+        count: PrimExpr = as_index(dtype_bytes(buffer.dtype))
+        for dim in buffer.shape:
+            count = binary("mul", count, as_index(dim))
+        return self.exprs.text(self.exprs.simplify(count))
+
+    def _buffers_function(self) -> str:
+        """``void <symbol>_buffers(const int64_t *sizes, int64_t *bytes)``."""
+        self.writer = writer = Writer()
+        signature = f"void {self.plan.symbol}_buffers(const int64_t *sizes, int64_t *bytes)"
+        writer.line(f"{signature};")
+        with writer.block(f"{signature} {{"):
+            self._declare_sizes([n for b in self.lifetimes for n in _buffer_sizes(b)])
+            for k, buffer in enumerate(self.lifetimes):
+                guards = f" + {2 * self.guard}" if self.guard else ""
+                writer.line(f"bytes[{k}] = {self._bytes(buffer)}{guards};")
+        return writer.text()
+
+
+def _type(buffer: Buffer) -> str:
+    dims = ", ".join(d.name if isinstance(d, Size) else str(d) for d in buffer.shape)
+    return f"{short_name(buffer.dtype)}[{dims}]"
+
+
+def _static_bytes(buffer: Buffer) -> int | None:
+    if not all(isinstance(d, int) for d in buffer.shape):
+        return None
+    return math.prod(buffer.shape) * dtype_bytes(buffer.dtype)  # type: ignore[arg-type]
+
+
+def _buffer_sizes(buffer: Buffer) -> list[str]:
+    dims = [d for d in buffer.shape if isinstance(d, PrimExpr)]
+    return [n.name for d in dims for n in unique_nodes(d) if isinstance(n, Size)]
+
+
+def _step_sizes(step: Step) -> list[str]:
+    if isinstance(step, CallStep):
+        return list(step.call.sizes)
+    return _buffer_sizes(step.buffers[0]) if isinstance(step, CopyStep) else []
+
+
+_STEPS = {CallStep: _WholeWriter._call, ExternalStep: _WholeWriter._external, CopyStep: _WholeWriter._copy}

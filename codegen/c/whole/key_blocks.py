@@ -1,0 +1,278 @@
+"""Attention over keys block by block, with a running maximum and a running sum: rows of scores of any length.
+
+Of each row the largest score so far, the sum of the exponentials, and the sums of the values that these weigh are kept.
+Where a block of keys raises the largest score, both sums are multiplied by the exponential of the difference. So a
+block of rows needs the same few kilobytes however many keys there are. The largest score begins at the least number,
+not at minus infinity, so that a block whose scores are all minus infinity adds nothing; where no block adds anything,
+the sum is the NaN that a softmax over these scores is. Source: Milakov & Gimelshein 2018, Online normalizer calculation
+for softmax, algorithm 3; Dao et al. 2022, FlashAttention, algorithm 1.
+
+Requires that the softmax's division stands behind the product (``late_division.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from byoc.codegen.c.contraction.shape import PANEL
+from byoc.codegen.c.rows.blocks import at
+from byoc.codegen.c.rows.row_stages import BlockOfRows, Cut, RowStages, ScheduleNest, loads_in, reduces_in
+from byoc.codegen.kernel.collapse import Nest
+from byoc.codegen.kernel.inline import estimated_size
+from byoc.codegen.kernel.loops import Alloc, For, Stmt
+from byoc.codegen.kernel.reductions import combine
+from byoc.ir.types import dtype_bytes
+from byoc.te import Index, PrimExpr, Tensor, cast, const, exp
+from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, map_expr
+from byoc.te.walk import mentions
+
+MOST_KEYS = 256  # of a block
+FEWEST_KEYS = 16
+ZERO = const(0, INDEX)
+
+
+@dataclass(frozen=True)
+class KeyBlocks:
+    """Rows over *length* keys, *count* at a time: *keyed* are the stages that have an element for each key.
+
+    The softmax between them is *top*, its largest scores, *powers*, the exponentials, and *inverse*, one over the sum.
+    """
+
+    top: Tensor
+    powers: Tensor
+    inverse: Tensor
+    keyed: tuple[Tensor, ...]
+    length: int
+    count: int
+
+    def row_bytes(self, found: RowStages) -> int:
+        """The bytes that one row needs."""
+        others = [s for s in found.stages if s not in self.keyed]
+        kept = sum(self.count * dtype_bytes(s.dtype) for s in self.keyed)
+        beside = sum(estimated_size(_row_shape(found, s)) * dtype_bytes(s.dtype) for s in others)
+        return kept + beside + 4 * dtype_bytes(self.powers.dtype)
+
+
+def key_blocks_of(found: RowStages) -> KeyBlocks | None:
+    """How the stages are done by blocks of keys; None where they are not two products around a softmax."""
+    parts = [_tagged(found, f"softmax_{name}") for name in ("max", "exp", "inverse")]
+    top, powers, inverse = parts
+    if top is None or powers is None or inverse is None or not _is_softmax(top, powers, inverse):
+        return None
+    length = powers.shape[-1]
+    keyed = _keyed(found, top, powers)
+    if keyed is None or not isinstance(length, int) or not _is_apart(found, keyed, (top, powers, inverse)):
+        return None
+    count = _block_length(length, [n.tensor for s in keyed for n in loads_in(s.body)])
+    return KeyBlocks(top, powers, inverse, keyed, length, count)
+
+
+def _tagged(found: RowStages, tag: str) -> Tensor | None:
+    named = [s for s in found.stages if s.tag == tag]
+    return named[0] if len(named) == 1 else None
+
+
+def _is_softmax(top: Tensor, powers: Tensor, inverse: Tensor) -> bool:
+    """Whether the stages are what their tags say, over the last axis of *powers*."""
+    power, sums = powers.body, reduces_in(inverse.body)
+    largest = isinstance(top.body, Reduce) and top.body.kind == "max" and _runs_over(top.body, powers)
+    if not largest or not isinstance(power, Intrinsic) or power.name != "exp":
+        return False
+    less = power.args[0]
+    if not isinstance(less, Binary) or less.op != "sub" or not _reads(less.right, top):
+        return False
+    return len(sums) == 1 and sums[0].kind == "sum" and _reads(sums[0].body, powers) and _runs_over(sums[0], powers)
+
+
+def _runs_over(reduce: Reduce, powers: Tensor) -> bool:
+    return len(reduce.axes) == 1 and reduce.axes[0].extent == powers.shape[-1]
+
+
+def _reads(expr: PrimExpr, tensor: Tensor) -> bool:
+    return isinstance(expr, Load) and expr.tensor is tensor
+
+
+def _weighed(found: RowStages) -> Reduce | None:
+    """The sum over the keys that the last stage is."""
+    sums = reduces_in(found.stages[-1].body)
+    return sums[0] if len(sums) == 1 and sums[0].kind == "sum" and len(sums[0].axes) == 1 else None
+
+
+def _keyed(found: RowStages, top: Tensor, powers: Tensor) -> tuple[Tensor, ...] | None:
+    """The stages with an element for each key, each read only at its reader's own key; None where one is not."""
+    weighed = _weighed(found)
+    if weighed is None:
+        return None
+    assert isinstance(top.body, Reduce) and powers.body is not None
+    keyed: set[Tensor] = set()
+    open_ends: list[tuple[PrimExpr, Index]] = [
+        (top.body.body, top.body.axes[0]),
+        (powers.body, powers.axes[-1]),
+        (weighed.body, weighed.axes[0]),
+    ]
+    while open_ends:
+        expr, key = open_ends.pop()
+        for load in loads_in(expr):
+            if load.tensor not in found.stages or not any(mentions(i, key) for i in load.indices):
+                continue
+            stage = load.tensor
+            if not _at_key(load, key, found.depth) or stage.shape[-1] != powers.shape[-1]:
+                return None
+            if stage not in keyed:
+                keyed.add(stage)
+                open_ends.append((stage.body, stage.axes[-1]))  # type: ignore[arg-type]
+    whole_words = int(powers.shape[-1]) % int(weighed.axes[0].extent) == 0  # type: ignore[call-overload]
+    return tuple(s for s in found.stages if s in keyed) if powers in keyed and whole_words else None
+
+
+def _at_key(load: Load, key: Index, depth: int) -> bool:
+    """Whether *load* takes the element, or the word, of *key* itself."""
+    *leading, last = load.indices
+    if isinstance(last, Binary) and last.op == "mul" and isinstance(last.right, Const) and load.is_word:
+        last = last.left
+    return len(leading) == depth and last is key and not any(mentions(i, key) for i in leading)
+
+
+def _is_apart(found: RowStages, keyed: Sequence[Tensor], softmax: tuple[Tensor, Tensor, Tensor]) -> bool:
+    """Whether no stage needs a number of a whole row before it is known."""
+    top, powers, inverse = softmax
+    last, weighed = found.stages[-1], _weighed(found)
+    for stage in found.stages[:-1]:
+        read = {n.tensor for n in loads_in(stage.body)}
+        late = {inverse} if stage in keyed or stage is top else {inverse, top, *keyed}
+        late |= {top} if stage is not powers else set()
+        if stage is not inverse and read & late:
+            return False
+    behind = map_expr(last.body, lambda e: const(0, e.dtype) if e is weighed else None)  # type: ignore[arg-type]
+    inside = {n.tensor for n in loads_in(weighed)}
+    return not inside & {top, inverse} and not {n.tensor for n in loads_in(behind)} & {top, *keyed}
+
+
+def _block_length(length: int, read: Sequence[Tensor]) -> int:
+    """The keys of a block: whole panels, and blocks as equal as these allow."""
+    panels = [int(t.shape[-1]) for t in read if t.tag == PANEL]  # type: ignore[call-overload]
+    step = math.lcm(FEWEST_KEYS, *panels)
+    steps = -(-length // step)
+    return step * -(-steps // -(-steps // max(MOST_KEYS // step, 1)))
+
+
+def _row_shape(found: RowStages, stage: Tensor) -> list[int]:
+    """The extents of *stage* beside its position."""
+    leading = found.leading_of(stage)
+    return [a.extent for a in stage.axes if not any(a is b for b in leading)]  # type: ignore[misc]
+
+
+def over_keys(blocks: KeyBlocks, block: BlockOfRows, schedule: ScheduleNest) -> list[Stmt]:
+    """The statements that compute the last stage at *block*; *schedule* gives the loops of one nest."""
+    return _OverKeys(blocks, block, schedule).statements()
+
+
+class _OverKeys:
+    def __init__(self, blocks: KeyBlocks, block: BlockOfRows, schedule: ScheduleNest):
+        self.blocks, self.block, self.schedule = blocks, block, schedule
+        self.last = block.found.stages[-1]
+        weighed = _weighed(block.found)
+        assert weighed is not None
+        self.weighed, dtype = weighed, blocks.powers.dtype
+        self.top = block.array("top", (1,), dtype)
+        self.next_top = block.array("next_top", (1,), dtype)
+        self.kept = block.array("kept", (1,), dtype)  # what a sum is multiplied by
+        self.sum = block.array("sum", (1,), dtype)
+        shape = _row_shape(block.found, self.last)
+        self.total = block.array("total", shape, weighed.dtype)
+
+    def statements(self) -> list[Stmt]:
+        """The stages of whole rows, the blocks of keys, and what is done with the sums."""
+        blocks, block = self.blocks, self.block
+        code: list[Stmt] = []
+        for stage in block.found.stages[:-1]:
+            if stage not in (*blocks.keyed, blocks.top, blocks.inverse):
+                code += self._kept(stage, {})
+        least = float(np.finfo(self.top.dtype).min)
+        for array, first in ((self.top, least), (self.sum, 0.0), (self.total, 0.0)):
+            code += [Alloc(array, aligned=True), *self._filled(array, lambda *_, v=first, a=array: const(v, a.dtype))]
+        block.local[blocks.top] = self.top
+        whole, rest = divmod(blocks.length, blocks.count)
+        if whole:
+            number = Index("keys", whole)
+            code.append(For(number, whole, self._step(number, blocks.count)))
+        if rest:
+            code += self._step(const(whole, INDEX), rest)
+        return [*code, *self._finish()]
+
+    def _step(self, number: PrimExpr, count: int) -> list[Stmt]:
+        """The block of *number*, which has *count* keys."""
+        blocks = self.blocks
+        code: list[Stmt] = [Alloc(self.next_top, aligned=True), Alloc(self.kept, aligned=True)]
+        for stage in self.block.found.stages:
+            if stage is blocks.top:
+                code += self._raise_top(self._cut(stage.body.axes[0], number, count))  # type: ignore[union-attr]
+            elif stage in blocks.keyed:
+                code += self._kept(stage, self._cut(stage.axes[-1], number, count))
+            elif stage is blocks.inverse:
+                (reduce,) = reduces_in(stage.body)
+                code += self._added(self.sum, stage, reduce, self._cut(reduce.axes[0], number, count))
+            elif stage is self.last:
+                cut = self._cut(self.weighed.axes[0], number, count)
+                code += self._added(self.total, stage, self.weighed, cut)
+        return code
+
+    def _cut(self, axis: Index, number: PrimExpr, count: int) -> dict[Index, Cut]:
+        """The part of *axis*, over the keys or over words of them, in block *number* of *count* keys."""
+        terms = self.blocks.length // int(axis.extent)  # type: ignore[call-overload]
+        return {axis: Cut(number * (self.blocks.count // terms), Index(axis.name, count // terms))}
+
+    def _kept(self, stage: Tensor, cuts: Mapping[Index, Cut]) -> list[Stmt]:
+        declared, nest = self.block.keep(stage, cuts)
+        return [declared, *self.schedule(nest)]
+
+    def _raise_top(self, cuts: Mapping[Index, Cut]) -> list[Stmt]:
+        """The largest scores with those of one block, and what the sums so far are multiplied by."""
+        stage, top, larger = self.blocks.top, self.top, self.next_top
+
+        def largest(row: Index, *rest: Index) -> PrimExpr:
+            return combine("max", self.block.value(stage, stage.body, row, cuts), top(row, *rest))
+
+        code = self._filled(larger, largest)
+        code += self._filled(self.kept, lambda *i: exp(top(*i) - larger(*i)))
+        return code + self._filled(top, lambda *i: larger(*i))
+
+    def _added(self, array: Tensor, stage: Tensor, reduce: Reduce, cuts: Mapping[Index, Cut]) -> list[Stmt]:
+        """*array*, the sums so far that *reduce* of *stage* takes, with those of one block."""
+
+        def total(row: Index, *inner: Index) -> PrimExpr:
+            places = dict(zip(self.block.inner(stage), inner, strict=True)) if stage is self.last else {}
+            term = at(self.block.value(stage, reduce, row, cuts), places)
+            return array(row, *inner) * cast(array.dtype, self.kept(row, ZERO)) + term
+
+        return self._filled(array, total)
+
+    def _filled(self, array: Tensor, value: Callable[..., PrimExpr]) -> list[Stmt]:
+        """Fill *array* with ``value(row, ...)``."""
+        axes = (self.block.row(), *(Index(f"i{k}", d) for k, d in enumerate(array.shape[1:])))
+        return self.schedule(Nest(array, axes, axes, value(*axes)))
+
+    def _whole_sum(self, row: Index) -> PrimExpr:
+        """The sum of a row's exponentials: a NaN, as that of NaNs, where every score was minus infinity."""
+        total = self.sum(row, ZERO)
+        return Select(total.equal(0.0), const(math.nan, total.dtype), total)
+
+    def _finish(self) -> list[Stmt]:
+        """One over the sums, and the last stage's value from its totals."""
+        block, inverse, row = self.block, self.blocks.inverse, self.block.row()
+        one_over = block.array(inverse.name, (1,), inverse.dtype)
+        (summed,) = reduces_in(inverse.body)
+
+        def value(stage: Tensor, reduce: Reduce, total: PrimExpr, row: Index) -> PrimExpr:
+            body = map_expr(stage.body, lambda e: total if e is reduce else None)  # type: ignore[arg-type]
+            return block.value(stage, body, row)
+
+        code: list[Stmt] = [Alloc(one_over, aligned=True)]
+        code += self._filled(one_over, lambda r, _: value(inverse, summed, self._whole_sum(r), r))
+        block.local[inverse] = one_over
+        total = self.total(row, *block.inner(self.last))
+        return code + self.schedule(block.store(value(self.last, self.weighed, total, row), row))

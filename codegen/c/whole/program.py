@@ -1,0 +1,223 @@
+"""The whole model as steps over buffers: the host's graph with the groups of its functions called in place.
+
+A reshape that moves nothing is another name for a buffer; the temporaries of all functions and the values between
+them share one arena; what is not generated code is called through a table of externals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from byoc.codegen.c.whole.unit import GroupCall
+from byoc.codegen.kernel.inline import estimated_size
+from byoc.codegen.kernel.program import Program
+from byoc.runtime.dso.whole_program import ExternalCall
+from byoc.runtime.executor.graph import RESHAPE, Entry, Graph, Node
+from byoc.runtime.signature import TensorSpec
+from byoc.te import Dimension, Size, Tensor
+from byoc.te.expr import Reduce
+from byoc.te.walk import unique_nodes
+
+INPUT, CONSTANT, OUTPUT, ARENA = "input", "constant", "output", "arena"
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Memory of one value: an argument of the program (by its position among those of its kind) or in the arena."""
+
+    name: str
+    dtype: str
+    shape: tuple[Dimension, ...]
+    kind: str = ARENA
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class CallStep:
+    """A call of a group's function on *buffers*, in the order of its parameters."""
+
+    call: GroupCall
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True)
+class ExternalStep:
+    """A call of the external function at *position* in the table, on its inputs and then its outputs.
+
+    One that is started is waited for by another step on the same buffers, which are in use until then.
+    """
+
+    position: int
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True)
+class CopyStep:
+    """The last buffer gets what the first holds: an output that is an input, or another output."""
+
+    buffers: tuple[Buffer, Buffer]
+
+
+Step = CallStep | ExternalStep | CopyStep
+
+
+@dataclass
+class WholePlan:
+    """The program *symbol*: its arguments, its steps, and the externals that these call."""
+
+    symbol: str
+    sizes: tuple[str, ...]
+    inputs: list[Buffer] = field(default_factory=list)
+    constants: list[tuple[str, int]] = field(default_factory=list)
+    outputs: list[Buffer] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    externals: list[ExternalCall] = field(default_factory=list)
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """Every buffer that a step uses, in the order of first use."""
+        return list(dict.fromkeys(b for step in self.steps for b in step.buffers))
+
+    def lifetimes(self) -> dict[Buffer, tuple[int, int]]:
+        """The first and the last step that needs each buffer of the arena."""
+        lives: dict[Buffer, tuple[int, int]] = {}
+        for number, step in enumerate(self.steps):
+            for buffer in step.buffers:
+                if buffer.kind == ARENA:
+                    lives[buffer] = (lives.get(buffer, (number, number))[0], number)
+        return lives
+
+    def checks(self) -> tuple[str, ...]:
+        """The names of the checks of indices that the steps make."""
+        calls = (step.call for step in self.steps if isinstance(step, CallStep))
+        return tuple(dict.fromkeys(check for call in calls for check in call.checks))
+
+    def operations(self) -> int:
+        """An estimate of the arithmetic of one run."""
+        stages = (s for step in self.steps if isinstance(step, CallStep) for s in step.call.stages)
+        return sum(operations_of(stage) for stage in stages)
+
+
+def no_whole_program(graph: Graph) -> str | None:
+    """Why *graph* cannot be one function: a sentence, or None when it can."""
+    for node in graph.calls:
+        if node.dynamic:
+            return f"the shapes of {node.name} are known only after it ran"
+    for spec in graph.specs.values():
+        if None in spec.shape:
+            return f"{spec.name} has a dimension of unknown size"
+        if spec.dtype == "string":
+            return f"{spec.name} holds strings, which have no place in an arena"
+    return None
+
+
+def plan_whole_program(
+    symbol: str, graph: Graph, programs: Mapping[str, Program], calls: Mapping[str, Sequence[GroupCall]]
+) -> WholePlan:
+    """The steps of *graph*; functions that *programs* lacks are externals. Requires that it can be one function."""
+    return _Planning(symbol, graph, programs, calls).run()
+
+
+class _Planning:
+    def __init__(
+        self, symbol: str, graph: Graph, programs: Mapping[str, Program], calls: Mapping[str, Sequence[GroupCall]]
+    ):
+        self.graph, self.programs, self.calls = graph, programs, calls
+        specs = [graph.specs[n.outputs[0]] for n in graph.inputs]
+        self.plan = WholePlan(symbol, tuple(dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str))))
+        self.roots = {e: e for e in graph.specs}
+        self.values: dict[Entry, Buffer] = {}
+        self.started: dict[int, int] = {}  # the step that starts each call that is started
+
+    def run(self) -> WholePlan:
+        for node in self.graph.calls:
+            if node.function == RESHAPE:
+                self.roots[node.outputs[0]] = self.roots[node.inputs[0]]
+        for k, node in enumerate(self.graph.inputs):
+            self.values[node.outputs[0]] = self._buffer(self.graph.specs[node.outputs[0]], node.name, INPUT, k)
+            self.plan.inputs.append(self.values[node.outputs[0]])
+        copies = self._place_outputs()
+        order = self.graph.overlap()
+        for k, node in enumerate(self.graph.calls):
+            self._wait(order.waits[k])
+            if node.function in self.programs:
+                self._call(node)
+            elif node.function != RESHAPE:
+                self._external(node, k, order.is_started(k))
+        self._wait(order.waits[-1])
+        self.plan.steps += [CopyStep((self.values[root], target)) for root, target in copies]
+        return self.plan
+
+    def _place_outputs(self) -> list[tuple[Entry, Buffer]]:
+        """The outputs that a step fills itself get their buffers; the others are copied at the end."""
+        copies: list[tuple[Entry, Buffer]] = []
+        for k, head in enumerate(self.graph.heads):
+            root = self.roots[head]
+            buffer = self._buffer(self.graph.specs[head], self._name(root), OUTPUT, k)
+            self.plan.outputs.append(buffer)
+            if root in self.values:
+                copies.append((root, buffer))
+            else:
+                self.values[root] = buffer
+        return copies
+
+    def _call(self, node: Node) -> None:
+        program, calls = self.programs[node.function], self.calls[node.function]
+        places = dict(zip(program.inputs, map(self._value, node.inputs), strict=True))
+        places.update(zip(program.outputs, map(self._value, node.outputs), strict=True))
+        positions = {t: k for k, (t, _) in enumerate(program.constants)}
+        for call in calls:
+            for tensor in (*call.sources, *call.stages):
+                if tensor not in places:
+                    places[tensor] = self._own(node, tensor, positions.get(tensor))
+            self.plan.steps.append(CallStep(call, tuple(places[t] for t in (*call.sources, *call.stages))))
+
+    def _own(self, node: Node, tensor: Tensor, position: int | None) -> Buffer:
+        """The buffer of a constant of a function, or of a temporary."""
+        name = f"{self._name(node.outputs[0])}_{tensor.name}"
+        if position is None:
+            return Buffer(name, tensor.dtype, tensor.shape)
+        self.plan.constants.append((node.function, position))
+        return Buffer(name, tensor.dtype, tensor.shape, CONSTANT, len(self.plan.constants) - 1)
+
+    def _external(self, node: Node, number: int, starts: bool) -> None:
+        inputs, outputs = (tuple(self.graph.specs[e] for e in es) for es in (node.inputs, node.outputs))
+        buffers = tuple(self._value(e) for e in (*node.inputs, *node.outputs))
+        if starts:
+            self.started[number] = len(self.plan.steps)
+        self.plan.steps.append(ExternalStep(len(self.plan.externals), buffers))
+        self.plan.externals.append(ExternalCall(node.function, node.name, inputs, outputs, starts))
+
+    def _wait(self, numbers: Sequence[int]) -> None:
+        """Wait for calls that were started: until then their buffers are in use."""
+        for number in numbers:
+            start = self.plan.steps[self.started[number]]
+            assert isinstance(start, ExternalStep)
+            call = self.plan.externals[start.position]
+            self.plan.steps.append(ExternalStep(len(self.plan.externals), start.buffers))
+            self.plan.externals.append(replace(call, starts=False, waits_for=start.position))
+
+    def _value(self, entry: Entry) -> Buffer:
+        """The buffer of a value of the graph."""
+        root = self.roots[entry]
+        if root not in self.values:
+            self.values[root] = self._buffer(self.graph.specs[root], self._name(root), ARENA, 0)
+        return self.values[root]
+
+    def _name(self, entry: Entry) -> str:
+        """The ONNX node that computes *entry*, where it is known."""
+        node = self.graph.nodes[entry[0]]
+        origins = [name for call in self.calls.get(node.function, ()) for name in call.origin]
+        return origins[-1] if origins else node.name
+
+    def _buffer(self, spec: TensorSpec, name: str, kind: str, position: int) -> Buffer:
+        shape = tuple(d if isinstance(d, int) else Size(str(d)) for d in spec.shape)
+        return Buffer(name, spec.dtype, shape, kind, position)
+
+
+def operations_of(stage: Tensor) -> int:
+    """An estimate of the arithmetic of a stage: the terms of its sums, or its elements."""
+    assert stage.body is not None
+    points = [estimated_size([a.extent for a in n.axes]) for n in unique_nodes(stage.body) if isinstance(n, Reduce)]
+    return estimated_size(stage.shape) * max(sum(points), 1)

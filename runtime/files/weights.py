@@ -1,0 +1,84 @@
+"""Constants as safetensors: written by that library, read as views of the mapped file, without a copy.
+
+Source of the format: https://github.com/huggingface/safetensors (an 8-byte length, a JSON header, the data).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import safetensors.numpy
+
+from byoc.runtime.artefact.strict_json import list_of, mapping_of, number_of, object_of, read_json, text_of
+from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.ndarray import NDArray, numpy_dtype
+from byoc.runtime.signature import MOST_DIMENSIONS, item_bytes
+
+DTYPES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "U32": "uint32",
+    "I32": "int32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
+}
+
+
+def write_weights(arrays: Mapping[str, NDArray]) -> bytes:
+    """The safetensors bytes of *arrays*. Raises UserError for a tensor of strings, which the format does not hold."""
+    for name, array in arrays.items():
+        if array.dtype not in DTYPES.values():
+            raise UserError(f"constant {name!r} is of dtype {array.dtype}, which cannot be saved")
+    return safetensors.numpy.save({k: np.asarray(a.numpy(), order="C") for k, a in arrays.items()})
+
+
+def read_weights(data: memoryview, where: str) -> dict[str, NDArray]:
+    """The tensors in *data* as read-only views of it. Raises ArtifactError when a header or a range is wrong."""
+    try:
+        length = int.from_bytes(data[:8], "little")
+        if not 2 <= length <= len(data) - 8:
+            raise ArtifactError("its header does not lie in it")
+        header = mapping_of(read_json(data[8 : 8 + length], "its header"), "its header")
+        header.pop("__metadata__", None)
+        body, places = data[8 + length :], {name: _place(header[name], name) for name in sorted(header)}
+        _check_cover([places[name][1:3] for name in places], len(body))
+        return {name: NDArray(_tensor(body, *place)) for name, place in places.items()}
+    except ArtifactError as error:
+        raise ArtifactError(f"{where}: weights.safetensors is damaged ({error}); save the model again") from error
+
+
+def _place(data: object, name: str) -> tuple[str, int, int, tuple[int, ...]]:
+    """The dtype of a tensor, where it begins and ends, and its shape. Raises ArtifactError."""
+    entry = object_of(data, f"tensor {name!r}", ("dtype", "shape", "data_offsets"))
+    dtype = DTYPES.get(text_of(entry["dtype"], f"the dtype of tensor {name!r}"))
+    if dtype is None:
+        raise ArtifactError(f"tensor {name!r} is of an unknown dtype")
+    start, stop = (number_of(n, f"the place of tensor {name!r}") for n in list_of(entry["data_offsets"], name, 2))
+    shape = tuple(number_of(d, f"the shape of tensor {name!r}") for d in list_of(entry["shape"], name))
+    if len(shape) > MOST_DIMENSIONS or stop - start != math.prod(shape) * item_bytes(dtype, name):
+        raise ArtifactError(f"tensor {name!r} has {stop - start} bytes, which are no {dtype}{list(shape)}")
+    return dtype, start, stop, shape
+
+
+def _check_cover(places: list[tuple[int, int]], size: int) -> None:
+    """Raises ArtifactError unless *places* lie one behind the other in *size* bytes: no gap, nothing twice."""
+    end = 0
+    for start, stop in sorted(places):
+        if start != end:
+            raise ArtifactError("a tensor lies over another, or bytes belong to none")
+        end = stop
+    if end != size:
+        raise ArtifactError("a tensor lies outside the file, or bytes belong to none")
+
+
+def _tensor(body: memoryview, dtype: str, start: int, stop: int, shape: tuple[int, ...]) -> np.ndarray:
+    return np.frombuffer(body[start:stop], numpy_dtype(dtype)).reshape(shape)

@@ -1,0 +1,65 @@
+"""Folders for work that needs names on disk: each is removed when its work ends, or by the next process.
+
+Whoever works in a folder holds a lock on it, which the kernel gives back whatever ends the process. A folder of this
+form that nobody holds was left by a process that was killed: it goes when the next folder is made beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from byoc.runtime.files.file_lock import lock, try_lock
+
+PREFIX = "byoc-work-"
+
+
+@contextmanager
+def work_folder(parent: Path) -> Iterator[Path]:
+    """A new folder in *parent*, for as long as the context lasts. Raises OSError where none can be made."""
+    folder, descriptor = _made(parent)
+    process = os.getpid()
+    try:
+        yield folder
+    finally:
+        if os.getpid() == process:  # what a forked child leaves is still its parent's
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _made(parent: Path) -> tuple[Path, int]:
+    """A folder and the descriptor by which it is held."""
+    remove_abandoned_folders(parent)
+    while True:
+        folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
+        folder.mkdir(0o700)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:  # taken for abandoned before it was held
+            continue
+        lock(descriptor)
+        if folder.is_dir():
+            return folder, descriptor
+        os.close(descriptor)
+
+
+def remove_abandoned_folders(parent: Path) -> None:
+    """Remove the folders of processes that were killed."""
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for name in [entry.name for entry in entries if entry.name.startswith(PREFIX)]:
+            _remove_unless_held(parent / name)
+
+
+def _remove_unless_held(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
+        try:
+            if try_lock(descriptor):
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Numpy kernels of images and of boxes on them."""

@@ -1,0 +1,143 @@
+"""Numpy kernels of regions of images: ``roi_align``, ``roi_pool``, ``proposal``, ``yolo_reorg``."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from byoc.runtime.kernels.images.boxes import suppressed
+from byoc.runtime.kernels.layout import from_letters, to_letters
+from byoc.runtime.kernels.registry import kernel
+
+
+def _interpolated(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """image: [C, H, W] at rows *y* and columns *x* -> [C, y, x]; more than a pixel outside is 0."""
+    height, width = image.shape[1:]
+    value: np.ndarray | int = 0
+    inside = ((y >= -1) & (y <= height))[:, None] & ((x >= -1) & (x <= width))[None, :]
+    y, x = np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)
+    top, left = np.floor(y).astype(int), np.floor(x).astype(int)
+    for row, weight_y in ((top, 1 - (y - top)), (np.minimum(top + 1, height - 1), y - top)):
+        for column, weight_x in ((left, 1 - (x - left)), (np.minimum(left + 1, width - 1), x - left)):
+            value = value + image[:, row[:, None], column] * weight_y[:, None] * weight_x
+    return np.where(inside, value, 0)
+
+
+@kernel("vision.roi_align")
+def roi_align(
+    data: np.ndarray,
+    rois: np.ndarray,
+    *,
+    pooled_size: tuple[int, ...],
+    spatial_scale: float,
+    sample_ratio: int = -1,
+    layout: str = "NCHW",
+    mode: str = "avg",
+) -> np.ndarray:
+    """Each cell of each region: the mean or maximum of places at equal distances, interpolated linearly."""
+    images = to_letters(data, layout, "NCHW").astype(np.float64)
+    out = np.empty((len(rois), images.shape[1], *pooled_size), np.float64)
+    for n, roi in enumerate(rois.astype(np.float64)):
+        places, counts = [], []
+        for low, high, cells in zip(roi[[2, 1]], roi[[4, 3]], pooled_size, strict=True):
+            start, extent = low * spatial_scale, max((high - low) * spatial_scale, 1.0)
+            count = sample_ratio if sample_ratio > 0 else math.ceil(extent / cells)
+            places.append(start + (np.arange(cells * count) + 0.5) * extent / (cells * count))
+            counts.append(count)
+        value = _interpolated(images[int(roi[0])], *places)
+        split = value.reshape(len(value), pooled_size[0], counts[0], pooled_size[1], counts[1])
+        out[n] = split.mean((2, 4)) if mode == "avg" else split.max((2, 4))
+    return from_letters(out.astype(data.dtype), "NCHW", layout)
+
+
+@kernel("vision.roi_pool")
+def roi_pool(
+    data: np.ndarray, rois: np.ndarray, *, pooled_size: tuple[int, ...], spatial_scale: float, layout: str = "NCHW"
+) -> np.ndarray:
+    """Each cell of each region: the maximum of its pixels, 0 where it has none."""
+    images = to_letters(data, layout, "NCHW")
+    out = np.zeros((len(rois), images.shape[1], *pooled_size), data.dtype)
+    for n, roi in enumerate(rois.astype(np.float64)):
+        ends = np.floor(np.abs(roi[1:] * spatial_scale) + 0.5) * np.sign(roi[1:])  # halves away from 0
+        spans = []
+        for low, high, cells, size in zip(ends[[1, 0]], ends[[3, 2]], pooled_size, images.shape[2:], strict=True):
+            cell = max(high - low + 1, 1) / cells
+            starts = np.floor(np.arange(cells) * cell) + low
+            stops = np.ceil(np.arange(1, cells + 1) * cell) + low
+            spans.append(np.clip(np.stack([starts, stops], 1), 0, size).astype(int))
+        for (i, (top, bottom)), (j, (left, right)) in itertools.product(enumerate(spans[0]), enumerate(spans[1])):
+            if bottom > top and right > left:
+                out[n, :, i, j] = images[int(roi[0]), :, top:bottom, left:right].max((1, 2))
+    return from_letters(out, "NCHW", layout)
+
+
+def _anchors(scales: tuple[float, ...], ratios: tuple[float, ...], base: int) -> np.ndarray:
+    """Boxes (x1, y1, x2, y2) around a square of *base* pixels, by ratio and then by scale."""
+    centre, boxes = 0.5 * (base - 1), []
+    for ratio, scale in itertools.product(ratios, scales):
+        side = math.floor(math.sqrt(math.floor(base * base / ratio)) + 0.5)
+        width, height = side * scale, math.floor(side * ratio + 0.5) * scale
+        half = np.array([width - 1, height - 1]) / 2
+        boxes.append([*(centre - half), *(centre + half)])
+    return np.array(boxes)
+
+
+def _moved(boxes: np.ndarray, moves: np.ndarray, iou_loss: bool) -> np.ndarray:
+    if iou_loss:
+        return boxes + moves
+    size = boxes[..., 2:] - boxes[..., :2] + 1
+    centre = boxes[..., :2] + 0.5 * (size - 1) + moves[..., :2] * size
+    half = 0.5 * (np.exp(moves[..., 2:]) * size - 1)
+    return np.concatenate([centre - half, centre + half], -1)
+
+
+@kernel("vision.proposal")
+def proposal(
+    cls_prob: np.ndarray,
+    bbox_pred: np.ndarray,
+    im_info: np.ndarray,
+    *,
+    scales: tuple[float, ...],
+    ratios: tuple[float, ...],
+    feature_stride: int,
+    threshold: float,
+    rpn_pre_nms_top_n: int,
+    rpn_post_nms_top_n: int,
+    rpn_min_size: int,
+    iou_loss: bool = False,
+) -> np.ndarray:
+    """The best moved anchors of each image; where fewer are left they are repeated in their order."""
+    batch, _, rows, columns = cls_prob.shape
+    anchors = _anchors(scales, ratios, feature_stride)
+    shifts = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1) * feature_stride
+    boxes = anchors + np.concatenate([shifts, shifts], -1)[:, :, None, :]
+    out = np.zeros((batch, rpn_post_nms_top_n, 5), cls_prob.dtype)
+    for n, (height, width, scale) in enumerate(im_info.astype(np.float64)):
+        moves = bbox_pred[n].reshape(len(anchors), 4, rows, columns).transpose(2, 3, 0, 1).astype(np.float64)
+        edge = np.array([width - 1, height - 1] * 2)
+        found = np.clip(_moved(boxes, moves, iou_loss), 0, edge)
+        score = cls_prob[n, len(anchors) :].transpose(1, 2, 0).astype(np.float64)
+        score[int(height // feature_stride) :] = -1
+        score[:, int(width // feature_stride) :] = -1
+        least = rpn_min_size * scale
+        small = (found[..., 2:] - found[..., :2] + 1 < least).any(-1)
+        grown = np.concatenate([found[..., :2] - least / 2, found[..., 2:] + least / 2], -1)
+        found, score = np.where(small[..., None], grown, found), np.where(small, -1, score)
+        flat = found.reshape(-1, 4)
+        order = np.argsort(-score.reshape(-1), kind="stable")
+        order = order[:rpn_pre_nms_top_n] if rpn_pre_nms_top_n > 0 else order
+        kept = suppressed(flat, order, rpn_post_nms_top_n, lambda iou: iou > threshold, 1.0)
+        chosen = [kept[k % len(kept)] for k in range(rpn_post_nms_top_n)]
+        out[n, :, 0], out[n, :, 1:] = n, flat[chosen]
+    return out.reshape(-1, 5)
+
+
+@kernel("vision.yolo_reorg")
+def yolo_reorg(data: np.ndarray, *, stride: int) -> np.ndarray:
+    """Darknet's reorganisation: the data as fewer channels of larger images, cut in blocks, read as more channels."""
+    batch, channels, height, width = data.shape
+    images = data.reshape(batch, channels // stride**2, height, stride, width, stride)
+    whole = images.transpose(0, 3, 5, 1, 2, 4)
+    return whole.reshape(batch, channels * stride**2, height // stride, width // stride)

@@ -1,0 +1,1 @@
+"""Numpy kernels that move, make and pick elements."""

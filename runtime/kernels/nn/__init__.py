@@ -1,0 +1,1 @@
+"""Numpy kernels of neural networks' layers."""

@@ -1,0 +1,53 @@
+"""Numpy kernels in blocked layouts: data is brought to the layout without blocks and the result brought back.
+
+Importing this module wraps the kernels of :data:`LAYOUT_ATTRIBUTES`; calls without blocks are not touched.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from byoc.runtime.kernels.movement.layouts import layout_transform, whole_layout
+from byoc.runtime.kernels.registry import KERNELS, Arrays, Kernel, KernelFunction
+
+Names = tuple[str, ...]
+
+_CONV: tuple[Names, Names] = (("data_layout", "kernel_layout"), ("out_layout", "data_layout"))
+_POOL: tuple[Names, Names] = (("layout",), ("out_layout", "layout"))
+_RESIZE: tuple[Names, Names] = (("layout",), ("layout",))
+
+# operator -> the attributes that hold the layouts of its first inputs, and those for its result, the first that is set
+LAYOUT_ATTRIBUTES: dict[str, tuple[Names, Names]] = {
+    **{f"nn.conv{n}d{kind}": _CONV for n in (1, 2, 3) for kind in ("", "_transpose")},
+    **{f"nn.{kind}_pool{n}d": _POOL for n in (1, 2, 3) for kind in ("max", "avg", "adaptive_max", "adaptive_avg")},
+    **dict.fromkeys(("nn.global_max_pool2d", "nn.global_avg_pool2d"), _POOL),
+    **dict.fromkeys(("nn.upsampling", "nn.upsampling3d"), _RESIZE),
+    **dict.fromkeys((f"image.resize{n}d" for n in (1, 2, 3)), _RESIZE),
+}
+
+
+def in_blocks(name: str, function: KernelFunction) -> KernelFunction:
+    """*function*, the kernel of operator *name*, also for layouts with blocks."""
+    inputs, results = LAYOUT_ATTRIBUTES[name]
+
+    @functools.wraps(function)
+    def run(*arrays: np.ndarray, **attrs: object) -> Arrays:
+        given = {key: str(attrs.get(key, "")) for key in (*inputs, *results)}
+        if not any(c.islower() for layout in given.values() for c in layout):
+            return function(*arrays, **attrs)
+        whole = {key: whole_layout(layout) for key, layout in given.items()}
+        plain = [
+            layout_transform(x, src_layout=given[key], dst_layout=whole[key])
+            for x, key in zip(arrays, inputs, strict=False)
+        ]
+        result = function(*plain, *arrays[len(plain) :], **{**attrs, **{k: v for k, v in whole.items() if k in attrs}})
+        key = next(key for key in results if given[key])
+        return layout_transform(np.asarray(result), src_layout=whole[key], dst_layout=given[key])
+
+    return run
+
+
+for _name in LAYOUT_ATTRIBUTES:
+    KERNELS[_name] = Kernel.of(_name, in_blocks(_name, KERNELS[_name].function))

@@ -1,0 +1,152 @@
+"""Numpy kernels of convolutions in forms that code generators make, of deformable ones, and of a kernel's gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from byoc.runtime.kernels.layout import from_letters, pad_pairs, per_axis, to_letters
+from byoc.runtime.kernels.nn.conv import conv, convolve, padded, positions
+from byoc.runtime.kernels.nn.dense import finish, result_dtype, working_dtype
+from byoc.runtime.kernels.registry import kernel
+
+
+@kernel("nn.contrib_conv2d_gemm_weight_transform")
+def gemm_weight_transform(weight: np.ndarray, *, tile_N: int, tile_K: int) -> np.ndarray:
+    """weight: T[h, w, C, K] as a matrix ``[h w C, K]``, transposed, in tiles ``[tile_N, tile_K]`` padded with zeros."""
+    matrix = weight.reshape(math.prod(weight.shape[:-1]), weight.shape[-1])
+    rows, columns = (-(-size // tile) for size, tile in zip(matrix.shape, (tile_K, tile_N), strict=True))
+    whole = np.zeros((rows * tile_K, columns * tile_N), weight.dtype)
+    whole[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return np.asarray(whole.reshape(rows, tile_K, columns, tile_N).transpose(2, 0, 3, 1), order="C")
+
+
+@kernel("nn.contrib_conv2d_gemm_without_weight_transform")
+def conv_gemm(
+    data: np.ndarray,
+    weight: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0,),
+    dilation: tuple[int, ...] = (1, 1),
+    channels: int,
+    kernel_size: tuple[int, ...],
+    data_layout: str,
+    out_layout: str = "",
+    out_dtype: str = "",
+) -> np.ndarray:
+    """A convolution whose kernel stands in transposed tiles ``[n, k, tile_N, tile_K]``."""
+    reduced = data.shape[data_layout.index("C")]
+    whole = weight.transpose(1, 3, 0, 2).reshape(weight.shape[1] * weight.shape[3], weight.shape[0] * weight.shape[2])
+    taken = whole[: kernel_size[0] * kernel_size[1] * reduced, :channels]
+    return conv(
+        data,
+        taken.reshape(*kernel_size, reduced, channels),
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        data_layout=data_layout,
+        kernel_layout="HWIO",
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )
+
+
+@kernel("nn.conv2d_backward_weight")
+def conv_backward_weight(
+    grad: np.ndarray,
+    data: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0,),
+    dilation: tuple[int, ...] = (1, 1),
+    groups: int = 1,
+    kernel_size: tuple[int, ...],
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str,
+    out_dtype: str = "",
+) -> np.ndarray:
+    """grad: T[N, K, *out], data: T[N, C, *in] -> T[K, C / groups, *kernel]: each tap sums over where it was used."""
+    out = result_dtype(grad, out_dtype)
+    work = working_dtype(grad, data, out)
+    g = to_letters(grad, data_layout, "NCHW").astype(work, copy=False)
+    x = padded(to_letters(data, kernel_layout, "NCHW").astype(work, copy=False), pad_pairs(padding, 2))
+    g = g.reshape(g.shape[0], groups, g.shape[1] // groups, *g.shape[2:])
+    x = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+    result = np.empty((groups, g.shape[2], x.shape[2], *kernel_size), work)
+    steps, sizes = per_axis(strides, 2), g.shape[3:]
+    for at in positions(kernel_size):
+        starts = [a * d for a, d in zip(at, per_axis(dilation, 2), strict=True)]
+        where = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, sizes, steps, strict=True)]
+        result[(Ellipsis, *at)] = np.einsum("ngohw,ngihw->goi", g, x[(Ellipsis, *where)], optimize=True)
+    value = finish(result.reshape(groups * result.shape[1], *result.shape[2:]), out)
+    return from_letters(value, "OIHW", out_layout)
+
+
+def _sampled(data: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """data: T[C, H, W] between its pixels at *y*, *x* of any shape; what lies outside is 0."""
+    low_y, low_x = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
+    value = np.zeros((data.shape[0], *y.shape), np.float64)
+    for dy, weight_y in ((0, 1 - (y - low_y)), (1, y - low_y)):
+        for dx, weight_x in ((0, 1 - (x - low_x)), (1, x - low_x)):
+            row, column = low_y + dy, low_x + dx
+            inside = (row >= 0) & (row < data.shape[1]) & (column >= 0) & (column < data.shape[2])
+            pixel = data[:, np.clip(row, 0, data.shape[1] - 1), np.clip(column, 0, data.shape[2] - 1)]
+            value += np.where(inside, pixel * weight_y * weight_x, 0)
+    return value
+
+
+def _deformed(
+    data: np.ndarray,
+    offset: np.ndarray,
+    kernel_size: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    deformable_groups: int,
+) -> np.ndarray:
+    """The data that each tap of each output sees: T[N, C, kh, OH, kw, OW] as an image ``[N, C, kh OH, kw OW]``."""
+    batch, channels = data.shape[:2]
+    out_h, out_w = offset.shape[2:]
+    moves = offset.reshape(batch, deformable_groups, *kernel_size, 2, out_h, out_w)
+    group = channels // deformable_groups
+    seen = np.empty((batch, channels, kernel_size[0], out_h, kernel_size[1], out_w), np.float64)
+    rows = np.arange(out_h)[:, None] * strides[0] - pads[0]
+    columns = np.arange(out_w)[None, :] * strides[1] - pads[1]
+    for n, g, (i, j) in (
+        (n, g, at) for n in range(batch) for g in range(deformable_groups) for at in positions(kernel_size)
+    ):
+        y = rows + i * dilation[0] + moves[n, g, i, j, 0]
+        x = columns + j * dilation[1] + moves[n, g, i, j, 1]
+        part = slice(g * group, (g + 1) * group)
+        seen[n, part, i, :, j] = _sampled(data[n, part], y, x)
+    return seen.transpose(0, 1, 3, 2, 5, 4).reshape(batch, channels, out_h * kernel_size[0], out_w * kernel_size[1])
+
+
+@kernel("nn.deformable_conv2d")
+def deformable_conv2d(
+    data: np.ndarray,
+    offset: np.ndarray,
+    weight: np.ndarray,
+    *,
+    strides: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0,),
+    dilation: tuple[int, ...] = (1, 1),
+    deformable_groups: int = 1,
+    groups: int = 1,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str = "",
+    out_dtype: str = "",
+) -> np.ndarray:
+    """A convolution whose every tap is moved by an offset (y, x) of its own."""
+    out = result_dtype(data, out_dtype)
+    x, moves = (to_letters(a, data_layout, "NCHW") for a in (data, offset))
+    w = to_letters(weight, kernel_layout, "OIHW").astype(np.float64)
+    before = [pair[0] for pair in pad_pairs(padding, 2)]
+    seen = _deformed(x, moves, w.shape[2:], per_axis(strides, 2), before, per_axis(dilation, 2), deformable_groups)
+    value = convolve(seen, w, w.shape[2:], ((0, 0), (0, 0)), (1, 1), groups)
+    return from_letters(finish(value, out), "NCHW", out_layout or data_layout)

@@ -1,0 +1,97 @@
+"""Numpy kernels of the gradients of 2-d pools: each output's gradient is spread over its window."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from byoc.runtime.kernels.layout import from_letters, lowest, pad_pairs, per_axis, to_letters
+from byoc.runtime.kernels.nn.conv import positions
+from byoc.runtime.kernels.registry import kernel
+
+
+class _Windows:
+    """The padded data of a pool, and the part of it that each tap of the window sees over all outputs."""
+
+    def __init__(
+        self,
+        sizes: tuple[int, ...],
+        outs: tuple[int, ...],
+        pool_size: tuple[int, ...],
+        strides: tuple[int, ...],
+        dilation: tuple[int, ...],
+        padding: tuple[int, ...],
+    ):
+        self.kernel, self.steps, self.spread = per_axis(pool_size, 2), per_axis(strides, 2), per_axis(dilation, 2)
+        self.pads, self.sizes, self.outs = pad_pairs(padding, 2), sizes, outs
+        reaches = [d * (k - 1) + 1 for d, k in zip(self.spread, self.kernel, strict=True)]
+        spans = zip(self.outs, self.steps, reaches, self.sizes, self.pads, strict=True)
+        self.padded = tuple(max((n - 1) * s + reach, size + sum(pair)) for n, s, reach, size, pair in spans)
+
+    def tap(self, at: tuple[int, ...]) -> tuple[slice, ...]:
+        """Where tap *at* of every window lies in the padded data."""
+        starts = [a * d for a, d in zip(at, self.spread, strict=True)]
+        return tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, self.outs, self.steps, strict=True))
+
+    def grown(self, data: np.ndarray, value: float) -> np.ndarray:
+        """*data* [N, C, H, W] with its padding, and as far as the last window reaches."""
+        rest = [(b, total - size - b) for (b, _), size, total in zip(self.pads, self.sizes, self.padded, strict=True)]
+        return np.pad(data, [(0, 0), (0, 0), *rest], constant_values=value)
+
+    def cropped(self, data: np.ndarray) -> np.ndarray:
+        """What of *data* with padding is data."""
+        return data[(Ellipsis, *(slice(b, b + n) for (b, _), n in zip(self.pads, self.sizes, strict=True)))]
+
+
+@kernel("nn.max_pool2d_grad")
+def max_pool2d_grad(
+    out_grad: np.ndarray,
+    data: np.ndarray,
+    *,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilation: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...],
+    layout: str,
+    out_layout: str = "",
+) -> np.ndarray:
+    """The gradient goes to the first greatest element of each window."""
+    grad, x = to_letters(out_grad, out_layout or layout, "NCHW"), to_letters(data, layout, "NCHW")
+    windows = _Windows(x.shape[2:], grad.shape[2:], pool_size, strides, dilation, padding)
+    grown = windows.grown(x, lowest(x.dtype))
+    seen = np.stack([grown[(Ellipsis, *windows.tap(at))] for at in positions(windows.kernel)])
+    chosen = seen.argmax(0)
+    out = np.zeros(grown.shape, x.dtype)
+    for k, at in enumerate(positions(windows.kernel)):
+        out[(Ellipsis, *windows.tap(at))] += np.where(chosen == k, grad, 0).astype(x.dtype)
+    return from_letters(windows.cropped(out), "NCHW", layout)
+
+
+@kernel("nn.avg_pool2d_grad")
+def avg_pool2d_grad(
+    out_grad: np.ndarray,
+    data: np.ndarray,
+    *,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilation: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...],
+    layout: str,
+    out_layout: str = "",
+    count_include_pad: bool = False,
+) -> np.ndarray:
+    """The gradient is shared by the elements over which the mean was taken."""
+    grad, x = to_letters(out_grad, out_layout or layout, "NCHW"), to_letters(data, layout, "NCHW")
+    windows = _Windows(x.shape[2:], grad.shape[2:], pool_size, strides, dilation, padding)
+    inside = np.ones((1, 1, *windows.sizes))
+    if count_include_pad:
+        inside = np.ones((1, 1, *(n + sum(pair) for n, pair in zip(windows.sizes, windows.pads, strict=True))))
+        extra = [(0, total - n) for n, total in zip(inside.shape[2:], windows.padded, strict=True)]
+        counted = np.pad(inside, [(0, 0), (0, 0), *extra])
+    else:
+        counted = windows.grown(inside, 0)
+    total = sum(counted[(Ellipsis, *windows.tap(at))] for at in positions(windows.kernel))
+    share = grad / np.maximum(total, 1)
+    out = np.zeros((*x.shape[:2], *windows.padded), np.float64)
+    for at in positions(windows.kernel):
+        out[(Ellipsis, *windows.tap(at))] += share
+    return from_letters(windows.cropped(out).astype(x.dtype), "NCHW", layout)
