@@ -39,7 +39,7 @@ from byoc.partition.policy.planner import make_plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx
-from byoc.runtime.executor.graph_executor import RESHAPE, Graph, GraphExecutor
+from byoc.runtime.executors.graph_executor import RESHAPE, Graph, GraphExecutor
 
 BAR = 0.30
 ROUNDS = 11

@@ -23,7 +23,7 @@ from byoc.partition.measure import boundary, call_operations, constant_bytes
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.traverse import post_order
-from byoc.runtime.executor.graph_executor import RESHAPE, Graph, GraphExecutor
+from byoc.runtime.executors.graph_executor import RESHAPE, Graph, GraphExecutor
 from byoc.runtime.library import Library
 
 Clock = Callable[[], float]

@@ -174,7 +174,7 @@ NEEDED = (
     "byoc.driver.cli.array_files",
     "byoc.partition.costs.table",
     "byoc.runtime.vm.executable",
-    "byoc.runtime.executor.aot",
+    "byoc.runtime.executors.aot",
     "byoc.runtime.dso.module",
     "byoc.runtime.json.module",
     "byoc.runtime.origin",

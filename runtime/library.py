@@ -21,11 +21,11 @@ from byoc.runtime.artefact.signing import Key, trusted_keys
 from byoc.runtime.artefact.strict_json import mapping_of, read_json
 from byoc.runtime.distribution import version
 from byoc.runtime.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
-from byoc.runtime.executor.executor_base import Executor, check_threads
-from byoc.runtime.executor.graph import Graph
-from byoc.runtime.executor.graph_check import checked_graph
-from byoc.runtime.executor.graph_executor import GraphExecutor
-from byoc.runtime.executor.mapped_executor import MappedExecutor
+from byoc.runtime.executors.executor_base import Executor, check_threads
+from byoc.runtime.executors.graph import Graph
+from byoc.runtime.executors.graph_check import checked_graph
+from byoc.runtime.executors.graph_executor import GraphExecutor
+from byoc.runtime.executors.mapped_executor import MappedExecutor
 from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.files.weights import read_weights, write_weights
 from byoc.runtime.metadata import MetadataModule

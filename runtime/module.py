@@ -19,8 +19,8 @@ from byoc.runtime.files.weights import write_weights
 from byoc.runtime.ndarray import NDArray
 
 if TYPE_CHECKING:
-    from byoc.runtime.executor.executor_base import Executor
-    from byoc.runtime.executor.graph import Graph
+    from byoc.runtime.executors.executor_base import Executor
+    from byoc.runtime.executors.graph import Graph
     from byoc.runtime.metadata import MetadataModule
     from byoc.runtime.signature import TensorSpec
 

@@ -16,8 +16,8 @@ import numpy as np
 from byoc.runtime.artefact.consistency import check_counts, check_graph
 from byoc.runtime.artefact.strict_json import at, mapping_of, numbered, object_of, read_json, text_of, texts_of
 from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executor.graph import Graph
-from byoc.runtime.executor.graph_check import checked_graph
+from byoc.runtime.executors.graph import Graph
+from byoc.runtime.executors.graph_check import checked_graph
 from byoc.runtime.library import Library, members_below
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Members, Module, PackedFunction, module_class, saved_members

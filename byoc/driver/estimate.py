@@ -23,7 +23,7 @@ from byoc.partition.plan.plan import Plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.collage.cost_estimator import ESTIMATE_SECONDS
 from byoc.relay.expr import Function
-from byoc.runtime.executor.executor_base import Executor
+from byoc.runtime.executors.executor_base import Executor
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 _REPEATS = 5

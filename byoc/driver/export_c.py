@@ -24,7 +24,7 @@ from byoc.ir.module import IRModule
 from byoc.partition.calls import known_names
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.artefact.artifact import replace_file
-from byoc.runtime.executor.graph import Graph
+from byoc.runtime.executors.graph import Graph
 from byoc.runtime.library import Library
 
 MAX_REASONS = 3

@@ -19,8 +19,8 @@ from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children, post_order, substitute
-from byoc.runtime.executor.graph_executor import RESHAPE
-from byoc.runtime.executor.overlap import start_early
+from byoc.runtime.executors.graph_executor import RESHAPE
+from byoc.runtime.executors.overlap import start_early
 
 PREFIX = "tvmgen_default_"
 Entry = tuple[int, int, int]

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executor.graph import RESHAPE, Graph
-from byoc.runtime.executor.graph_check import check_calls
+from byoc.runtime.executors.graph import RESHAPE, Graph
+from byoc.runtime.executors.graph_check import check_calls
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray

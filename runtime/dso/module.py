@@ -3,7 +3,7 @@
 Each symbol is ``int32_t f(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)``, which holds no
 state: threads may call at once, each with a workspace of its own, and cffi releases the GIL. Constants are given once
 and referenced. A symbol is called by a team of one; the whole model, where the library has it, by as many as are
-wanted (``runtime/executor/aot.py``).
+wanted (``runtime/executors/aot.py``).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.errors import ArtifactError, InputError, InternalError, UnavailableError
-from byoc.runtime.executor.aot import AotExecutor
-from byoc.runtime.executor.graph import Graph
+from byoc.runtime.executors.aot import AotExecutor
+from byoc.runtime.executors.graph import Graph
 from byoc.runtime.fork import new_lock
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Members, Module

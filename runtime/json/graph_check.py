@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from byoc.runtime.artefact.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
 from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executor.graph_check import checked_entry, checked_rows
+from byoc.runtime.executors.graph_check import checked_entry, checked_rows
 from byoc.runtime.signature import Signature, TensorSpec, shape_of
 
 _KEYS = ("symbol", "nodes", "arg_nodes", "heads", "node_row_ptr")

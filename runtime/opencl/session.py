@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.errors import DeviceError, InputError
-from byoc.runtime.executor.shape_cache import ShapeCache
+from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.fork import new_lock
 from byoc.runtime.index_errors import index_outside
 from byoc.runtime.ndarray import NDArray, from_any

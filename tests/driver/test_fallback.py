@@ -17,8 +17,8 @@ from byoc.errors import DeviceError, InputError, UserError
 from byoc.ir.types import Any, TensorType
 from byoc.runtime import cpu, load, load_module_tree
 from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executor.aot import AotExecutor
-from byoc.runtime.executor.graph_executor import GraphExecutor
+from byoc.runtime.executors.aot import AotExecutor
+from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc

@@ -7,8 +7,8 @@ import pytest
 
 import byoc
 from byoc.errors import InputError, UserError
-from byoc.runtime.executor.aot import AotExecutor
-from byoc.runtime.executor.graph_executor import GraphExecutor
+from byoc.runtime.executors.aot import AotExecutor
+from byoc.runtime.executors.graph_executor import GraphExecutor
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 pytestmark = pytest.mark.needs_cc

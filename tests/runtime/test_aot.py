@@ -19,8 +19,8 @@ from byoc.errors import InputError, KernelError, UserError
 from byoc.ir.types import Any, TensorType
 from byoc.runtime import Module, load
 from byoc.runtime.dso.processor import usable_processors
-from byoc.runtime.executor.aot import AotExecutor
-from byoc.runtime.executor.graph_executor import GraphExecutor
+from byoc.runtime.executors.aot import AotExecutor
+from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.library import Library
 from byoc.runtime.metadata import MetadataModule
 

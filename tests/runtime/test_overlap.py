@@ -10,7 +10,7 @@ from started_module import Device, Late, StartedModule, dawdling, graph_of, oper
 
 from byoc.runtime import Graph, GraphExecutor
 from byoc.runtime.errors import DeviceError, UserError
-from byoc.runtime.executor.overlap import Step, overlap, start_early
+from byoc.runtime.executors.overlap import Step, overlap, start_early
 
 X = np.linspace(-2, 2, 4, dtype="float32")
 

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 
 from byoc.errors import InputError
-from byoc.runtime.executor.memory_plan import physical_memory
+from byoc.runtime.executors.memory_plan import physical_memory
 from byoc.runtime.files.regular_file import open_file
 
 MOST_ARRAYS = 10_000  # of one .npz

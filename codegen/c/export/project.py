@@ -27,8 +27,8 @@ from byoc.codegen.tune.tuner import Tuner
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
 from byoc.relay.expr import Function
-from byoc.runtime.executor.graph import Graph
-from byoc.runtime.executor.memory_plan import Lifetime, plan_memory
+from byoc.runtime.executors.graph import Graph
+from byoc.runtime.executors.memory_plan import Lifetime, plan_memory
 from byoc.runtime.signature import TensorSpec
 
 

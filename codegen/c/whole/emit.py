@@ -31,7 +31,7 @@ from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.executor.memory_plan import Lifetime, plan_memory
+from byoc.runtime.executors.memory_plan import Lifetime, plan_memory
 from byoc.te import PrimExpr, Size, binary
 from byoc.te.walk import unique_nodes
 

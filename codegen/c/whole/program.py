@@ -13,7 +13,7 @@ from byoc.codegen.c.whole.unit import GroupCall
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.runtime.dso.whole_program import ExternalCall
-from byoc.runtime.executor.graph import RESHAPE, Entry, Graph, Node
+from byoc.runtime.executors.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.signature import TensorSpec
 from byoc.te import Dimension, Size, Tensor
 from byoc.te.expr import Reduce

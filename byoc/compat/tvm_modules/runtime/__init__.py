@@ -21,7 +21,7 @@ from byoc.ir.transform import Pass, PassContext
 from byoc.ir.types import Type
 from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.container import ADT, String
-from byoc.runtime.executor.graph_executor import GraphExecutor
+from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.library import Library, load, load_module_tree
 from byoc.runtime.module import Module, PackedFunction
 from byoc.runtime.ndarray import NDArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from byoc.runtime.executor.overlap import Overlap, Step, overlap
+from byoc.runtime.executors.overlap import Overlap, Step, overlap
 from byoc.runtime.signature import TensorSpec
 
 RESHAPE = "__nop"

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from byoc.runtime.executor.executor_base import Executor
+from byoc.runtime.executors.executor_base import Executor
 from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.region.record import Fallback

@@ -17,9 +17,9 @@ from byoc.runtime.dso.externals import External, Externals
 from byoc.runtime.dso.native_program import FFI, NativeProgram, Team
 from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.errors import UserError
-from byoc.runtime.executor.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
-from byoc.runtime.executor.graph import Graph
-from byoc.runtime.executor.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.executors.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
+from byoc.runtime.executors.graph import Graph
+from byoc.runtime.executors.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.fork import new_lock
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 from byoc.runtime.region.guard import guards_of

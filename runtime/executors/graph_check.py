@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from byoc.runtime.artefact.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
 from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executor.graph import RESHAPE
+from byoc.runtime.executors.graph import RESHAPE
 from byoc.runtime.signature import Dim, Signature, shape_of, symbol_of
 
 MOST_NODES = 1 << 22

@@ -9,8 +9,8 @@ import numpy as np
 
 from byoc.runtime.dso.processor import usable_processors
 from byoc.runtime.errors import InputError, UserError
-from byoc.runtime.executor.graph import Graph
-from byoc.runtime.executor.memory_plan import physical_memory
+from byoc.runtime.executors.graph import Graph
+from byoc.runtime.executors.memory_plan import physical_memory
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.record import Fallback

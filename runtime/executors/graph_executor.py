@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from byoc.runtime.errors import InternalError, UserError
-from byoc.runtime.executor.executor_base import Executor, check_arena, check_sizes
-from byoc.runtime.executor.graph import RESHAPE, Entry, Graph, Node
-from byoc.runtime.executor.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.executors.executor_base import Executor, check_arena, check_sizes
+from byoc.runtime.executors.graph import RESHAPE, Entry, Graph, Node
+from byoc.runtime.executors.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.module import Module, PackedFunction
 from byoc.runtime.ndarray import NDArray, numpy_dtype
