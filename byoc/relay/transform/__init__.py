@@ -52,11 +52,13 @@ from byoc.relay.transform.lambda_lift import LambdaLift
 from byoc.relay.transform.layout_config import LayoutConfig
 from byoc.relay.transform.lazy_gradient_init import LazyGradientInit
 from byoc.relay.transform.legalize import Legalize
+from byoc.relay.transform.manifest_lifetimes import ManifestLifetimes
 from byoc.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from byoc.relay.transform.merge_composite import CompositeRecord, FailedCheck, MergeComposite
 from byoc.relay.transform.partial_evaluate import PartialEvaluate
 from byoc.relay.transform.partition_graph import PartitionGraph
 from byoc.relay.transform.plan_devices import PlanDevices
+from byoc.relay.transform.recast import recast
 from byoc.relay.transform.remove_device_annotations import RemoveDeviceAnnotations
 from byoc.relay.transform.remove_unused_functions import RemoveUnusedFunctions
 from byoc.relay.transform.simplify_expr import SimplifyExpr, SimplifyExprPostAlterOp
@@ -118,6 +120,7 @@ __all__ = [
     "LayoutConfig",
     "LazyGradientInit",
     "Legalize",
+    "ManifestLifetimes",
     "MarkCompilerFunctionsAsExtern",
     "MergeCompilerRegions",
     "MergeComposite",
@@ -148,6 +151,7 @@ __all__ = [
     "fuse_function",
     "gradient",
     "module_pass",
+    "recast",
     "register_config_option",
     "to_cps",
     "un_cps",
