@@ -123,8 +123,8 @@ def test_another_name_for_a_value_gives_way_to_the_first(check):
 def test_a_pattern_that_binds_the_whole_value_is_another_name(check):
     check(
         LIST + "def @main(%x: List[int]) { let %y = match (%x) { %a => { let %b = (%a, %a); %b } }; %y }",
-        LIST
-        + "def @main(%x: List[int]) { let %y = match (%x) { %a => { let %b = (%x, %x); let %_ = memory.kill(%x); %b } }; %y }",
+        LIST + "def @main(%x: List[int]) { "
+        "let %y = match (%x) { %a => { let %b = (%x, %x); let %_ = memory.kill(%x); %b } }; %y }",
     )
 
 

@@ -32,6 +32,7 @@ from byoc.relay.transform.compiler_functions import (
 )
 from byoc.relay.transform.convert_layout import ConvertLayout
 from byoc.relay.transform.dead_code import DeadCodeElimination
+from byoc.relay.transform.defunctionalization import Defunctionalization
 from byoc.relay.transform.div_to_mul import DivToMul
 from byoc.relay.transform.eta_expand import EtaExpand
 from byoc.relay.transform.fake_quantization_to_integer import FakeQuantizationToInteger
@@ -91,6 +92,7 @@ __all__ = [
     "Conv2dToSparse2",
     "ConvertLayout",
     "DeadCodeElimination",
+    "Defunctionalization",
     "DefuseOps",
     "DenseToSparse",
     "DivToMul",

@@ -1,10 +1,10 @@
 """ManifestLifetimes: ``memory.kill`` behind the last use of every variable.
 
-Requires A-normal form, memory written out (ManifestAlloc). First a variable that is another name for a value (``let %y =
-%x``, a copy to the device where it is, a pattern that binds the value itself) gives way to the first name. Then, behind
-each binding, a variable that was live before it and is not after it is killed. What an ``if`` or a ``match`` decides by
-is killed behind the whole; what only one branch reads is killed in that branch; the result of a block never is.
-Source: ``src/relay/transforms/manifest_lifetimes.cc`` of Relay.
+Requires A-normal form, memory written out (ManifestAlloc). First a variable that is another name for a value (``let
+%y = %x``, a copy to the device where it is, a pattern that binds the value itself) gives way to the first name. Then,
+behind each binding, a variable that was live before it and is not after it is killed. What an ``if`` or a ``match``
+decides by is killed behind the whole; what only one branch reads is killed in that branch; the result of a block never
+is. Source: ``src/relay/transforms/manifest_lifetimes.cc`` of Relay.
 """
 
 from __future__ import annotations
