@@ -43,6 +43,12 @@ def written(default: T, left_out: object = MISSING) -> T:
     return made
 
 
+def derived(default: T) -> T:
+    """A field that follows from the others when attributes are made: Relay's class has none, and no text."""
+    made: T = dataclasses.field(default=default, metadata={"derived": True})
+    return made
+
+
 AttrValue = bool | int | float | str | AttrObject | None | tuple["AttrValue", ...]
 
 

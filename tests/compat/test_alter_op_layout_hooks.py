@@ -76,3 +76,11 @@ def test_a_build_at_level_3_runs_the_hook(tvm, relay, conv, hooked):
     plain = result()
     with hooked(alter):
         np.testing.assert_allclose(result(), 2 * plain, rtol=1e-4, atol=1e-4)
+
+
+def test_a_list_of_passes_runs_at_level_3_in_relay_testing(relay, conv, hooked):
+    mod, alter, _ = conv
+    with hooked(alter):
+        passes = [relay.transform.CanonicalizeOps(), relay.transform.AlterOpLayout()]
+        func = relay.testing.run_opt_pass(mod["main"], passes)
+    assert "multiply(" in func.astext()

@@ -23,7 +23,7 @@ from byoc.relay.op.type_relations import identity, is_integer, normalize_axis, s
 class InitOpAttrs(Attrs):
     """Attributes of the operators that make a tensor of a shape; an empty dtype is that of the value."""
 
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] = written(())
     dtype: str = written("float32", left_out="")
 
 

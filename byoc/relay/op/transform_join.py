@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs, written
+from byoc.ir.attrs import Attrs, derived, written
 from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
@@ -43,7 +43,7 @@ class SplitAttrs(Attrs):
 
     indices_or_sections: int | tuple[int, ...] = written(1)
     axis: int = 0
-    equal: bool = False
+    equal: bool = derived(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

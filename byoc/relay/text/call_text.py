@@ -67,6 +67,8 @@ def call_attributes(attrs: object, of_operator: bool = True, write: Callable[[ob
     types = field_types(type(attrs))
     parts = []
     for field in dataclasses.fields(attrs):
+        if "derived" in field.metadata:
+            continue
         value = getattr(attrs, field.name)
         always = field.default is dataclasses.MISSING or "written" in field.metadata
         default = None if always else freeze(field.metadata.get("left_out", field.default))
