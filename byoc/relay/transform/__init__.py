@@ -30,6 +30,7 @@ from byoc.relay.transform.cut.partition_graph import PartitionGraph
 from byoc.relay.transform.devices.plan_devices import PlanDevices
 from byoc.relay.transform.devices.remove_device_annotations import RemoveDeviceAnnotations
 from byoc.relay.transform.fake_quantization_to_integer import FakeQuantizationToInteger
+from byoc.relay.transform.functional.defunctionalization import Defunctionalization
 from byoc.relay.transform.functional.eta_expand import EtaExpand
 from byoc.relay.transform.functional.inline import Inline
 from byoc.relay.transform.functional.inline_calls import InlineCalls
@@ -52,6 +53,8 @@ from byoc.relay.transform.layout.alter_op_layout import AlterOpLayout
 from byoc.relay.transform.layout.channels_last import ChannelsLast
 from byoc.relay.transform.layout.config import LayoutConfig
 from byoc.relay.transform.layout.convert_layout import ConvertLayout
+from byoc.relay.transform.memory.manifest_lifetimes import ManifestLifetimes
+from byoc.relay.transform.recast import recast
 from byoc.relay.transform.scales.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from byoc.relay.transform.simplify.canonicalize_cast import CanonicalizeCast
 from byoc.relay.transform.simplify.canonicalize_ops import CanonicalizeOps
@@ -89,6 +92,7 @@ __all__ = [
     "Conv2dToSparse2",
     "ConvertLayout",
     "DeadCodeElimination",
+    "Defunctionalization",
     "DefuseOps",
     "DenseToSparse",
     "DivToMul",
@@ -118,6 +122,7 @@ __all__ = [
     "LayoutConfig",
     "LazyGradientInit",
     "Legalize",
+    "ManifestLifetimes",
     "MarkCompilerFunctionsAsExtern",
     "MergeCompilerRegions",
     "MergeComposite",
@@ -148,6 +153,7 @@ __all__ = [
     "fuse_function",
     "gradient",
     "module_pass",
+    "recast",
     "register_config_option",
     "to_cps",
     "un_cps",

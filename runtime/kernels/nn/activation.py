@@ -16,7 +16,7 @@ def relu(data: np.ndarray) -> np.ndarray:
 
 
 @kernel("nn.leaky_relu")
-def leaky_relu(data: np.ndarray, *, alpha: float = 0.01) -> np.ndarray:
+def leaky_relu(data: np.ndarray, *, alpha: float = 0.25) -> np.ndarray:
     """x where it is positive, else alpha x."""
     return np.where(data > 0, data, data * data.dtype.type(alpha))
 

@@ -1,0 +1,1 @@
+"""What runs a program: the graph executor and ahead-of-time code, their memory and their overlap."""
