@@ -86,8 +86,8 @@ def can_fold(call: Call, fold_qnn: bool = False) -> bool:
         and not op.get_attr("TOpIsStateful")
         and not op.get_attr(UNFOLDED)
         and (fold_qnn or not op.has_attr(QUANTIZED))
-        and op.kernel in KERNELS
         and all(is_constant(a) for a in call.args)
+        and op.kernel in KERNELS  # last, since it imports kernels until it is found
     )
 
 
