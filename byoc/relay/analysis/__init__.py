@@ -1,6 +1,6 @@
 """Questions about expressions that change nothing, each loaded when it is first asked."""
 
-from byoc.ir.lazy_names import lazy_names
+from byoc.lazy_names import lazy_names
 
 # name -> the module that defines it; the same imports stand in __init__.pyi
 _HOMES = {

@@ -3,8 +3,8 @@
 Source: ``relay.transform``.
 """
 
-from byoc.ir.lazy_names import lazy_names
 from byoc.ir.registry import register_func
+from byoc.lazy_names import lazy_names
 from byoc.relay.transform.recast import recast
 
 # name -> the module that defines it; the same imports stand in __init__.pyi
