@@ -14,6 +14,7 @@ _PUBLIC = {
     "compile": "byoc.driver.entry",
     "plan": "byoc.driver.planning",
     "measure": "byoc.driver.measure_plan",
+    "to_networkx": "byoc.partition.show.networks",
     "Limits": "byoc.codegen.backend",
     "Calibration": "byoc.driver.quantization",
     "export_c": "byoc.driver.export_c",
