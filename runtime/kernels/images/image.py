@@ -13,10 +13,10 @@ from fractions import Fraction
 import numpy as np
 
 from byoc.runtime.errors import KernelError
-from byoc.runtime.kernels.layout import from_letters, spatial_letters, to_letters
+from byoc.runtime.kernels.core.layout import from_letters, spatial_letters, to_letters
+from byoc.runtime.kernels.core.registry import kernel
+from byoc.runtime.kernels.core.rounding import saturated
 from byoc.runtime.kernels.nn.blocked import kernel_in_blocks
-from byoc.runtime.kernels.registry import kernel
-from byoc.runtime.kernels.rounding import saturated
 
 _IN_FLOAT32 = frozenset(["float32", "float16", "bfloat16", "int8", "uint8", "bool"])  # others in float64
 ROI_DENOMINATOR = 2**16

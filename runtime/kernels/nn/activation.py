@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.layout import along, wide
+from byoc.runtime.kernels.core.layout import along, wide
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.reduce import extremum
-from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("nn.relu")

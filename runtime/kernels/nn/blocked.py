@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.kernels.core.registry import Arrays, KernelFunction, kernel
 from byoc.runtime.kernels.movement.layouts import layout_transform, whole_layout
-from byoc.runtime.kernels.registry import Arrays, KernelFunction, kernel
 
 Names = tuple[str, ...]
 

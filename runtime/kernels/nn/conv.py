@@ -14,10 +14,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from byoc.runtime.kernels.layout import from_letters, merged_groups, pad_pairs, per_axis, spatial_letters, to_letters
+from byoc.runtime.kernels.core.layout import (
+    from_letters,
+    merged_groups,
+    pad_pairs,
+    per_axis,
+    spatial_letters,
+    to_letters,
+)
+from byoc.runtime.kernels.core.window import transposed_size, window_count
 from byoc.runtime.kernels.nn.blocked import kernel_in_blocks
 from byoc.runtime.kernels.nn.dense import finish, result_dtype, working_dtype
-from byoc.runtime.kernels.nn.window import transposed_size, window_count
 
 BLOCK_BYTES = 32 * 2**20
 

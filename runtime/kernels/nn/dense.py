@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 
 def result_dtype(data: np.ndarray, out_dtype: str) -> np.dtype:

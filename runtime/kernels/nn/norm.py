@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.layout import along
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.layout import along
+from byoc.runtime.kernels.core.registry import kernel
 
 
 def _affine(value: np.ndarray, gamma: np.ndarray, beta: np.ndarray, axis: int, center: bool, scale: bool) -> np.ndarray:

@@ -14,10 +14,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from byoc.runtime.kernels.binary import truncated_divide
-from byoc.runtime.kernels.layout import from_letters, lowest, pad_pairs, per_axis, spatial_letters, to_letters, wide
+from byoc.runtime.kernels.core.layout import (
+    from_letters,
+    lowest,
+    pad_pairs,
+    per_axis,
+    spatial_letters,
+    to_letters,
+    wide,
+)
+from byoc.runtime.kernels.core.window import window_count
 from byoc.runtime.kernels.nn.blocked import kernel_in_blocks
 from byoc.runtime.kernels.nn.conv import padded, positions
-from byoc.runtime.kernels.nn.window import window_count
 
 
 def _fold(

@@ -39,7 +39,7 @@ from byoc.relay.transform.simplify.dynamic_to_static import make_static
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 from byoc.relay.traverse import post_order, rebuild
-from byoc.runtime.kernels.registry import KERNELS
+from byoc.runtime.kernels.core.registry import KERNELS
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 QUANTIZED = "FTVMQnnCanonicalize"  # what marks an operator of relay.qnn
