@@ -191,7 +191,7 @@ def test_the_editable_installation_imports_every_module_of_this_tree():
 
 def test_every_extra_names_packages_that_an_installation_can_find():
     extras = extras_of_setup()
-    assert set(extras) == {"opencl", "zig", "solve", "sign", "bench", "test", "fuzz", "docs", "all"}
+    assert set(extras) == {"opencl", "graph", "zig", "solve", "sign", "bench", "test", "fuzz", "docs", "all"}
     own = {line.removeprefix(f"{DISTRIBUTION}[").removesuffix("]") for line in extras["all"] if line}
     assert own == set(extras) - {"all", "fuzz"}  # NNSmith has gigabytes of its own
     metadata = importlib.metadata.metadata(DISTRIBUTION)
