@@ -126,7 +126,7 @@ class Executable:
     def bytecode(self) -> str:
         """All functions as text."""
         heads = [f"VM Function[{k}]: {f.name}({', '.join(f.params)})\n" for k, f in enumerate(self.functions)]
-        return "".join(f"{head}{f.text()}\n" for head, f in zip(heads, self.functions, strict=True))
+        return "".join(f"{head}{f.text(self.symbols)}\n" for head, f in zip(heads, self.functions, strict=True))
 
     @property
     def stats(self) -> str:

@@ -74,14 +74,28 @@ class VMFunction:
             not number_of(fields.get("unchecked", 0), at(where, "unchecked"), 0, 1),
         )
 
-    def text(self) -> str:
-        """The function in the layout of Relay's machine: a header, then opcode, fields and text by line."""
+    def text(self, symbols: Sequence[PackedSymbol] = ()) -> str:
+        """The function in the layout of Relay's machine: a header, then opcode, fields and text by line.
+
+        With the *symbols* of the library, a line in front of each call of one says what memory the call takes for its
+        outputs. Relay's machine has instructions for that: ``alloc_tensor`` for known shapes, ``alloc_tensor_reg``.
+        """
         lines = [f"# reg file size = {self.register_file_size}", f"# instruction count = {len(self.instructions)}"]
         lines.append("opcode, fields # inst(text):")
         for index, instruction in enumerate(self.instructions):
+            if isinstance(instruction, InvokePacked) and symbols:
+                outputs = zip(instruction.outputs, symbols[instruction.packed].outputs, strict=False)
+                lines += (f"    # {_allocation(register, spec)}, by the next" for register, spec in outputs)
             words = " ".join(map(str, instruction.words()))
             lines.append(f"{index:2d}: {words}   # {instruction}")
         return "\n".join(lines) + "\n"
+
+
+def _allocation(register: int, spec: TensorSpec) -> str:
+    """What a call takes for an output, in the words of Relay's machine."""
+    shape = ", ".join("?" if d is None else str(d) for d in spec.shape)
+    name = "alloc_tensor" if all(isinstance(d, int) for d in spec.shape) else "alloc_tensor_reg"
+    return f"{name} ${register} [{shape}] {spec.dtype}"
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,15 @@ def _reshapes(tvm: ModuleType, relay: ModuleType) -> None:
     assert exe.bytecode.count("reshape_tensor") == 1
 
 
+@behaviour(AREA, "bytecode allocates outputs of known shapes by alloc_tensor, others by alloc_tensor_reg")
+def _allocations(tvm: ModuleType, relay: ModuleType) -> None:
+    for size, known in ((3, True), (relay.Any(), False)):
+        x = relay.var("x", shape=(size, 2))
+        text = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(x))), "llvm").bytecode
+        assert "alloc_tensor" in text
+        assert ("alloc_tensor_reg" not in text) is known
+
+
 @behaviour(AREA, "constants may be moved out of an executable and loaded later")
 def _late_bound(tvm: ModuleType, relay: ModuleType) -> None:
     x = relay.var("x", shape=(1000,))
