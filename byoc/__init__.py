@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "compile": "byoc.driver.entry",
     "plan": "byoc.driver.planning",
+    "pipeline": "byoc.driver.pipeline",
     "measure": "byoc.driver.measure_plan",
     "Limits": "byoc.codegen.backend",
     "Calibration": "byoc.driver.quantization",

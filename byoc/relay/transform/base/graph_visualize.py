@@ -48,7 +48,7 @@ def GraphVisualize(folder: str | None = None) -> ModulePass:
             _write(Path(str(where)), text)
         return mod
 
-    return ModulePass(show, PassInfo("GraphVisualize"))
+    return ModulePass(show, PassInfo("GraphVisualize", ends=()))
 
 
 def _write(folder: Path, text: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
@@ -89,7 +90,7 @@ def _pass(name: str, rules: Rules) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return simplify(func, mod, rules)  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo(name, 0, ("InferType",)))
+    return FunctionPass(run, PassInfo(name, 0, ("InferType",), ends=REWRITES))
 
 
 def SimplifyExpr() -> FunctionPass:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import get_op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType, tensor_types
@@ -172,4 +173,4 @@ def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:
         wanted = ctx.config.get(DECOMPOSE_NORMS, True) if decompose_norms is None else decompose_norms
         return simplify_inference(func, mod, bool(wanted))  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo("SimplifyInference", 0, ("InferType",)))
+    return FunctionPass(run, PassInfo("SimplifyInference", 0, ("InferType",), ends=REWRITES))
