@@ -132,7 +132,7 @@ class Pipeline:
     def replace(self, name: str, *passes: Pass | str) -> Pipeline:
         """Put *passes* where the one called *name* is. Raises as insert_before."""
         label = self._find(name)
-        return self._inserted(label, 0, passes).remove_label(label)
+        return self._inserted(label, 0, passes)._without(label)
 
     def move(self, name: str, *, before: str | None = None, after: str | None = None) -> Pipeline:
         """Take the pass called *name* to another place, in another stage too.
@@ -149,15 +149,15 @@ class Pipeline:
         rest = {stage: [s for s in steps if s is not step] for stage, steps in self._stages.items()}
         return Pipeline(_placed(rest, target, int(after is not None), [step]))
 
-    def remove_label(self, label: str) -> Pipeline:
-        """Leave out the one pass of this *label*."""
-        return Pipeline({stage: [s for s in steps if s.label != label] for stage, steps in self._stages.items()})
-
     def _inserted(self, name: str, offset: int, passes: Sequence[Pass | str]) -> Pipeline:
         label = self._find(name)
         taken = set(self.names)
         steps = [Step(next_label(made.info.name, taken), made, is_users=True) for made in map(_pass_of, passes)]
         return Pipeline(_placed(self._stages, label, offset, steps))
+
+    def _without(self, label: str) -> Pipeline:
+        """Leave out the one pass of this *label*."""
+        return Pipeline({stage: [s for s in steps if s.label != label] for stage, steps in self._stages.items()})
 
     def _find(self, name: str) -> str:
         """The label that *name* means. Raises UserError with the nearest names."""
@@ -224,7 +224,7 @@ def labelled(stages: Mapping[str, Iterable[Step]]) -> dict[str, list[Step]]:
 def nearest(name: str, known: Iterable[str]) -> str:
     """``the nearest: …`` for a message about *name*."""
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=NEAREST, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=NEAREST, cutoff=0.6)
     return f"the nearest: {', '.join(near)}" if near else f"it has {', '.join(names)}"
 
 
