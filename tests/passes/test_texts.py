@@ -33,9 +33,9 @@ def test_a_pass_gives_what_its_text_says(path, case, request):
 
 
 def test_the_text_of_a_module_is_read_back():
-    """What a case expects could stand as the input of another, unless it has constants, whose values are not shown."""
+    """Once it is there: what a case expects could stand as the input of another, unless it has constants, whose values are not shown."""
     for _, case in CASES:
-        if "meta[" not in case.expected and "Any" not in case.expected:
+        if case.expected and "meta[" not in case.expected and "Any" not in case.expected:
             mod = relay.parse('#[version = "0.0.5"]\n' + case.expected)
             assert text_of(mod) == case.expected, case.name
 
