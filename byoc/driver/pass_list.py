@@ -16,7 +16,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.pass_forms import KnownForms
 from byoc.ir.pass_info import PassTypeError
 from byoc.ir.transform import Pass, PassContext, PassInfo, pass_named
-from byoc.ir.verification import VerificationError, verdict_of
+from byoc.ir.verification import VerificationError, problem_of
 
 NEAREST = 3
 
@@ -196,7 +196,7 @@ class GuardedPass(Pass):
             raise CompileError(f"{title} raised {in_one_line(error)}") from error
         if not isinstance(made, IRModule):
             raise CompileError(f"{title} gives a {type(made).__name__}, and must give an IRModule")
-        problem = verdict_of(made).problem
+        problem = problem_of(made)
         if problem is not None:
             raise CompileError(f"{title} gives a module that is not well formed: {problem}")
         return made

@@ -82,11 +82,19 @@ def verified(mod: IRModule, info: PassInfo, run: Callable[[], IRModule]) -> IRMo
 
 
 def verdict_of(mod: IRModule) -> Verdict:
-    """What the laws say of *mod*; functions that the last module of this thread had too are known."""
-    verify: Callable[[IRModule, object], Verdict] = get_global_func("relay.ir.verify")  # type: ignore[assignment]
-    found = verify(mod, _THREAD.verdict)
-    _THREAD.verdict = found
+    """What the laws say of *mod*; functions that the last module of this thread had too are known, and kept so."""
+    _THREAD.verdict = found = _verify(mod, _THREAD.verdict)
     return found
+
+
+def problem_of(mod: IRModule) -> str | None:
+    """The first law that *mod* breaks, as a sentence; None where it keeps all. Nothing of it is kept."""
+    return _verify(mod, None).problem
+
+
+def _verify(mod: IRModule, last: object) -> Verdict:
+    verify: Callable[[IRModule, object], Verdict] = get_global_func("relay.ir.verify")  # type: ignore[assignment]
+    return verify(mod, last)
 
 
 def blame(info: PassInfo, given: IRModule, made: IRModule, error: Exception) -> Exception:

@@ -33,7 +33,7 @@ def test_a_pass_gives_what_its_text_says(path, case, request):
 
 
 def test_the_text_of_a_module_is_read_back():
-    """Once it is there: what a case expects could stand as the input of another, unless it has constants, whose values are not shown."""
+    """What a case expects could stand as the input of another, unless it has constants, whose values are not shown."""
     for _, case in CASES:
         if case.expected and "meta[" not in case.expected and "Any" not in case.expected:
             mod = relay.parse('#[version = "0.0.5"]\n' + case.expected)
