@@ -32,6 +32,8 @@ from byoc.errors import (
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
+from byoc.ir.transform import PassContext
+from byoc.ir.verification import check_made
 from byoc.partition.calls import known_names
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
@@ -155,7 +157,8 @@ def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Prog
             plan = _without(mod, plan, missing, options, tell)
             continue
         try:
-            library = _build(plan.apply(mod), plan, options, tell)
+            cut = check_made(plan.apply(mod), "the cut", PassContext.current().config)
+            library = _build(cut, plan, options, tell)
         except RegionLostError as error:
             if not options.replan:
                 raise error.error from error.error.__cause__

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
+from byoc.ir.transform import PassContext
+from byoc.ir.verification import check_made
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.verify.verifier import scope_problem
 
@@ -18,7 +20,8 @@ def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = 
         ImportModelError: a model that cannot be read.
     """
     if not isinstance(model, IRModule):
-        return import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
+        mod = import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
+        return check_made(mod, "the importer", PassContext.current().config)
     problem = scope_problem(model)
     if problem is not None:
         raise UserError(f"the module that is given is not well formed: {problem}")

@@ -27,7 +27,7 @@ REWRITES = ("a_normal_form",)
 
 
 class PassOrderError(UserError):
-    """A pass in a sequence after one that ended what it needs."""
+    """A pass that is given a module without a form that it needs, as behind one that ends it."""
 
 
 def checked_forms(names: Iterable[str], what: str) -> tuple[str, ...]:

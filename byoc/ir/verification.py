@@ -14,7 +14,7 @@ from typing import Protocol
 
 from byoc.errors import InternalError
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import FORMS
+from byoc.ir.pass_forms import FORMS, PassOrderError
 from byoc.ir.pass_info import PassInfo
 from byoc.ir.registry import get_global_func
 
@@ -23,14 +23,14 @@ VERIFY_VARIABLE = "BYOC_VERIFY"
 
 
 class VerificationError(InternalError):
-    """A module that does not keep the laws: which pass broke it, and what it broke.
+    """A module that does not keep the laws: who broke it (``the pass FuseOps``), and what.
 
-    ``pass_name`` and ``problem`` are the two halves of the sentence.
+    ``maker`` and ``problem`` are the two halves of the sentence.
     """
 
-    def __init__(self, pass_name: str, problem: str):
-        super().__init__(f"the pass {pass_name} broke the module: {problem}")
-        self.pass_name, self.problem = pass_name, problem
+    def __init__(self, maker: str, problem: str):
+        super().__init__(f"{maker} broke the module: {problem}")
+        self.maker, self.problem = maker, problem
 
 
 class Verdict(Protocol):
@@ -61,7 +61,8 @@ def verified(mod: IRModule, info: PassInfo, run: Callable[[], IRModule]) -> IRMo
 
     Raises:
         VerificationError: the pass was given a module that keeps the laws and gave one that does not, or one without a
-            form that it states to give or to keep, or it was given one without a form that it needs.
+            form that it states to give or to keep.
+        PassOrderError: it was given one without a form that it needs.
     """
     if _THREAD.inside is not None:
         return run()
@@ -75,7 +76,7 @@ def verified(mod: IRModule, info: PassInfo, run: Callable[[], IRModule]) -> IRMo
     after = verdict_of(result)
     if after.problem is not None:
         if verdict_of(mod).problem is None:
-            raise VerificationError(info.name, after.problem)
+            raise VerificationError(f"the pass {info.name}", after.problem)
         return result
     _check_statements(info, before, after)
     return result
@@ -97,12 +98,24 @@ def _verify(mod: IRModule, last: object) -> Verdict:
     return verify(mod, last)
 
 
+def check_made(mod: IRModule, maker: str, config: Mapping[str, object]) -> IRModule:
+    """*mod*, which something that is no pass has made: *maker* is who, for the message.
+
+    Raises VerificationError where modules are verified under *config* and this one breaks a law.
+    """
+    if is_verifying(config) and _THREAD.inside is None:
+        problem = verdict_of(mod).problem
+        if problem is not None:
+            raise VerificationError(maker, problem)
+    return mod
+
+
 def blame(info: PassInfo, given: IRModule, made: IRModule, error: Exception) -> Exception:
     """*error*, met when typing what a pass *made* of what it was *given*, as that pass's doing where it is."""
     problem = verdict_of(made).problem
     if problem is None or verdict_of(given).problem is not None:
         return error
-    return VerificationError(info.name, problem)
+    return VerificationError(f"the pass {info.name}", problem)
 
 
 def _check_needs(info: PassInfo, before: Verdict | None) -> None:
@@ -110,17 +123,21 @@ def _check_needs(info: PassInfo, before: Verdict | None) -> None:
         return
     for form in info.needs:
         if form not in before.forms:
-            raise VerificationError(
-                info.name, f"it needs the form {form} ({FORMS[form]}), which the module that it was given lacks"
+            raise PassOrderError(
+                f"the pass {info.name} needs the form {form} ({FORMS[form]}), which the module that it was given lacks"
             )
 
 
 def _check_statements(info: PassInfo, before: Verdict | None, after: Verdict) -> None:
     for form in info.gives:
         if form not in after.forms:
-            raise VerificationError(info.name, f"it states to give the form {form} ({FORMS[form]}), and did not")
+            raise VerificationError(
+                f"the pass {info.name}", f"it states to give the form {form} ({FORMS[form]}), and did not"
+            )
     if info.ends is None or before is None or before.problem is not None:
         return
     for form in sorted(before.forms - after.forms):
         if form not in info.ends:
-            raise VerificationError(info.name, f"it ended the form {form} ({FORMS[form]}), which it does not state")
+            raise VerificationError(
+                f"the pass {info.name}", f"it ended the form {form} ({FORMS[form]}), which it does not state"
+            )

@@ -10,13 +10,15 @@ import pytest
 
 import byoc
 from byoc import relay
+from byoc.driver import model as module_maker
 from byoc.driver.cli.main import main
 from byoc.driver.library_key import Request
 from byoc.driver.pipeline import HOST, SIMPLIFY, optimize, pipeline, prepare_host
-from byoc.errors import CompileError, RegistryError, UserError
+from byoc.errors import CompileError, InternalError, RegistryError, UserError
 from byoc.ir.instrument import PassTimingInstrument
 from byoc.ir.pass_forms import PassOrderError
 from byoc.ir.transform import PassContext, module_pass
+from byoc.partition.plan.plan import Plan
 from byoc.relay.transform import EliminateCommonSubexpr, FunctionPass, function_pass
 
 DIGITS = str(pathlib.Path(__file__).parents[2] / "examples/digits/digits.onnx")
@@ -232,6 +234,20 @@ def test_a_module_that_is_given_broken_is_refused_before_any_pass():
     for entry in (byoc.compile, byoc.plan, lambda given: byoc.export_c(given, "never")):
         with pytest.raises(UserError, match="module that is given is not well formed: %w is used by add in @main"):
             entry(mod)
+
+
+def test_a_cut_or_an_import_that_breaks_the_module_is_told(monkeypatch):
+    def broken_module(*args, **kwargs):
+        x = relay.var("x", shape=(2, 3))
+        return relay.IRModule({"main": relay.Function([x], relay.var("w", shape=(2, 3)))})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Plan, "apply", broken_module)
+        with pytest.raises(InternalError, match="the cut broke the module: %w is used by @main itself"):
+            byoc.compile(network())
+    monkeypatch.setattr(module_maker, "import_onnx", broken_module)
+    with pytest.raises(InternalError, match="the importer broke the module: %w is used by @main itself"):
+        byoc.compile(DIGITS, ["json", "c"])
 
 
 # the command line and the cache -------------------------------------------------------------------------------------

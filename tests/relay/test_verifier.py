@@ -282,7 +282,9 @@ def test_a_pass_of_which_nothing_is_known_may_have_given_anything():
 
 
 def test_what_a_pass_needs_is_looked_for():
-    with pytest.raises(VerificationError, match="JoinGroups broke the module: it needs the form fused"):
+    with pytest.raises(
+        PassOrderError, match="the pass JoinGroups needs the form fused .* which the module that it was given lac"
+    ):
         verified(transform.JoinGroups())
 
 
