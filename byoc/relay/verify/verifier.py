@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -44,13 +43,14 @@ def verify(mod: IRModule, last: ModuleVerdict | None = None) -> ModuleVerdict:
     """What the laws say of *mod*; *last* is the verdict on a module that it may share functions and nodes with."""
     known = last.checked if last is not None else {}
     verdict = ModuleVerdict()
-    nodes = _together([checked.types for checked in known.values()])
+    nodes: Mapping[RelayExpr, Type | None] | None = None
     try:
         for var, func in mod.functions.items():
             if not isinstance(func, Function):
                 continue
             found = known.get(func)
             if found is None or not _still_holds(found, mod):
+                nodes = _together([checked.types for checked in known.values()]) if nodes is None else nodes
                 found = _check(func, var.name_hint, mod, nodes)
             verdict.checked[func] = found
             if not any(func.attrs.get(key) for key in _OPAQUE):
@@ -75,7 +75,7 @@ def scope_problem(mod: IRModule) -> str | None:
 
 
 def _together(types: Sequence[Mapping[RelayExpr, Type | None]]) -> Mapping[RelayExpr, Type | None]:
-    return types[0] if len(types) == 1 else ChainMap(*types)  # type: ignore[arg-type]
+    return types[0] if len(types) == 1 else {node: ty for found in types for node, ty in found.items()}
 
 
 def _still_holds(checked: Checked, mod: IRModule) -> bool:
