@@ -8,7 +8,7 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo lint test test-slow fuzz fuzz-files bench bench-partition bench-plan clean
+.PHONY: demo lint test test-slow health fuzz fuzz-files bench bench-partition bench-plan clean
 
 SECONDS ?= 600
 
@@ -50,6 +50,9 @@ $(VENV)/.bench: $(BIN)/python setup.cfg pyproject.toml
 bench: $(VENV)/.bench  ## our host code against ONNX Runtime and OpenVINO, on the models in ZOO (benchmarks/export_zoo.py)
 	mkdir -p out
 	$(BIN)/python benchmarks/cpu.py --zoo $(ZOO) --json out/cpu.json --picture out/cpu.png
+
+health: $(VENV)/.test  ## what the code is measured by, and what is wanted
+	$(BIN)/python -m tools.health
 
 clean:
 	rm -rf $(VENV) build out *.egg-info

@@ -15,6 +15,7 @@ _PUBLIC = {
     "plan": "byoc.driver.planning",
     "pipeline": "byoc.driver.pipeline",
     "measure": "byoc.driver.measure_plan",
+    "to_networkx": "byoc.partition.show.networks",
     "Limits": "byoc.codegen.backend",
     "Calibration": "byoc.driver.quantization",
     "export_c": "byoc.driver.export_c",

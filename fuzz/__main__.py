@@ -11,7 +11,7 @@ from fuzz import models, single
 # fuzzers with a command line of their own: name -> what it does
 OTHERS = {
     "files": "artefacts, plans, boundaries and calibration files, damaged and edited",
-    "importer": "ONNX files, damaged by bytes and by structure",
+    "importer": "ONNX files, damaged by bytes and by structure, or as coverage says",
 }
 
 

@@ -60,7 +60,7 @@ def read_one(data: bytes, and_compile: bool = False) -> tuple[str, str, str]:
 
 
 def _described(error: BaseException) -> tuple[str, str]:
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.name != overtime.__name__]
     ours = [f for f in frames if "site-packages" not in f.filename and "/lib/python" not in f.filename]
     frame = (ours or frames)[-1]
     return f"{type(error).__name__} at {os.path.basename(frame.filename)}:{frame.lineno}", str(error)[:300]
@@ -100,7 +100,7 @@ class Worker:
         os.close(writer)
         position, ended = 0, "hang"
         try:
-            for line in _lines(reader, 3 * SECONDS):
+            for line in lines(reader, 3 * SECONDS):
                 if not line:
                     ended = "left the process"
                     break
@@ -128,7 +128,7 @@ class Worker:
             with open("/proc/self/statm") as pages:
                 now = int(pages.read().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))
-            signal.signal(signal.SIGALRM, _overtime)
+            signal.signal(signal.SIGALRM, overtime)
             for number in numbers:
                 data = self._make(number)
                 compiles = bool(self._every) and number % self._every == 0
@@ -140,7 +140,7 @@ class Worker:
             os._exit(0)
 
 
-def _lines(reader: int, seconds: float) -> Iterator[bytes]:
+def lines(reader: int, seconds: float) -> Iterator[bytes]:
     """The lines of a pipe; at its end an empty one; no further one where nothing comes for so many seconds."""
     rest = b""
     while select.select([reader], [], [], seconds)[0]:
@@ -152,5 +152,6 @@ def _lines(reader: int, seconds: float) -> Iterator[bytes]:
         yield from whole
 
 
-def _overtime(number: int, frame: object) -> None:
+def overtime(number: int, frame: object) -> None:
+    """The handler of SIGALRM."""
     raise Overtime(f"longer than {SECONDS} s")

@@ -7,8 +7,10 @@ None is the default, answer to ``.value`` too, as they do in Relay.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
+from typing import TypeVar
 
 from byoc.errors import RegistryError, UserError
 from byoc.ir.dims import dimension
@@ -25,6 +27,26 @@ class AttrList(tuple[object, ...]):
 
     def __repr__(self) -> str:
         return f"[{', '.join(map(repr, self))}]"
+
+
+T = TypeVar("T")
+
+
+def written(default: T, left_out: object = MISSING) -> T:
+    """A field of an attribute class that stands in the text though it has its *default*.
+
+    Relay's class has another default, or none at all: *left_out* is the one value that its text leaves out, and that
+    reading the text gives where the attribute is missing.
+    """
+    metadata = {"written": True} if left_out is MISSING else {"left_out": left_out}
+    made: T = dataclasses.field(default=default, metadata=metadata)
+    return made
+
+
+def derived(default: T) -> T:
+    """A field that follows from the others when attributes are made: Relay's class has none, and no text."""
+    made: T = dataclasses.field(default=default, metadata={"derived": True})
+    return made
 
 
 AttrValue = bool | int | float | str | AttrObject | None | tuple["AttrValue", ...]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from byoc.errors import UserError
 
+MAX_RANK = 64  # of numpy's arrays
+
 
 class _NumberLike(type):
     """A class of which every Python int (no bool) is an instance: predicates tell numbers from ``Any`` by it."""

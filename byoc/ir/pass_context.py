@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import numbers
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,6 +17,14 @@ _LOG = logging.getLogger(__name__)
 
 CONFIG_OPTIONS: Registry[type] = Registry("pass config option")
 _TYPE_KEYS = {bool: "IntImm", int: "IntImm", float: "FloatImm", str: "runtime.String", list: "Array", dict: "Map"}
+# the declared type of an option -> the classes of values that convert to it: a number stands for a bool, as in Relay
+_CONVERTIBLE: dict[type, tuple[type, ...]] = {
+    bool: (numbers.Integral,),
+    int: (numbers.Integral,),
+    float: (numbers.Real,),
+    list: (list, tuple),
+    dict: (Mapping,),
+}
 
 
 def register_config_option(name: str, kind: type) -> None:
@@ -27,11 +36,22 @@ register_config_option("testing.immutable_module", bool)
 register_config_option(VERIFY, bool)
 
 
+def _check_option(key: str, value: object) -> None:
+    """Raises AttributeError for an option that is not known, and for a value that does not convert to its type."""
+    if key not in CONFIG_OPTIONS:
+        known = ", ".join(sorted(CONFIG_OPTIONS)) or "none"
+        raise AttributeError(f"Invalid config option '{key}'; known options: {known}")
+    kind = CONFIG_OPTIONS[key]
+    if not isinstance(value, _CONVERTIBLE.get(kind, (kind,))):
+        wanted = f"{_TYPE_KEYS.get(kind, 'Object')} ({kind.__name__})"
+        raise AttributeError(f"expect config {key} to have type {wanted}, but got {type(value).__name__}: {value!r}")
+
+
 class PassContext:
     """What passes run under: the optimisation level, forced and disabled passes, options, and instruments.
 
-    Used as ``with PassContext(opt_level=3): …``. Raises AttributeError for an unknown config key, as Relay does, and
-    PassTypeError for passes and instruments that are not listed.
+    Used as ``with PassContext(opt_level=3): …``. Raises AttributeError for an unknown config key and for a value that
+    does not convert to its key's type, as Relay does, and PassTypeError for passes and instruments that are not listed.
     """
 
     _local = threading.local()
@@ -49,10 +69,8 @@ class PassContext:
         num_evals: int = 0,
         tuning_api_database: object | None = None,
     ):
-        for key in config or {}:
-            if key not in CONFIG_OPTIONS:
-                known = ", ".join(sorted(CONFIG_OPTIONS)) or "none"
-                raise AttributeError(f"Invalid config option '{key}'; known options: {known}")
+        for key, value in (config or {}).items():
+            _check_option(key, value)
         self.opt_level = opt_level
         self.required_pass = listed(required_pass, "required_pass")
         self.disabled_pass = listed(disabled_pass, "disabled_pass")

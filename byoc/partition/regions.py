@@ -21,20 +21,31 @@ Region = tuple[str, int]  # its target and its number
 
 def annotate_regions(func: Function, region_of: Mapping[Call, Region]) -> Function:
     """*func* with a begin at each edge that enters a region and an end at each that leaves one."""
-    return _Annotator(region_of).run(func)
+    return annotated_calls(func, region_of)[0]
+
+
+def annotated_calls(func: Function, region_of: Mapping[Call, Region]) -> tuple[Function, dict[RelayExpr, Call]]:
+    """What :func:`annotate_regions` makes, and of which call of *func* each call in it was made.
+
+    The calls of the two need not come in the same order, nor be as many: projections of tuples that are written out
+    are gone, and with them the calls that nothing else reads.
+    """
+    annotator = _Annotator(region_of)
+    made = annotator.run(func)
+    return made, {new: old for old, new in annotator.made.items() if isinstance(old, Call)}
 
 
 class _Annotator:
     def __init__(self, region_of: Mapping[Call, Region]):
         self._region_of = region_of
-        self._made: dict[RelayExpr, RelayExpr] = {}  # each node as it is inside its own region
+        self.made: dict[RelayExpr, RelayExpr] = {}  # each node as it is inside its own region
         self._entered: dict[tuple[RelayExpr, Region], RelayExpr] = {}
         self._left: dict[RelayExpr, RelayExpr] = {}
 
     def run(self, func: Function) -> Function:
         for node in post_order(func, open_children):
-            self._made[node] = self._make(node)
-        return self._made[func]  # type: ignore[return-value]
+            self.made[node] = self._make(node)
+        return self.made[func]  # type: ignore[return-value]
 
     def _make(self, node: RelayExpr) -> RelayExpr:
         region = self._region_of.get(node) if isinstance(node, Call) else None
@@ -42,14 +53,14 @@ class _Annotator:
             assert isinstance(node, Call)
             inner = open_children(node)
             callee = inner[: len(inner) - len(node.args)]
-            parts = [*(self._made[c] for c in callee), *(self._enter(a, region) for a in node.args)]
+            parts = [*(self.made[c] for c in callee), *(self._enter(a, region) for a in node.args)]
             return keep_type(node, typed_rebuild(node, parts))
         if isinstance(node, TupleGetItem):
             origin = resolved(node)
             if origin is not node:
-                return self._made[origin]
+                return self.made[origin]
             if self._home(node) is not None:
-                return typed_rebuild(node, [self._made[node.tuple_value]])
+                return typed_rebuild(node, [self.made[node.tuple_value]])
         parts = [self._leave(c) for c in open_children(node)]
         return typed_rebuild(node, parts) if parts else node
 
@@ -64,7 +75,7 @@ class _Annotator:
         """*node* as it is read in *region*."""
         node = resolved(node)
         if self._home(node) == region:
-            return self._made[node]
+            return self.made[node]
         found = self._entered.get((node, region))
         if found is None:
             if isinstance(node, Tuple):
@@ -79,9 +90,9 @@ class _Annotator:
         node = resolved(node)
         region = self._home(node)
         if region is None:
-            return self._made[node]
+            return self.made[node]
         if node not in self._left:
-            self._left[node] = compiler_end(self._made[node], region[0])
+            self._left[node] = compiler_end(self.made[node], region[0])
         return self._left[node]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from byoc.runtime.errors import KernelError
 from byoc.runtime.kernels import get_kernel
-from byoc.runtime.kernels.registry import KERNELS, Kernel, KernelFunction
+from byoc.runtime.kernels.core.registry import KERNELS, Kernel, KernelFunction
 
 TABLES: dict[str, KernelTable] = {}
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.runtime.kernels.movement.broadcasting import broadcasting
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.broadcasting import broadcasting
+from byoc.runtime.kernels.core.registry import kernel
 
 BinaryFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.runtime.errors import KernelError
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.ndarray import NDArray, array
 
 DebugFunction = Callable[[NDArray], object]

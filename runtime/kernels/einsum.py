@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from byoc.runtime.errors import UserError
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 
 def parse_equation(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:

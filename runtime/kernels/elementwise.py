@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.runtime.kernels.error_function import erf
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.error_function import erf
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.ndarray import numpy_dtype
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from byoc.runtime.kernels.error_function import erf
-from byoc.runtime.kernels.layout import wide
+from byoc.runtime.kernels.core.error_function import erf
+from byoc.runtime.kernels.core.layout import wide
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.reduce import extremum
-from byoc.runtime.kernels.registry import kernel
 
 EXP_LOW, EXP_HIGH = -88.3762626647949, 88.3762626647950
 LOG2_E, LN_2 = 1.44269504088896341, 0.6931471805599453

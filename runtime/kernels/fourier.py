@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from byoc.runtime.kernels.nn.window import window_count
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
+from byoc.runtime.kernels.core.window import window_count
 
 
 @kernel("dft")

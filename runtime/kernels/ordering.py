@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.runtime.errors import KernelError
-from byoc.runtime.kernels.registry import Arrays, kernel
+from byoc.runtime.kernels.core.registry import Arrays, kernel
 from byoc.runtime.ndarray import numpy_dtype
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.runtime.kernels.binary import truncated_divide
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 
 def reduced_axes(ndim: int, axis: tuple[int, ...] | None, exclude: bool) -> tuple[int, ...]:

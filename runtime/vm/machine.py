@@ -12,7 +12,7 @@ import numpy as np
 
 from byoc.runtime.container import ADT
 from byoc.runtime.errors import ArtifactError, InternalError, UserError
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.time_limit import LIMIT, check_time
 from byoc.runtime.vm import instructions as i

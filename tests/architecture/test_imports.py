@@ -15,9 +15,10 @@ FOLDERS["byoc.contrib"] = ROOT / "contrib"
 LAYERS = {
     "runtime": set(),
     "errors": {"runtime"},
+    "lazy_names": set(),
     "ir": {"runtime", "errors"},
     "te": {"ir", "errors", "runtime"},
-    "relay": {"ir", "te", "runtime", "errors"},
+    "relay": {"ir", "te", "runtime", "errors", "lazy_names"},
     "codegen": {"ir", "te", "relay", "runtime", "errors"},
     "partition": {"ir", "relay", "runtime", "errors", "codegen.backend"},
     "driver": {"ir", "te", "relay", "codegen", "partition", "runtime", "errors", "__init__"},

@@ -23,7 +23,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis import free_vars
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.runtime.dso.module import DsoModule
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 
 pytestmark = pytest.mark.needs_cc
 WARNINGS = ("-Wall", "-Wextra", "-Wdiscarded-qualifiers", "-Wcast-qual", "-Werror", "-O1")

@@ -6,7 +6,7 @@ from exported import build, export, make_model, run
 from onnx import TensorProto, helper
 
 import byoc
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 
 FLOATS = [5.9, -1, -5.5, -0.0, 3e9, 2**32, 1e10, -1e10, 2**62, 9.3e18, 1.8e19, 2**64, np.nan, np.inf, -np.inf]
 LOWEST = -(2**63)

@@ -24,7 +24,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis import free_vars
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.op.nn.recurrent import RECURRENT
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 from byoc.runtime.opencl.module import OpenCLModule
 
 pytestmark = pytest.mark.needs_opencl

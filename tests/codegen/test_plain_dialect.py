@@ -22,7 +22,7 @@ from byoc.codegen.kernel.lower import lower_function, unsupported_reason
 from byoc.ir.op import OPS
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 from byoc.runtime.ndarray import numpy_dtype
 
 PLAIN = Dialect(plain=True, team=False, wide=False)

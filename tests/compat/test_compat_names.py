@@ -490,3 +490,12 @@ def test_objects_are_the_same_only_as_themselves(tvm):
     assert func.attrs.Compiler == "acme" and tvm.IRModule().with_attr("a", 1).get_attr("a") == 1
     with pytest.raises(AttributeError, match="no attribute 'Composite'"):
         func.attrs.Composite  # noqa: B018
+
+
+def test_relay_has_no_floor_division_of_expressions(relay):
+    # ExprWithOp has __truediv__ alone: `//` is Python's TypeError, and relay.floor_divide is the operator
+    x = relay.var("x", shape=(2,), dtype="int32")
+    for make in (lambda: x // x, lambda: x // 2, lambda: 2 // x):
+        with pytest.raises(TypeError, match="unsupported operand type"):
+            make()
+    assert relay.floor_divide(x, x).op == relay.op.get("floor_divide")

@@ -12,3 +12,25 @@ def test_options_of_what_lies_below_the_graph_are_taken_and_unknown_ones_refused
         pass
     with pytest.raises(AttributeError, match="Invalid config option"):
         tvm.transform.PassContext(config={"tir.no_such_option": True})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kind"),
+    [
+        ("relay.backend.use_auto_scheduler", "yes", "IntImm"),
+        ("relay.backend.use_meta_schedule", 0.5, "IntImm"),
+        ("relay.backend.use_meta_schedule_dispatch", [1], "IntImm"),
+        ("relay.backend.tir_converter", 1, "runtime.String"),
+        ("relay.FuseOps.max_depth", None, "IntImm"),
+        ("tir.add_lower_pass", 3, "Array"),
+    ],
+)
+def test_an_option_of_another_type_is_refused(tvm, option, value, kind):
+    with pytest.raises(AttributeError, match=f"expect config {option} to have type {kind}"):
+        tvm.transform.PassContext(config={option: value})
+
+
+def test_numbers_stand_for_bools_and_sequences_for_arrays(tvm):
+    options = {"relay.backend.use_auto_scheduler": 1, "relay.FuseOps.max_depth": 10, "tir.add_lower_pass": ((0, len),)}
+    with tvm.transform.PassContext(config=options) as context:
+        assert context.config["relay.FuseOps.max_depth"] == 10

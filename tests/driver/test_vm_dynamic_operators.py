@@ -19,7 +19,7 @@ from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.interpreter import evaluate
 from byoc.runtime.container import ADT
 from byoc.runtime.device import cpu
-from byoc.runtime.kernels.registry import KERNELS
+from byoc.runtime.kernels.core.registry import KERNELS
 from byoc.runtime.ndarray import NDArray, dtype_name
 from byoc.runtime.vm import VirtualMachine
 

@@ -10,7 +10,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis import infer_expr
 from byoc.runtime.errors import KernelError
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 
 
 def matched(data_shape, shape):

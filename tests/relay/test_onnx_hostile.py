@@ -1,6 +1,7 @@
 """Models that would take all memory or time: refused in one sentence, or read without computing what they blow up."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import onnx
@@ -159,3 +160,27 @@ def test_functions_that_call_each_other_without_end_are_refused(count: int, call
         import_onnx(made)
     few = model([helper.make_node("f0", ["x"], ["y"], domain="own")], functions=functions(5, 2))
     assert import_onnx(few)["main"].ret_type is not None
+
+
+MOST = 1 << 24  # numbers in a vector that only the run would bring: the rank of the result
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        ("Tile", ["x", "k"]),
+        ("Expand", ["x", "k"]),
+        ("Reshape", ["x", "k"]),
+        ("ConstantOfShape", ["k"]),
+        ("Slice", ["x", "k", "k"]),
+    ],
+)
+def test_a_rank_that_no_tensor_has_is_refused_before_its_dimensions_are_made(op: str, inputs: list[str]) -> None:
+    made = model([helper.make_node(op, inputs, ["y"])])
+    made.graph.input.append(helper.make_tensor_value_info("k", TensorProto.INT64, [MOST]))
+    tracemalloc.start()
+    with pytest.raises(ImportModelError, match=op):
+        import_onnx(made)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < MOST

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from byoc.runtime.kernels.error_function import CHUNK, LARGEST, MIDDLE, SMALL, erf
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.error_function import CHUNK, LARGEST, MIDDLE, SMALL, erf
+from byoc.runtime.kernels.core.registry import get_kernel
 
 EDGES = [0.0, -0.0, SMALL, MIDDLE, LARGEST, 1e-300, 5e-324, 1e-40, 27.0, 1e300, math.inf, -math.inf]
 

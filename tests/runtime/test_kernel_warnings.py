@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 
 
 @pytest.mark.parametrize("name", ["nn.softmax", "nn.log_softmax", "nn.l2_normalize", "divide", "log"])

@@ -11,7 +11,7 @@ import byoc.relay.op  # noqa: F401 - registers the operators
 from byoc.errors import UserError
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import Any, TensorType, TupleType, Type, tensor_types
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 from byoc.runtime.ndarray import dtype_name
 
 SAMPLED = [name for name in sorted(OPS) if OPS[name].samples and OPS[name].kernel and not name.startswith("test_")]

@@ -5,7 +5,7 @@ import pytest
 
 import byoc.relay.op  # noqa: F401 - registers the operators
 from byoc.ir.op import OPS
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 
 SAMPLED = [name for name in sorted(OPS) if OPS[name].samples and OPS[name].kernel and not name.startswith("test_")]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from byoc.compat.tvm.below import BelowModule, Missing, NotHereError
 from byoc.compat.tvm.emulation import Emulation, emulation
 from byoc.compat.tvm.finder import ReverseFinder, TvmFinder
-from byoc.compat.tvm.homes import ADDED_FUNCTIONS, ADDED_NAMES, ALIASES, OURS_FIRST
+from byoc.compat.tvm.homes import ADDED_FUNCTIONS, ADDED_NAMES, ALIASES, OURS_FIRST, SHADOWED
 from byoc.errors import UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 
@@ -61,6 +61,8 @@ def install() -> None:
             holder = importlib.import_module(parent)
             if not isinstance(holder, BelowModule) and not hasattr(holder, child):
                 _add(holder, child, f"{home}:")
+    for name, home in SHADOWED.items():
+        sys.modules[name] = importlib.import_module(home)
     for name, place in ADDED_FUNCTIONS.items():
         if name not in GLOBAL_FUNCTIONS:
             register_func(name, _loaded_when_called(place))

@@ -85,6 +85,13 @@ ALIASES = {
     "tvm.relay.backend.graph_executor_factory": f"{THIN}.relay.backend.executor_factory",
 }
 
+# modules whose package gives their name to a function: they are known from the start, for importing one would take the
+# function's place
+SHADOWED = {
+    "tvm.relay.analysis.count_layers": "byoc.relay.analysis.op_counts",
+    "tvm.relay.transform.recast": "byoc.relay.transform.recast",
+}
+
 # TVM's own integrations, whose names are here and whose files are mounted by who uses them
 VENDORS = ("arm_compute_lib", "clml", "coreml", "cutlass", "ethosn", "libtorch", "mrvl", "tensorrt")
 # those that TVM's package does not re-export

@@ -12,6 +12,8 @@ BELOW_THE_GRAPH: dict[str, type] = {
     "relay.backend.use_meta_schedule": bool,
     "relay.backend.use_meta_schedule_dispatch": int,
     "relay.backend.disable_auto_scheduler_dispatch": bool,
+    "relay.backend.tir_converter": str,
+    "relay.frontend.fill_span": bool,
     "relay.remove_standalone_reshapes.enable": bool,
     "tir.add_lower_pass": list,
     "tir.debug_keep_trivial_loop": bool,

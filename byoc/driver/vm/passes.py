@@ -21,6 +21,7 @@ from byoc.relay import transform
 from byoc.relay.adt import Match
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Constant, Function, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from byoc.relay.transform.memory.remove_kills import RemoveKills
 from byoc.relay.transform.simplify.expr import SimplifyControlExpr
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
 from byoc.relay.traverse import post_order
@@ -82,7 +83,7 @@ def prepare(mod: IRModule, layout: str = LAYOUTS[0], precision: Sequence[Pass] =
     """
     with at_least_level_3():
         mod = transform.OutlineCompilerFunctionsWithExistingGlobalSymbols()(infer_module(mod))
-        mod = transform.RemoveDeviceAnnotations()(mod)
+        mod = RemoveKills()(transform.RemoveDeviceAnnotations()(mod))
         has_main = "main" in mod
         if has_main:
             mod = transform.RemoveUnusedFunctions()(mod)

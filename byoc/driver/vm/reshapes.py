@@ -16,7 +16,7 @@ from byoc.ir.types import Dim, TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order, rewrite, substitute
-from byoc.runtime.kernels.movement.newshape import plan_newshape
+from byoc.runtime.kernels.core.newshape import plan_newshape
 
 
 def join_reshapes(root: Function) -> Function:

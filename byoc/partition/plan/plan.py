@@ -26,7 +26,7 @@ from byoc.partition.policy.cut import annotate
 from byoc.partition.policy.decide import composites_of, dissolve, judged
 from byoc.partition.policy.matches import Chosen, with_composites
 from byoc.partition.policy.outlay import Move, Total
-from byoc.partition.regions import annotate_regions
+from byoc.partition.regions import annotated_calls
 from byoc.partition.show.report_page import notebook
 from byoc.partition.show.table import plan_table
 from byoc.relay.expr import Call
@@ -134,18 +134,21 @@ class Plan:
 
     def annotate_prepared(self, prepared: IRModule) -> IRModule:
         """What :meth:`annotate` makes of what :meth:`prepare` made."""
-        if self.total is not None or any(d.region is not None for d in self.decisions):
-            return self._annotate_regions(prepared)
-        return annotate(prepared, [d.target for d in self.decisions])
+        return self.annotate_numbered(prepared)[0]
 
-    def _annotate_regions(self, mod: IRModule) -> IRModule:
-        result, decisions = mod.shallow_copy(), iter(self.decisions)
-        for var, func in functions_of(mod):
-            placed = {call: next(decisions) for call in calls_of(func)}
-            result[var] = annotate_regions(
-                func, {c: (d.target, d.region) for c, d in placed.items() if d.target and d.region is not None}
-            )
-        return result
+    def annotate_numbered(self, prepared: IRModule) -> tuple[IRModule, tuple[int, ...]]:
+        """What :meth:`annotate_prepared` makes, and for each of its calls, in order, the number of its decision."""
+        if self.total is None and all(d.region is None for d in self.decisions):
+            return annotate(prepared, [d.target for d in self.decisions]), tuple(range(len(self.decisions)))
+        result, numbers, count = prepared.shallow_copy(), [], 0
+        for var, func in functions_of(prepared):
+            number = {call: count + k for k, call in enumerate(calls_of(func))}
+            count += len(number)
+            placed = {call: self.decisions[k] for call, k in number.items()}
+            regions = {c: (d.target, d.region) for c, d in placed.items() if d.target and d.region is not None}
+            result[var], origin = annotated_calls(func, regions)
+            numbers += [number[origin[call]] for call in calls_of(result[var])]
+        return result, tuple(numbers)
 
     def apply(self, mod: IRModule) -> IRModule:
         """*mod* cut by this plan: each region a function with ``Compiler`` and ``global_symbol``.

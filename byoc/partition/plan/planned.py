@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.backend import callee_name
@@ -53,12 +53,15 @@ class PlannedRegion:
         return any(b.dynamic for b in (*self.inputs, *self.outputs))
 
 
-def planned_regions(annotated: IRModule, mod_name: str) -> Iterator[PlannedRegion]:
-    """The regions of *annotated* when it is partitioned under *mod_name*, in the order of their functions."""
+def planned_regions(annotated: IRModule, numbers: Sequence[int], mod_name: str) -> Iterator[PlannedRegion]:
+    """The regions of *annotated* when it is partitioned under *mod_name*, in the order of their functions.
+
+    *numbers* has the number of the decision for each call of *annotated*, in order.
+    """
     outlined: list[OutlinedFunction] = []
     mod = PartitionGraph(mod_name, record=outlined)(annotated)
     functions = [f for f in mod.functions.values() if isinstance(f, Function) and "Compiler" in f.attrs]
-    calls = outlined_calls(outlined)
+    calls = [tuple(numbers[k] for k in region) for region in outlined_calls(outlined)]
     before = len(functions) - len(calls)  # functions that were regions before
     for number, func in enumerate(functions):
         yield _planned(func, calls[number - before] if number >= before else ())

@@ -141,7 +141,7 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
         plan,
         notes=notes,
         origin=Origin(mod, request, remake, placed),
-        regions=tuple(planned_regions(plan.annotate_prepared(prepared), plan.mod_name)),
+        regions=tuple(planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)),
     )
 
 

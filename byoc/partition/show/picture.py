@@ -49,8 +49,9 @@ def picture_of(mod: IRModule, plan: Plan) -> Picture:
     *mod* is the module that the plan was made for. Raises PartitionError for another.
     """
     prepared = plan.prepare(mod)
-    regions = regions_of(plan.annotate(mod))
-    region_of = {number: k for k, region in enumerate(regions) for number in region.numbers}
+    annotated, numbers = plan.annotate_numbered(prepared)
+    regions = regions_of(annotated)
+    region_of = {numbers[k]: number for number, region in enumerate(regions) for k in region.numbers}
     boxes: list[Box] = []
     arrows: dict[tuple[int, int], None] = {}
     count = 0

@@ -1,66 +1,42 @@
-"""Questions about expressions that change nothing."""
+"""Questions about expressions that change nothing, each loaded when it is first asked."""
 
-import importlib
+from byoc.lazy_names import lazy_names
 
-from byoc.relay.analysis.calibration import get_calibration_data
-from byoc.relay.analysis.call_graph import CallGraph
-from byoc.relay.analysis.extraction import (
-    extract_fused_functions,
-    extract_intermdeiate_expr,
-    extract_intermediate_expr,
-    search_dense_op_weight,
-    search_fc_transpose,
-)
-from byoc.relay.analysis.fake_quantized_regions import list_fake_quantized_op_freqs
-from byoc.relay.analysis.features import Feature, detect_feature
-from byoc.relay.analysis.kinds import check_kind
-from byoc.relay.analysis.module_types import infer_function, infer_module, infer_type_local, typed_expr
-from byoc.relay.analysis.op_counts import count_layers, get_total_mac_number, list_op_freqs
-from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.analysis.type_variables import all_dtypes, all_type_vars, bound_type_vars, free_type_vars
-from byoc.relay.analysis.unmatched import unmatched_cases
-from byoc.relay.analysis.variables import all_vars, bound_vars, free_vars, post_order_visit
-from byoc.relay.analysis.well_formed import check_basic_block_normal_form, check_constant, well_formed
+# name -> the module that defines it; the same imports stand in __init__.pyi
+_HOMES = {
+    "AnnotatedRegionSet": ".annotated_regions",
+    "CallGraph": ".call_graph",
+    "Feature": ".features",
+    "all_dtypes": ".type_variables",
+    "all_type_vars": ".type_variables",
+    "all_vars": ".variables",
+    "bound_type_vars": ".type_variables",
+    "bound_vars": ".variables",
+    "check_basic_block_normal_form": ".well_formedness",
+    "check_constant": ".well_formedness",
+    "check_kind": ".kinds",
+    "count_layers": ".op_counts",
+    "detect_feature": ".features",
+    "extract_fused_functions": ".extraction",
+    "extract_intermdeiate_expr": ".extraction",
+    "extract_intermediate_expr": ".extraction",
+    "free_type_vars": ".type_variables",
+    "free_vars": ".variables",
+    "get_calibration_data": ".calibration",
+    "get_total_mac_number": ".op_counts",
+    "infer_expr": ".type_infer",
+    "infer_function": ".module_types",
+    "infer_module": ".module_types",
+    "infer_type_local": ".module_types",
+    "list_fake_quantized_op_freqs": ".fake_quantized_regions",
+    "list_op_freqs": ".op_counts",
+    "post_order_visit": ".variables",
+    "search_dense_op_weight": ".extraction",
+    "search_fc_transpose": ".extraction",
+    "typed_expr": ".module_types",
+    "unmatched_cases": ".unmatched",
+    "well_formed": ".well_formedness",
+}
 
-__all__ = [
-    "CallGraph",
-    "Feature",
-    "all_dtypes",
-    "all_type_vars",
-    "all_vars",
-    "bound_type_vars",
-    "bound_vars",
-    "check_basic_block_normal_form",
-    "check_constant",
-    "check_kind",
-    "count_layers",
-    "detect_feature",
-    "extract_fused_functions",
-    "extract_intermdeiate_expr",
-    "extract_intermediate_expr",
-    "free_type_vars",
-    "free_vars",
-    "get_calibration_data",
-    "get_total_mac_number",
-    "infer_expr",
-    "infer_function",
-    "infer_module",
-    "infer_type_local",
-    "list_fake_quantized_op_freqs",
-    "list_op_freqs",
-    "post_order_visit",
-    "search_dense_op_weight",
-    "search_fc_transpose",
-    "typed_expr",
-    "unmatched_cases",
-    "well_formed",
-]
-
-# what needs the operators, which need this package: loaded on first use
-_LATER = {"AnnotatedRegionSet": "byoc.relay.analysis.annotated_regions"}
-
-
-def __getattr__(name: str) -> object:
-    if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name]), name)
-    raise AttributeError(f"byoc.relay.analysis has no name {name!r}")
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -148,11 +148,18 @@ def _bind_params(call: Call, callee: Function) -> None:
         if param._checked_type is None:
             param._checked_type = arg.checked_type
         elif not is_assignable(arg.checked_type, param._checked_type):
+            _check_not_generic(arg, call)
             raise TypeInferenceError(
                 f"parameter %{param.name_hint} is declared as {param._checked_type}, its argument is "
                 f"{arg.checked_type}{located(call)}",
                 (arg.checked_type, param._checked_type),
             )
+
+
+def _check_not_generic(arg: RelayExpr, call: Call) -> None:
+    """Raises NeedsSolvingError for a generic function: of which type it is here, unification says."""
+    if isinstance(arg.checked_type, FuncType) and arg.checked_type.type_params:
+        raise NeedsSolvingError(f"a generic function is an argument{located(call)}")
 
 
 def is_assignable(value: Type, declared: Type) -> bool:
@@ -183,6 +190,7 @@ def _infer_call(call: Call, mod: IRModule | None) -> Type:
         raise NeedsSolvingError(f"a generic function is called{located(call)}")
     for index, (arg, declared) in enumerate(zip(call.args, callee.arg_types, strict=False)):
         if not is_assignable(arg.checked_type, declared):
+            _check_not_generic(arg, call)
             raise TypeInferenceError(
                 f"argument {index} is {arg.checked_type} where {declared} is expected{located(call)}",
                 (arg.checked_type, declared),

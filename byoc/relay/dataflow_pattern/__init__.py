@@ -15,6 +15,7 @@ from byoc.relay.dataflow_pattern.constructors import (
     is_var,
 )
 from byoc.relay.dataflow_pattern.partitioning import partition_pattern as partition
+from byoc.relay.dataflow_pattern.pattern_text import pattern_text
 from byoc.relay.dataflow_pattern.patterns import (
     AltPattern,
     AttrPattern,
@@ -72,6 +73,7 @@ __all__ = [
     "is_var",
     "match",
     "partition",
+    "pattern_text",
     "rewrite",
     "wildcard",
 ]

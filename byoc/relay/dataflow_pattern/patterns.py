@@ -34,9 +34,15 @@ def _accept(pre: RelayExpr) -> bool:
 
 
 class DFPattern:
-    """The root of all patterns. Calling one makes the pattern of a call: ``is_op("add")(wildcard(), wildcard())``."""
+    """The root of all patterns. Calling one makes the pattern of a call: ``is_op("add")(wildcard(), wildcard())``.
+
+    Its text is Relay's: ``CallPatternNode(Op(add), [*, ConstantPattern()])``.
+    """
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(get_global_func("relay.dataflow_pattern.text")(self))
 
     def __call__(self, *args: DFPattern | None) -> CallPattern:
         """A call of what this matches on *args*; a single None stands for any arguments."""

@@ -35,7 +35,7 @@ from byoc.relay.expr import (
 )
 from byoc.relay.interpreter.matching import first_fitting
 from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value
-from byoc.runtime.kernels.registry import get_kernel
+from byoc.runtime.kernels.core.registry import get_kernel
 
 Pending = list[tuple[RelayExpr, Scope]]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
+from byoc.ir.dims import MAX_RANK
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, tensor_arg
@@ -32,6 +33,8 @@ def vector_length(types: Sequence[Type], index: int, name: str) -> int:
 
 
 def _any(rank: int, dtype: str) -> TensorType:
+    if not 0 <= rank <= MAX_RANK:
+        raise TypeInferenceError(f"the result would have {rank} dimensions, and tensors have 0 to {MAX_RANK}")
     return TensorType([Any()] * rank, dtype)
 
 
@@ -42,8 +45,10 @@ def _reshape_rel(types: Sequence[Type], attrs: ReshapeAttrs) -> Type:
 def _strided_slice_rel(types: Sequence[Type], attrs: StridedSliceAttrs) -> Type:
     data = tensor_arg(types, 0)
     length = vector_length(types, 1, "begin")
+    if length > data.ndim or vector_length(types, 2, "end") != length:
+        raise TypeInferenceError("begin and end must have one number for each sliced axis")
     cut = normalize_axes(attrs.axes, data.ndim) if attrs.axes is not None else tuple(range(length))
-    if len(cut) > data.ndim or len(cut) != length or vector_length(types, 2, "end") != length:
+    if len(cut) != length:
         raise TypeInferenceError("begin and end must have one number for each sliced axis")
     return TensorType([Any() if k in cut else d for k, d in enumerate(data.shape)], data.dtype)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.errors import TypeInferenceError, UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import TensorType, TupleType, Type
@@ -40,7 +40,7 @@ class UniformAttrs(Attrs):
     """Attributes of ``random.uniform``."""
 
     out_shape: tuple[int, ...] = ()
-    out_dtype: str = "float32"
+    out_dtype: str = written("float32", left_out="")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class NormalAttrs(Attrs):
     """Attributes of ``random.normal``."""
 
     out_shape: tuple[int, ...] = ()
-    out_dtype: str = "float32"
+    out_dtype: str = written("float32", left_out="")
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def @{helper}(%ta: List[{tensor}], %current: int32, %limit: int32, %indices: {in
 }}
 def @{n("tensor_array_scatter")}(%tensor_array: List[{tensor}], %indices: {indices}, %values: List[{tensor}])
     -> List[{tensor}] {{
-  @{helper}(%tensor_array, 0, take(shape_of(%indices), 0), %indices, %values)
+  @{helper}(%tensor_array, 0, take(shape_of(%indices, dtype="int32"), 0), %indices, %values)
 }}"""
 
 
@@ -80,7 +80,7 @@ def @{helper}(%ta: List[{tensor}], %value: {value}, %offset: int32, %current: in
 }}
 def @{n("tensor_array_split")}(%tensor_array: List[{tensor}], %value: {value}, %lengths: {lengths})
     -> List[{tensor}] {{
-  @{helper}(%tensor_array, %value, 0, 0, take(shape_of(%lengths), 0), %lengths)
+  @{helper}(%tensor_array, %value, 0, 0, take(shape_of(%lengths, dtype="int32"), 0), %lengths)
 }}"""
 
 
@@ -119,7 +119,7 @@ def @{helper}(%ta: List[{tensor}], %accu: List[{tensor}], %current: int32, %indi
   }}
 }}
 def @{n("tensor_array_gather")}(%tensor_array: List[{tensor}], %indices: {indices}) -> {out} {{
-  @{helper}(%tensor_array, Nil, take(shape_of(%indices), 0), %indices)
+  @{helper}(%tensor_array, Nil, take(shape_of(%indices, dtype="int32"), 0), %indices)
 }}"""
 
 
@@ -131,7 +131,7 @@ def @{helper}(%i: int32, %up: int32, %data: {data}) -> List[{element}] {{
   if (%i == %up) {{ Nil }} else {{ Cons({make}(take(%data, %i, axis=0)), @{helper}(%i + 1, %up, %data)) }}
 }}
 def @{n(name)}(%data: {data}) -> List[{element}] {{
-  @{helper}(0, take(shape_of(%data), 0), %data)
+  @{helper}(0, take(shape_of(%data, dtype="int32"), 0), %data)
 }}"""
 
 

@@ -11,7 +11,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.transform import Pass, Sequential
+from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay.expr import Call, Function
 from byoc.relay.prelude import Prelude
 from byoc.relay.transform import InferType
@@ -20,15 +20,20 @@ from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 
 def run_opt_pass(expr: RelayExpr, opt_pass: Pass | Sequence[Pass], import_prelude: bool = False) -> RelayExpr:
-    """*expr* after the pass (or passes): a function where it is one, else the body. Source: ``run_opt_pass``.
+    """*expr* after the pass, or after a list of them at level 3: a function where it is one, else the body.
 
-    Types are inferred first, for the passes that ask for them. Raises UserError for what is no pass.
+    Source: ``run_opt_pass``, and the functions of that name in Relay's tests of layouts, which take lists. Types are
+    inferred first, for the passes that ask for them. Raises UserError for what is no pass.
     """
     step = opt_pass if isinstance(opt_pass, Pass) else Sequential(_passes(opt_pass))
     mod = IRModule.from_expr(expr)
     if import_prelude:
         Prelude(mod)
-    main = step(InferType()(mod))["main"]
+    if step is opt_pass:
+        main = step(InferType()(mod))["main"]
+    else:
+        with PassContext(opt_level=3):  # or layouts would stay as they are without a word
+            main = step(InferType()(mod))["main"]
     return main if isinstance(expr, Function) else main.body  # type: ignore[union-attr]
 
 

@@ -56,7 +56,7 @@ def _type_vars(ty: Type) -> Iterator[TypeVar]:
 def call_attributes(attrs: object, of_operator: bool = True, write: Callable[[object], str] = value_text) -> list[str]:
     """``name=value`` for each attribute of a call that differs from its default; of a function, with their class.
 
-    One whose field has ``written`` in its metadata has no default in Relay, and always stands there.
+    What Relay's class has no default for, or another one, is told by :func:`byoc.ir.attrs.written`.
 
     *write* gives the text of a value.
     """
@@ -67,9 +67,11 @@ def call_attributes(attrs: object, of_operator: bool = True, write: Callable[[ob
     types = field_types(type(attrs))
     parts = []
     for field in dataclasses.fields(attrs):
+        if "derived" in field.metadata:
+            continue
         value = getattr(attrs, field.name)
         always = field.default is dataclasses.MISSING or "written" in field.metadata
-        default = None if always else freeze(field.default)
+        default = None if always else freeze(field.metadata.get("left_out", field.default))
         if always or value != default or type(value) is not type(default):
             parts.append(f"{key_text(field.name)}={write(matched(value, types[field.name]))}")
     return parts if of_operator else [*parts, f"{TYPE_KEY}={quoted(f'relay.attrs.{type(attrs).__name__}')}"]

@@ -61,6 +61,9 @@ def made_attributes(attrs_type: type[Attrs], given: dict[str, object], of: str) 
         values[name] = matched(value, declared[name])
         if not conforms(values[name], declared[name]):
             raise ParseError(f"the attribute {name} of {of} is {_shown(declared[name])}, got {value!r}")
+    for name, field in fields.items():
+        if name not in values and "left_out" in field.metadata:
+            values[name] = field.metadata["left_out"]
     missing = [
         name
         for name, field in fields.items()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 
 def overlaps(box: np.ndarray, others: np.ndarray, pixel: float = 0.0) -> np.ndarray:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.layout import from_letters, pad_pairs, per_axis, to_letters
+from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, per_axis, to_letters
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.nn.conv import positions
-from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("image.dilation2d")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.images.image import resize, upsampling, upsampling3d
 from byoc.runtime.kernels.nn.pad import pad
-from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("dyn.image.resize2d")

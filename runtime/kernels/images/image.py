@@ -13,9 +13,10 @@ from fractions import Fraction
 import numpy as np
 
 from byoc.runtime.errors import KernelError
-from byoc.runtime.kernels.layout import from_letters, spatial_letters, to_letters
-from byoc.runtime.kernels.registry import kernel
-from byoc.runtime.kernels.rounding import saturated
+from byoc.runtime.kernels.core.layout import from_letters, spatial_letters, to_letters
+from byoc.runtime.kernels.core.registry import kernel
+from byoc.runtime.kernels.core.rounding import saturated
+from byoc.runtime.kernels.nn.blocked import kernel_in_blocks
 
 _IN_FLOAT32 = frozenset(["float32", "float16", "bfloat16", "int8", "uint8", "bool"])  # others in float64
 ROI_DENOMINATOR = 2**16
@@ -128,7 +129,7 @@ def _resize_axis(
     return value
 
 
-@kernel("image.resize1d", "image.resize2d", "image.resize3d")
+@kernel_in_blocks("image.resize1d", "image.resize2d", "image.resize3d")
 def resize(
     data: np.ndarray,
     *,
@@ -181,7 +182,7 @@ def _upsample(data: np.ndarray, scales: Sequence[float], layout: str, method: st
     return resize(data, size=size, layout=layout, method=names.get(method, method), coordinate_transformation_mode=mode)
 
 
-@kernel("nn.upsampling")
+@kernel_in_blocks("nn.upsampling")
 def upsampling(
     data: np.ndarray,
     *,
@@ -195,7 +196,7 @@ def upsampling(
     return _upsample(data, (scale_h, scale_w), layout, method, "align_corners" if align_corners else "asymmetric")
 
 
-@kernel("nn.upsampling3d")
+@kernel_in_blocks("nn.upsampling3d")
 def upsampling3d(
     data: np.ndarray,
     *,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from byoc.runtime.kernels.core.layout import from_letters, to_letters
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.images.image import cubic_weights
-from byoc.runtime.kernels.layout import from_letters, to_letters
-from byoc.runtime.kernels.registry import kernel
 
 Taps = list[tuple[np.ndarray, np.ndarray]]
 CUBIC = -0.75

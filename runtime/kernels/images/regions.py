@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
+from byoc.runtime.kernels.core.layout import from_letters, to_letters
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.images.boxes import suppressed
-from byoc.runtime.kernels.layout import from_letters, to_letters
-from byoc.runtime.kernels.registry import kernel
 
 
 def _interpolated(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.runtime.errors import UserError
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 _AXIS = re.compile(r"([A-Z])|(\d+)([a-z])")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.runtime.errors import KernelError
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 Index = tuple[np.ndarray, ...]
 _UFUNCS: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}

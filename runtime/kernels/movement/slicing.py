@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.runtime.errors import KernelError
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 
 def _cut(start: int | None, end: int | None, step: int, size: bool) -> slice:

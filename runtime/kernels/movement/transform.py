@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.runtime.errors import KernelError
-from byoc.runtime.kernels.movement.newshape import resolve_newshape
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.newshape import resolve_newshape
+from byoc.runtime.kernels.core.registry import kernel
 
 
 @kernel("reshape")

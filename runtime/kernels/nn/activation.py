@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.layout import along, wide
+from byoc.runtime.kernels.core.layout import along, wide
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.reduce import extremum
-from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("nn.relu")
@@ -16,7 +16,7 @@ def relu(data: np.ndarray) -> np.ndarray:
 
 
 @kernel("nn.leaky_relu")
-def leaky_relu(data: np.ndarray, *, alpha: float = 0.01) -> np.ndarray:
+def leaky_relu(data: np.ndarray, *, alpha: float = 0.25) -> np.ndarray:
     """x where it is positive, else alpha x."""
     return np.where(data > 0, data, data * data.dtype.type(alpha))
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 
 @kernel("nn.space_to_batch_nd")

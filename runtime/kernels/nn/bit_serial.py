@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.nn.conv import conv
-from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("nn.bitpack")

@@ -1,16 +1,17 @@
 """Numpy kernels in blocked layouts: data is brought to the layout without blocks and the result brought back.
 
-Importing this module wraps the kernels of :data:`LAYOUT_ATTRIBUTES`; calls without blocks are not touched.
+Kernels that do so are registered by :func:`kernel_in_blocks`. Calls without blocks are not touched.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.kernels.core.registry import Arrays, KernelFunction, kernel
 from byoc.runtime.kernels.movement.layouts import layout_transform, whole_layout
-from byoc.runtime.kernels.registry import KERNELS, Arrays, Kernel, KernelFunction
 
 Names = tuple[str, ...]
 
@@ -49,5 +50,12 @@ def in_blocks(name: str, function: KernelFunction) -> KernelFunction:
     return run
 
 
-for _name in LAYOUT_ATTRIBUTES:
-    KERNELS[_name] = Kernel.of(_name, in_blocks(_name, KERNELS[_name].function))
+def kernel_in_blocks(*names: str) -> Callable[[KernelFunction], KernelFunction]:
+    """Register a numpy kernel, as :func:`kernel` does, that takes layouts with blocks too."""
+
+    def register(function: KernelFunction) -> KernelFunction:
+        for name in names:
+            kernel(name)(in_blocks(name, function))
+        return function
+
+    return register

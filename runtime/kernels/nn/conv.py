@@ -14,10 +14,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from byoc.runtime.kernels.layout import from_letters, merged_groups, pad_pairs, per_axis, spatial_letters, to_letters
+from byoc.runtime.kernels.core.layout import (
+    from_letters,
+    merged_groups,
+    pad_pairs,
+    per_axis,
+    spatial_letters,
+    to_letters,
+)
+from byoc.runtime.kernels.core.window import transposed_size, window_count
+from byoc.runtime.kernels.nn.blocked import kernel_in_blocks
 from byoc.runtime.kernels.nn.dense import finish, result_dtype, working_dtype
-from byoc.runtime.kernels.nn.window import transposed_size, window_count
-from byoc.runtime.kernels.registry import kernel
 
 BLOCK_BYTES = 32 * 2**20
 
@@ -111,7 +118,7 @@ def convolve(
     return _unfolded(data, weight, view, groups)
 
 
-@kernel("nn.conv1d", "nn.conv2d", "nn.conv3d")
+@kernel_in_blocks("nn.conv1d", "nn.conv2d", "nn.conv3d")
 def conv(
     data: np.ndarray,
     weight: np.ndarray,
@@ -175,7 +182,7 @@ def convolve_transposed(
     return out[(Ellipsis, *kept)].reshape(batch, groups * per_group, *(k.stop - k.start for k in kept))
 
 
-@kernel("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
+@kernel_in_blocks("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
 def conv_transpose(
     data: np.ndarray,
     weight: np.ndarray,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.kernels.layout import from_letters, pad_pairs, per_axis, to_letters
+from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, per_axis, to_letters
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.nn.conv import conv, convolve, padded, positions
 from byoc.runtime.kernels.nn.dense import finish, result_dtype, working_dtype
-from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("nn.contrib_conv2d_gemm_weight_transform")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.layout import pad_pairs
+from byoc.runtime.kernels.core.layout import pad_pairs
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.nn.conv import padded
-from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("nn.correlation")

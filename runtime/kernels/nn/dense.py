@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 
 def result_dtype(data: np.ndarray, out_dtype: str) -> np.dtype:
@@ -60,7 +60,7 @@ def matmul(
 
 @kernel("nn.batch_matmul")
 def batch_matmul(
-    a: np.ndarray, b: np.ndarray, *, out_dtype: str = "", transpose_a: bool = False, transpose_b: bool = True
+    a: np.ndarray, b: np.ndarray, *, out_dtype: str = "", transpose_a: bool = False, transpose_b: bool = False
 ) -> np.ndarray:
     """a: [B, M, K], b: [B, N, K] by default -> [B, M, N]; a batch of 1 is repeated."""
     left = np.swapaxes(a, 1, 2) if transpose_a else a

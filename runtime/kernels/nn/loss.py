@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 
 @kernel("nn.cross_entropy")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.layout import along
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.layout import along
+from byoc.runtime.kernels.core.registry import kernel
 
 
 def _affine(value: np.ndarray, gamma: np.ndarray, beta: np.ndarray, axis: int, center: bool, scale: bool) -> np.ndarray:
@@ -98,7 +98,7 @@ def group_norm(
 
 @kernel("nn.lrn")
 def lrn(
-    data: np.ndarray, *, size: int = 5, axis: int = 1, bias: float = 2.0, alpha: float = 1e-5, beta: float = 0.75
+    data: np.ndarray, *, size: int = 5, axis: int = 1, bias: float = 2.0, alpha: float = 1e-4, beta: float = 0.75
 ) -> np.ndarray:
     """Divide by a power of the mean square of *size* neighbours along *axis*; each step rounds to the data's dtype."""
     k, half, extent = axis % data.ndim, size // 2, data.shape[axis]

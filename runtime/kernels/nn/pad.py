@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.layout import from_letters, to_letters
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.layout import from_letters, to_letters
+from byoc.runtime.kernels.core.registry import kernel
 
 
 @kernel("nn.pad")

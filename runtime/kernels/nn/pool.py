@@ -14,10 +14,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from byoc.runtime.kernels.binary import truncated_divide
-from byoc.runtime.kernels.layout import from_letters, lowest, pad_pairs, per_axis, spatial_letters, to_letters, wide
+from byoc.runtime.kernels.core.layout import (
+    from_letters,
+    lowest,
+    pad_pairs,
+    per_axis,
+    spatial_letters,
+    to_letters,
+    wide,
+)
+from byoc.runtime.kernels.core.window import window_count
+from byoc.runtime.kernels.nn.blocked import kernel_in_blocks
 from byoc.runtime.kernels.nn.conv import padded, positions
-from byoc.runtime.kernels.nn.window import window_count
-from byoc.runtime.kernels.registry import kernel
 
 
 def _fold(
@@ -53,7 +61,7 @@ def _fold(
     return result
 
 
-@kernel("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
+@kernel_in_blocks("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
 def max_pool(
     data: np.ndarray,
     *,
@@ -90,7 +98,7 @@ def _outside_value(
     return float(np.finfo(dtype).min) if blind and dtype.kind == "f" else lowest(dtype)
 
 
-@kernel("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
+@kernel_in_blocks("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
 def avg_pool(
     data: np.ndarray,
     *,
@@ -150,7 +158,7 @@ def _adaptive(
     return from_letters(value, letters, out_layout or layout)
 
 
-@kernel("nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d")
+@kernel_in_blocks("nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d")
 def adaptive_avg_pool(
     data: np.ndarray, *, output_size: tuple[int, ...] = (), layout: str, out_layout: str = ""
 ) -> np.ndarray:
@@ -158,7 +166,7 @@ def adaptive_avg_pool(
     return _adaptive(data, output_size, layout, out_layout, _mean)
 
 
-@kernel("nn.adaptive_max_pool1d", "nn.adaptive_max_pool2d", "nn.adaptive_max_pool3d")
+@kernel_in_blocks("nn.adaptive_max_pool1d", "nn.adaptive_max_pool2d", "nn.adaptive_max_pool3d")
 def adaptive_max_pool(
     data: np.ndarray, *, output_size: tuple[int, ...] = (), layout: str, out_layout: str = ""
 ) -> np.ndarray:
@@ -166,13 +174,13 @@ def adaptive_max_pool(
     return _adaptive(data, output_size, layout, out_layout, _greatest)
 
 
-@kernel("nn.global_avg_pool2d")
+@kernel_in_blocks("nn.global_avg_pool2d")
 def global_avg_pool(data: np.ndarray, *, layout: str, out_layout: str = "") -> np.ndarray:
     """The mean over height and width."""
     return _adaptive(data, (1,) * (data.ndim - 2), layout, out_layout, _mean)
 
 
-@kernel("nn.global_max_pool2d")
+@kernel_in_blocks("nn.global_max_pool2d")
 def global_max_pool(data: np.ndarray, *, layout: str, out_layout: str = "") -> np.ndarray:
     """The greatest element over height and width."""
     return _adaptive(data, (1,) * (data.ndim - 2), layout, out_layout, _greatest)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from byoc.runtime.kernels.registry import kernel
+from byoc.runtime.kernels.core.registry import kernel
 
 Activation = Callable[[np.ndarray, float, float], np.ndarray]
 ACTIVATIONS: dict[str, Activation] = {

@@ -15,9 +15,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from byoc.runtime.kernels.layout import from_letters, pad_pairs, spatial_letters, to_letters
+from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, spatial_letters, to_letters
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.nn.conv import padded
-from byoc.runtime.kernels.registry import kernel
 
 _POINTS = [
     Fraction(0),

@@ -1,9 +1,5 @@
-"""Numpy kernels of quantized operators (``relay.qnn.op``): importing this package registers them.
+"""Numpy kernels of quantized operators (``relay.qnn.op``).
 
 A quantized number q stands for ``scale * (q - zero_point)``. Scales and zero points are scalars, or vectors along one
 axis. The results are those of the plain operators into which Relay lowers each quantized one, to the last integer.
 """
-
-from byoc.runtime.kernels.qnn import elementwise, join, pool, products, quantize, requantize
-
-__all__ = ["elementwise", "join", "pool", "products", "quantize", "requantize"]

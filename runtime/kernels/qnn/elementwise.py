@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.elementwise import SAME_DTYPE
 from byoc.runtime.kernels.nn.activation import softmax as float_softmax
 from byoc.runtime.kernels.qnn.fixed_point import multiply_fixed_point
@@ -16,7 +17,6 @@ from byoc.runtime.kernels.qnn.parameters import narrow, scalar, spread
 from byoc.runtime.kernels.qnn.quantize import dequantized, quantized
 from byoc.runtime.kernels.qnn.requantize import requantized
 from byoc.runtime.kernels.qnn.rounding import UPWARD
-from byoc.runtime.kernels.registry import kernel
 
 INT32 = np.dtype(np.int32)
 Parameter = np.ndarray

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.qnn.parameters import scalar
 from byoc.runtime.kernels.qnn.requantize import requantized
-from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("qnn.concatenate")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.kernels.layout import along
+from byoc.runtime.kernels.core.layout import along
 
 
 def spread(parameter: np.ndarray, axis: int, ndim: int) -> np.ndarray:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.nn.pool import avg_pool
 from byoc.runtime.kernels.qnn.quantize import dequantized, quantized
-from byoc.runtime.kernels.registry import kernel
 
 
 @kernel("qnn.avg_pool2d")

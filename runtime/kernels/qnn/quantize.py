@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.qnn.parameters import limits, spread
-from byoc.runtime.kernels.registry import kernel
 from byoc.runtime.ndarray import numpy_dtype
 
 # the codes of the dtypes that a simulated quantization takes as a tensor; 0 passes the data through

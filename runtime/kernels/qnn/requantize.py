@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.qnn.fixed_point import multiply_fixed_point
 from byoc.runtime.kernels.qnn.parameters import limits, narrow, scalar, spread
 from byoc.runtime.kernels.qnn.rounding import UNSAID, UPWARD, resolve
-from byoc.runtime.kernels.registry import kernel
 from byoc.runtime.ndarray import numpy_dtype
 
 

@@ -60,3 +60,12 @@ def _small_names(tvm: ModuleType, relay: ModuleType) -> None:
     typed = relay.transform.InferType()(tvm.IRModule.from_expr(call))
     assert [int(n) for n in typed["main"].ret_type.shape] == [2, 5]
     assert relay.nn.Constant is relay.Constant and relay.SpanCheck().info.name == "SpanCheck"
+
+
+@behaviour(AREA, "an option of a PassContext that is not of its type is an AttributeError")
+def _option(tvm: ModuleType, relay: ModuleType) -> None:
+    try:
+        tvm.transform.PassContext(config={"relay.backend.use_auto_scheduler": "yes"})
+    except AttributeError:
+        return
+    raise AssertionError("a text was taken for a bool")

@@ -73,3 +73,29 @@ def _device(tvm: ModuleType, relay: ModuleType) -> None:
         relay.var("x", shape=(2,)), tvm.cpu(), constrain_result=False, constrain_body=False
     )
     assert call.attrs.virtual_device.device_type_int == -1
+
+
+@behaviour(AREA, "Defunctionalization leaves no function that takes or gives another")
+def _first_order(tvm: ModuleType, relay: ModuleType) -> None:
+    mod = tvm.relay.fromtext(
+        '#[version = "0.0.5"]\ndef @call[A, B](%f: fn(A) -> B, %x: A) -> B { %f(%x) }\n'
+        "def @main(%x: int32) -> int32 { @call(fn[A](%a: A) -> A { %a }, %x) }"
+    )
+    mod = relay.transform.InferType()(mod)
+    mod["main"] = relay.transform.Defunctionalization(mod["main"], mod)
+    assert not isinstance(relay.transform.InferType()(mod)["main"].body.args[0].checked_type, relay.FuncType)
+
+
+@behaviour(AREA, "ManifestLifetimes kills a variable behind its last use")
+def _killed(tvm: ModuleType, relay: ModuleType) -> None:
+    x, y, z = relay.var("x", shape=(2,)), relay.var("y"), relay.var("z")
+    body = relay.Let(y, relay.exp(x), relay.Let(z, y + y, z))
+    mod = relay.transform.ManifestLifetimes()(tvm.IRModule.from_expr(relay.Function([x], body)))
+    assert relay.analysis.list_op_freqs(mod)["memory.kill"] == 2
+
+
+@behaviour(AREA, "recast casts the inputs of convolutions, and their results back")
+def _recast(tvm: ModuleType, relay: ModuleType) -> None:
+    x, w = relay.var("x", shape=(1, 4, 8, 8)), relay.var("w", shape=(4, 4, 3, 3))
+    func = relay.transform.recast(relay.Function([x, w], relay.nn.conv2d(x, w)), "int8", "int32")
+    assert func.body.attrs.dtype == "float32" and func.body.args[0].attrs.out_dtype == "int32"

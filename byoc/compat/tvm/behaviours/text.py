@@ -63,3 +63,11 @@ def _span(tvm: ModuleType, relay: ModuleType) -> None:
 def _supply(tvm: ModuleType, relay: ModuleType) -> None:
     supply = importlib.import_module("tvm.ir.supply").GlobalVarSupply(tvm.IRModule.from_expr(relay.const(1)))
     assert supply.fresh_global("f").name_hint == "tvmgen_default_f"
+
+
+@behaviour(AREA, "attributes are left out where they are the defaults of the classes, not of the functions")
+def _attributes(tvm: ModuleType, relay: ModuleType) -> None:
+    x = relay.var("x", shape=(1, 4, 8, 8))
+    assert "nn.lrn(%x, alpha=1e-05f)" in relay.nn.lrn(x).astext()
+    assert 'cast(%x, dtype="float32")' in relay.cast(x, "float32").astext()
+    assert "padding=[0, 0, 0, 0]" in relay.nn.conv2d(x, relay.var("w")).astext()

@@ -15,7 +15,8 @@ from byoc.ir.module import IRModule
 from byoc.ir.target import Target, region_targets
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
-from byoc.relay.transform.manifest_alloc import ManifestAlloc
+from byoc.relay.transform.memory.manifest_alloc import ManifestAlloc
+from byoc.relay.transform.memory.manifest_lifetimes import ManifestLifetimes
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.vm import Executable, VirtualMachine
 
@@ -77,12 +78,13 @@ class VMCompiler:
     ) -> tuple[IRModule, dict[str, NDArray]]:
         """The module after the passes before bytecode, its memory written out, and the parameters that are left to set.
 
-        Where a size is unknown, ``vm.shape_func`` computes it. Source: ``VMCompiler.optimize``.
+        Where a size is unknown, ``vm.shape_func`` computes it; ``memory.kill`` stands behind the last use of a value.
+        Source: ``VMCompiler.optimize``.
         """
         if params:
             self.set_params(params)
         host_target(target)
-        return ManifestAlloc()(prepare(module_with_params(mod, self._params))), {}
+        return ManifestLifetimes()(ManifestAlloc()(prepare(module_with_params(mod, self._params)))), {}
 
     def get_exec(self) -> Executable:
         """The executable. Raises UserError before :meth:`codegen`."""

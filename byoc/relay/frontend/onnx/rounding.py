@@ -9,7 +9,7 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
 from byoc.relay.op.image.coordinates import IN_FLOAT32
-from byoc.runtime.kernels.rounding import integer_limits
+from byoc.runtime.kernels.core.rounding import integer_limits
 
 
 def working_dtype(dtype: str) -> str:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from byoc.errors import ImportModelError
+from byoc.ir.dims import MAX_RANK
 from byoc.ir.types import Dim, TensorType, Type
 
-MAX_RANK = 64  # numpy's
 MAX_ELEMENTS = 1 << 48
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from byoc import te
 from byoc.relay.op.core.indexing import as_index
-from byoc.runtime.kernels.rounding import integer_limits
+from byoc.runtime.kernels.core.rounding import integer_limits
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import Dimension
 

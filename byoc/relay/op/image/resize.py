@@ -26,7 +26,7 @@ class ResizeAttrs(Attrs):
     layout: str = "NCHW"
     method: str = "linear"
     coordinate_transformation_mode: str = "half_pixel"
-    rounding_method: str = ""
+    rounding_method: str = "round"  # as in Relay's class; its functions have ""
     cubic_alpha: float = -0.5
     cubic_exclude: int = 0
     extrapolation_value: float = 0.0

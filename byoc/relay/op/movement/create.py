@@ -10,7 +10,7 @@ import numpy as np
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call, Constant
@@ -23,8 +23,8 @@ from byoc.relay.op.core.type_relations import identity, is_integer, normalize_ax
 class InitOpAttrs(Attrs):
     """Attributes of the operators that make a tensor of a shape; an empty dtype is that of the value."""
 
-    shape: tuple[int, ...] = ()
-    dtype: str = "float32"
+    shape: tuple[int, ...] = written(())
+    dtype: str = written("float32", left_out="")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ArangeAttrs(Attrs):
     start: float | None = None
     stop: float | None = None
     step: float | None = None
-    dtype: str = "float32"
+    dtype: str = written("float32", left_out="")
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,21 @@ class OneHotAttrs(Attrs):
 
     depth: int = 1
     axis: int = -1
-    dtype: str = "float32"
+    dtype: str = written("float32", left_out="")
 
 
 @dataclass(frozen=True)
 class ShapeOfAttrs(Attrs):
     """Attributes of ``shape_of``."""
 
-    dtype: str = "int32"
+    dtype: str = written("int32", left_out="")
 
 
 @dataclass(frozen=True)
 class NdarraySizeAttrs(Attrs):
     """Attributes of ``ndarray_size``."""
 
-    dtype: str = "int32"
+    dtype: str = written("int32", left_out="")
 
 
 def _init_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, derived, written
 from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
@@ -41,9 +41,9 @@ class StackAttrs(Attrs):
 class SplitAttrs(Attrs):
     """Attributes of ``split``: a number of *equal* sections, or the indices before which it cuts."""
 
-    indices_or_sections: int | tuple[int, ...] = 1
+    indices_or_sections: int | tuple[int, ...] = written(1)
     axis: int = 0
-    equal: bool = False
+    equal: bool = derived(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +70,7 @@ class RepeatAttrs(Attrs):
     """Attributes of ``repeat``."""
 
     repeats: int = 1
-    axis: int = 0
+    axis: int = written(0)
 
 
 def _common_dims(fields: Sequence[TensorType], skip: int = -1) -> list[Dim]:

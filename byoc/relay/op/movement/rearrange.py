@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from byoc import te
 from byoc.errors import TypeInferenceError, UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
@@ -28,8 +28,8 @@ from byoc.runtime.kernels.movement.layouts import Axis, block_of, parse_layout, 
 class LayoutTransformAttrs(Attrs):
     """Attributes of ``layout_transform``."""
 
-    src_layout: str = "NCHW"
-    dst_layout: str = "NHWC"
+    src_layout: str = written("NCHW")
+    dst_layout: str = written("NHWC")
 
 
 @dataclass(frozen=True)

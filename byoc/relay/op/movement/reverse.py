@@ -9,7 +9,7 @@ import numpy as np
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -21,7 +21,7 @@ from byoc.relay.op.core.type_relations import is_integer, normalize_axis, tensor
 class ReverseAttrs(Attrs):
     """Attributes of ``reverse``."""
 
-    axis: int = 0
+    axis: int = written(0)
 
 
 @dataclass(frozen=True)

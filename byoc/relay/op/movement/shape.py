@@ -7,13 +7,13 @@ themselves, so that an untouched or unit dimension costs no arithmetic.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from byoc import te
 from byoc.errors import TypeInferenceError, UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op, register_op_attr
 from byoc.ir.types import Any, Dim, TensorType, Type
@@ -22,14 +22,14 @@ from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_cal
 from byoc.relay.op.core.indexing import ZERO, linear_index, split_index
 from byoc.relay.op.core.products import Product, dim_product, multiply, shape_product
 from byoc.relay.op.core.type_relations import normalize_axes, normalize_axis, tensor_arg
-from byoc.runtime.kernels.movement.newshape import NewDim, plan_newshape
+from byoc.runtime.kernels.core.newshape import NewDim, plan_newshape
 
 
 @dataclass(frozen=True)
 class ReshapeAttrs(Attrs):
-    """Attributes of ``reshape``; see ``byoc.runtime.kernels.movement.newshape`` for the special numbers."""
+    """Attributes of ``reshape``; see ``byoc.runtime.kernels.core.newshape`` for the special numbers."""
 
-    newshape: tuple[int, ...] = field(default=(), metadata={"written": True})
+    newshape: tuple[int, ...] = written(())
     allowzero: bool = False
 
 
@@ -47,14 +47,14 @@ class ReshapeLikeAttrs(Attrs):
 class TransposeAttrs(Attrs):
     """Attributes of ``transpose``: the input's axis for each of the output's; None reverses them."""
 
-    axes: tuple[int, ...] | None = field(default=None, metadata={"written": True})
+    axes: tuple[int, ...] | None = written(None)
 
 
 @dataclass(frozen=True)
 class ExpandDimsAttrs(Attrs):
     """Attributes of ``expand_dims``: how many dimensions of 1 stand before *axis*."""
 
-    axis: int = 0
+    axis: int = written(0)
     num_newaxis: int = 1
 
 

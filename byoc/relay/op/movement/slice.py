@@ -9,7 +9,7 @@ import numpy as np
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
@@ -28,14 +28,14 @@ class StridedSliceAttrs(Attrs):
     end: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     slice_mode: str = "end"
-    axes: tuple[int, ...] | None = None
+    axes: tuple[int, ...] | None = written(None)
 
 
 @dataclass(frozen=True)
 class SliceLikeAttrs(Attrs):
     """Attributes of ``slice_like``: the axes cut to the size of the other input; by default all that both have."""
 
-    axes: tuple[int, ...] | None = None
+    axes: tuple[int, ...] | None = written(None)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TakeAttrs(Attrs):
 class GatherAttrs(Attrs):
     """Attributes of ``gather``."""
 
-    axis: int = 0
+    axis: int = written(0)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from byoc.te import Index, PrimExpr, Tensor
 class LeakyReluAttrs(Attrs):
     """Attributes of ``nn.leaky_relu``."""
 
-    alpha: float = 0.01
+    alpha: float = 0.25  # as in Relay's class; its function has 0.01
 
 
 @dataclass(frozen=True)

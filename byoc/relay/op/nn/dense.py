@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, Type, tensor_types
@@ -26,7 +26,7 @@ from byoc.te import Index, PrimExpr, Tensor
 class DenseAttrs(Attrs):
     """Attributes of ``nn.dense``."""
 
-    units: int | None = None
+    units: int | None = written(None)
     out_dtype: str = ""
 
 
@@ -34,7 +34,7 @@ class DenseAttrs(Attrs):
 class MatmulAttrs(Attrs):
     """Attributes of ``nn.matmul``."""
 
-    units: int | None = None
+    units: int | None = written(None)
     out_dtype: str = ""
     transpose_a: bool = False
     transpose_b: bool = False
@@ -46,7 +46,7 @@ class BatchMatmulAttrs(Attrs):
 
     out_dtype: str = ""
     transpose_a: bool = False
-    transpose_b: bool = True
+    transpose_b: bool = False  # as in Relay's class; its function has True
 
 
 def _dtype(a: TensorType, b: TensorType, out_dtype: str) -> str:
@@ -201,8 +201,8 @@ register_op(
     compute=_batch_matmul_compute,
     operations=_operations,
     samples=[
-        Sample([(2, 3, 7), (2, 5, 7)]),
+        Sample([(2, 3, 7), (2, 5, 7)], {"transpose_b": True}),
         Sample([(2, 7, 3), (1, 7, 5)], {"transpose_a": True, "transpose_b": False}),
-        Sample([(1, 3, 4), (3, 5, 4)]),
+        Sample([(1, 3, 4), (3, 5, 4)], {"transpose_b": True}),
     ],
 )

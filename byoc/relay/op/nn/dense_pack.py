@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from byoc import te
 from byoc.errors import TypeInferenceError, UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
@@ -23,7 +23,7 @@ from byoc.te import Index, PrimExpr, Tensor
 class DensePackAttrs(Attrs):
     """Attributes of ``nn.contrib_dense_pack``: the layout of the weight is ``NC`` or ``NC16n``."""
 
-    units: int | None = None
+    units: int | None = written(None)
     out_dtype: str = ""
     weight_layout: str = "NC"
 

@@ -76,7 +76,7 @@ class LRNAttrs(Attrs):
     size: int = 5
     axis: int = 1
     bias: float = 2.0
-    alpha: float = 1e-5
+    alpha: float = 1e-4  # as in Relay's class; its function has 1e-5
     beta: float = 0.75
 
 

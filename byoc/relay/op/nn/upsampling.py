@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.size_var import SizeExpr, size_of
@@ -30,8 +30,8 @@ _METHODS = {
 class UpSamplingAttrs(Attrs):
     """Attributes of ``nn.upsampling``."""
 
-    scale_h: float = 1.0
-    scale_w: float = 1.0
+    scale_h: float = written(1.0)
+    scale_w: float = written(1.0)
     layout: str = "NCHW"
     method: str = "nearest_neighbor"
     align_corners: bool = False
@@ -51,9 +51,9 @@ class UpSamplingAttrs(Attrs):
 class UpSampling3DAttrs(Attrs):
     """Attributes of ``nn.upsampling3d``."""
 
-    scale_d: float = 1.0
-    scale_h: float = 1.0
-    scale_w: float = 1.0
+    scale_d: float = written(1.0)
+    scale_h: float = written(1.0)
+    scale_w: float = written(1.0)
     layout: str = "NCDHW"
     method: str = "nearest_neighbor"
     coordinate_transformation_mode: str = "half_pixel"

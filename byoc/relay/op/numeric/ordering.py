@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
@@ -27,7 +27,7 @@ class ArgsortAttrs(Attrs):
 
     axis: int = -1
     is_ascend: bool = True
-    dtype: str = "int32"
+    dtype: str = written("int32", left_out="")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TopKAttrs(Attrs):
     axis: int = -1
     ret_type: str = "both"
     is_ascend: bool = False
-    dtype: str = "int32"
+    dtype: str = written("int32", left_out="")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.registry import register_func
 from byoc.ir.types import TensorType, Type, dtype_bytes
@@ -41,7 +41,7 @@ _TO_BOOL = identity_as("bool")
 class CastAttrs(Attrs):
     """Attributes of ``cast`` and ``reinterpret``."""
 
-    dtype: str = "float32"
+    dtype: str = written("float32")
 
 
 @dataclass(frozen=True)

@@ -199,8 +199,14 @@ register_op(
     ),
     doc="A product of two quantized matrices for each batch item, in units of both scales.",
     samples=(
-        Sample([_bytes("uint8", 2, 3, 7), _bytes("int8", 2, 5, 7), *_parameters(7, 3)], {"out_dtype": "int32"}),
-        Sample([_bytes("int8", 1, 3, 7), _bytes("int8", 2, 5, 7), *_parameters(0, -3)], {"out_dtype": "int32"}),
+        Sample(
+            [_bytes("uint8", 2, 3, 7), _bytes("int8", 2, 5, 7), *_parameters(7, 3)],
+            {"out_dtype": "int32", "transpose_b": True},
+        ),
+        Sample(
+            [_bytes("int8", 1, 3, 7), _bytes("int8", 2, 5, 7), *_parameters(0, -3)],
+            {"out_dtype": "int32", "transpose_b": True},
+        ),
     ),
 )
 

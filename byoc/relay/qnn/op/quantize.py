@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.errors import TypeInferenceError, UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
@@ -29,7 +29,7 @@ SQNN_CODE_TO_DTYPE = {code: name for name, code in SQNN_DTYPE_TO_CODE.items()}
 class QuantizeAttrs(Attrs):
     """Attributes of ``qnn.quantize``."""
 
-    out_dtype: str = "int8"
+    out_dtype: str = written("int8")
     axis: int = -1
 
 
@@ -37,7 +37,7 @@ class QuantizeAttrs(Attrs):
 class DequantizeAttrs(Attrs):
     """Attributes of ``qnn.dequantize``."""
 
-    out_dtype: str = "float32"
+    out_dtype: str = written("float32")
     axis: int = -1
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.errors import TypeInferenceError, UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -34,7 +34,7 @@ class RequantizeAttrs(Attrs):
     axis: int = -1
     rounding: str = UNSAID
     compute_dtype: str = UNSAID
-    out_dtype: str = "int8"
+    out_dtype: str = written("int8", left_out="")
 
 
 def _requantize_rel(types: Sequence[Type], attrs: RequantizeAttrs) -> Type:

@@ -40,7 +40,7 @@ from byoc.relay.transform.simplify.dynamic_to_static import make_static
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 from byoc.relay.traverse import post_order, rebuild
-from byoc.runtime.kernels.registry import KERNELS
+from byoc.runtime.kernels.core.registry import KERNELS
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 QUANTIZED = "FTVMQnnCanonicalize"  # what marks an operator of relay.qnn
@@ -87,8 +87,8 @@ def can_fold(call: Call, fold_qnn: bool = False) -> bool:
         and not op.get_attr("TOpIsStateful")
         and not op.get_attr(UNFOLDED)
         and (fold_qnn or not op.has_attr(QUANTIZED))
-        and op.kernel in KERNELS
         and all(is_constant(a) for a in call.args)
+        and op.kernel in KERNELS  # last, since it imports kernels until it is found
     )
 
 

@@ -17,6 +17,7 @@ from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Constant, Function, Let, Var, const
 from byoc.relay.interpreter import ConstructorValue, RefValue, evaluate_value, result_of, value_of
+from byoc.relay.transform.memory.remove_kills import RemoveKills
 from byoc.runtime.device import Device, cpu
 
 Evaluator = Callable[..., object]
@@ -54,7 +55,7 @@ class Executor:
         entry = mod.shallow_copy()
         if name != "main":
             entry["main"] = mod[name]
-        typed = infer_module(entry)
+        typed = RemoveKills()(infer_module(entry))  # the lives of values are the executors' own
         main = typed["main"]
         assert isinstance(main, Function)
         with region_targets(all_targets(self.target)):

@@ -114,6 +114,8 @@ def _slice_dynamic(node: OnnxNode) -> RelayExpr:
     """Bounds that are known at run time only: every axis gets one, whole where none is given."""
     rank = node.rank(node[0])
     count = node.static_dims(node[1], "starts")[0]
+    if count > rank:
+        raise node.error(f"{count} starts for data of {rank} dimensions")
     axes = [node.axis(a, rank) for a in node.ints(3, "axes", list(range(count)))]
     steps = node.ints(4, "steps", [1] * count)
     if min(steps, default=1) < 1:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TypeRelation, get_op, register_op
 from byoc.ir.types import Any, TensorType, Type
@@ -29,14 +29,14 @@ from byoc.te import Tensor
 class Conv2DWinogradAttrs(Conv2DAttrs):
     """Attributes of a 2-d convolution by Winograd: those of ``nn.conv2d``, and the outputs of a tile on each axis."""
 
-    tile_size: int = 4
+    tile_size: int = written(4)
 
 
 @dataclass(frozen=True)
 class Conv3DWinogradAttrs(Conv3DAttrs):
     """Attributes of a 3-d convolution by Winograd."""
 
-    tile_size: int = 4
+    tile_size: int = written(4)
 
 
 def _blocked_rel(types: Sequence[Type], attrs: Conv2DAttrs) -> Type:

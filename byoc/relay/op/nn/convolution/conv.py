@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OperationCount, OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType, Type
@@ -45,7 +45,7 @@ class Conv2DAttrs(Attrs):
     """Attributes of ``nn.conv2d``; ``padding`` is (top, left, bottom, right)."""
 
     strides: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = (0, 0, 0, 0)
+    padding: tuple[int, ...] = written((0, 0, 0, 0))
     dilation: tuple[int, ...] = (1, 1)
     groups: int = 1
     channels: int | None = None
@@ -61,7 +61,7 @@ class Conv3DAttrs(Attrs):
     """Attributes of ``nn.conv3d``; ``padding`` is (front, top, left, back, bottom, right)."""
 
     strides: tuple[int, ...] = (1, 1, 1)
-    padding: tuple[int, ...] = (0, 0, 0, 0, 0, 0)
+    padding: tuple[int, ...] = written((0, 0, 0, 0, 0, 0))
     dilation: tuple[int, ...] = (1, 1, 1)
     groups: int = 1
     channels: int | None = None

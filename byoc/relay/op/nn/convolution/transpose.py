@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OperationCount, OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.types import TensorType, Type
@@ -55,7 +55,7 @@ class Conv2DTransposeAttrs(Attrs):
     channels: int | None = None
     kernel_size: tuple[int, ...] | None = None
     strides: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = (0, 0, 0, 0)
+    padding: tuple[int, ...] = written((0, 0, 0, 0))
     output_padding: tuple[int, ...] = (0, 0)
     dilation: tuple[int, ...] = (1, 1)
     groups: int = 1
@@ -72,7 +72,7 @@ class Conv3DTransposeAttrs(Attrs):
     channels: int | None = None
     kernel_size: tuple[int, ...] | None = None
     strides: tuple[int, ...] = (1, 1, 1)
-    padding: tuple[int, ...] = (0, 0, 0, 0, 0, 0)
+    padding: tuple[int, ...] = written((0, 0, 0, 0, 0, 0))
     output_padding: tuple[int, ...] = (0, 0, 0)
     dilation: tuple[int, ...] = (1, 1, 1)
     groups: int = 1

@@ -8,8 +8,9 @@ the text form that a JSON graph carries is read back.
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +84,118 @@ class Kernel:
             raise KernelError(f"kernel {self.name} is not defined for elements of {dtypes}: {error}") from error
 
 
-KERNELS: dict[str, Kernel] = {}
+# the modules of byoc.runtime.kernels that register kernels; what folding constants asks for stands first
+FAMILIES = (
+    "movement.transform",
+    "movement.creation",
+    "movement.slicing",
+    "binary",
+    "elementwise",
+    "compare",
+    "reduce",
+    "movement.layouts",
+    "movement.check_indices",
+    "movement.assign",
+    "movement.positions",
+    "movement.scatter",
+    "annotation",
+    "debug",
+    "einsum",
+    "fast_math",
+    "fixed_point",
+    "fourier",
+    "ordering",
+    "random",
+    "sparse",
+    "sparse_matrix",
+    "nn.dense",
+    "nn.activation",
+    "nn.norm",
+    "nn.pad",
+    "nn.pool",
+    "nn.conv",
+    "nn.conv_contrib",
+    "nn.batch_blocks",
+    "nn.bit_serial",
+    "nn.correlation",
+    "nn.loss",
+    "nn.pool_gradient",
+    "nn.recurrent",
+    "nn.winograd",
+    "images.boxes",
+    "images.dilation",
+    "images.dynamic_images",
+    "images.image",
+    "images.image_sampling",
+    "images.regions",
+    "qnn.elementwise",
+    "qnn.join",
+    "qnn.pool",
+    "qnn.products",
+    "qnn.quantize",
+    "qnn.requantize",
+)
+
+
+class KernelTable(dict[str, Kernel]):
+    """Kernels by name. A family is imported when a name is asked for that is not there yet; a listing imports all."""
+
+    def __init__(self, families: Iterable[str]):
+        super().__init__()
+        self._waiting = list(families)
+
+    def has_registered(self, name: str) -> bool:
+        """Whether *name* is here already; imports nothing."""
+        return super().__contains__(name)
+
+    def load_all(self) -> None:
+        """Import every family."""
+        while self._waiting:
+            self._load_next()
+
+    def _load_next(self) -> None:
+        family = self._waiting.pop(0)
+        try:
+            importlib.import_module(f"byoc.runtime.kernels.{family}")
+        except BaseException:
+            self._waiting.insert(0, family)
+            raise
+
+    def __missing__(self, name: str) -> Kernel:
+        if name in self:
+            return super().__getitem__(name)
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        while not super().__contains__(name) and self._waiting:
+            self._load_next()
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self.load_all()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self.load_all()
+        return super().__len__()
+
+    def keys(self) -> KeysView[str]:
+        """All names."""
+        self.load_all()
+        return super().keys()
+
+    def items(self) -> ItemsView[str, Kernel]:
+        """All names and their kernels."""
+        self.load_all()
+        return super().items()
+
+    def values(self) -> ValuesView[Kernel]:
+        """All kernels."""
+        self.load_all()
+        return super().values()
+
+
+KERNELS = KernelTable(FAMILIES)
 
 
 def kernel(*names: str) -> Callable[[KernelFunction], KernelFunction]:
@@ -91,7 +203,7 @@ def kernel(*names: str) -> Callable[[KernelFunction], KernelFunction]:
 
     def register(function: KernelFunction) -> KernelFunction:
         for name in names:
-            if name in KERNELS:
+            if KERNELS.has_registered(name):
                 raise KernelError(f"kernel {name!r} is registered twice")
             KERNELS[name] = Kernel.of(name, function)
         return function

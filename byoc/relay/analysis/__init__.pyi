@@ -1,0 +1,34 @@
+"""The names of this package, for editors and type checkers."""
+
+from byoc.relay.analysis.annotated_regions import AnnotatedRegionSet as AnnotatedRegionSet
+from byoc.relay.analysis.calibration import get_calibration_data as get_calibration_data
+from byoc.relay.analysis.call_graph import CallGraph as CallGraph
+from byoc.relay.analysis.extraction import extract_fused_functions as extract_fused_functions
+from byoc.relay.analysis.extraction import extract_intermdeiate_expr as extract_intermdeiate_expr
+from byoc.relay.analysis.extraction import extract_intermediate_expr as extract_intermediate_expr
+from byoc.relay.analysis.extraction import search_dense_op_weight as search_dense_op_weight
+from byoc.relay.analysis.extraction import search_fc_transpose as search_fc_transpose
+from byoc.relay.analysis.fake_quantized_regions import list_fake_quantized_op_freqs as list_fake_quantized_op_freqs
+from byoc.relay.analysis.features import Feature as Feature
+from byoc.relay.analysis.features import detect_feature as detect_feature
+from byoc.relay.analysis.kinds import check_kind as check_kind
+from byoc.relay.analysis.module_types import infer_function as infer_function
+from byoc.relay.analysis.module_types import infer_module as infer_module
+from byoc.relay.analysis.module_types import infer_type_local as infer_type_local
+from byoc.relay.analysis.module_types import typed_expr as typed_expr
+from byoc.relay.analysis.op_counts import count_layers as count_layers
+from byoc.relay.analysis.op_counts import get_total_mac_number as get_total_mac_number
+from byoc.relay.analysis.op_counts import list_op_freqs as list_op_freqs
+from byoc.relay.analysis.type_infer import infer_expr as infer_expr
+from byoc.relay.analysis.type_variables import all_dtypes as all_dtypes
+from byoc.relay.analysis.type_variables import all_type_vars as all_type_vars
+from byoc.relay.analysis.type_variables import bound_type_vars as bound_type_vars
+from byoc.relay.analysis.type_variables import free_type_vars as free_type_vars
+from byoc.relay.analysis.unmatched import unmatched_cases as unmatched_cases
+from byoc.relay.analysis.variables import all_vars as all_vars
+from byoc.relay.analysis.variables import bound_vars as bound_vars
+from byoc.relay.analysis.variables import free_vars as free_vars
+from byoc.relay.analysis.variables import post_order_visit as post_order_visit
+from byoc.relay.analysis.well_formedness import check_basic_block_normal_form as check_basic_block_normal_form
+from byoc.relay.analysis.well_formedness import check_constant as check_constant
+from byoc.relay.analysis.well_formedness import well_formed as well_formed

@@ -1,0 +1,89 @@
+"""The names of this package, for editors and type checkers."""
+
+from byoc.ir.transform import ModulePass as ModulePass
+from byoc.ir.transform import Pass as Pass
+from byoc.ir.transform import PassContext as PassContext
+from byoc.ir.transform import PassInfo as PassInfo
+from byoc.ir.transform import PassInstrument as PassInstrument
+from byoc.ir.transform import PassTimingInstrument as PassTimingInstrument
+from byoc.ir.transform import Sequential as Sequential
+from byoc.ir.transform import module_pass as module_pass
+from byoc.ir.transform import register_config_option as register_config_option
+from byoc.relay.transform.base.annotate_spans import AnnotateSpans as AnnotateSpans
+from byoc.relay.transform.base.graph_visualize import GraphVisualize as GraphVisualize
+from byoc.relay.transform.base.infer_type import FunctionPass as FunctionPass
+from byoc.relay.transform.base.infer_type import InferType as InferType
+from byoc.relay.transform.base.infer_type import function_pass as function_pass
+from byoc.relay.transform.base.legalize import Legalize as Legalize
+from byoc.relay.transform.collage_partition import CapturePostDfsIndexInSpans as CapturePostDfsIndexInSpans
+from byoc.relay.transform.collage_partition import CollagePartition as CollagePartition
+from byoc.relay.transform.cut.annotate_target import AnnotateTarget as AnnotateTarget
+from byoc.relay.transform.cut.compiler_functions import InlineCompilerFunctionsBoundTo as InlineCompilerFunctionsBoundTo
+from byoc.relay.transform.cut.compiler_functions import InlineComposites as InlineComposites
+from byoc.relay.transform.cut.compiler_functions import MarkCompilerFunctionsAsExtern as MarkCompilerFunctionsAsExtern
+from byoc.relay.transform.cut.compiler_functions import (
+    OutlineCompilerFunctionsWithExistingGlobalSymbols as OutlineCompilerFunctionsWithExistingGlobalSymbols,
+)
+from byoc.relay.transform.cut.merge_compiler_regions import MergeCompilerRegions as MergeCompilerRegions
+from byoc.relay.transform.cut.merge_composite import CompositeRecord as CompositeRecord
+from byoc.relay.transform.cut.merge_composite import FailedCheck as FailedCheck
+from byoc.relay.transform.cut.merge_composite import MergeComposite as MergeComposite
+from byoc.relay.transform.cut.partition_graph import PartitionGraph as PartitionGraph
+from byoc.relay.transform.devices.plan_devices import PlanDevices as PlanDevices
+from byoc.relay.transform.devices.remove_device_annotations import RemoveDeviceAnnotations as RemoveDeviceAnnotations
+from byoc.relay.transform.fake_quantization_to_integer import FakeQuantizationToInteger as FakeQuantizationToInteger
+from byoc.relay.transform.functional.defunctionalization import Defunctionalization as Defunctionalization
+from byoc.relay.transform.functional.eta_expand import EtaExpand as EtaExpand
+from byoc.relay.transform.functional.inline import Inline as Inline
+from byoc.relay.transform.functional.inline_calls import InlineCalls as InlineCalls
+from byoc.relay.transform.functional.lambda_lift import LambdaLift as LambdaLift
+from byoc.relay.transform.functional.partial_evaluate import PartialEvaluate as PartialEvaluate
+from byoc.relay.transform.functional.to_a_normal_form import ToANormalForm as ToANormalForm
+from byoc.relay.transform.functional.to_a_normal_form import ToANormalFormExpr as ToANormalFormExpr
+from byoc.relay.transform.functional.to_basic_block_normal_form import ToBasicBlockNormalForm as ToBasicBlockNormalForm
+from byoc.relay.transform.functional.to_cps import to_cps as to_cps
+from byoc.relay.transform.functional.to_cps import un_cps as un_cps
+from byoc.relay.transform.functional.to_graph_normal_form import ToGraphNormalForm as ToGraphNormalForm
+from byoc.relay.transform.fuse.carry_views import CarryViews as CarryViews
+from byoc.relay.transform.fuse.combine_parallel_batch_matmul import (
+    CombineParallelBatchMatmul as CombineParallelBatchMatmul,
+)
+from byoc.relay.transform.fuse.combine_parallel_conv2d import CombineParallelConv2D as CombineParallelConv2D
+from byoc.relay.transform.fuse.combine_parallel_dense import CombineParallelDense as CombineParallelDense
+from byoc.relay.transform.fuse.fuse_ops import DefuseOps as DefuseOps
+from byoc.relay.transform.fuse.fuse_ops import FuseOps as FuseOps
+from byoc.relay.transform.fuse.fuse_ops import fuse_function as fuse_function
+from byoc.relay.transform.fuse.join_groups import JoinGroups as JoinGroups
+from byoc.relay.transform.gradients.first_order_gradient import FirstOrderGradient as FirstOrderGradient
+from byoc.relay.transform.gradients.gradient import gradient as gradient
+from byoc.relay.transform.gradients.lazy_gradient_init import LazyGradientInit as LazyGradientInit
+from byoc.relay.transform.layout.alter_op_layout import AlterOpLayout as AlterOpLayout
+from byoc.relay.transform.layout.channels_last import ChannelsLast as ChannelsLast
+from byoc.relay.transform.layout.config import LayoutConfig as LayoutConfig
+from byoc.relay.transform.layout.convert_layout import ConvertLayout as ConvertLayout
+from byoc.relay.transform.memory.manifest_lifetimes import ManifestLifetimes as ManifestLifetimes
+from byoc.relay.transform.recast import recast as recast
+from byoc.relay.transform.scales.fold_scale_axis import BackwardFoldScaleAxis as BackwardFoldScaleAxis
+from byoc.relay.transform.scales.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
+from byoc.relay.transform.scales.fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis
+from byoc.relay.transform.simplify.canonicalize_cast import CanonicalizeCast as CanonicalizeCast
+from byoc.relay.transform.simplify.canonicalize_ops import CanonicalizeOps as CanonicalizeOps
+from byoc.relay.transform.simplify.common_subexpr import EliminateCommonSubexpr as EliminateCommonSubexpr
+from byoc.relay.transform.simplify.dead_code import DeadCodeElimination as DeadCodeElimination
+from byoc.relay.transform.simplify.div_to_mul import DivToMul as DivToMul
+from byoc.relay.transform.simplify.expr import SimplifyExpr as SimplifyExpr
+from byoc.relay.transform.simplify.expr import SimplifyExprPostAlterOp as SimplifyExprPostAlterOp
+from byoc.relay.transform.simplify.fast_math import FastMath as FastMath
+from byoc.relay.transform.simplify.fc_transpose import SimplifyFCTranspose as SimplifyFCTranspose
+from byoc.relay.transform.simplify.flatten_atrous_conv import FlattenAtrousConv as FlattenAtrousConv
+from byoc.relay.transform.simplify.fold_constant import DynamicToStatic as DynamicToStatic
+from byoc.relay.transform.simplify.fold_constant import FoldConstant as FoldConstant
+from byoc.relay.transform.simplify.fold_constant import FoldConstantExpr as FoldConstantExpr
+from byoc.relay.transform.simplify.fold_explicit_padding import FoldExplicitPadding as FoldExplicitPadding
+from byoc.relay.transform.simplify.inference import SimplifyInference as SimplifyInference
+from byoc.relay.transform.simplify.remove_unused_functions import RemoveUnusedFunctions as RemoveUnusedFunctions
+from byoc.relay.transform.simplify.specialize_shapes import SpecializeShapes as SpecializeShapes
+from byoc.relay.transform.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
+from byoc.relay.transform.to_sparse import Conv2dToSparse as Conv2dToSparse
+from byoc.relay.transform.to_sparse import Conv2dToSparse2 as Conv2dToSparse2
+from byoc.relay.transform.to_sparse import DenseToSparse as DenseToSparse

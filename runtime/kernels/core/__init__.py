@@ -1,0 +1,1 @@
+"""What numpy kernels are made of: their table, axes and layouts, windows, shapes, rounding."""

@@ -1,0 +1,116 @@
+"""What CONTRIBUTING.md, the templates and the glossary name is there: files, make targets, commands and anchors."""
+
+import ast
+import configparser
+import pathlib
+import re
+
+import pytest
+
+from byoc.driver.cli.main import COMMANDS
+
+ROOT = pathlib.Path(__file__).parents[2]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
+TOP = sorted(p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith("."))
+PATH = re.compile(rf"(?<![\w/.])(?:\.ci|\.github|{'|'.join(map(re.escape, TOP))})(?:/[\w.-]+)+")
+EXAMPLES = {"byoc/driver/cli/NAME_command.py"}  # which is to be written
+SINGLE = re.compile(r"(?<![\w/.-])[A-Z]+\.md\b|\bsetup\.cfg\b")
+
+
+def named_paths(text: str) -> list[str]:
+    found = [p.rstrip(".") for p in (*PATH.findall(text), *SINGLE.findall(text))]
+    return sorted(set(found) - EXAMPLES)
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("text", [GUIDE, GLOSSARY], ids=["CONTRIBUTING", "glossary"])
+def test_every_path_that_is_named_exists(text: str) -> None:
+    paths = named_paths(text)
+    assert len(paths) > 8
+    assert [p for p in paths if not (ROOT / p).exists()] == []
+
+
+def test_a_path_that_is_not_there_would_be_found() -> None:
+    assert named_paths("`byoc/relay/nowhere.py`, see NOTHING.md.") == ["NOTHING.md", "byoc/relay/nowhere.py"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/glossary.md", "SECURITY.md", "docs/fuzzing.md"])
+def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
+    prose = re.sub(r"^ *```.*?^ *```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\(([^)#:]+)\)", prose)
+    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
+
+
+def test_readme_leads_to_the_guide_and_the_glossary() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert "(CONTRIBUTING.md)" in readme and "(docs/glossary.md)" in readme
+
+
+def code_of(text: str) -> list[str]:
+    """What stands in code: between backquotes and in indented blocks."""
+    return [*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4,}(\S.*)$", text, re.MULTILINE)]
+
+
+def test_every_make_target_and_command_of_byoc_exists() -> None:
+    code = "\n".join(code_of(GUIDE) + code_of((ROOT / ".github" / "PULL_REQUEST_TEMPLATE.md").read_text()))
+    targets = re.findall(r"\bmake ([a-z][a-z-]*)", code)
+    assert {"lint", "test", "test-slow", "fuzz", "fuzz-files", "demo"} <= set(targets) <= make_targets()
+    commands = re.findall(r"^byoc ([a-z-]+)", code, re.MULTILINE)
+    assert "targets" in commands
+    assert set(commands) - {"operators"} <= set(COMMANDS)  # the example of a command
+
+
+def test_every_module_that_is_started_exists() -> None:
+    started = re.findall(r"python -m ([\w.]+)(?: ([a-z]+))?", GUIDE)
+    from fuzz.__main__ import OTHERS
+
+    assert {name for name, _ in started} == {"pytest", "fuzz"}
+    assert {command for name, command in started if name == "fuzz"} <= set(OTHERS)
+
+
+def test_every_test_that_is_named_to_be_run_is_collected_by_its_words() -> None:
+    """``-k NAME`` of a pytest command finds something in the files that it names, but for the operator to be added."""
+    for files, word in re.findall(r"pytest -q ((?:tests/[\w/.]+ ?)+)-k (\w+)", GUIDE):
+        texts = "".join((ROOT / f).read_text() for f in files.split())
+        assert word in texts or word == "hard_sigmoid"
+
+
+def test_the_python_of_the_guide_is_well_formed() -> None:
+    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", GUIDE, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 6
+    for indent, block in blocks:
+        ast.parse("\n".join(line.removeprefix(indent) for line in block.split("\n")))
+
+
+def test_the_glossary_has_thirty_words_in_order() -> None:
+    words = re.findall(r"^\| ([a-z]+) \|", GLOSSARY, re.MULTILINE)[1:]
+    assert words == sorted(set(words)) and len(words) == 30
+
+
+def test_ci_tests_every_python_that_setup_names() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    named = re.findall(r"Python :: (3\.\d+)", config["metadata"]["classifiers"])
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert re.search(r"python: \[(.*)\]", workflow)[1].replace('"', "").split(", ") == named
+    assert "run: .ci/run" in workflow and "cache" not in workflow
+
+
+def test_pre_commit_takes_the_ruff_that_setup_pins() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    entries = re.findall(r"entry: (\S+) (\w+)", hooks)
+    assert entries == [(".venv/bin/ruff", "check"), (".venv/bin/ruff", "format")]
+    assert re.search(r"ruff==\d", (ROOT / "setup.cfg").read_text())
+
+
+def test_the_changelog_has_the_sections_of_its_form() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text().split("\n")
+    assert re.fullmatch(
+        r"## \[(Unreleased|\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d)\]?", next(x for x in lines if x[:3] == "## ")
+    )
+    sections = {line.removeprefix("### ") for line in lines if line.startswith("### ")}
+    assert sections <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"} and "Added" in sections

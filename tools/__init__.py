@@ -1,0 +1,1 @@
+"""Tools for who works on byoc; nothing here is installed."""

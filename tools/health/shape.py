@@ -1,0 +1,30 @@
+"""Folders by their number of files, and functions by their number of parameters."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+from tools.health.sources import modules, tree
+
+MANY = 8  # parameters
+
+
+def files_by_folder() -> Counter[Path]:
+    """How many files of code stand in each folder."""
+    return Counter(path.parent for path in modules().values())
+
+
+def parameters() -> list[tuple[int, str, str]]:
+    """Each function with :data:`MANY` parameters or more, ``self`` and ``cls`` not counted: how many, module, name."""
+    found = []
+    for name, path in modules().items():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                given = node.args
+                names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+                count = len(names) - (bool(names) and names[0] in ("self", "cls"))
+                if count >= MANY:
+                    found.append((count, name, node.name))
+    return sorted(found, reverse=True)
