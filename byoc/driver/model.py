@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 
 from byoc.errors import UserError
@@ -9,7 +10,6 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext
 from byoc.ir.verification import check_made
 from byoc.relay.frontend.onnx import import_onnx
-from byoc.relay.verify.verifier import scope_problem
 
 
 def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
@@ -22,7 +22,7 @@ def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = 
     if not isinstance(model, IRModule):
         mod = import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
         return check_made(mod, "the importer", PassContext.current().config)
-    problem = scope_problem(model)
+    problem = importlib.import_module("byoc.relay.verify.verifier").scope_problem(model)
     if problem is not None:
         raise UserError(f"the module that is given is not well formed: {problem}")
     return model
