@@ -32,8 +32,10 @@ def test_a_pass_gives_what_its_text_says(path, case, request):
         np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5)
 
 
-def test_the_text_of_a_module_is_read_back():
+def test_the_text_of_a_module_is_read_back(request):
     """What a case expects could stand as the input of another, unless it has constants, whose values are not shown."""
+    if request.config.getoption("--update-golden"):
+        pytest.skip("the cases were read before they were written anew")
     for _, case in CASES:
         if case.expected and "meta[" not in case.expected and "Any" not in case.expected:
             mod = relay.parse('#[version = "0.0.5"]\n' + case.expected)
