@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "compile": "byoc.driver.entry",
     "plan": "byoc.driver.planning",
+    "pipeline": "byoc.driver.pipeline",
     "measure": "byoc.driver.measure_plan",
     "to_networkx": "byoc.partition.show.networks",
     "Limits": "byoc.codegen.backend",

@@ -10,6 +10,9 @@ import pytest
 hypothesis.settings.register_profile("byoc", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("byoc")
 
+# every pass of every test, and of the processes that tests start, is verified (byoc.ir.verification)
+os.environ.setdefault("BYOC_VERIFY", "1")
+
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew instead of comparing")

@@ -11,7 +11,9 @@ from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.assembly import assemble
 from byoc.driver.fallback import described, origins
 from byoc.driver.host import HostProgram, check_inputs, lower_host
-from byoc.driver.pipeline import host_layout, optimize, prepare_host
+from byoc.driver.model import module_of
+from byoc.driver.pass_list import Pipeline
+from byoc.driver.pipeline import check_pass_names, host_layout, optimize, prepare_host
 from byoc.driver.planning import Placing, plan_module, read_plan
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.driver.quantization import Calibration, Sample
@@ -30,10 +32,11 @@ from byoc.errors import (
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
+from byoc.ir.transform import PassContext
+from byoc.ir.verification import check_made
 from byoc.partition.calls import known_names
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
-from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.library import Library
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray
@@ -49,7 +52,7 @@ class CompileOptions:
     ``placing`` says where operators go. With ``replan`` a target that fails, or is not on this machine, is planned
     without; with ``fallback`` the library also has the host's version of each region. ``backend_options`` are handed to
     the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is what the host's products compute
-    in.
+    in. ``pipeline`` are the passes, where they are not those that byoc has.
     """
 
     targets: Sequence[str] = ("c",)
@@ -59,6 +62,7 @@ class CompileOptions:
     precision: Precision = Precision()
     replan: bool = False
     fallback: bool = False
+    pipeline: Pipeline | None = None
 
 
 def compile(
@@ -79,6 +83,7 @@ def compile(
     fallback: bool = False,
     prefer: Mapping[str, Sequence[str]] | None = None,
     configuration: str | None = None,
+    pipeline: Pipeline | None = None,
     progress: Progress | None = None,
 ) -> Library:
     """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
@@ -94,8 +99,8 @@ def compile(
     the cut, a plan of this model or its JSON file, with the targets in it. With *replan* a target that fails when
     compiling, or is not on this machine, is planned without, down to the host alone, and the report says so. With
     *fallback* the library also has the host's version of each region, which runs where a backend fails to load, to
-    initialise or to run; ``Library.fallbacks`` tells. Raises UserError (of its kind for reading, types, partitioning
-    and compiling) with one sentence.
+    initialise or to run; ``Library.fallbacks`` tells. *pipeline* is :func:`byoc.pipeline` as
+    somebody edited it. Raises UserError (of its kind for reading, types, partitioning and compiling) with one sentence.
     """
     tell = progress or _silent
     tuner = tuner_of(tune, tell)
@@ -107,15 +112,17 @@ def compile(
         Precision.of(precision, keep_f32, calibration),
         replan,
         fallback,
+        pipeline,
     )
+    check_pass_names(pipeline)
     if plan is not None and not replan and (policy != "order" or exclude or prefer or configuration):
         raise PartitionError(
             "exclude, policy, prefer and configuration make a plan, and one is given: leave them or the plan out"
         )
     tell("reading the model")
-    mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
+    mod = module_of(model, shapes)
     tell("simplifying the graph")
-    mod = optimize(options.precision.before_simplifying(mod))
+    mod = optimize(mod, options.pipeline, options.precision.products)
     options.precision.check(known_names(mod))
     tell("planning")
     library = build_planned(mod, plan_for(mod, options, model) if plan is None else read_plan(plan), options, tell)
@@ -150,7 +157,8 @@ def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Prog
             plan = _without(mod, plan, missing, options, tell)
             continue
         try:
-            library = _build(plan.apply(mod), plan, options, tell)
+            cut = check_made(plan.apply(mod), "the cut", PassContext.current().config)
+            library = _build(cut, plan, options, tell)
         except RegionLostError as error:
             if not options.replan:
                 raise error.error from error.error.__cause__
@@ -199,7 +207,7 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     told = report(with_precision(plan, narrow.outcomes), host)
     if options.fallback:
         tell("compiling the host's versions of the regions")
-        stand_ins, told["fallback"] = origins(regions, host_options)
+        stand_ins, told["fallback"] = origins(regions, host_options, options.pipeline)
         modules.extend(stand_ins)
     root = assemble(modules, described(regions))
     return narrow.tell(Library(host.graph, root, output_names(main, host), told))
@@ -209,9 +217,9 @@ def host_main(
     mod: IRModule, plan: Plan, options: CompileOptions, narrow: NarrowProducts, tell: Progress = _silent
 ) -> Function:
     """The host's share of the partitioned *mod*: quantized where *narrow* says so, lowered and fused."""
-    mod = narrow.quantized(mod, lambda probe: build(probe, plan, CompileOptions(), tell))
+    mod = narrow.quantized(mod, lambda probe: build(probe, plan, CompileOptions(pipeline=options.pipeline), tell))
     layout = host_layout(options.backend_options.get("c", {}))
-    main = prepare_host(layout, narrow.passes())(mod)["main"]
+    main = prepare_host(layout, narrow.passes(), options.pipeline)(mod)["main"]
     assert isinstance(main, Function)
     return main
 

@@ -26,6 +26,7 @@ from byoc.runtime.library import Library
 
 if TYPE_CHECKING:
     from byoc.codegen.tune.tuner import Tuner
+    from byoc.driver.pass_list import Pipeline
     from byoc.driver.quantization import Calibration
     from byoc.ir.module import IRModule
     from byoc.partition.plan.plan import Plan
@@ -51,6 +52,7 @@ def compile(
     fallback: bool = False,
     prefer: Mapping[str, Sequence[str]] | None = None,
     configuration: str | None = None,
+    pipeline: Pipeline | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Library:
     """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
@@ -67,8 +69,9 @@ def compile(
     the cut is chosen, as for :func:`byoc.plan`; or *plan* is the cut, a plan of this model or its JSON file, with the
     targets in it. With *replan* a target that fails when compiling, or is not on this machine, is planned without, down
     to the host alone, and the report says so. With *fallback* the library also has the host's version of each region,
-    which runs where a backend fails to load, to initialise or to run; ``Library.fallbacks`` tells. Raises UserError (of
-    its kind for reading, types, partitioning and compiling) with one sentence.
+    which runs where a backend fails to load, to initialise or to run; ``Library.fallbacks`` tells.
+    *pipeline* is :func:`byoc.pipeline` as somebody edited it. Raises UserError (of its kind for reading, types,
+    partitioning and compiling) with one sentence.
     """
     request = Request(
         targets,
@@ -86,6 +89,7 @@ def compile(
         fallback,
         prefer,
         configuration,
+        pipeline,
     )
 
     def anew(progress: Callable[[str], None] | None) -> Library:

@@ -16,13 +16,14 @@ from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.driver.assembly import assemble
 from byoc.driver.compile import CompileOptions, Progress, host_main, output_names, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host
-from byoc.driver.pipeline import optimize
+from byoc.driver.model import module_of
+from byoc.driver.pass_list import Pipeline
+from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.driver.precision import DOT, NarrowProducts, Outcome, Precision
 from byoc.driver.quantization import Calibration, Sample
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import known_names
-from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.executors.graph import Graph
 from byoc.runtime.library import Library
@@ -55,6 +56,7 @@ def export_c(
     calibration: Calibration | Iterable[Sample] | None = None,
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
     tune: str | Tuner = "none",
+    pipeline: Pipeline | None = None,
     progress: Progress | None = None,
 ) -> Exported:
     """Write *model* as C into *folder*, which is made where it is missing; returns the bytes of each file by its name.
@@ -63,10 +65,10 @@ def export_c(
     C99 for any compiler, else for the processor *march*, as the C compiler calls it, or this one. *threads*: also a
     function by which the user's threads share a run. *weights* are ``"c"`` for arrays in C, ``"incbin"`` for a file
     that the assembler includes, ``"bin"`` for one that the caller has in memory, or chosen by their size. *precision*,
-    *keep_f32*, *calibration*, *tune* and *backend_options* (of ``c``) are those of ``byoc.compile``; README.txt, and
-    ``notes`` of what is returned, tell in what the products compute. Raises UserError with one sentence: for free
-    dimensions that *shapes* leaves free, for operators without generated C, which it names, and for options that do not
-    go together.
+    *keep_f32*, *calibration*, *tune*, *pipeline* and *backend_options* (of ``c``) are those of ``byoc.compile``;
+    README.txt, and ``notes`` of what is returned, tell in what the products compute. Raises UserError with one
+    sentence: for free dimensions that *shapes* leaves free, for operators without generated C, which it names, and for
+    options that do not go together.
     """
     allowed = _c_options(checked_options(backend_options or {}))
     options = export_options(symbol, portable, threads, weights, march, WinogradOptions.of(allowed))
@@ -74,15 +76,17 @@ def export_c(
     tuner = tuner_of(tune, tell)
     if tuner.tunes:
         options.check_tuning()
+    check_pass_names(pipeline)
+    chosen = CompileOptions(backend_options={"c": allowed}, pipeline=pipeline)
     lowered = Precision.of(precision, keep_f32, calibration)
     if precision == NARROWED:
         options.check_precision(DOT)
     narrow = NarrowProducts(lowered, machine=options.machine)
     path = checked_folder(folder)
     tell("reading the model")
-    mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)
+    mod = module_of(model, shapes)
     tell("simplifying the graph")
-    host, named = _host_program(mod, narrow, CompileOptions(backend_options={"c": allowed}), tell)
+    host, named = _host_program(mod, narrow, chosen, tell)
     graph = Graph(host.graph)
     check_sizes(graph)
     _check_functions(host)
@@ -137,7 +141,7 @@ def _host_program(
     mod: IRModule, narrow: NarrowProducts, options: CompileOptions, tell: Progress
 ) -> tuple[HostProgram, list[str]]:
     """The whole model as the host's share, and the names of its outputs."""
-    mod = optimize(narrow.precision.before_simplifying(mod))
+    mod = optimize(mod, options.pipeline, narrow.precision.products)
     narrow.precision.check(known_names(mod))
     plan = plan_for(mod, options)
     cut = plan.apply(mod)

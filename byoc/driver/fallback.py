@@ -13,6 +13,7 @@ from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.codegen.signature import signature_of
 from byoc.driver.assembly import assemble
 from byoc.driver.host import lower_host
+from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import host_layout, prepare_host
 from byoc.errors import ByocError, InternalError
 from byoc.ir.expr import GlobalVar
@@ -38,11 +39,11 @@ def described(regions: Mapping[GlobalVar, Function]) -> dict[str, Region]:
 
 
 def origins(
-    regions: Mapping[GlobalVar, Function], options: Mapping[str, object]
+    regions: Mapping[GlobalVar, Function], options: Mapping[str, object], chosen: Pipeline | None = None
 ) -> tuple[list[OriginModule], dict[str, str]]:
     """The host's versions of the accelerators' *regions*, and for each region a sentence: it has one, or why not.
 
-    *options* are those of backend c.
+    *options* are those of backend c, *chosen* the pipeline where somebody edited it.
     """
     made: list[OriginModule] = []
     told: dict[str, str] = {}
@@ -51,7 +52,7 @@ def origins(
         if function.attrs["Compiler"] == HOST:
             continue
         try:
-            made.append(origin(function, options))
+            made.append(origin(function, options, chosen))
             told[symbol] = AVAILABLE
         except InternalError:
             raise
@@ -60,7 +61,7 @@ def origins(
     return made, told
 
 
-def origin(region: Function, options: Mapping[str, object]) -> OriginModule:
+def origin(region: Function, options: Mapping[str, object], chosen: Pipeline | None = None) -> OriginModule:
     """The host's version of *region*. Raises CompileError for what the host cannot run."""
     symbol = str(region.attrs["global_symbol"])
     options = {name: value for name, value in options.items() if name != "tune"}
@@ -71,7 +72,7 @@ def origin(region: Function, options: Mapping[str, object]) -> OriginModule:
     signature = signature_of(symbol, main, {})
     if not all(ty.is_symbolic for param in main.params for ty in tensor_types(param.checked_type)):
         return _assembled(signature, None, [compile_json({symbol: main})])
-    host = lower_host(prepare_host(host_layout(options))(mod)["main"], {})  # type: ignore[arg-type]
+    host = lower_host(prepare_host(host_layout(options), chosen=chosen)(mod)["main"], {})  # type: ignore[arg-type]
     return _assembled(signature, host.graph, host.functions.modules(options))
 
 

@@ -33,8 +33,8 @@ PACKAGES = ("byoc", "byoc.codegen", "byoc.runtime")  # whose files are the compi
 COMPUTING = ("numpy", "onnx", "protobuf", "ml_dtypes", "networkx", "scipy")  # distributions whose results it keeps
 HOST_ALONE = (("c",), ("host",))
 UNTUNED = "none"
-# what may stand for more than its text says (a file, a measurement), with the value that does not
-ELSEWHERE = {"calibration": None, "plan": None, "costs": "analytic"}
+# what may stand for more than its text says (a file, a measurement, a pass), with the value that does not
+ELSEWHERE = {"calibration": None, "plan": None, "costs": "analytic", "pipeline": None}
 RECORDS = ("tune", ".jsonl")  # folder and suffix of the database of codegen/tune in the cache folder
 EXTERNAL = b"location"  # stands in every model that keeps data in other files
 _PLAIN = (str, int, float, bool, type(None))
@@ -59,6 +59,7 @@ class Request:
     fallback: bool = False
     prefer: Mapping[str, Sequence[str]] | None = None
     configuration: str | None = None
+    pipeline: object = None
 
     def text(self) -> str | None:
         """The request as text, equal for equal ones; None unless it is plain data and the host is the only target."""

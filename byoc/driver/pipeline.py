@@ -1,61 +1,118 @@
 """The passes from an imported model to one that can be cut, and from a cut one to one that the host can run.
 
-Read top to bottom: this is the order in which everything happens to a graph.
+Read top to bottom: :func:`pipeline` is the order in which everything happens to a graph. Between its two stages the
+model is planned and cut (``byoc.partition``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from byoc.driver.pass_list import LEVEL, Pipeline, Step, labelled, nearest
+from byoc.driver.relay_passes import is_of_relay
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
+from byoc.ir.pass_info import NAMES_OF_PASSES
+from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay import transform
 from byoc.relay.qnn import transform as qnn_transform
 from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
 from byoc.relay.transform.narrow_integers import NarrowIntegerProducts
+from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
 
-PIPELINE_LEVEL = 3
 # in which order the host's values lie: what is cheapest, or as the model has them
 LAYOUTS = ("channels_last", "default")
+MAKERS = "relay._transform."  # before the name of each pass that a user makes by name
+SIMPLIFY, HOST = "simplify", "host"  # the stages: before planning, and the host's share after the cut
+PRECISION = "Precision"  # the step that stands for what lowers the precision
+INT8 = "precision int8"
+CHANNELS_LAST = f"layout {LAYOUTS[0]}"
 
 
-def simplify() -> Sequential:
-    """What is worth doing whoever runs the model: ensures types, and that what a constant decides is decided.
+def pipeline() -> Pipeline:
+    """The passes of :func:`byoc.compile` by name, to read and to edit.
 
-    Legalize and AlterOpLayout do what is registered on operators, and else nothing.
+    Stage ``simplify`` is what is worth doing whoever runs the model; it ensures types, and that what a constant decides
+    is decided. Legalize and AlterOpLayout do what is registered on operators, and else nothing. Then the model is
+    planned and cut. Stage ``host`` is for the host's share: quantized operators lowered, the layout chosen, what
+    belongs to one product or sum brought next to it, constant scales taken up by its weights, the precision lowered,
+    the rest fused into groups. It requires regions to be functions of the module.
+
+    >>> pipeline().remove("EliminateCommonSubexpr").stages["simplify"][:3]
+    ('InferType', 'QuantizedProducts', 'RemoveDeviceAnnotations')
     """
-    return Sequential(
-        [
-            transform.InferType(),
-            transform.RemoveDeviceAnnotations(),
-            transform.OutlineCompilerFunctionsWithExistingGlobalSymbols(),
-            transform.RemoveUnusedFunctions(),
-            transform.InlineCalls(),
-            transform.ToGraphNormalForm(),
-            transform.Legalize(),
-            transform.SimplifyInference(decompose_norms=False),  # whole norms have schedules of their own
-            FoldHostConstant(),
-            FoldConstantScales(),
-            SimplifyHostExpr(),
-            transform.EliminateCommonSubexpr(),
-            # these three from level 4, or where they are required
-            transform.CombineParallelConv2D(),
-            transform.CombineParallelDense(),
-            transform.CombineParallelBatchMatmul(),
-            transform.FlattenAtrousConv(),
-            transform.AlterOpLayout(),
-            transform.FastMath(),  # from level 4, or where it is required
-            FoldHostConstant(),
-            EliminateHostDeadCode(),
-            transform.InferType(),
-        ],
-        name="simplify",
+    return Pipeline(labelled({SIMPLIFY: _simplify(), HOST: _host()}))
+
+
+def _simplify() -> Sequence[Step]:
+    return _steps(
+        transform.InferType(),
+        (QuantizedProducts(), INT8),
+        transform.RemoveDeviceAnnotations(),
+        transform.OutlineCompilerFunctionsWithExistingGlobalSymbols(),
+        transform.RemoveUnusedFunctions(),
+        transform.InlineCalls(),
+        transform.ToGraphNormalForm(),
+        transform.Legalize(),
+        transform.SimplifyInference(decompose_norms=False),  # whole norms have schedules of their own
+        FoldHostConstant(),
+        FoldConstantScales(),
+        SimplifyHostExpr(),
+        transform.EliminateCommonSubexpr(),
+        # these three from level 4, or where they are required
+        transform.CombineParallelConv2D(),
+        transform.CombineParallelDense(),
+        transform.CombineParallelBatchMatmul(),
+        transform.FlattenAtrousConv(),
+        transform.AlterOpLayout(),
+        transform.FastMath(),  # from level 4, or where it is required
+        FoldHostConstant(),
+        EliminateHostDeadCode(),
+        transform.InferType(),
     )
+
+
+def _host() -> Sequence[Step]:
+    return _steps(
+        qnn_transform.Legalize(),
+        qnn_transform.CanonicalizeOps(),
+        FoldHostConstant(fold_qnn=True),
+        NarrowIntegerProducts(),
+        FoldHostConstant(),
+        EliminateHostDeadCode(),
+        # channels innermost where that pays, weights turned round when compiling
+        (transform.ChannelsLast(), CHANNELS_LAST),
+        (FoldHostConstant(), CHANNELS_LAST),
+        (SimplifyHostExpr(), CHANNELS_LAST),
+        transform.CarryViews(),
+        FoldHostConstant(),
+        SimplifyHostExpr(),
+        FoldConstantScales(0),
+        PRECISION,
+        FuseHostOps(),
+        transform.JoinGroups(),
+        transform.InferType(),
+    )
+
+
+def _steps(*items: Pass | tuple[Pass, str] | str) -> list[Step]:
+    """A step for each pass, for each pass with the kind of compilation that it is for, and for each bare name."""
+    steps = []
+    for item in items:
+        run, when = item if isinstance(item, tuple) else (item, "")
+        steps.append(Step(run, None) if isinstance(run, str) else Step(run.info.name, run, when))
+    return steps
+
+
+def simplify(chosen: Pipeline | None = None, precision: str = "f32") -> Sequential:
+    """The stage ``simplify`` of *chosen*, or of the pipeline as it comes."""
+    kinds = [f"precision {precision}"]
+    return Sequential((chosen or pipeline()).passes(SIMPLIFY, kinds), name=SIMPLIFY)
 
 
 def host_layout(options: Mapping[str, object]) -> str:
@@ -66,49 +123,42 @@ def host_layout(options: Mapping[str, object]) -> str:
     return str(layout)
 
 
-def prepare_host(layout: str = LAYOUTS[0], precision: Sequence[Pass] = ()) -> Sequential:
-    """The host's share after the cut: quantized operators lowered, the layout chosen, the rest fused into groups.
+def prepare_host(
+    layout: str = LAYOUTS[0], precision: Sequence[Pass] = (), chosen: Pipeline | None = None
+) -> Sequential:
+    """The stage ``host`` of *chosen*, or of the pipeline as it comes.
 
     *layout*, one of ``LAYOUTS``: ``"default"`` leaves the axes of every value as the model has them. *precision*
-    are the passes that lower it. Requires regions to be functions of the module.
+    are the passes that lower it.
     """
-    return Sequential(
-        [
-            qnn_transform.Legalize(),
-            qnn_transform.CanonicalizeOps(),
-            FoldHostConstant(fold_qnn=True),
-            NarrowIntegerProducts(),
-            FoldHostConstant(),
-            EliminateHostDeadCode(),
-            *(choose_layout() if layout == LAYOUTS[0] else ()),
-            *gather_work(),
-            *precision,
-            FuseHostOps(),
-            transform.JoinGroups(),
-            transform.InferType(),
-        ],
-        name="prepare_host",
-    )
-
-
-def choose_layout() -> Sequence[Pass]:
-    """Channels innermost where that pays, weights turned round when compiling."""
-    return (transform.ChannelsLast(), FoldHostConstant(), SimplifyHostExpr())
-
-
-def gather_work() -> Sequence[Pass]:
-    """What belongs to one product or sum brought next to it, constant scales taken up by its weights."""
-    return (transform.CarryViews(), FoldHostConstant(), SimplifyHostExpr(), FoldConstantScales(0))
+    passes = (chosen or pipeline()).passes(HOST, [f"layout {layout}"], {PRECISION: precision})
+    return Sequential(passes, name="prepare_host")
 
 
 def at_least_level_3() -> PassContext:
     """The current context raised to the level at which every pass of the pipeline runs."""
     ctx = PassContext.current()
-    level = max(ctx.opt_level, PIPELINE_LEVEL)
+    level = max(ctx.opt_level, LEVEL)
     return PassContext(level, ctx.required_pass, ctx.disabled_pass, ctx.instruments, ctx.config)
 
 
-def optimize(mod: IRModule) -> IRModule:
+def check_pass_names(chosen: Pipeline | None = None) -> None:
+    """The context's ``disabled_pass`` and ``required_pass`` name passes that exist.
+
+    Known are the names in the pipeline, those of every pass that this process made, and Relay's own. Contexts take any
+    name, as Relay's do, since a pass may be made after the context that names it; byoc's own entry points ask here.
+    Raises UserError with the nearest names.
+    """
+    ctx = PassContext.current()
+    makers = {name.removeprefix(MAKERS) for name in GLOBAL_FUNCTIONS if name.startswith(MAKERS)}
+    known = {step.name for step in (chosen or pipeline()).steps()} | NAMES_OF_PASSES | makers
+    for field in ("disabled_pass", "required_pass"):
+        for name in getattr(ctx, field):
+            if name not in known and not is_of_relay(name):
+                raise UserError(f"{field} of the PassContext: no pass is called {name!r}; {nearest(name, known)}")
+
+
+def optimize(mod: IRModule, chosen: Pipeline | None = None, precision: str = "f32") -> IRModule:
     """*mod* after :func:`simplify`. A pass that the current context disables is left out."""
     with at_least_level_3():
-        return simplify()(mod)
+        return simplify(chosen, precision)(mod)

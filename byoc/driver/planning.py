@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 
 from byoc.codegen.backend import Limits, get_backend
 from byoc.driver.costs import Machine
+from byoc.driver.model import module_of
 from byoc.driver.onnx_placement import proto_of, read_placement
-from byoc.driver.pipeline import optimize
+from byoc.driver.pass_list import Pipeline
+from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import Names, Rule
@@ -23,7 +25,6 @@ from byoc.partition.plan.plan import Plan
 from byoc.partition.plan.request import OBJECTIVES, TIME_LIMIT
 from byoc.partition.policy.planner import POLICIES as MADE
 from byoc.partition.policy.planner import check_policy, make_plan
-from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
 from byoc.runtime.files.regular_file import read_text
 
@@ -70,6 +71,7 @@ def plan(
     formula: str = "code",
     prefer: Mapping[str, Sequence[str]] | None = None,
     configuration: str | None = None,
+    pipeline: Pipeline | None = None,
 ) -> Plan:
     """Where each operator of *model* goes, and why: nothing is compiled.
 
@@ -81,7 +83,8 @@ def plan(
     cut that costs least by *costs* (``"analytic"``, ``"measured"``, a table's file, a function, or one of these by
     backend) for *objective*, ``latency`` or ``makespan``, within *time_limit* seconds a function, and ``model`` follows
     the device configuration that the model carries (targets default to its devices), of several the one that
-    *configuration* names. *limits* stand for a backend's own. Raises UserError with one sentence.
+    *configuration* names. *limits* stand for a backend's own. *pipeline* is what the plan will be compiled with, where
+    that is not byoc's own. Raises UserError with one sentence.
     """
     names = [targets] if isinstance(targets, str) else list(targets)
     placing = Placing(
@@ -99,8 +102,9 @@ def plan(
         prefer,
         configuration,
     )
-    mod = model if isinstance(model, IRModule) else import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
-    return plan_module(optimize(mod), names, placing, model)
+    check_pass_names(pipeline)
+    mod = module_of(model, shapes)
+    return plan_module(optimize(mod, pipeline), names, placing, model)
 
 
 def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: Model = None) -> Plan:

@@ -23,6 +23,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import span_names
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
@@ -33,10 +34,9 @@ from byoc.relay import op
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.op.core.definition import define, is_definable
 from byoc.relay.op.pointwise.sensitivity import STEP, sensitivities
-from byoc.relay.transform.base.infer_type import FunctionPass, InferType
+from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.mixed_precision import KEY, Conversion
-from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.library import Library
 from byoc.runtime.ndarray import NDArray, numpy_dtype
@@ -74,10 +74,6 @@ class Precision:
         if calibration is not None and products != "int8":
             raise UserError(f'calibration is for precision="int8", got precision={products!r}')
         return Precision(products, tuple(keep_f32), Calibration.of(calibration))
-
-    def before_simplifying(self, mod: IRModule) -> IRModule:
-        """*mod* with the products of dequantized numbers over their integers, where int8 is asked for."""
-        return QuantizedProducts()(InferType()(mod)) if self.products == "int8" else mod
 
     def check(self, known: Collection[str]) -> None:
         """Raises UserError with the nearest names for one of *keep_f32* that is not among *known*."""
@@ -130,8 +126,8 @@ class NarrowProducts:
         if self.precision.products == "f32":
             return []
         if self.precision.products == "int8":
-            return [FunctionPass(self._integers, PassInfo("TellIntegerProducts", 0, ("InferType",)))]
-        return [FunctionPass(self._function, PassInfo("NarrowProducts", 0, ("InferType",)))]
+            return [FunctionPass(self._integers, PassInfo("TellIntegerProducts", 0, ("InferType",), ends=REWRITES))]
+        return [FunctionPass(self._function, PassInfo("NarrowProducts", 0, ("InferType",), ends=REWRITES))]
 
     def _function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         chosen = set()

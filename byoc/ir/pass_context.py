@@ -11,6 +11,7 @@ from byoc.ir.instrument import PassInstrument
 from byoc.ir.module import IRModule
 from byoc.ir.pass_info import PassInfo, listed
 from byoc.ir.registry import Registry
+from byoc.ir.verification import VERIFY
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ def register_config_option(name: str, kind: type) -> None:
 
 
 register_config_option("testing.immutable_module", bool)
+register_config_option(VERIFY, bool)
 
 
 def _check_option(key: str, value: object) -> None:
@@ -138,9 +140,15 @@ class PassContext:
 
     def enables(self, info: PassInfo) -> bool:
         """True when a pass of that name and level runs in this context."""
+        return self.why_not(info) is None
+
+    def why_not(self, info: PassInfo) -> str | None:
+        """Why a pass of that name and level does not run in this context; None where it does."""
         if info.name in self.disabled_pass:
-            return False
-        return info.name in self.required_pass or self.opt_level >= info.opt_level
+            return "it is disabled"
+        if info.name in self.required_pass or self.opt_level >= info.opt_level:
+            return None
+        return f"it runs from level {info.opt_level}, and the level is {self.opt_level}"
 
     def watched(self, mod: IRModule, info: PassInfo, transform: Callable[[], IRModule]) -> IRModule:
         """What *transform* makes of *mod* while instruments look on; *mod* itself where one of them says no.

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.errors import UserError
+from byoc.ir.pass_forms import checked_forms
+
+# what passes of this process are called: a context that names one of them names a pass
+NAMES_OF_PASSES: set[str] = set()
 
 
 class PassTypeError(UserError, TypeError):
@@ -21,21 +25,58 @@ def listed(value: object, what: str) -> tuple[object, ...]:
 
 
 class PassInfo:
-    """The name of a pass, the level from which it runs, and the passes that must have run before it.
+    """The name of a pass, the level from which it runs, the passes that must have run before it, and its forms.
 
     The name and the level may be given in either order: Relay's has the level first.
+
+    Args:
+        name: what reports, contexts and pipelines call it.
+        opt_level: the level of a context from which it runs.
+        required: passes that a sequence runs before it, by name.
+        traceable: kept for Relay's users.
+        needs: forms (``byoc.ir.pass_forms``) that a module must have before it.
+        gives: forms that every module has after it.
+        ends: forms that a module may have lost after it; None where that is not said, which a verifier takes as any.
+
+    Raises:
+        UserError: a form that does not exist.
     """
 
-    __slots__ = ("name", "opt_level", "required", "traceable")
+    __slots__ = ("ends", "gives", "name", "needs", "opt_level", "required", "traceable")
 
     def __init__(
-        self, name: str | int, opt_level: int | str = 0, required: Sequence[str] | None = (), traceable: bool = False
+        self,
+        name: str | int,
+        opt_level: int | str = 0,
+        required: Sequence[str] | None = (),
+        traceable: bool = False,
+        *,
+        needs: Sequence[str] = (),
+        gives: Sequence[str] = (),
+        ends: Sequence[str] | None = None,
     ):
         if isinstance(opt_level, str):
             name, opt_level = opt_level, name
         self.name, self.opt_level = str(name), int(opt_level)
         self.required: tuple[str, ...] = listed(required, "required")  # type: ignore[assignment]
         self.traceable = bool(traceable)
+        self.needs = checked_forms(needs, f"needs of the pass {self.name}")
+        self.gives = checked_forms(gives, f"gives of the pass {self.name}")
+        self.ends = None if ends is None else checked_forms(ends, f"ends of the pass {self.name}")
+        NAMES_OF_PASSES.add(self.name)
+
+    def giving(self, *forms: str) -> PassInfo:
+        """The same with *forms* among those that it gives."""
+        gives = dict.fromkeys((*self.gives, *forms))
+        return PassInfo(
+            self.name,
+            self.opt_level,
+            self.required,
+            self.traceable,
+            needs=self.needs,
+            gives=tuple(gives),
+            ends=self.ends,
+        )
 
     def _key(self) -> tuple[object, ...]:
         return (self.name, self.opt_level, self.required)

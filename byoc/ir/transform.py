@@ -6,6 +6,7 @@ A pass is a function from a module to a module. Source: ``tvm.transform``.
 from __future__ import annotations
 
 import functools
+import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -17,14 +18,19 @@ from byoc.ir.expr import BaseFunc
 from byoc.ir.instrument import PassInstrument, PassTimingInstrument
 from byoc.ir.module import IRModule
 from byoc.ir.pass_context import CONFIG_OPTIONS, PassContext, register_config_option
+from byoc.ir.pass_forms import KnownForms
 from byoc.ir.pass_info import PassInfo, PassTypeError
 from byoc.ir.registry import get_global_func
+from byoc.ir.verification import is_verifying, verified
 
+_LOG = logging.getLogger("byoc.passes")
 ModuleTransform = Callable[[IRModule, PassContext], IRModule]
 
 
 class Pass:
     """A function from module to module with a name; calling it runs it under the current context."""
+
+    is_one = True  # False for passes that are nothing but others, one after another
 
     def __init__(self, info: PassInfo):
         self.pass_info = info
@@ -36,8 +42,15 @@ class Pass:
 
     def __call__(self, mod: IRModule) -> IRModule:
         ctx = PassContext.current()
+
+        def transform() -> IRModule:
+            return self._transformed(mod, ctx)
+
+        def run() -> IRModule:
+            return verified(mod, self.info, transform) if self.is_one and is_verifying(ctx.config) else transform()
+
         with paused_collector(), rendered(mod):
-            return ctx.watched(mod, self.info, lambda: self._transformed(mod, ctx))
+            return ctx.watched(mod, self.info, run)
 
     def _transformed(self, mod: IRModule, ctx: PassContext) -> IRModule:
         if not ctx.config.get("testing.immutable_module"):
@@ -74,8 +87,11 @@ class ModulePass(Pass):
 class Sequential(Pass):
     """Passes one after another; those above the context's level or disabled in it are left out.
 
-    What a pass requires runs before it. Raises PassTypeError for what is no list of passes.
+    What a pass requires runs before it. Raises PassTypeError for what is no list of passes and, when it runs,
+    PassOrderError for a pass after one that ends a form which it needs. The log ``byoc.passes`` tells what is left out.
     """
+
+    is_one = False
 
     def __init__(
         self,
@@ -96,13 +112,26 @@ class Sequential(Pass):
                 raise PassTypeError(f"passes must be a list of Pass objects, got a {type(step).__name__} in it")
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        known = KnownForms()
         for step in self.passes:
-            if not ctx.enables(step.info):
+            info: PassInfo = step.info
+            reason = ctx.why_not(info)
+            if reason is not None:
+                _LOG.info("%s: %s is left out: %s", self.info.name, info.name, reason)
                 continue
-            for name in step.info.required:
-                mod = pass_named(name)(mod)
-            mod = step(mod)
+            for name in info.required:
+                mod = _run_in(known, pass_named(name), mod)
+            mod = _run_in(known, step, mod)
         return mod
+
+
+def _run_in(known: KnownForms, step: Pass, mod: IRModule) -> IRModule:
+    """*mod* after *step*, of which *known* is told."""
+    info = step.info
+    known.check(info.name, info.needs)
+    result = step(mod)
+    known.after(info.name, info.gives, info.ends)
+    return result
 
 
 def pass_named(name: str) -> Pass:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from byoc.driver.cli.calibration_options import add_calibration_options, calibration_from
 from byoc.driver.cli.generator_options import add_generator_options, backend_options_from
+from byoc.driver.cli.pass_options import add_pass_options, pipeline_without
 from byoc.driver.cli.placing_options import add_placing_options, asked_placing
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.cli.words import AVAILABLE, PRECISIONS, TUNE_LEVELS
@@ -47,6 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="plan again without a target that fails when compiling or is not on this machine; the report says so",
     )
     add_compile_options(command)
+    add_pass_options(command)
     add_placing_options(command)
     add_calibration_options(command)
 
@@ -108,6 +110,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
             replan=arguments.replan,
             fallback=arguments.fallback,
             backend_options=backend_options_from(arguments),
+            pipeline=pipeline_without(arguments.disable_pass),
             progress=tell,
         )
         tell("writing the artefact")

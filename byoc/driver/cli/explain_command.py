@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from byoc.codegen.backend import Backend, backend_names, get_backend
 from byoc.driver.cli.compile_command import add_target_options, parse_shapes, parse_targets
+from byoc.driver.cli.pass_options import add_pass_options, pipeline_without
 from byoc.driver.cli.placing_options import add_placing_options
 from byoc.driver.cli.plan_command import planned
 from byoc.driver.pipeline import optimize
@@ -36,6 +37,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="for each operator of the model how many each target takes, whoever else is asked (default: all targets)",
     )
     add_target_options(command)
+    add_pass_options(command)
     add_placing_options(command)
 
 
@@ -61,7 +63,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 
 def _matrix(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """What each target says of each operator of the model."""
-    mod = optimize(import_onnx(arguments.model, shapes=parse_shapes(arguments.shape)))
+    mod = import_onnx(arguments.model, shapes=parse_shapes(arguments.shape))
+    mod = optimize(mod, pipeline_without(arguments.disable_pass))
     asked = parse_targets(arguments.target) if arguments.target else backend_names()
     backends: list[Backend] = []
     broken: list[str] = []

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from byoc.driver.cli.compile_command import add_target_options, output_path
+from byoc.driver.cli.pass_options import add_pass_options
 from byoc.driver.cli.placing_options import add_placing_options
 from byoc.driver.cli.plan_command import planned
 from byoc.driver.onnx_placement import proto_of, with_placement
@@ -26,6 +27,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="write each node's device into the model (IR version 11) instead of making regions functions",
     )
     add_target_options(command)
+    add_pass_options(command)
     add_placing_options(command)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.driver.cli.compile_command import add_target_options, parse_shapes, parse_targets
+from byoc.driver.cli.pass_options import add_pass_options, pipeline_without
 from byoc.driver.cli.placing_options import add_placing_options, placing_from
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.compile import CompileOptions, build_planned
@@ -41,6 +42,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--measure", action="store_true", help="compile the plan and show what it takes beside what was estimated"
     )
     add_target_options(command)
+    add_pass_options(command)
     add_placing_options(command)
 
 
@@ -53,7 +55,9 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     mod, plan = planned(arguments)
     if arguments.measure:
         with StageProgress(quiet=arguments.json) as tell:
-            plan = measure(build_planned(mod, plan, CompileOptions(), tell), plan)
+            plan = measure(
+                build_planned(mod, plan, CompileOptions(pipeline=pipeline_without(arguments.disable_pass)), tell), plan
+            )
     for path in outputs:
         text = json.dumps(plan.to_json(), indent=1) if path.suffix == ".json" else DRAWN[path.suffix](mod, plan)
         write(path, text)
@@ -63,7 +67,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 
 def planned(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
     """The simplified model of a command line and its plan."""
-    mod = optimize(import_onnx(arguments.model, shapes=parse_shapes(arguments.shape)))
+    mod = import_onnx(arguments.model, shapes=parse_shapes(arguments.shape))
+    mod = optimize(mod, pipeline_without(arguments.disable_pass))
     return mod, plan_module(mod, parse_targets(arguments.target), placing_from(arguments), arguments.model)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
@@ -18,7 +19,7 @@ def _rules_pass(name: str, key: str) -> FunctionPass:
             return func
         return apply_rules(infer_function(func, mod), key, mod)  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo(name, 1, ("InferType",)))
+    return FunctionPass(run, PassInfo(name, 1, ("InferType",), ends=REWRITES))
 
 
 def CanonicalizeOps() -> FunctionPass:

@@ -97,10 +97,13 @@ __all__ = sorted([*_HOMES, "recast"])  # recast is also the name of its module, 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 
-def _register(name: str) -> None:
-    """Register pass *name*: what a pass requires is found by its name, as in Relay."""
-    register_func(f"relay._transform.{name}", lambda *arguments: __getattr__(name)(*arguments), override=True)
+def _register(name: str, alias: str = "") -> None:
+    """Register pass *name*, or its *alias*: what a pass requires is found by its name, as in Relay."""
+    key = f"relay._transform.{alias or name}"
+    register_func(key, lambda *arguments: __getattr__(name)(*arguments), override=True)
 
 
 for _name in __all__:
     _register(_name)
+for _name in ("graph_visualize", "graph_visualize_pass"):  # as Paddle Lite's lists of passes have it
+    _register("GraphVisualize", _name)

@@ -13,6 +13,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.registry import register_func
 from byoc.ir.span import SourceName, Span
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
@@ -51,7 +52,7 @@ def CollagePartition(config: CompilationTargets, cost_estimator: CostEstimator |
                 result[var] = Partitioner(specs, func, estimator, cache).partition()  # type: ignore[arg-type]
         return infer_module(outline_compiler_functions(result, cache))
 
-    return ModulePass(partition, PassInfo("CollagePartition"))
+    return ModulePass(partition, PassInfo("CollagePartition", ends=REWRITES))
 
 
 def CapturePostDfsIndexInSpans() -> FunctionPass:
@@ -65,7 +66,7 @@ def CapturePostDfsIndexInSpans() -> FunctionPass:
             memo[node] = _with_span(node, [memo[c] for c in children(node)], graph.index[node], dominators)
         return memo[func]  # type: ignore[return-value]
 
-    return FunctionPass(capture, PassInfo("CapturePostDfsIndexInSpans"))
+    return FunctionPass(capture, PassInfo("CapturePostDfsIndexInSpans", ends=REWRITES))
 
 
 def _with_span(node: RelayExpr, new: Sequence[RelayExpr], index: int, dominators: Sequence[int]) -> RelayExpr:
@@ -111,7 +112,7 @@ def PartitionForTesting(
             return func
         return rewrite_sub_graphs(graph, [sub_graph.with_attrs({COMPILER: compiler})])  # type: ignore[return-value]
 
-    return FunctionPass(partition, PassInfo("PartitionForTesting"))
+    return FunctionPass(partition, PassInfo("PartitionForTesting", ends=REWRITES))
 
 
 register_func("relay.collage.PartitionForTesting", PartitionForTesting)

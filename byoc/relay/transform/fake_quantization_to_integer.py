@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
@@ -47,7 +48,7 @@ def FakeQuantizationToInteger(
             new = turn_dequantized(infer_function(new, mod), optional)  # type: ignore[arg-type]
         return new  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo("FakeQuantizationToInteger", 0, ("InferType",)))
+    return FunctionPass(run, PassInfo("FakeQuantizationToInteger", 0, ("InferType",), ends=REWRITES))
 
 
 __all__ = [

@@ -15,6 +15,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay import op
@@ -49,7 +50,7 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
         converter.warn()
         return made
 
-    return FunctionPass(convert, PassInfo("ToMixedPrecision", 0))
+    return FunctionPass(convert, PassInfo("ToMixedPrecision", 0, ends=REWRITES))
 
 
 class _Converter:

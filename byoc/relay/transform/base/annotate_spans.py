@@ -16,4 +16,4 @@ def annotate_spans(mod: IRModule, ctx: PassContext) -> IRModule:
 
 def AnnotateSpans() -> ModulePass:
     """The pass that gives each expression the span of its place in the text of the module."""
-    return ModulePass(annotate_spans, PassInfo("AnnotateSpans"))
+    return ModulePass(annotate_spans, PassInfo("AnnotateSpans", gives=("typed",), ends=()))

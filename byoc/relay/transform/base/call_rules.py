@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, get_op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
@@ -52,4 +53,4 @@ def call_rule_pass(name: str, opt_level: int, rules: Mapping[str, CallRule]) -> 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return rewrite_calls(func, rules, mod)  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo(name, opt_level, ("InferType",)))
+    return FunctionPass(run, PassInfo(name, opt_level, ("InferType",), ends=REWRITES))

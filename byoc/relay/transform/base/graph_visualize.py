@@ -18,7 +18,6 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.pass_context import register_config_option
-from byoc.ir.registry import register_func
 from byoc.ir.span import span_names
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Constant, Function, Var
@@ -48,7 +47,7 @@ def GraphVisualize(folder: str | None = None) -> ModulePass:
             _write(Path(str(where)), text)
         return mod
 
-    return ModulePass(show, PassInfo("GraphVisualize"))
+    return ModulePass(show, PassInfo("GraphVisualize", ends=()))
 
 
 def _write(folder: Path, text: str) -> None:
@@ -132,7 +131,3 @@ def _label(node: RelayExpr) -> str:
         elif isinstance(callee, Function):
             kind = str(callee.attrs.get("Composite", "fused" if "Primitive" in callee.attrs else "function"))
     return "\n".join([kind, ", ".join(span_names(node.span))]).strip()
-
-
-for _name in ("graph_visualize", "graph_visualize_pass"):  # as Paddle Lite's lists of passes have it
-    register_func(f"relay._transform.{_name}", GraphVisualize, override=True)

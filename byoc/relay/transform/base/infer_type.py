@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 
-from byoc.errors import UserError
+from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.module import IRModule
 from byoc.ir.registry import register_func
 from byoc.ir.transform import ModulePass, Pass, PassContext, PassInfo, pass_maker
+from byoc.ir.verification import blame, is_verifying
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 from byoc.relay.structural import structural_hash
 
 register_func("relay.ir.structural_hash", structural_hash)
 
+
+def _verify(mod: IRModule, last: object) -> object:
+    """The verifier (``byoc.relay.verify``), which is loaded where somebody asks for it."""
+    verdict: object = importlib.import_module("byoc.relay.verify.verifier").verify(mod, last)
+    return verdict
+
+
+register_func("relay.ir.verify", _verify)
+
 FunctionTransform = Callable[[Function, IRModule, PassContext], Function]
 
 
 def InferType() -> ModulePass:
     """The pass that gives every expression its type, in place."""
-    return ModulePass(lambda mod, ctx: infer_module(mod), PassInfo("InferType"))
+    return ModulePass(lambda mod, ctx: infer_module(mod), PassInfo("InferType", gives=("typed",), ends=()))
 
 
 def is_optimizable(func: object) -> bool:
@@ -31,7 +42,7 @@ class FunctionPass(Pass):
     """A pass over each optimisable function of a module; InferType runs after it, as in Relay."""
 
     def __init__(self, function: FunctionTransform, info: PassInfo):
-        super().__init__(info)
+        super().__init__(info.giving("typed"))
         self._function = function
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
@@ -44,7 +55,12 @@ class FunctionPass(Pass):
                         f"the function pass {self.info.name} must return a Function, got {type(new).__name__}"
                     )
                 result[var] = new
-        return InferType()(result)
+        try:
+            return InferType()(result)
+        except TypeInferenceError as error:
+            if not is_verifying(ctx.config):
+                raise
+            raise blame(self.info, mod, result, error) from error
 
 
 def function_pass(

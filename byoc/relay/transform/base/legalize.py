@@ -9,6 +9,7 @@ from __future__ import annotations
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
@@ -45,4 +46,4 @@ def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> FunctionPass:
             return func
         return legalize(infer_function(func, mod), legalize_map_attr_name)  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo("Legalize", 1, ("InferType",)))
+    return FunctionPass(run, PassInfo("Legalize", 1, ("InferType",), ends=REWRITES))

@@ -27,4 +27,4 @@ def check_spans(mod: IRModule, ctx: PassContext) -> IRModule:
 
 def SpanCheck() -> ModulePass:
     """The pass that tells which expressions have no span, and changes nothing."""
-    return ModulePass(check_spans, PassInfo("SpanCheck"))
+    return ModulePass(check_spans, PassInfo("SpanCheck", ends=()))

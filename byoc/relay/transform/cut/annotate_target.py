@@ -14,6 +14,7 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.region_checks import check_regions
 from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
@@ -46,7 +47,9 @@ def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = Tr
     def annotate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return annotate_function(func, first_taker, include_non_call_ops)
 
-    function_pass = FunctionPass(annotate, PassInfo("AnnotateTargetFunc", 0, ("InferType",)))
+    function_pass = FunctionPass(
+        annotate, PassInfo("AnnotateTargetFunc", 0, ("InferType",), ends=("no_region_marks", *REWRITES))
+    )
     return Sequential([function_pass, InferType()], name="AnnotateTarget")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
@@ -61,7 +62,7 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
                 result[var] = rewrite(function, globally)  # type: ignore[assignment]
         return infer_module(result)
 
-    return ModulePass(outline, PassInfo("OutlineCompilerFunctionsWithExistingGlobalSymbols"))
+    return ModulePass(outline, PassInfo("OutlineCompilerFunctionsWithExistingGlobalSymbols", ends=REWRITES))
 
 
 def InlineCompilerFunctionsBoundTo(
@@ -86,7 +87,7 @@ def InlineCompilerFunctionsBoundTo(
         new = {var: rewrite(f, locally) if isinstance(f, Function) else f for var, f in kept.items()}
         return infer_module(IRModule(new, mod.type_definitions, mod.attrs))  # type: ignore[arg-type]
 
-    return ModulePass(inline, PassInfo("InlineCompilerFunctionsBoundTo"))
+    return ModulePass(inline, PassInfo("InlineCompilerFunctionsBoundTo", ends=("fused", *REWRITES)))
 
 
 def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> ModulePass:
@@ -100,7 +101,7 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> ModulePass:
                 result[var] = Function(*parts, {"Extern": 1}, function.span)
         return infer_module(result)
 
-    return ModulePass(mark, PassInfo("MarkCompilerFunctionsAsExtern"))
+    return ModulePass(mark, PassInfo("MarkCompilerFunctionsAsExtern", ends=()))
 
 
 def InlineComposites(target: str) -> ModulePass:
@@ -117,7 +118,7 @@ def InlineComposites(target: str) -> ModulePass:
                 result[var] = rewrite(function, _without_composites)  # type: ignore[assignment]
         return infer_module(result)
 
-    return ModulePass(inline, PassInfo("InlineComposites"))
+    return ModulePass(inline, PassInfo("InlineComposites", ends=("fused", *REWRITES)))
 
 
 def applied(function: Function, args: Sequence[RelayExpr]) -> RelayExpr:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.ancestor_tree import AncestorTree
 from byoc.relay.analysis.annotated_regions import AnnotatedRegion
@@ -31,7 +32,7 @@ def MergeCompilerRegions() -> FunctionPass:
     def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return merge_regions(func)
 
-    return FunctionPass(merge, PassInfo("MergeCompilerRegions"))
+    return FunctionPass(merge, PassInfo("MergeCompilerRegions", ends=REWRITES))
 
 
 @paused_collector()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError, in_one_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import span_names
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.type_infer import infer_expr
@@ -83,7 +84,7 @@ def MergeComposite(pattern_table: Sequence[Sequence[object]], record: CompositeR
         ]
         return graph.root if any(changes) else func  # type: ignore[return-value]
 
-    return FunctionPass(merge, PassInfo("MergeComposite"))
+    return FunctionPass(merge, PassInfo("MergeComposite", ends=REWRITES))
 
 
 def guarded_check(name: str, check: Check | None, record: CompositeRecord) -> Check:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.span import merge_spans
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
@@ -58,7 +59,7 @@ def PartitionGraph(
                 told.append(outliner.outlined)
         return infer_module(mangle_compiler_functions(result, mod_name))
 
-    return ModulePass(partition, PassInfo("PartitionGraph"))
+    return ModulePass(partition, PassInfo("PartitionGraph", gives=("typed", "no_region_marks"), ends=REWRITES))
 
 
 class _Outliner:

@@ -14,6 +14,7 @@ from byoc.ir.compilation_config import CompilationConfig
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay.analysis.module_types import infer_module
@@ -53,7 +54,7 @@ def PlanDevices(config: CompilationConfig) -> ModulePass:
                 result[var] = _Capturer(analysis).run(func)
         return infer_module(result)
 
-    return ModulePass(plan, PassInfo("PlanDevices"))
+    return ModulePass(plan, PassInfo("PlanDevices", ends=("no_device_marks", *REWRITES)))
 
 
 def _fixed(before: RelayExpr, after: RelayExpr) -> RelayExpr:

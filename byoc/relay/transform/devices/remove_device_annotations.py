@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.expr import Function
 from byoc.relay.op.device_placement import is_device_copy, is_on_device
@@ -23,7 +24,7 @@ def RemoveDeviceAnnotations() -> FunctionPass:
             return func
         return typed_rewrite(func, _annotated_value)  # type: ignore[return-value]
 
-    return FunctionPass(remove, PassInfo("RemoveDeviceAnnotations"))
+    return FunctionPass(remove, PassInfo("RemoveDeviceAnnotations", gives=("no_device_marks",), ends=REWRITES))
 
 
 def _is_annotation(expr: RelayExpr) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.ir.types import TypeCall, TypeVar, substitute_types
 from byoc.relay.analysis.module_types import infer_module
@@ -30,7 +31,7 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
                 result[var] = _expanded(func, mod, expand_constructor, expand_global_var)
         return infer_module(result)
 
-    return ModulePass(transform, PassInfo("EtaExpand", 1))
+    return ModulePass(transform, PassInfo("EtaExpand", 1, ends=("typed", "graph_normal_form", *REWRITES)))
 
 
 def _called_by_name(node: RelayExpr) -> bool:

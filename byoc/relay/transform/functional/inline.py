@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.call_graph import GlobalCalls
 from byoc.relay.expr import Call, Function
@@ -18,7 +19,10 @@ from byoc.relay.traverse import children, post_order, rebuild
 
 def Inline() -> ModulePass:
     """The pass that inlines the global functions marked as ``Inline``."""
-    return ModulePass(lambda mod, ctx: inline_globals(mod, ctx), PassInfo("InlineGlobals", 1))
+    return ModulePass(
+        lambda mod, ctx: inline_globals(mod, ctx),
+        PassInfo("InlineGlobals", 1, ends=("typed", "graph_normal_form", *REWRITES)),
+    )
 
 
 def inline_globals(mod: IRModule, ctx: PassContext | None = None) -> IRModule:

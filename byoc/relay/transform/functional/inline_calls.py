@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Var
@@ -24,7 +25,7 @@ def InlineCalls() -> FunctionPass:
     def inline(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return rewrite(func, _inlined)  # type: ignore[return-value]
 
-    return FunctionPass(inline, PassInfo("InlineCalls"))
+    return FunctionPass(inline, PassInfo("InlineCalls", ends=REWRITES))
 
 
 def _inlined(before: RelayExpr, after: RelayExpr) -> RelayExpr:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.ir.types import FuncType, GlobalTypeVar, Type, TypeVar, type_children
 from byoc.relay.analysis.module_types import infer_module
@@ -29,7 +30,7 @@ def LambdaLift() -> ModulePass:
                 result[var] = Lifter(result).lifted(func)
         return result
 
-    return ModulePass(transform, PassInfo("LambdaLift", 1))
+    return ModulePass(transform, PassInfo("LambdaLift", 1, ends=("typed", "graph_normal_form", *REWRITES)))
 
 
 def _is_unit(func: Function) -> bool:

@@ -19,6 +19,7 @@ from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import Type, substitute_types
 from byoc.relay.adt import (
@@ -111,7 +112,7 @@ def PartialEvaluate() -> FunctionPass:
     def evaluate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return partially_evaluated(func, mod)
 
-    return FunctionPass(evaluate, PassInfo("PartialEvaluate", 1))
+    return FunctionPass(evaluate, PassInfo("PartialEvaluate", 1, ends=("graph_normal_form", *REWRITES)))
 
 
 def partially_evaluated(func: Function, mod: IRModule | None = None) -> Function:

@@ -34,7 +34,9 @@ def ToANormalForm() -> ModulePass:
                 result[var] = to_a_normal_form(func)  # type: ignore[assignment, arg-type]
         return result
 
-    return ModulePass(transform, PassInfo("ToANormalForm", 1))
+    return ModulePass(
+        transform, PassInfo("ToANormalForm", 1, gives=("a_normal_form",), ends=("typed", "graph_normal_form"))
+    )
 
 
 def ToANormalFormExpr(e: RelayExpr) -> RelayExpr:

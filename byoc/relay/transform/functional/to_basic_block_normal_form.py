@@ -24,7 +24,7 @@ def ToBasicBlockNormalForm() -> ModulePass:
                 result[var] = to_basic_block_normal_form(func)  # type: ignore[assignment, arg-type]
         return result
 
-    return ModulePass(transform, PassInfo("ToBasicBlockNormalForm", 1))
+    return ModulePass(transform, PassInfo("ToBasicBlockNormalForm", 1, ends=("typed", "graph_normal_form")))
 
 
 def to_basic_block_normal_form(root: RelayExpr) -> RelayExpr:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.expr import Function, Let, Var
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -22,7 +23,9 @@ def ToGraphNormalForm() -> FunctionPass:
     def transform(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return to_graph_normal_form(func)  # type: ignore[return-value]
 
-    return FunctionPass(transform, PassInfo("ToGraphNormalForm", opt_level=1))
+    return FunctionPass(
+        transform, PassInfo("ToGraphNormalForm", opt_level=1, gives=("graph_normal_form",), ends=REWRITES)
+    )
 
 
 def to_graph_normal_form(root: RelayExpr) -> RelayExpr:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
@@ -325,4 +326,4 @@ def CarryViews() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return carry_views(func, mod)
 
-    return FunctionPass(run, PassInfo("CarryViews", 0, ("InferType",)))
+    return FunctionPass(run, PassInfo("CarryViews", 0, ("InferType",), needs=("unfused",), ends=REWRITES))

@@ -14,6 +14,7 @@ from itertools import count
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
@@ -195,4 +196,4 @@ def combiner_pass(name: str, combiner: type[ParallelCombiner], min_num_branches:
         typed = infer_function(func, mod)
         return combine_parallel(typed, combiner(), min_num_branches)  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo(name, 4, ("InferType",)))
+    return FunctionPass(run, PassInfo(name, 4, ("InferType",), ends=REWRITES))

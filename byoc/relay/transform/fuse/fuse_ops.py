@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.target import Target
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
@@ -172,7 +173,7 @@ def FuseOps(fuse_opt_level: int = -1) -> FunctionPass:
         rules = FusionRules(True, target.max_function_args if target is not None else 0)
         return fuse_function(func, mod, ctx.opt_level if fuse_opt_level < 0 else fuse_opt_level, rules=rules)
 
-    return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",)))
+    return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",), gives=("fused",), ends=("unfused", *REWRITES)))
 
 
 def FuseHostOps() -> FunctionPass:
@@ -181,7 +182,7 @@ def FuseHostOps() -> FunctionPass:
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fuse_function(func, mod, ctx.opt_level)
 
-    return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",)))
+    return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",), gives=("fused",), ends=("unfused", *REWRITES)))
 
 
 def _inline_literal(before: RelayExpr, after: RelayExpr) -> RelayExpr:
@@ -195,4 +196,4 @@ def DefuseOps() -> FunctionPass:
     def defuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return rewrite(func, _inline_literal)  # type: ignore[return-value]
 
-    return FunctionPass(defuse, PassInfo("DefuseOps", 3, ("InferType",)))
+    return FunctionPass(defuse, PassInfo("DefuseOps", 3, ("InferType",), gives=("unfused",), ends=("fused", *REWRITES)))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import merge_spans
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType
@@ -282,4 +283,4 @@ def JoinGroups() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return join_groups(func, mod, bool(ctx.config.get(ATTENTION, True)))
 
-    return FunctionPass(run, PassInfo("JoinGroups", 0, ("InferType",)))
+    return FunctionPass(run, PassInfo("JoinGroups", 0, ("InferType",), needs=("fused",), ends=REWRITES))

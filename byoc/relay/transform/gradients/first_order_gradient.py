@@ -10,6 +10,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.ir.types import TensorType, TupleType
 from byoc.relay import op
@@ -150,4 +151,4 @@ def FirstOrderGradient() -> ModulePass:
                 result[var] = Function(made.params, made.body, span=func.span)
         return infer_module(result)
 
-    return ModulePass(transform, PassInfo("FirstOrderGradient"))
+    return ModulePass(transform, PassInfo("FirstOrderGradient", ends=("typed", "graph_normal_form", *REWRITES)))

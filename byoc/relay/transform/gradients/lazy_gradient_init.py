@@ -12,6 +12,7 @@ from collections.abc import Callable
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Let, Var
@@ -32,7 +33,7 @@ def LazyGradientInit() -> ModulePass:
                 result[var] = _Lazy().run(func)
         return infer_module(result)
 
-    return ModulePass(transform, PassInfo("LazyGradientInit", 2))
+    return ModulePass(transform, PassInfo("LazyGradientInit", 2, ends=("typed", "graph_normal_form", *REWRITES)))
 
 
 class _Lazy:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
@@ -151,4 +152,4 @@ def ChannelsLast() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return channels_last_function(func, mod)
 
-    return FunctionPass(run, PassInfo("ChannelsLast", 0, ("InferType",)))
+    return FunctionPass(run, PassInfo("ChannelsLast", 0, ("InferType",), needs=("unfused",), ends=REWRITES))

@@ -14,6 +14,7 @@ from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
@@ -52,4 +53,4 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return LayoutRewriter(_by_desire(wanted), mod).run(infer_function(func, mod))  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo("ConvertLayout", 3, ("InferType", "CanonicalizeOps")))
+    return FunctionPass(run, PassInfo("ConvertLayout", 3, ("InferType", "CanonicalizeOps"), ends=REWRITES))

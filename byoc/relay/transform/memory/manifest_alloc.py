@@ -14,6 +14,7 @@ import numpy as np
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.registry import register_func
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.types import TensorType, dtype_bytes, tensor_types
@@ -139,7 +140,10 @@ def ManifestAlloc(virtual_device: VirtualDevice | None = None) -> ModulePass:
                 result[var] = Function(normal.params, body, func.ret_type, func.type_params, func.attrs, func.span)
         return infer_module(result)
 
-    return ModulePass(run, PassInfo("ManifestAlloc", 0, ("InferType",)))
+    return ModulePass(
+        run,
+        PassInfo("ManifestAlloc", 0, ("InferType",), gives=("typed",), ends=("graph_normal_form", "fused", *REWRITES)),
+    )
 
 
 register_func("relay.transform.ManifestAlloc", ManifestAlloc)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.adt import Clause, Match, PatternVar, pattern_vars
 from byoc.relay.analysis.variables import free_vars
@@ -35,7 +36,7 @@ def ManifestLifetimes() -> FunctionPass:
     def transform(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return run(_closed(func))
 
-    return FunctionPass(transform, PassInfo("ManifestLifetimes", 0))
+    return FunctionPass(transform, PassInfo("ManifestLifetimes", 0, ends=("fused", *REWRITES)))
 
 
 def _is_unit(func: Function) -> bool:

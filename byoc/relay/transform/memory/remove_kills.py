@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Function, Let, Tuple
@@ -25,7 +26,7 @@ def RemoveKills() -> FunctionPass:
             return func
         return typed_rewrite(func, _without_kill)  # type: ignore[return-value]
 
-    return FunctionPass(remove, PassInfo("RemoveKills"))
+    return FunctionPass(remove, PassInfo("RemoveKills", ends=REWRITES))
 
 
 def _without_kill(before: RelayExpr, after: RelayExpr) -> RelayExpr:

@@ -16,6 +16,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import merge_spans
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
@@ -163,4 +164,4 @@ def FoldConstantScales(opt_level: int = 3) -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fold_scales(func, mod)  # type: ignore[return-value]
 
-    return FunctionPass(fold, PassInfo("FoldScaleAxis", opt_level, ("InferType",)))
+    return FunctionPass(fold, PassInfo("FoldScaleAxis", opt_level, ("InferType",), ends=REWRITES))

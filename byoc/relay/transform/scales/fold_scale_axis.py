@@ -9,6 +9,7 @@ Requires: SimplifyInference. Source: ``relay.transform.{Backward,Forward,}FoldSc
 from __future__ import annotations
 
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
@@ -25,7 +26,7 @@ def BackwardFoldScaleAxis() -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fold_backward(infer_function(func, mod))
 
-    return FunctionPass(fold, PassInfo("BackwardFoldScaleAxis", 3, ("InferType",)))
+    return FunctionPass(fold, PassInfo("BackwardFoldScaleAxis", 3, ("InferType",), ends=REWRITES))
 
 
 def ForwardFoldScaleAxis() -> FunctionPass:
@@ -34,7 +35,7 @@ def ForwardFoldScaleAxis() -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fold_forward(infer_function(func, mod))
 
-    return FunctionPass(fold, PassInfo("ForwardFoldScaleAxis", 3, ("InferType",)))
+    return FunctionPass(fold, PassInfo("ForwardFoldScaleAxis", 3, ("InferType",), ends=REWRITES))
 
 
 def FoldScaleAxis() -> Sequential:

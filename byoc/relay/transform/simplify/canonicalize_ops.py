@@ -10,6 +10,7 @@ from collections.abc import Callable
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
@@ -48,4 +49,4 @@ def CanonicalizeOps() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return canonicalize(func, mod)  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo("CanonicalizeOps", 3, ("InferType",)))
+    return FunctionPass(run, PassInfo("CanonicalizeOps", 3, ("InferType",), ends=REWRITES))

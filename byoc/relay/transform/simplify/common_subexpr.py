@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
@@ -106,4 +107,4 @@ def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> 
     def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return merge_common(func, fskip)
 
-    return FunctionPass(merge, PassInfo("EliminateCommonSubexpr", 3, ("InferType",)))
+    return FunctionPass(merge, PassInfo("EliminateCommonSubexpr", 3, ("InferType",), ends=REWRITES))

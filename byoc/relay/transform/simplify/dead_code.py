@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Function, Let, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -213,7 +214,7 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
                 result[var] = inline_single_uses(new, mod, ignore_impurity) if inline_once else new  # type: ignore[assignment]
         return result
 
-    return ModulePass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",)))
+    return ModulePass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",), ends=REWRITES))
 
 
 def EliminateHostDeadCode() -> FunctionPass:
@@ -222,4 +223,4 @@ def EliminateHostDeadCode() -> FunctionPass:
     def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return eliminate_dead_code(func, mod)  # type: ignore[return-value]
 
-    return FunctionPass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",)))
+    return FunctionPass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",), ends=REWRITES))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
@@ -23,7 +24,7 @@ from byoc.relay.transform.simplify.casts import CASTS, RELAY_CASTS
 from byoc.relay.transform.simplify.norms import NORMS
 from byoc.relay.transform.simplify.rules import Rule
 from byoc.relay.transform.simplify.shapes import SHAPES
-from byoc.relay.traverse import post_order, rebuild
+from byoc.relay.traverse import rebuild, rewrite
 
 Rules = Mapping[str, Sequence[Rule]]
 
@@ -74,22 +75,20 @@ def _simplify_new(arg: RelayExpr, known: set[RelayExpr], rules: Rules, mod: IRMo
 
 def simplify(root: RelayExpr, mod: IRModule | None = None, rules: Rules = RULES) -> RelayExpr:
     """*root* with *rules* applied bottom up, until none applies."""
-    root = typed_expr(root, mod)
-    memo: dict[RelayExpr, RelayExpr] = {}
-    for node in post_order(root, fusion_children):
-        inner = fusion_children(node)
-        new = rebuild(node, [memo[c] for c in inner]) if inner else node
+
+    def simplified(before: RelayExpr, new: RelayExpr) -> RelayExpr:
         if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
             new = new.tuple_value.fields[new.index]
-        memo[node] = _simplify_call(new, rules, mod) if isinstance(new, Call) else new
-    return memo[root]
+        return _simplify_call(new, rules, mod) if isinstance(new, Call) else new
+
+    return rewrite(typed_expr(root, mod), simplified, fusion_children)
 
 
 def _pass(name: str, rules: Rules) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return simplify(func, mod, rules)  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo(name, 0, ("InferType",)))
+    return FunctionPass(run, PassInfo(name, 0, ("InferType",), ends=REWRITES))
 
 
 def SimplifyExpr() -> FunctionPass:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
@@ -63,4 +64,4 @@ def SimplifyFCTranspose(target_weight_name: Collection[str]) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return simplify_fc_transpose(infer_function(func, mod), names)
 
-    return FunctionPass(run, PassInfo("SimplifyFCTranspose", 4, ("InferType", "DeadCodeElimination")))
+    return FunctionPass(run, PassInfo("SimplifyFCTranspose", 4, ("InferType", "DeadCodeElimination"), ends=REWRITES))

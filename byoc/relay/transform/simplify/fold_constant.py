@@ -24,6 +24,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
@@ -219,7 +220,7 @@ def _pass(fold_qnn: bool, mild: bool) -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fold_constants(func, mod, fold_qnn, mild=mild)  # type: ignore[return-value]
 
-    return FunctionPass(fold, PassInfo("FoldConstant", 2))
+    return FunctionPass(fold, PassInfo("FoldConstant", 2, ends=REWRITES))
 
 
 def FoldConstant(fold_qnn: bool = False) -> FunctionPass:
@@ -245,4 +246,4 @@ def DynamicToStatic() -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fold_constants(func, mod)  # type: ignore[return-value]
 
-    return FunctionPass(fold, PassInfo("DynamicToStatic", 2, ("InferType",)))
+    return FunctionPass(fold, PassInfo("DynamicToStatic", 2, ("InferType",), ends=REWRITES))

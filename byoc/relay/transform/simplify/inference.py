@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import get_op
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType, tensor_types
@@ -22,7 +23,7 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
-from byoc.relay.traverse import post_order, rebuild
+from byoc.relay.traverse import rewrite
 
 DECOMPOSE_NORMS = "relay.SimplifyInference.decompose_norms"
 register_config_option(DECOMPOSE_NORMS, bool)
@@ -148,17 +149,16 @@ def _simplified(node: RelayExpr, decompose_norms: bool) -> RelayExpr:
 
 def simplify_inference(root: RelayExpr, mod: IRModule | None = None, decompose_norms: bool = False) -> RelayExpr:
     """*root* with what matters in training only replaced."""
-    root = typed_expr(root, mod)
-    memo: dict[RelayExpr, RelayExpr] = {}
-    for node in post_order(root, fusion_children):
-        inner = fusion_children(node)
-        new = rebuild(node, [memo[c] for c in inner]) if inner else node
+
+    def replaced(before: RelayExpr, new: RelayExpr) -> RelayExpr:
         if not isinstance(new, Function):
             infer_expr(new, mod)
-        memo[node] = new = _simplified(new, decompose_norms)
+        new = _simplified(new, decompose_norms)
         if not isinstance(new, (Function, Constant)):
             infer_expr(new, mod)
-    return memo[root]
+        return new
+
+    return rewrite(typed_expr(root, mod), replaced, fusion_children)
 
 
 def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:
@@ -172,4 +172,4 @@ def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:
         wanted = ctx.config.get(DECOMPOSE_NORMS, True) if decompose_norms is None else decompose_norms
         return simplify_inference(func, mod, bool(wanted))  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo("SimplifyInference", 0, ("InferType",)))
+    return FunctionPass(run, PassInfo("SimplifyInference", 0, ("InferType",), ends=REWRITES))

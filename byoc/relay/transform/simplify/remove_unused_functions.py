@@ -36,4 +36,4 @@ def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> Modul
     def remove(mod: IRModule, ctx: object) -> IRModule:
         return IRModule({var: mod[var] for var in reachable_functions(mod, entries)}, mod.type_definitions, mod.attrs)
 
-    return ModulePass(remove, PassInfo("RemoveUnusedFunctions", 1, ("InferType",)))
+    return ModulePass(remove, PassInfo("RemoveUnusedFunctions", 1, ("InferType",), ends=()))

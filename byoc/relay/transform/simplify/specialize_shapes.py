@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Function, Var
@@ -60,4 +61,4 @@ def SpecializeShapes(sizes: Mapping[str, int]) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return specialize(func, known)  # type: ignore[return-value]
 
-    return FunctionPass(run, PassInfo("SpecializeShapes", 0, ("InferType",)))
+    return FunctionPass(run, PassInfo("SpecializeShapes", 0, ("InferType",), ends=REWRITES))
