@@ -14,12 +14,11 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import BijectiveLayout, Layout, is_convertible
 from byoc.ir.types import Any, TensorType, tensor_types
-from byoc.relay.analysis.operator_calls import op_name
+from byoc.relay.analysis.operator_calls import traits_of
 from byoc.relay.expr import Call, Constant
 from byoc.relay.transform.base.call_rules import call_op
 
 Axes = tuple[int, ...]
-_KEEPS_VALUES = ("expand_dims", "reshape", "transpose", "squeeze")
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def is_known(shape: Sequence[object], axes: Axes) -> bool:
 
 def is_all_positive(expr: RelayExpr) -> bool:
     """True for a constant of positive numbers, also in another shape. Source: ``IsAllPositiveConstant``."""
-    while op_name(expr) in _KEEPS_VALUES:
+    while (traits := traits_of(expr)) is not None and traits.only_moves and len(expr.args) == 1:  # type: ignore
         expr = expr.args[0]  # type: ignore[attr-defined]
     return isinstance(expr, Constant) and expr.data.dtype != "string" and bool(np.all(expr.data.numpy() > 0))
 
