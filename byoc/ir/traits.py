@@ -85,6 +85,7 @@ class Traits:
             to choose, the result has the least number of its dtype.
         names_axes: an attribute, ``axis`` or ``axes``, names axes of operand 0, so that a call over permuted axes
             needs other attributes; found from the class of attributes when an operator is registered.
+        fill: of kind CREATION, the number that every element is.
         product: of kind PRODUCT, which one.
         quantized: operands are integers that stand for numbers by scales and zero points among the operands.
         precision: what mixed precision does; None where nobody has decided.
@@ -98,6 +99,7 @@ class Traits:
     carries: tuple[int, ...] = ()
     chooses: bool = False
     names_axes: bool = False
+    fill: int | None = None
     product: ProductForm | None = None
     quantized: bool = False
     precision: Conversion | None = None
@@ -140,9 +142,9 @@ def move(*carries: int) -> Traits:
     return Traits(OpKind.MOVE, carries or (0,), precision=Conversion.FOLLOW)
 
 
-def creation(precision: Conversion | None = Conversion.FOLLOW) -> Traits:
-    """The traits of an operator that makes elements from shapes and attributes."""
-    return Traits(OpKind.CREATION, precision=precision)
+def creation(precision: Conversion | None = Conversion.FOLLOW, fill: int | None = None) -> Traits:
+    """The traits of an operator that makes elements from shapes and attributes, each of them *fill* where given."""
+    return Traits(OpKind.CREATION, precision=precision, fill=fill)
 
 
 def product(form: ProductForm) -> Traits:

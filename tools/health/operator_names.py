@@ -4,46 +4,53 @@ What an operator *is* (it moves data, it is pointwise, a scale passes through it
 (``byoc.ir.traits``). A collection of names elsewhere says it a second time, and the two drift apart. This scanner
 reads the sources, without running them, and finds:
 
-- *lists*: sets, tuples, lists, dict keys and ``"a b".split()`` with the names of two or more registered operators;
-  ``match`` alternatives count too;
+- *lists*: sets, tuples, lists, dict keys, ``"a b".split()``, the arguments of one call, alternatives of a ``match``,
+  that have the names of two or more registered operators, and templates (``f"nn.conv{n}d"``) that stand for such;
+- *tables*: dicts from operators to rules that all differ, each of which is about that operator alone;
 - *unknown names*: string literals in the namespaces of operators (``nn.…``, ``qnn.…``) that no operator has.
 
 Left out are the places that are about single operators by their nature: where operators are registered, the
-converters of frontends, TVM's names, the test networks and vendors' integrations.
+converters of frontends, the quantized operators' definitions, TVM's names, the test networks and vendors'
+integrations; and tensor expressions, whose functions of scalars have names of their own, some of them the same.
 
-Run ``python -m tools.health.operator_names`` in the root of the repository, with ``--unknown`` for the second list.
+Run ``python -m tools.health.operator_names`` in the root of the repository.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("byoc", "codegen", "runtime")
+ROOMS = ("byoc", "codegen")  # the runtime imports no operators
 ABOUT_SINGLE_OPERATORS = (
     "byoc/relay/op",
-    "byoc/relay/qnn/op",
+    "byoc/relay/qnn",
     "byoc/relay/frontend",
     "byoc/relay/testing",
     "byoc/compat",
+    "byoc/te",
 )
 NAMESPACES = ("annotation.", "dyn.", "image.", "memory.", "nn.", "qnn.", "random.", "vision.", "vm.")
 
 
 @dataclass(frozen=True)
 class OperatorList:
-    """A collection of two or more operators' names: the file below the root, the line, and the names."""
+    """A collection of two or more operators' names: the file below the root, the line, and the names.
+
+    *is_table*: it has a rule of its own for each.
+    """
 
     file: str
     line: int
     names: tuple[str, ...]
+    is_table: bool = False
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {len(self.names)}: {' '.join(self.names)}"
+        return f"{self.file}:{self.line}: {'table' if self.is_table else 'list'} of {' '.join(self.names)}"
 
 
 @dataclass(frozen=True)
@@ -55,34 +62,43 @@ class UnknownName:
     name: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.name}"
+        return f"{self.file}:{self.line}: {self.name} is no operator"
 
 
-def registered_names() -> frozenset[str]:
-    """The names of all operators that byoc registers."""
-    import byoc.relay  # noqa: F401 (registers them)
-    from byoc.ir.op import OPS
+@dataclass(frozen=True)
+class Names:
+    """The names that the scanner looks for: *operators*, and *scalars*, the functions of tensor expressions."""
 
-    return frozenset(OPS)
+    operators: frozenset[str]
+    scalars: frozenset[str]
+
+    @staticmethod
+    def registered() -> Names:
+        """All operators that byoc registers, and all functions that its tensor expressions have."""
+        import byoc.relay.op
+        import byoc.relay.qnn.op  # noqa: F401 - both register their operators
+        from byoc.ir.op import OPS
+        from byoc.te import expr
+
+        return Names(frozenset(OPS), expr.BINARY | expr.INTRINSICS | expr.Reduce.KINDS)
 
 
-def operator_lists(known: frozenset[str], root: Path = ROOT) -> list[OperatorList]:
-    """Each hand-kept list of *known* operators' names below *root*, by file and line."""
-    return [
-        OperatorList(name, line, names)
-        for name, tree in _sources(root)
-        for line, names in sorted(_collections(tree, known))
-    ]
+def operator_lists(names: Names, root: Path = ROOT) -> list[OperatorList]:
+    """Each list and table of operators below *root*, by file and line."""
+    found = [OperatorList(file, *one) for file, tree in _sources(root) for one in _collections(tree, names.operators)]
+    in_codegen = [one for one in found if one.file.startswith("codegen/")]
+    scalar = {one for one in in_codegen if names.scalars.issuperset(one.names)}
+    return sorted((one for one in found if one not in scalar), key=lambda one: (one.file, one.line))
 
 
-def unknown_names(known: frozenset[str], root: Path = ROOT) -> list[UnknownName]:
-    """Each literal that looks like an operator's name and is not *known*, by file and line."""
-    return [
-        UnknownName(name, node.lineno, node.value)
-        for name, tree in _sources(root)
-        for node in ast.walk(tree)
-        if _is_text(node) and _looks_like_an_operator(node.value) and node.value not in known
-    ]
+def unknown_names(names: Names, root: Path = ROOT) -> list[UnknownName]:
+    """Each literal that looks like an operator's name and is none, by file and line."""
+    found = []
+    for file, tree in _sources(root):
+        templates = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        literals = (node for node in ast.walk(tree) if _is_text(node) and node not in templates)
+        found += [UnknownName(file, node.lineno, node.value) for node in literals if _is_unknown(node.value, names)]
+    return found
 
 
 def _sources(root: Path) -> Iterator[tuple[str, ast.Module]]:
@@ -93,19 +109,27 @@ def _sources(root: Path) -> Iterator[tuple[str, ast.Module]]:
                 yield name, ast.parse(path.read_text(encoding="utf-8"), name)
 
 
-def _collections(tree: ast.AST, known: frozenset[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Line and names of each outermost collection."""
+def _collections(tree: ast.AST, known: frozenset[str]) -> Iterator[tuple[int, tuple[str, ...], bool]]:
+    """Line and names of each outermost collection, values of dicts apart, and whether it is a table."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        names = tuple(dict.fromkeys(text for text in _members(node) if text in known))
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Tuple)
+            and isinstance(node.value, ast.Tuple)
+        ):
+            waiting.extend(node.value.elts)  # several constants in one line
+            continue
+        names = tuple(dict.fromkeys(text for text in _members(node, known) if text in known))
         if len(names) > 1:
-            yield node.lineno, names  # type: ignore[attr-defined]
+            yield node.lineno, names, _is_table(node)  # type: ignore[attr-defined]
+            waiting.extend(node.values if isinstance(node, ast.Dict) else ())
         else:
             waiting.extend(ast.iter_child_nodes(node))
 
 
-def _members(node: ast.AST) -> Iterable[str]:
+def _members(node: ast.AST, known: frozenset[str]) -> Iterable[str]:
     """The texts that stand directly in a collection."""
     match node:
         case ast.Set() | ast.Tuple() | ast.List():
@@ -118,7 +142,27 @@ def _members(node: ast.AST) -> Iterable[str]:
             return _texts(c.pattern.value for c in node.cases if isinstance(c.pattern, ast.MatchValue))
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(words)), attr="split")):
             return words.split()
+        case ast.Call():
+            return _texts(node.args)
+        case ast.JoinedStr():
+            return _of_template(node, known)
     return ()
+
+
+def _of_template(node: ast.JoinedStr, known: frozenset[str]) -> list[str]:
+    """The operators that a formatted string may name, where it says more than a namespace."""
+    parts = [part.value if _is_text(part) else None for part in node.values]
+    if not parts or parts[0] is None or not parts[0].startswith(NAMESPACES) or parts[0] in NAMESPACES:
+        return []
+    pattern = re.compile("".join(".+" if part is None else re.escape(part) for part in parts))
+    return sorted(name for name in known if pattern.fullmatch(name))
+
+
+def _is_table(node: ast.AST) -> bool:
+    if isinstance(node, ast.Dict):
+        rules = [ast.dump(value) for key, value in zip(node.keys, node.values, strict=True) if key is not None]
+        return len(set(rules)) == len(rules)
+    return isinstance(node, ast.Match)
 
 
 def _texts(nodes: Iterable[ast.AST]) -> list[str]:
@@ -129,20 +173,21 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _looks_like_an_operator(text: str) -> bool:
+def _is_unknown(text: str, names: Names) -> bool:
+    """True for a text in a namespace of operators; names of passes (``qnn.Legalize``) begin with a capital."""
     space = next((n for n in NAMESPACES if text.startswith(n)), None)
-    return space is not None and all(part.isidentifier() for part in text.split("."))
+    looks = space is not None and all(part.isidentifier() for part in text.split(".")) and text[len(space)].islower()
+    return looks and text not in names.operators
 
 
 def main() -> None:
-    """Print the lists and their number; with ``--unknown`` the literals that no operator has."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--unknown", action="store_true", help="list literals that no operator has instead")
-    known = registered_names()
-    found = unknown_names(known) if parser.parse_args().unknown else operator_lists(known)
-    for item in found:
+    """Print what is found, and how many."""
+    names = Names.registered()
+    found, unknown = operator_lists(names), unknown_names(names)
+    tables = sum(one.is_table for one in found)
+    for item in (*found, *unknown):
         print(item)
-    print(f"{len(found)} in {len({item.file for item in found})} files")
+    print(f"{len(found) - tables} lists, {tables} tables, {len(unknown)} unknown names")
 
 
 if __name__ == "__main__":
