@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
 from byoc.ir.op import OPS, Op, OpPattern, declare_op_attr
-from byoc.ir.traits import OpKind
+from byoc.ir.traits import OpKind, ProductForm
 from byoc.ir.types import Type
 from byoc.relay.transform.infer_layout_utils import InferCorrectLayoutOutput, as_layout
 from byoc.relay.transform.layout import inference as base
@@ -31,7 +31,7 @@ LAYOUT_RULES: dict[str, LayoutRule] = {
     "nn.correlation": windows.own_layout,
     "vision.roi_align": windows.regions,
     "vision.roi_pool": windows.regions,
-    **dict.fromkeys(("nn.dense", "nn.matmul"), windows.dense),
+    "nn.matmul": windows.dense,
     "nn.contrib_dense_pack": windows.packed_dense,
     "layout_transform": windows.transformed,
     "concatenate": axes.concatenate,
@@ -49,11 +49,10 @@ LAYOUT_RULES: dict[str, LayoutRule] = {
     "nn.instance_norm": axes.normalization,
     "nn.group_norm": axes.normalization,
     "nn.prelu": axes.prelu,
-    **dict.fromkeys(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "nn.lrn"), axes.moved_axis),
+    "nn.lrn": axes.moved_axis,
     "nn.l2_normalize": axes.moved_axes,
     **dict.fromkeys(("qnn.requantize", "qnn.quantize", "qnn.dequantize"), windows.quantization),
-    **dict.fromkeys((f"qnn.{name}" for name in ("add", "subtract", "mul")), base.quantized_broadcast),
-    **dict.fromkeys(("qnn.dense", "qnn.contrib_dense_pack"), windows.dense),
+    "qnn.contrib_dense_pack": windows.dense,
     "qnn.concatenate": axes.concatenate,
     "qnn.avg_pool2d": windows.quantized_pool,
 }
@@ -68,6 +67,12 @@ def _rule_of_traits(op: Op) -> LayoutRule | None:
     made_like = traits.kind is OpKind.CREATION and pattern == OpPattern.ELEMWISE and "shape" not in names
     if (traits.is_pointwise or made_like) and op.num_inputs:
         return base.elementwise
+    if traits.quantized and pattern == OpPattern.BROADCAST:
+        return base.quantized_broadcast
+    if traits.product is ProductForm.DENSE:
+        return windows.dense
+    if traits.kind is OpKind.ROWS and not traits.quantized:
+        return axes.moved_axis
     if traits.kind is OpKind.REDUCTION and traits.names_axes:
         return axes.reduce
     if traits.kind in (OpKind.PRODUCT, OpKind.WINDOW) and "data_layout" in names and "kernel_layout" in names:
