@@ -31,12 +31,13 @@ from byoc.partition.calls import nearest
 from byoc.partition.plan.decision import Decision
 from byoc.partition.plan.plan import Plan
 from byoc.relay import op
+from byoc.relay.analysis.operator_calls import moves_one
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.op.core.definition import define, is_definable
 from byoc.relay.op.pointwise.sensitivity import STEP, sensitivities
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
-from byoc.relay.transform.mixed_precision import KEY, Conversion
+from byoc.relay.transform.mixed_precision import is_always_converted
 from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.library import Library
 from byoc.runtime.ndarray import NDArray, numpy_dtype
@@ -44,8 +45,6 @@ from byoc.runtime.ndarray import NDArray, numpy_dtype
 PRECISIONS = ("f32", "bf16", "int8")
 NARROW, WIDE = "bfloat16", "float32"
 DOT = "dot_bf16"
-# what moves numbers: it may as well move those that are rounded already
-MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims", "copy", "nn.batch_flatten", "strided_slice"])
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class NarrowProducts:
         for key, why in self.quantization.reasons if self.quantization is not None else ():
             waiting.setdefault(key, []).append(str(why))
         for node in post_order(func.body, fusion_children):
-            if isinstance(node, Call) and _is_always_narrowed(node):
+            if isinstance(node, Call) and is_always_converted(node):
                 precision, reason = _integer_precision(node)
                 key = (callee_name(node), span_names(node.span))
                 if precision == "f32" and waiting.get(key):
@@ -172,13 +171,7 @@ class NarrowProducts:
 def is_product(call: Call) -> bool:
     """Whether *call* is one of the operators that gain by lower precision, on float32 alone."""
     types = [t for ty in (*(a.checked_type for a in call.args), call.checked_type) for t in tensor_types(ty)]
-    return _is_always_narrowed(call) and all(t.dtype == WIDE for t in types)
-
-
-def _is_always_narrowed(call: Call) -> bool:
-    if not isinstance(call.op, Op) or not call.op.has_attr(KEY):
-        return False
-    return int(call.op.get_attr(KEY)(call, NARROW)[0]) == Conversion.ALWAYS  # type: ignore[operator]
+    return is_always_converted(call) and all(t.dtype == WIDE for t in types)
 
 
 def _integer_precision(call: Call) -> tuple[str, str]:
@@ -239,7 +232,7 @@ class _Rewriter:
     def _rounded(self, node: RelayExpr) -> RelayExpr:
         if isinstance(node, Constant):
             return Constant(NDArray(node.data.numpy().astype(numpy_dtype(NARROW))), node.span)
-        if _is_move(node) and all(u in self.chosen or _is_move(u) for u in self.users[node]):
+        if moves_one(node) and all(u in self.chosen or moves_one(u) for u in self.users[node]):
             return rebuild(node, [self._narrowed(c) for c in fusion_children(node)])
         made = op.cast(self.new[node], NARROW)
         return Call(made.op, made.args, made.attrs, made.type_args, node.span)
@@ -262,10 +255,6 @@ class _Rewriter:
             return False
         users = self.users.get(node, [])
         return any(u in self.chosen for u in users) and all(u in self.chosen or _takes_rounded(u, node) for u in users)
-
-
-def _is_move(node: RelayExpr) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in MOVES
 
 
 def _takes_rounded(node: RelayExpr, operand: RelayExpr) -> bool:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.registry import Registry, caller_location, get_global_func
+from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, Type, dtype_bytes, tensor_types
 
 
@@ -29,6 +30,15 @@ class OpPattern(enum.IntEnum):
     OUT_ELEMWISE_FUSABLE = 4
     TUPLE = 7
     OPAQUE = 8
+
+
+# what an operator is that declares nothing, by how it may be fused: an injective one may compute, another be anything
+_KINDS = {
+    OpPattern.ELEMWISE: OpKind.POINTWISE,
+    OpPattern.BROADCAST: OpKind.POINTWISE,
+    OpPattern.COMM_REDUCE: OpKind.REDUCTION,
+}
+_BY_PATTERN = {pattern: Traits(_KINDS.get(pattern, OpKind.OTHER)) for pattern in OpPattern}
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,7 @@ class Op(RelayExpr):
         "code_for",
         "compute",
         "declared",
+        "declared_traits",
         "description",
         "infer_inputs",
         "input_names",
@@ -133,6 +144,7 @@ class Op(RelayExpr):
         self.support_level = 10
         self.attrs_type_key = ""
         self.declared: tuple[OpArgument, ...] = ()
+        self.declared_traits: Traits | None = None
         self._attr_map: dict[str, object] = {}
         self._attr_levels: dict[str, int] = {}
 
@@ -149,6 +161,13 @@ class Op(RelayExpr):
     @property
     def num_inputs(self) -> int:
         return len(self.input_names)
+
+    @property
+    def traits(self) -> Traits:
+        """What the operator is: as it was declared, else as far as its fusion pattern and attributes say it."""
+        if self.declared_traits is not None:
+            return self.declared_traits
+        return _with_axes(_BY_PATTERN[self.pattern], self.attrs_type)
 
     @property
     def arguments(self) -> tuple[OpArgument, ...]:
@@ -226,6 +245,12 @@ class Op(RelayExpr):
         return self.name  # as its text: predicates compare str(call.op) with names
 
 
+def _with_axes(traits: Traits, attrs: type[Attrs] | None) -> Traits:
+    """*traits* of an operator with the attributes *attrs*, which may name axes."""
+    names = () if attrs is None else attrs.__dataclass_fields__
+    return replace(traits, names_axes=True) if "axis" in names or "axes" in names else traits
+
+
 def _size(shape: Iterable[int | Any]) -> int:
     size = 1
     for dim in shape:
@@ -251,13 +276,15 @@ def register_op(
     infer_inputs: InputInference | None = None,
     samples: Sequence[Sample] = (),
     variadic: bool = False,
+    traits: Traits | None = None,
 ) -> Op:
     """Register an operator whole and return it.
 
     *infer_inputs* says what untyped inputs must be, given the others (a weight from its data).
     *kernel* names the numpy kernel in ``byoc.runtime.kernels`` (the operator's own name by default); *compute* is
     None where no code can be generated (data-dependent shapes). *code_for* says for which dtypes it holds, where type
-    relations take more, as Relay's do: calls of others run on the kernel. Raises RegistryError for a taken name.
+    relations take more, as Relay's do: calls of others run on the kernel. *traits* says what the operator is; None is
+    what follows from *pattern*. Raises RegistryError for a taken name.
     """
     waiting = OPS.get(name)  # made empty by register_op_attr, which may come first
     op = waiting if waiting is not None and waiting.rel is None else Op(name)
@@ -267,7 +294,10 @@ def register_op(
     op.kernel = kernel or name
     op.infer_inputs = infer_inputs
     op.samples = tuple(samples)
+    op.declared_traits = None if traits is None else _with_axes(traits, attrs)
     op.set_attr("TOpPattern", int(pattern))
+    if op.traits.is_view and len(inputs) == 1:
+        op.set_attr("TReshapeOp", True)
     OPS.register(name, op, where=caller_location(), override=op is waiting)
     return op
 

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.backend import callee_name
 from byoc.ir.expr import RelayExpr
+from byoc.ir.traits import Scaling
 from byoc.ir.types import TensorType
 from byoc.partition.costs.work import Kind, Work, size, work_of
+from byoc.relay.analysis.operator_calls import traits_of
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.transform.fuse.fusion_graph import build_graph
 from byoc.relay.transform.fuse.fusion_groups import fusion_groups
@@ -23,7 +24,6 @@ from byoc.relay.transform.fuse.fusion_groups import fusion_groups
 LEVEL, MOST_CALLS = 3, 256
 _POINTWISE = frozenset([Kind.POINTWISE, Kind.VIEW])
 _VIEWS = frozenset([Kind.MOVE, Kind.VIEW])
-_SCALES = frozenset(["multiply", "divide"])
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ def _root(parent: Mapping[int, int], number: int) -> int:
 
 def _is_scale(call: Call) -> bool:
     """Whether *call* multiplies or divides by one constant number, which the product beside it takes up."""
-    if callee_name(call) not in _SCALES:
+    traits = traits_of(call)
+    if traits is None or traits.scaling is not Scaling.FACTOR:
         return False
     by, ty = call.args[1], call.args[1].checked_type
     return isinstance(by, Constant) and isinstance(ty, TensorType) and ty.is_static and math.prod(ty.shape) == 1

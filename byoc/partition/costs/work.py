@@ -1,7 +1,7 @@
 """What a call has to do, whatever does it: its kind, how many steps, and for products the sizes of the matrices.
 
-The kind follows from how the operator may be fused and from its count of operations; the table below has those for
-which that says too little. Dynamic dimensions count as 1.
+The kind follows from the operator's traits, from how it may be fused and from its count of operations. Dynamic
+dimensions count as 1.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.ir.op import Op, OpPattern
+from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType, Type, dtype_bytes, tensor_types
 from byoc.partition.measure import call_operations
 from byoc.relay.expr import Call
@@ -73,27 +74,7 @@ class Work:
         return sums + self.elements * (self.cheap + self.costly)
 
 
-# costly functions for each element, by operator
-COSTLY: dict[str, float] = {
-    **dict.fromkeys(("exp", "exp2", "log", "log2", "log10", "nn.softplus", "nn.elu"), 1.0),
-    **dict.fromkeys(("expm1", "log1p", "sin", "cos", "sigmoid", "tanh", "atan", "nn.silu", "nn.mish"), 1.5),
-    **dict.fromkeys(("tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "power"), 3.0),
-    **dict.fromkeys(("erf", "nn.gelu"), 3.5),
-    **dict.fromkeys(("nn.softmax", "nn.log_softmax", "logsumexp"), 3.5),
-    **dict.fromkeys(("fast_exp", "fast_tanh", "fast_erf", "nn.fast_softmax"), 0.7),
-    **dict.fromkeys(("sqrt", "rsqrt", "divide", "mod", "floor_mod", "floor_divide"), 0.15),
-}
-# passes over each row, by operator
-ROWS: dict[str, float] = {
-    **dict.fromkeys(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "logsumexp"), 3.0),
-    **dict.fromkeys(("nn.layer_norm", "nn.group_norm", "nn.instance_norm", "nn.l2_normalize", "nn.lrn"), 4.0),
-}
-CONVOLUTIONS = {**{f"nn.conv{n}d": n for n in (1, 2, 3)}, "qnn.conv2d": 2}
-TRANSPOSED = {f"nn.conv{n}d_transpose": n for n in (1, 2, 3)}
-MATRICES = frozenset(
-    ("nn.dense", "nn.matmul", "nn.batch_matmul", "nn.contrib_dense_pack", "qnn.dense", "qnn.batch_matmul")
-)
-QUANTIZED = "qnn."  # operators that are lowered before code is generated
+_MATRICES = (ProductForm.DENSE, ProductForm.PACKED_DENSE, ProductForm.MATRICES)
 _BY_PATTERN = {
     OpPattern.ELEMWISE: Kind.POINTWISE,
     OpPattern.BROADCAST: Kind.POINTWISE,
@@ -108,27 +89,25 @@ _STEPS_OF_QUANTIZED = 6.0
 def work_of(call: Call) -> Work:
     """What the typed *call* of an operator has to do."""
     op: Op = call.op  # type: ignore[assignment]
-    name = op.name
+    traits = op.traits
     elements = count(call.checked_type)
-    quantized = name.startswith(QUANTIZED)
     unknown = call_pattern(call) == OPAQUE and op.pattern != OpPattern.OPAQUE
-    if not quantized and (op.compute is None or unknown):
+    if not traits.quantized and (op.compute is None or unknown):
         return Work(Kind.LIBRARY, max(elements, read_elements(call)), _STEPS_OF_OPAQUE)
-    if op.get_attr("TReshapeOp"):
+    if traits.is_view:
         return Work(Kind.VIEW, elements)
     product = product_of(call)
     if product is not None:
         return Work(Kind.DEPTHWISE if is_depthwise(product) else Kind.PRODUCT, elements, product=product)
-    if quantized:
-        return Work(Kind.POINTWISE, elements, _STEPS_OF_QUANTIZED, COSTLY.get(name.removeprefix(QUANTIZED), 0.0))
-    costly = COSTLY.get(name, 0.0)
-    if name in ROWS:
-        return Work(Kind.ROWS, read_elements(call, 1), ROWS[name], costly)
-    return _by_pattern(call, elements, costly)
+    if traits.quantized:  # lowered before code is generated
+        return Work(Kind.POINTWISE, elements, _STEPS_OF_QUANTIZED, traits.costly)
+    if traits.passes:
+        return Work(Kind.ROWS, read_elements(call, 1), traits.passes, traits.costly)
+    return _by_pattern(call, elements, traits.costly)
 
 
 def _by_pattern(call: Call, elements: int, costly: float) -> Work:
-    """The work of what no table names: from how its operator is fused and from its operations."""
+    """The work of what traits say too little of: from how its operator is fused and from its operations."""
     pattern = OpPattern(int(call.op.get_attr("TOpPattern")))  # type: ignore[attr-defined]
     operations = call_operations(call)
     kind = _BY_PATTERN.get(pattern, Kind.WINDOW)
@@ -155,11 +134,11 @@ def is_depthwise(product: Product) -> bool:
 
 def product_of(call: Call) -> Product | None:
     """The matrices of a call that is a sum of products; None for another."""
-    name, types = call.op.name, [a.checked_type for a in call.args]  # type: ignore[attr-defined]
-    if name in CONVOLUTIONS:
-        return _convolution(conv_geometry(types, call.attrs, CONVOLUTIONS[name]))  # type: ignore[arg-type]
-    if name in TRANSPOSED:
-        found = transposed_geometry(types, call.attrs, TRANSPOSED[name])  # type: ignore[arg-type]
+    form, types = call.op.traits.product, [a.checked_type for a in call.args]  # type: ignore[attr-defined]
+    if form is ProductForm.CONVOLUTION:
+        return _convolution(conv_geometry(types, call.attrs, len(call.attrs.strides)))  # type: ignore[arg-type, union-attr]
+    if form is ProductForm.TRANSPOSED_CONVOLUTION:
+        found = transposed_geometry(types, call.attrs, len(call.attrs.strides))  # type: ignore[arg-type, union-attr]
         taps = math.prod(found.kernel)
         return Product(
             found.groups,
@@ -168,7 +147,7 @@ def product_of(call: Call) -> Product | None:
             found.reduced,
             convolution=True,
         )
-    if name in MATRICES:
+    if form in _MATRICES:
         return _matrices(call)
     return _by_operations(call)
 

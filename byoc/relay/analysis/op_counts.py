@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, get_op
+from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import traits_of
 from byoc.relay.expr import Call
 from byoc.relay.traverse import children, post_order
 
@@ -52,10 +53,11 @@ def _inner_product(axis: int) -> Callable[[Call], int]:
     return lambda call: math.prod(_shape(call)) * _shape(call.args[0])[axis]
 
 
-_MACS: dict[str, Callable[[Call], int]] = {
-    **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose"), _convolution),
-    "nn.dense": _inner_product(-1),
-    "nn.batch_matmul": lambda call: (
+_MACS: dict[ProductForm | None, Callable[[Call], int]] = {
+    ProductForm.CONVOLUTION: _convolution,
+    ProductForm.TRANSPOSED_CONVOLUTION: _convolution,
+    ProductForm.DENSE: _inner_product(-1),
+    ProductForm.MATRICES: lambda call: (
         math.prod(_shape(call)) * _shape(call.args[0])[-2 if getattr(call.attrs, "transpose_a", False) else -1]
     ),
 }
@@ -66,7 +68,8 @@ def get_total_mac_number(expr: RelayExpr) -> int:
 
     Source: ``relay.analysis.get_total_mac_number``.
     """
-    return sum(_MACS[n.op.name](n) for n in post_order(expr) if calls(n, *_MACS))  # type: ignore[attr-defined, arg-type]
+    products = ((n, traits) for n in post_order(expr) if (traits := traits_of(n)) is not None and not traits.quantized)
+    return sum(_MACS[traits.product](n) for n, traits in products if traits.product in _MACS)  # type: ignore[arg-type]
 
 
 # layers -------------------------------------------------------------------------------------------------------------

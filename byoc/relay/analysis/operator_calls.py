@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
+from byoc.ir.traits import Traits
+from byoc.ir.types import TensorType
 from byoc.relay.expr import Call
 
 
@@ -15,3 +17,25 @@ def op_name(expr: RelayExpr) -> str | None:
 def calls(expr: RelayExpr, *names: str) -> bool:
     """True for a call of one of the operators *names*."""
     return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
+
+
+def traits_of(expr: RelayExpr) -> Traits | None:
+    """What the operator that *expr* calls is; None for anything else."""
+    return expr.op.traits if isinstance(expr, Call) and isinstance(expr.op, Op) else None
+
+
+def carries_one(expr: RelayExpr) -> bool:
+    """True for a typed call whose result, a tensor, has elements of its one operand, a tensor, and no others.
+
+    What is done to each element, and keeps their order, may be done before or behind it.
+    """
+    traits = traits_of(expr)
+    if traits is None or not traits.carries or len(expr.args) != 1:  # type: ignore[attr-defined]
+        return False
+    types = expr.args[0].checked_type_, expr.checked_type_  # type: ignore[attr-defined]
+    return all(isinstance(ty, TensorType) for ty in types)
+
+
+def moves_one(expr: RelayExpr) -> bool:
+    """True for a call that :func:`carries_one`, whatever the elements hold: any function of each may change places."""
+    return carries_one(expr) and not expr.op.traits.chooses  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, Sample, register_op
+from byoc.ir.traits import SAME
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
@@ -35,7 +36,9 @@ _SAMPLES = (Sample([(2, 3)], {"compiler": "acme"}),)
 
 
 def _register(name: str, doc: str) -> Op:
-    return register_op(name, inputs=("data",), rel=_same_type, doc=doc, attrs=CompilerAttrs, samples=_SAMPLES)
+    return register_op(
+        name, inputs=("data",), rel=_same_type, traits=SAME, doc=doc, attrs=CompilerAttrs, samples=_SAMPLES
+    )
 
 
 BEGIN = _register("annotation.compiler_begin", "A value that enters the share of a compiler.")
@@ -64,7 +67,7 @@ def _attrs_of(compiler: str) -> CompilerAttrs:
 
 
 def _register_marker(name: str, doc: str) -> None:
-    register_op(name, inputs=("data",), rel=_same_type, doc=doc, samples=(Sample([(2, 3)]),))
+    register_op(name, inputs=("data",), rel=_same_type, traits=SAME, doc=doc, samples=(Sample([(2, 3)]),))
 
 
 _register_marker("annotation.stop_fusion", "The value unchanged, which is not fused with what comes after.")

@@ -16,6 +16,7 @@ from byoc.ir.adt import Constructor
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op, Sample, register_op
+from byoc.ir.traits import SAME
 from byoc.ir.types import Type
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.expr import VIRTUAL_DEVICE, Call, Function, Var
@@ -58,6 +59,7 @@ def _register(name: str, doc: str, attrs: type[Attrs], sample: dict[str, object]
         name,
         inputs=("data",),
         rel=_same_type,
+        traits=SAME,
         doc=doc,
         attrs=attrs,
         compute=_same_elements,

@@ -15,6 +15,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.dims import MAX_RANK
 from byoc.ir.op import Sample, register_op
+from byoc.ir.traits import creation, move, view
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, tensor_arg
 from byoc.relay.op.movement.create import InitOpAttrs, OneHotAttrs, full_rel, one_hot_rel
@@ -93,6 +94,7 @@ register_op(
     inputs=("data", "newshape"),
     attrs=ReshapeAttrs,
     rel=_reshape_rel,
+    traits=view(),
     doc="The same elements in a shape that an input holds.",
     samples=(Sample([(2, 6), _vector(3, -1)]), Sample([(2, 6), _vector(0, 3, 2)])),
 )
@@ -101,6 +103,7 @@ register_op(
     inputs=("data", "begin", "end", "strides"),
     attrs=StridedSliceAttrs,
     rel=_strided_slice_rel,
+    traits=move(),
     doc="A slice along each axis whose numbers the inputs hold.",
     samples=(
         Sample([(4, 5), _vector(1, 0), _vector(3, 4), _vector(1, 2)]),
@@ -121,6 +124,7 @@ register_op(
     inputs=("fill_value", "shape"),
     attrs=InitOpAttrs,
     rel=_full_rel,
+    traits=creation(),
     doc="A tensor of one scalar in a shape that an input holds.",
     samples=(Sample([(), _vector(2, 3)], {"dtype": ""}),),
 )
@@ -129,6 +133,7 @@ register_op(
     inputs=("data", "shape"),
     attrs=InitOpAttrs,
     rel=_broadcast_rel,
+    traits=move(),
     doc="The tensor broadcast to a shape that an input holds.",
     samples=(Sample([(3, 1), _vector(2, 3, 4)]),),
 )
@@ -136,6 +141,7 @@ register_op(
     "dyn.tile",
     inputs=("data", "reps"),
     rel=_tile_rel,
+    traits=move(),
     doc="The tensor repeated as often as an input says.",
     samples=(Sample([(3, 1), _vector(2, 2)]),),
 )
@@ -152,6 +158,7 @@ register_op(
     inputs=("data", "axis"),
     attrs=ExpandDimsAttrs,
     rel=_expand_dims_rel,
+    traits=view(),
     doc="Dimensions of 1 put before an axis that an input holds.",
     samples=(Sample([(2, 3), np.array(1, "int64")]),),
 )
@@ -159,6 +166,7 @@ register_op(
     "dyn.squeeze",
     inputs=("data", "axis"),
     rel=_squeeze_rel,
+    traits=view(),
     doc="Dimensions of 1 dropped at axes that an input holds.",
     samples=(Sample([(1, 2, 1), _vector(0, 2)]),),
 )

@@ -13,6 +13,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, TypeRelation, register_op
+from byoc.ir.traits import move
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
 from byoc.relay.op.core.type_relations import is_integer, tensor_arg
@@ -98,6 +99,7 @@ register_op(
     inputs=("data", "pad_width", "pad_value"),
     attrs=PadAttrs,
     rel=_pad_rel,
+    traits=move(0, 2),
     doc="Padding of each axis by what an input says.",
     samples=(
         Sample([(2, 3), np.array([[1, 0], [2, 1]], "int64"), ()], {"pad_width": ()}),

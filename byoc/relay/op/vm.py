@@ -10,6 +10,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
+from byoc.ir.traits import creation, view
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -35,6 +36,7 @@ register_op(
     inputs=("tensor",),
     attrs=ShapeOfAttrs,
     rel=_shape_of_rel,
+    traits=creation(),
     kernel="shape_of",
     doc="The shape of a tensor, as the virtual machine gives it.",
     samples=(Sample([(2, 3, 4)], {"dtype": "int64"}), Sample([()], {"dtype": "int64"})),
@@ -57,6 +59,7 @@ register_op(
     inputs=("data", "shape"),
     attrs=ReshapeTensorAttrs,
     rel=_reshape_rel,
+    traits=view(),
     doc="The same elements in a shape that an input holds, of which some dimensions are known.",
     samples=(
         Sample([(2, 6), np.array([3, 4], "int64")], {"newshape": (3, 4)}),

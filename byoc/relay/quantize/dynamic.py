@@ -14,7 +14,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
 from byoc.relay.expr import Call, Function, constant
-from byoc.relay.quantize.products import FLOAT, NO_SAMPLES, RULES, Left, is_product, refusal
+from byoc.relay.quantize.products import FLOAT, NO_SAMPLES, Left, is_product, refusal, rule_of
 from byoc.relay.quantize.ranges import STEPS, quantize_weights
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rewrite
@@ -33,7 +33,7 @@ def quantize_dynamic(function: Function, keep: Sequence[str] = ()) -> tuple[Func
     for node in post_order(function.body, fusion_children):
         if isinstance(node, Call) and is_product(node):
             reason = refusal(node, keep)
-            if reason is None and not RULES[node.op.name].may_be_dynamic:  # type: ignore[union-attr]
+            if reason is None and not rule_of(node).may_be_dynamic:  # type: ignore[union-attr]
                 reason = NO_SAMPLES
             if reason is not None:
                 reasons[node] = reason
@@ -73,7 +73,7 @@ def quantized_rows(data: RelayExpr) -> Row:
 def _product(call: Call, row: Row) -> RelayExpr:
     """``(sum(q w) - z sum(w)) * scale * weight scale``: sums in int32, the rest in float32."""
     data, scale, point = row
-    rule = RULES[call.op.name]  # type: ignore[attr-defined]
+    rule = rule_of(call)
     axis = rule.axis(call)
     whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
     attrs = dataclasses.replace(call.attrs, out_dtype=SUM)  # type: ignore[type-var]

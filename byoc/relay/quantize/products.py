@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.ir.op import Op
+from byoc.ir.expr import RelayExpr
 from byoc.ir.span import span_names
+from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType, tensor_types
-from byoc.relay.analysis.operator_calls import op_name
+from byoc.relay.analysis.operator_calls import op_name, traits_of
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
-from byoc.relay.transform.mixed_precision import KEY, Conversion
+from byoc.relay.transform.mixed_precision import is_always_converted
 from byoc.relay.transform.narrow_integers import FEWEST_CHANNELS
 
 FLOAT = "float32"
@@ -46,9 +47,7 @@ TRANSPOSED = Left("transposed", "its first operand is transposed")
 
 def is_product(call: Call) -> bool:
     """Whether *call* is one of the operators that gain by narrow numbers (the rule of mixed precision)."""
-    if not isinstance(call.op, Op) or not call.op.has_attr(KEY):
-        return False
-    return int(call.op.get_attr(KEY)(call, "bfloat16")[0]) == Conversion.ALWAYS  # type: ignore[operator]
+    return is_always_converted(call)
 
 
 def _conv(call: Call) -> Left | None:
@@ -73,25 +72,31 @@ def _matmul_axis(call: Call) -> int:
 
 @dataclass(frozen=True)
 class ProductRule:
-    """Of one operator: what keeps a call in float32, and the axis of its weights along which outputs lie."""
+    """Of one form of product: what keeps a call in float32, and the axis of its weights along which outputs lie."""
 
     refuses: Callable[[Call], Left | None]
     axis: Callable[[Call], int]
     may_be_dynamic: bool = False  # a range for each row, found when it runs
 
 
-RULES: Mapping[str, ProductRule] = {
-    **{f"nn.conv{n}d": ProductRule(_conv, _conv_axis) for n in (1, 2, 3)},
-    "nn.dense": ProductRule(lambda call: None, lambda call: 0, may_be_dynamic=True),
-    **{name: ProductRule(_matmul, _matmul_axis, may_be_dynamic=True) for name in ("nn.matmul", "nn.batch_matmul")},
+RULES: Mapping[ProductForm | None, ProductRule] = {
+    ProductForm.CONVOLUTION: ProductRule(_conv, _conv_axis),
+    ProductForm.DENSE: ProductRule(lambda call: None, lambda call: 0, may_be_dynamic=True),
+    ProductForm.MATRICES: ProductRule(_matmul, _matmul_axis, may_be_dynamic=True),
 }
+
+
+def rule_of(call: RelayExpr) -> ProductRule | None:
+    """The rule for a product of floats; None where there is no int8 form."""
+    traits = traits_of(call)
+    return None if traits is None or traits.quantized else RULES.get(traits.product)
 
 
 def refusal(call: Call, keep: Collection[str]) -> Left | None:
     """Why the product *call* cannot be quantized, whatever its input's range; *keep* names what the user keeps."""
     if not {op_name(call), *span_names(call.span)}.isdisjoint(keep):
         return KEPT
-    rule = RULES.get(op_name(call) or "")
+    rule = rule_of(call)
     if rule is None:
         return NO_RULE
     types = [t for ty in (*(a.checked_type for a in call.args), call.checked_type) for t in tensor_types(ty)]

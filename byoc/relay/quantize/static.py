@@ -15,28 +15,14 @@ from collections.abc import Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import carries_one
 from byoc.relay.expr import Call, Function, constant
 from byoc.relay.op.pointwise.sensitivity import sensitivities
 from byoc.relay.qnn.op import dequantize, quantize
-from byoc.relay.quantize.products import FLOAT, RULES, Left, is_product, refusal
+from byoc.relay.quantize.products import FLOAT, Left, is_product, refusal, rule_of
 from byoc.relay.quantize.ranges import Affine, quantize_weights
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rebuild
-
-# what moves numbers or chooses among them, without computing: it does the same to the bytes that stand for them
-CARRIERS = (
-    "reshape",
-    "transpose",
-    "squeeze",
-    "expand_dims",
-    "copy",
-    "nn.batch_flatten",
-    "strided_slice",
-    "nn.max_pool1d",
-    "nn.max_pool2d",
-    "nn.max_pool3d",
-)
 
 
 class StaticQuantizer:
@@ -68,7 +54,7 @@ class StaticQuantizer:
 
     def _source(self, node: RelayExpr) -> RelayExpr:
         """The value that *node* carries, as it was made."""
-        while _carries(node):
+        while carries_one(node):
             node = node.args[0]  # type: ignore[attr-defined]
         return node
 
@@ -82,10 +68,6 @@ class StaticQuantizer:
         func = self.function
         body = _Rewriter(self, ranges).run() if self.sources else func.body
         return Function(func.params, body, func.declared_ret_type, func.type_params, func.attrs, func.span)
-
-
-def _carries(node: RelayExpr) -> bool:
-    return calls(node, *CARRIERS) and len(node.args) == 1  # type: ignore[attr-defined]
 
 
 def _at_end(place: int, count: int, ends: Mapping[int, Left]) -> Left | None:
@@ -104,7 +86,7 @@ class _Rewriter:
 
     def run(self) -> RelayExpr:
         for node in self.plan.order:
-            self.source[node] = self.source[node.args[0]] if _carries(node) else node  # type: ignore
+            self.source[node] = self.source[node.args[0]] if carries_one(node) else node  # type: ignore
             self.new[node] = self._node(node)
         return self.new[self.plan.function.body]
 
@@ -146,7 +128,7 @@ class _Rewriter:
             if node is self.plan.function.body:
                 return False
             for user in self.plan.users.get(node, ()):
-                if _carries(user):
+                if carries_one(user):
                     waiting.append(user)
                 elif user not in self.plan.source_of and not _takes_rounded(user, node):
                     return False
@@ -155,7 +137,7 @@ class _Rewriter:
 
 def _weights(call: Call) -> RelayExpr:
     """The constant weights of *call* as dequantized bytes, with a scale for each output."""
-    axis = RULES[call.op.name].axis(call)  # type: ignore[attr-defined]
+    axis = rule_of(call).axis(call)  # type: ignore[union-attr]
     whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
     made = dequantize(constant(whole), constant(scales), constant(0, "int32"), axis=axis)
     made.span = call.args[1].span

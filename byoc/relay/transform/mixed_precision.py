@@ -2,136 +2,33 @@
 
 ``always`` is for operators that gain much and lose little; ``never`` for those whose results leave the range of half
 precision, or that sum much. A rule is the attribute ``FTVMMixedPrecisionConversionType``: from a call and the
-lower dtype to the category, the dtype of sums, and the dtype of the result. An integration may set its own. Source:
-``tvm.relay.transform.mixed_precision``.
+lower dtype to the category, the dtype of sums, and the dtype of the result. Operators declare theirs
+(``Traits.precision``); an integration may set its own. Source: ``tvm.relay.transform.mixed_precision``.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Sequence
 
-from byoc.ir.op import OPS
+import byoc.relay.op
+import byoc.relay.qnn.op  # noqa: F401 - both register their operators
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import OPS, Op
+from byoc.ir.traits import Conversion
 from byoc.relay.expr import Call
 
 KEY = "FTVMMixedPrecisionConversionType"
 ConversionRule = Callable[[Call, str], Sequence[object]]
-
-
-class Conversion(enum.IntEnum):
-    """What becomes of the calls of an operator."""
-
-    ALWAYS = 0
-    FOLLOW = 1
-    NEVER = 2
-
-
 MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = map(int, Conversion)
 
-DEFAULT_ALWAYS_LIST = (
-    *(f"nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose")),
-    "nn.dense",
-    "nn.batch_matmul",
-    "nn.matmul",
-)
-DEFAULT_FOLLOW_LIST = (
-    # what moves or makes numbers
-    "nn.pad",
-    "nn.batch_flatten",
-    "concatenate",
-    "zeros",
-    "split",
-    "squeeze",
-    "transpose",
-    "expand_dims",
-    "reshape",
-    "dyn.reshape",
-    "broadcast_to",
-    "broadcast_to_like",
-    "dyn.broadcast_to",
-    "strided_slice",
-    "dyn.strided_slice",
-    "take",
-    "argwhere",
-    "topk",
-    "dyn.topk",
-    "where",
-    "repeat",
-    "tile",
-    "dyn.tile",
-    "scatter_elements",
-    "full",
-    "dyn.full",
-    "nn.depth_to_space",
-    "nn.space_to_depth",
-    "layout_transform",
-    "stack",
-    "reverse",
-    "gather",
-    "gather_nd",
-    # comparisons, copies and casts
-    "less",
-    "greater",
-    "less_equal",
-    "greater_equal",
-    "copy",
-    "cast",
-    "cast_like",
-    # plain arithmetic and activations
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "nn.bias_add",
-    "nn.batch_norm",
-    "sqrt",
-    "shape_of",
-    "max",
-    "min",
-    "maximum",
-    "minimum",
-    "argmax",
-    "argmin",
-    "nn.relu",
-    "nn.leaky_relu",
-    "nn.prelu",
-    "nn.dropout",
-    "sigmoid",
-    "tanh",
-    "fast_tanh",
-    "fast_exp",
-    "fast_erf",
-    "clip",
-    "abs",
-    "negative",
-    # pools that keep the size of numbers, and interpolation
-    *(f"nn.{kind}_pool{n}d" for n in (1, 2, 3) for kind in ("max", "avg")),
-    "nn.global_max_pool2d",
-    *(f"nn.adaptive_max_pool{n}d" for n in (1, 2, 3)),
-    "image.resize2d",
-)
-DEFAULT_NEVER_LIST = (
-    "exp",
-    "power",
-    "nn.cross_entropy",
-    "nn.cross_entropy_with_logits",
-    "nn.softmax",
-    "nn.log_softmax",
-    "erf",
-    "log",
-    "nn.l2_normalize",
-    "nn.layer_norm",
-    "nn.instance_norm",
-    "nn.group_norm",
-    "nn.global_avg_pool2d",
-    *(f"nn.adaptive_avg_pool{n}d" for n in (1, 2, 3)),
-    "sum",
-    "mean",
-    "variance",
-    "prod",
-    "cumsum",
-    "arange",
-)
+
+def _of_category(category: Conversion) -> tuple[str, ...]:
+    return tuple(name for name in OPS if OPS[name].traits.precision is category)
+
+
+DEFAULT_ALWAYS_LIST = _of_category(Conversion.ALWAYS)
+DEFAULT_FOLLOW_LIST = _of_category(Conversion.FOLLOW)
+DEFAULT_NEVER_LIST = _of_category(Conversion.NEVER)
 
 
 def get_generic_out_dtypes(call_node: Call, mixed_precision_type: str) -> list[str]:
@@ -151,6 +48,19 @@ def register_func_to_op_list(list_ops: Sequence[str], func: ConversionRule) -> N
             OPS[name].set_attr(KEY, func)
 
 
-register_func_to_op_list(DEFAULT_ALWAYS_LIST, rule_of(Conversion.ALWAYS))
-register_func_to_op_list(DEFAULT_FOLLOW_LIST, rule_of(Conversion.FOLLOW))
-register_func_to_op_list(DEFAULT_NEVER_LIST, rule_of(Conversion.NEVER))
+def conversion_of(op: Op) -> ConversionRule | None:
+    """The rule of *op*: as an integration set it, else by what the operator declares; None where nobody decided."""
+    rule = op.get_attr(KEY)
+    if rule is None and op.traits.precision is not None:
+        return rule_of(op.traits.precision)
+    return rule  # type: ignore[return-value]
+
+
+def is_always_converted(expr: RelayExpr, dtype: str = "bfloat16") -> bool:
+    """True for a call of an operator that gains by lower precision and loses little."""
+    rule = conversion_of(expr.op) if isinstance(expr, Call) and isinstance(expr.op, Op) else None
+    return rule is not None and int(rule(expr, dtype)[0]) == Conversion.ALWAYS  # type: ignore[arg-type, call-overload]
+
+
+for _category in Conversion:  # so that they are found as attributes, too
+    register_func_to_op_list(_of_category(_category), rule_of(_category))

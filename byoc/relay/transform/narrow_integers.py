@@ -16,21 +16,21 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
+from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import calls, moves_one
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
-from byoc.relay.transform.base.call_rules import call_rule_pass
+from byoc.relay.transform.base.call_rules import by_form, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order
 
 BYTES = frozenset(["uint8", "int8"])
 INTEGERS = frozenset(["int8", "uint8", "int16", "int32"])
 SUM = "int32"
-MOVES = frozenset(["reshape", "transpose", "expand_dims", "squeeze", "nn.batch_flatten"])
 FEWEST_CHANNELS = 3  # that fill a word of four
 
 
@@ -67,8 +67,8 @@ def shifted(expr: RelayExpr) -> Shifted | None:
         if base is None or base.zero is not None or base.data.checked_type.shape != ty.shape or not _is_number(number):
             return None
         return Shifted(base.data, relay.reshape(relay.cast(right, SUM), []))
-    if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in MOVES:
-        base = shifted(expr.args[0])
+    if moves_one(expr):
+        base = shifted(expr.args[0])  # type: ignore[attr-defined]
         if base is None:
             return None
         return Shifted(_typed(Call(expr.op, [base.data], expr.attrs, None, expr.span)), base.zero)
@@ -143,11 +143,10 @@ def _corrected(product: Call, data: Shifted, sums: np.ndarray) -> RelayExpr:
 
 
 Rule = Callable[[Call, Shifted, np.ndarray], "RelayExpr | None"]
-RULES: Mapping[str, Rule] = {
-    **{f"nn.conv{n}d": _conv for n in (1, 2, 3)},
-    "nn.dense": _dense,
-    "nn.matmul": _matmul,
-    "nn.batch_matmul": _matmul,
+RULES: Mapping[ProductForm, Rule] = {
+    ProductForm.CONVOLUTION: _conv,
+    ProductForm.DENSE: _dense,
+    ProductForm.MATRICES: _matmul,
 }
 
 
@@ -172,4 +171,4 @@ def _narrowed(rule: Rule) -> Callable[[Call, Call], RelayExpr]:
 
 def NarrowIntegerProducts() -> FunctionPass:
     """The pass that lets integer products over bytes compute on bytes."""
-    return call_rule_pass("NarrowIntegerProducts", 1, {name: _narrowed(rule) for name, rule in RULES.items()})
+    return call_rule_pass("NarrowIntegerProducts", 1, by_form({form: _narrowed(rule) for form, rule in RULES.items()}))

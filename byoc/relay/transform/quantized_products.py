@@ -16,17 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Op
+from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import calls, moves_one
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
-from byoc.relay.transform.base.call_rules import call_rule_pass
+from byoc.relay.transform.base.call_rules import by_form, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.narrow_integers import BYTES, FEWEST_CHANNELS, MOVES, is_constant, shifted
+from byoc.relay.transform.narrow_integers import BYTES, FEWEST_CHANNELS, is_constant, shifted
 from byoc.relay.traverse import rebuild
 
 FLOAT, SUM = "float32", "int32"
@@ -45,8 +45,8 @@ class Dequantized:
 
 def dequantized(expr: RelayExpr) -> Dequantized | None:
     """*expr* as integers and one scale; None where it is something else."""
-    if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in MOVES:
-        base = dequantized(expr.args[0])
+    if moves_one(expr):
+        base = dequantized(expr.args[0])  # type: ignore[attr-defined]
         if base is None:
             return None
         moved = rebuild(expr, [base.integers])
@@ -141,11 +141,10 @@ def _matmul(call: Call) -> tuple[int, tuple[int, ...]] | None:
 
 # the axis of the weights along which outputs lie, and the shape in which a number for each goes beside the result
 Place = Callable[[Call], "tuple[int, tuple[int, ...]] | None"]
-PLACES: Mapping[str, Place] = {
-    **{f"nn.conv{n}d": _conv for n in (1, 2, 3)},
-    "nn.dense": lambda call: (0, (-1,)),
-    "nn.matmul": _matmul,
-    "nn.batch_matmul": _matmul,
+PLACES: Mapping[ProductForm, Place] = {
+    ProductForm.CONVOLUTION: _conv,
+    ProductForm.DENSE: lambda call: (0, (-1,)),
+    ProductForm.MATRICES: _matmul,
 }
 
 
@@ -190,5 +189,5 @@ def _quantized(before: Call, after: Call) -> RelayExpr:
 
 def QuantizedProducts() -> FunctionPass:
     """The pass that multiplies the integers of dequantized operands. Requires a typed module before lowering."""
-    rules = {name: _rewritten(place) for name, place in PLACES.items()}
+    rules = by_form({form: _rewritten(place) for form, place in PLACES.items()})
     return call_rule_pass("QuantizedProducts", 1, {**rules, "qnn.quantize": _quantized})

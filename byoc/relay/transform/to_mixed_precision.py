@@ -23,7 +23,7 @@ from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.mixed_precision import KEY, Conversion
+from byoc.relay.transform.mixed_precision import Conversion, conversion_of
 from byoc.relay.traverse import children, post_order, rebuild
 
 KEEP_DTYPE = "relay.ToMixedPrecision.keep_orig_output_dtype"
@@ -122,7 +122,7 @@ class _Converter:
     def _category(self, call: Call) -> tuple[int, str, str]:
         """The category of a call, and the dtypes in which it sums and answers. Raises UserError for a missing rule."""
         assert isinstance(call.op, Op)
-        rule = call.op.get_attr(KEY)
+        rule = conversion_of(call.op)
         if rule is None:
             if self._mode == 0:
                 raise UserError(
@@ -131,7 +131,7 @@ class _Converter:
                 )
             self._missing[call.op.name] = None
             return Conversion.NEVER, "float32", "float32"
-        found = list(rule(call, self._dtype))  # type: ignore[operator]
+        found = list(rule(call, self._dtype))
         if len(found) != 3:
             raise UserError(f"the mixed-precision rule of {call.op.name} gives [category, dtype, dtype], got {found}")
         return int(found[0]), str(found[1]), str(found[2])

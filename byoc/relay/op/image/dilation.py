@@ -10,6 +10,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -82,6 +83,7 @@ register_op(
     compute=_compute,
     operations=_operations,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.WINDOW),
     doc="Grey dilation: the greatest sum of a window and a structuring element.",
     samples=(
         Sample([(1, 2, 6, 7), (2, 3, 2)], {"padding": (1, 0, 1, 1)}),

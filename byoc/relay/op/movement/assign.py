@@ -14,6 +14,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import move
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, constant
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -106,6 +107,7 @@ register_op(
     "strided_set",
     inputs=("data", "v", "begin", "end", "strides"),
     rel=_strided_set_rel,
+    traits=move(0, 1),
     doc="A copy of the data in which a slice is replaced by the elements of another tensor.",
     samples=(
         Sample([(3, 4, 4), (2, 2, 2), _ints(1, 0, 0), _ints(3, 2, 2), _ints(1)]),
@@ -182,6 +184,7 @@ register_op(
     attrs=MatrixSetDiagAttrs,
     rel=_matrix_set_diag_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(0, 1),
     compute=_matrix_set_diag_compute,
     doc="A copy of matrices in which a band of diagonals is replaced.",
     samples=(

@@ -8,6 +8,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import Conversion, OpKind, Traits, move
 from byoc.ir.types import Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
@@ -37,6 +38,7 @@ register_op(
     inputs=("condition", "x", "y"),
     rel=_where_rel,
     pattern=OpPattern.BROADCAST,
+    traits=Traits(OpKind.POINTWISE, carries=(1, 2), precision=Conversion.FOLLOW),
     compute=_where_compute,
     doc="Elements of *x* where the condition holds, else of *y*; all three broadcast.",
     samples=(Sample([_COND, (2, 3), (2, 3)]), Sample([_COND, (3,), (4, 1, 1)]), Sample([(3,), (2, 1), ()])),
@@ -68,6 +70,7 @@ register_op(
     inputs=("data",),
     attrs=InitOpAttrs,
     pattern=OpPattern.BROADCAST,
+    traits=move(),
     compute=_broadcast_compute,
     rel=lambda types, attrs: _check_broadcast(tensor_arg(types, 0), attrs.shape),
     operations=lambda attrs, in_types, out_type: 0,
@@ -88,6 +91,7 @@ register_op(
     "broadcast_to_like",
     inputs=("data", "broadcast_type"),
     pattern=OpPattern.BROADCAST,
+    traits=move(),
     compute=_broadcast_compute,
     rel=lambda types, attrs: _check_broadcast(tensor_arg(types, 0), tensor_arg(types, 1, "broadcast_type").shape),
     operations=lambda attrs, in_types, out_type: 0,

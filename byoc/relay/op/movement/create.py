@@ -12,6 +12,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import Conversion, creation
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
@@ -82,6 +83,7 @@ for _name, _value in (("zeros", 0), ("ones", 1)):
         attrs=InitOpAttrs,
         rel=_init_rel,
         pattern=OpPattern.ELEMWISE,
+        traits=creation(fill=_value),
         operations=_free,
         compute=lambda attrs, inputs, ty, n=_name, v=_value: [_filled(v, ty, n)],
         doc=f"A tensor of {_name}.",
@@ -96,6 +98,7 @@ for _name, _value in (("zeros", 0), ("ones", 1)):
         inputs=("data",),
         rel=identity,
         pattern=OpPattern.ELEMWISE,
+        traits=creation(fill=_value),
         operations=_free,
         compute=lambda attrs, inputs, ty, n=_name, v=_value: [_filled(v, ty, n)],
         doc=f"A tensor of {_name} in the shape and dtype of another.",
@@ -159,6 +162,7 @@ register_op(
     attrs=InitOpAttrs,
     rel=full_rel,
     pattern=OpPattern.ELEMWISE,
+    traits=creation(),
     operations=_free,
     compute=_full_compute,
     doc="A tensor whose every element is one scalar.",
@@ -181,6 +185,7 @@ register_op(
     inputs=("data", "fill_value"),
     rel=_full_like_rel,
     pattern=OpPattern.ELEMWISE,
+    traits=creation(),
     operations=_free,
     compute=lambda attrs, inputs, ty: _full_compute(attrs, inputs[1:], ty),
     doc="A tensor in the shape and dtype of another, whose every element is one scalar.",
@@ -221,6 +226,7 @@ register_op(
     attrs=ArangeAttrs,
     rel=_arange_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=creation(Conversion.NEVER),
     compute=_arange_compute,
     doc="Evenly spaced numbers in [start, stop).",
     samples=(
@@ -313,6 +319,7 @@ register_op(
     inputs=("data",),
     attrs=ShapeOfAttrs,
     pattern=OpPattern.OPAQUE,
+    traits=creation(),
     operations=_free,
     rel=lambda types, attrs: TensorType([tensor_arg(types, 0).ndim], attrs.dtype),
     compute=_shape_of_compute,
@@ -331,6 +338,7 @@ register_op(
     inputs=("data",),
     attrs=NdarraySizeAttrs,
     pattern=OpPattern.OPAQUE,
+    traits=creation(),
     operations=_free,
     rel=lambda types, attrs: TensorType((), attrs.dtype) if tensor_arg(types, 0) else None,
     compute=lambda attrs, inputs, ty: [

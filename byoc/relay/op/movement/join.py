@@ -14,6 +14,7 @@ from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.size_var import parted, plus
+from byoc.ir.traits import move
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, constant_ints, make_call
@@ -129,6 +130,7 @@ register_op(
     attrs=ConcatenateAttrs,
     rel=_concatenate_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_concatenate_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensors of a tuple one after another along an axis.",
@@ -172,6 +174,7 @@ register_op(
     attrs=StackAttrs,
     rel=_stack_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_stack_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensors of a tuple along a new axis.",
@@ -234,6 +237,7 @@ register_op(
     attrs=SplitAttrs,
     rel=_split_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_split_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensor cut along an axis, as a tuple.",
@@ -283,6 +287,7 @@ register_op(
     attrs=TileAttrs,
     rel=_tile_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_tile_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensor repeated as a whole along its dimensions.",
@@ -325,6 +330,7 @@ register_op(
     attrs=RepeatAttrs,
     rel=_repeat_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_repeat_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="Each element repeated along an axis.",

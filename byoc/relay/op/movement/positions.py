@@ -15,6 +15,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import move
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, constant
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, make_call
@@ -213,6 +214,7 @@ register_op(
     attrs=SlidingWindowAttrs,
     rel=_sliding_window_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_sliding_window_compute,
     operations=lambda attrs, types, out: 0,
     doc="Every window over the last axes, one beside the other.",

@@ -15,6 +15,7 @@ from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import move
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, make_call
@@ -109,6 +110,7 @@ register_op(
     attrs=LayoutTransformAttrs,
     rel=_layout_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_layout_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The same elements in another order of axes, whole or in blocks.",
@@ -160,6 +162,7 @@ register_op(
     attrs=MeshgridAttrs,
     rel=_meshgrid_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_meshgrid_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="Each vector of a tuple, spread over the grid that all of them span.",

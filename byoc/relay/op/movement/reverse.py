@@ -11,6 +11,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import move
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -54,6 +55,7 @@ register_op(
     attrs=ReverseAttrs,
     rel=_reverse_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_reverse_compute,
     doc="The elements in reverse order along an axis.",
     operations=lambda attrs, in_types, out_type: 0,
@@ -102,6 +104,7 @@ register_op(
     attrs=ReverseSequenceAttrs,
     rel=_reverse_sequence_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_reverse_sequence_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="Each sequence of a batch in reverse order up to its own length.",

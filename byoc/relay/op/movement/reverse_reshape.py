@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from byoc.errors import UserError
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import view
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
@@ -24,6 +25,7 @@ register_op(
     attrs=ReshapeAttrs,
     rel=_reverse_reshape_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=view(),
     compute=reshape_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The same elements in another shape, whose special numbers are read from the right.",

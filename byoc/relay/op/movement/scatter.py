@@ -14,6 +14,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
+from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -63,6 +64,7 @@ register_op(
     inputs=("data", "indices", "updates"),
     attrs=ScatterElementsAttrs,
     rel=_scatter_elements_rel,
+    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
     doc="A copy of the data with each update written, along an axis, at the position that the indices hold.",
     samples=(
         Sample([(3, 3), _ROWS, (2, 3)]),

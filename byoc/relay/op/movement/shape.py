@@ -15,7 +15,8 @@ from byoc import te
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, register_op, register_op_attr
+from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import move, view
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
@@ -170,6 +171,7 @@ register_op(
     attrs=ReshapeAttrs,
     rel=_reshape_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=view(),
     compute=reshape_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The same elements in another shape, in row-major order.",
@@ -223,6 +225,7 @@ register_op(
     attrs=ReshapeLikeAttrs,
     rel=_reshape_like_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=view(),
     compute=reshape_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The first input in the shape of the second, or with some dimensions replaced by some of the second.",
@@ -271,6 +274,7 @@ register_op(
     attrs=TransposeAttrs,
     rel=_transpose_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_transpose_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The axes in another order.",
@@ -302,6 +306,7 @@ register_op(
     attrs=ExpandDimsAttrs,
     rel=_expand_dims_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=view(),
     compute=reshape_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="Dimensions of 1 put before an axis.",
@@ -358,6 +363,7 @@ register_op(
     attrs=SqueezeAttrs,
     rel=_squeeze_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=view(),
     compute=_squeeze_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="Dimensions of 1 dropped.",
@@ -376,8 +382,3 @@ def squeeze(data: Operand, axis: int | Sequence[int] | RelayExpr | None = None) 
     if axis is not None and numbers is None:
         return make_call("dyn.squeeze", [as_expr(data), axis])
     return make_call("squeeze", [as_expr(data)], SqueezeAttrs(numbers))
-
-
-# the elements stay where they are, so that the executor may share the storage
-for _name in ("reshape", "expand_dims", "squeeze"):
-    register_op_attr(_name, "TReshapeOp", True)

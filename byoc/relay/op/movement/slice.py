@@ -11,6 +11,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import move
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
@@ -133,6 +134,7 @@ register_op(
     attrs=StridedSliceAttrs,
     rel=_strided_slice_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_strided_slice_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="A slice along each axis, as in Python; negative numbers count from the end.",
@@ -194,6 +196,7 @@ register_op(
     attrs=SliceLikeAttrs,
     rel=_slice_like_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     operations=lambda attrs, in_types, out_type: 0,
     compute=lambda attrs, inputs, ty: [te.compute(te.shape_of(ty), lambda *i: inputs[0][i], "slice_like")],
     doc="The first input cut to the size of the second, from the beginning of each axis.",
@@ -265,6 +268,7 @@ register_op(
     attrs=TakeAttrs,
     rel=_take_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_take_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The slices of the data at the indices along an axis, or single elements of the flattened data.",
@@ -311,6 +315,7 @@ register_op(
     attrs=GatherAttrs,
     rel=_gather_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_gather_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="Along an axis, the element at the position that the indices hold at the same place.",
@@ -356,6 +361,7 @@ register_op(
     attrs=GatherNDAttrs,
     rel=_gather_nd_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_gather_nd_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The slices of the data at positions whose coordinates stand along the first axis of the indices.",

@@ -13,6 +13,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.size_var import times
+from byoc.ir.traits import Conversion, OpKind, Scaling, Traits, view
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call, TupleGetItem
 from byoc.relay.op.core.builder import make_call
@@ -243,6 +244,7 @@ register_op(
     infer_inputs=same_as_result,
     doc="max(x, 0).",
     pattern=OpPattern.ELEMWISE,
+    traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW, scaling=Scaling.PASSES),
     compute=_elementwise("relu", _relu),
     samples=[Sample([(2, 3, 4)]), Sample([(5,)], dtype="int32", low=-9, high=9)],
 )
@@ -253,6 +255,7 @@ register_op(
     doc="x or alpha x.",
     attrs=LeakyReluAttrs,
     pattern=OpPattern.ELEMWISE,
+    traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW, scaling=Scaling.PASSES),
     compute=_elementwise("leaky_relu", _leaky_relu),
     samples=[Sample([(2, 3, 4)], {"alpha": 0.2})],
 )
@@ -264,6 +267,7 @@ register_op(
     doc="x or x times its channel's slope.",
     attrs=PReluAttrs,
     pattern=OpPattern.BROADCAST,
+    traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW),
     compute=_elementwise("prelu", _prelu),
     samples=[Sample([(2, 3, 4), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
 )
@@ -275,6 +279,7 @@ register_op(
     doc="Addition of a vector along an axis.",
     attrs=BiasAddAttrs,
     pattern=OpPattern.BROADCAST,
+    traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW, scaling=Scaling.SUM),
     compute=_elementwise("bias_add", _bias_add),
     samples=[Sample([(2, 3, 4, 5), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
 )
@@ -286,6 +291,7 @@ register_op(
     doc="exp(x) over its sum.",
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, costly=3.5, passes=3.0),
     compute=_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)],
 )
@@ -297,6 +303,7 @@ register_op(
     doc="The logarithm of the softmax.",
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE,
+    traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, costly=3.5, passes=3.0),
     compute=_log_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=-120.0, high=120.0)],
 )
@@ -307,6 +314,7 @@ register_op(
     doc="The data and a mask of ones.",
     attrs=DropoutAttrs,
     pattern=OpPattern.OPAQUE,
+    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
     compute=_dropout_compute,
     samples=[Sample([(2, 3)])],
 ).set_attr("FoldConstantKeeps", True)
@@ -316,6 +324,7 @@ register_op(
     rel=_flatten_relation,
     doc="All axes but the first made one.",
     pattern=OpPattern.INJECTIVE,
+    traits=view(),
     compute=_flatten_compute,
     samples=[Sample([(2, 3, 4, 5)]), Sample([(3,)])],
 )

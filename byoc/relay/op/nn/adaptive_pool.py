@@ -10,6 +10,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
@@ -175,6 +176,10 @@ _SAMPLES = {
     3: [Sample([(1, 2, 5, 4, 3)], {"output_size": (2, 1, 2), "layout": "NCDHW"})],
 }
 _DOCS = {"avg": "The mean", "max": "The greatest element"}
+_TRAITS = {
+    "avg": Traits(OpKind.WINDOW, precision=Conversion.NEVER),
+    "max": Traits(OpKind.WINDOW, carries=(0,), chooses=True, precision=Conversion.FOLLOW),
+}
 
 for _kind, _doc in _DOCS.items():
     for _n in (1, 2, 3):
@@ -185,6 +190,7 @@ for _kind, _doc in _DOCS.items():
             doc=f"{_doc} of a given number of windows over {_n} axes.",
             attrs=_ATTRS[_n],
             pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+            traits=_TRAITS[_kind],
             compute=_compute(_kind == "avg"),
             operations=_operations,
             samples=_SAMPLES[_n],
@@ -196,6 +202,7 @@ for _kind, _doc in _DOCS.items():
         doc=f"{_doc} of each channel.",
         attrs=GlobalPool2DAttrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        traits=_TRAITS[_kind],
         compute=_compute(_kind == "avg"),
         operations=_operations,
         samples=[Sample([(2, 3, 5, 4)]), Sample([(1, 5, 4, 3)], {"layout": "NHWC", "out_layout": "NCHW"})],

@@ -15,6 +15,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Dim, TensorType, Type, dtype_bytes
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -127,6 +128,7 @@ register_op(
     attrs=BinaryConv2DAttrs,
     rel=_bitserial_conv_rel,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     doc="Convolution of numbers of few bits.",
     samples=(
         Sample(
@@ -205,6 +207,7 @@ register_op(
     attrs=BinaryDenseAttrs,
     rel=_bitserial_dense_rel,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     doc="A product with a matrix of numbers of few bits.",
     samples=(
         Sample([(3, 8), (5, 8)], {"data_bits": 2}, "uint8", 0, 2),

@@ -11,6 +11,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import ProductForm, product
 from byoc.ir.types import Any, Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
@@ -167,6 +168,7 @@ register_op(
     doc="Product with a transposed matrix.",
     attrs=DenseAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=product(ProductForm.DENSE),
     compute=_dense_compute,
     operations=_operations,
     samples=[
@@ -183,6 +185,7 @@ register_op(
     doc="Product of two matrices.",
     attrs=MatmulAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=product(ProductForm.MATRICES),
     compute=_matmul_compute,
     operations=_operations,
     samples=[
@@ -198,6 +201,7 @@ register_op(
     doc="Product of two matrices for each batch item.",
     attrs=BatchMatmulAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=product(ProductForm.MATRICES),
     compute=_batch_matmul_compute,
     operations=_operations,
     samples=[

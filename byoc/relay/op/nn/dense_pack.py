@@ -10,6 +10,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -77,6 +78,7 @@ register_op(
     compute=_compute,
     operations=_operations,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.PACKED_DENSE),
     doc="A product with the transpose of a matrix whose rows stand in blocks.",
     samples=(
         Sample([(3, 5), (2, 5, 4)], {"weight_layout": "NC4n", "units": 8}),

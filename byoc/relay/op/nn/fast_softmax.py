@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
@@ -27,6 +28,7 @@ register_op(
     doc="Softmax with exp by a polynomial.",
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE,
+    traits=Traits(OpKind.ROWS, costly=0.7, passes=3.0),
     compute=_compute,
     samples=(Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)),
 )

@@ -11,6 +11,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, TensorCompute, register_op
+from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -59,6 +60,7 @@ for _name, (_measure, _what) in _MEASURES.items():
         _name,
         inputs=("predictions", "targets"),
         rel=_cross_entropy_rel,
+        traits=Traits(OpKind.OTHER, precision=Conversion.NEVER),
         pattern=OpPattern.OPAQUE,
         compute=_cross_entropy_compute(_measure),
         doc=f"The mean cross entropy of targets under {_what}: ``[batch, classes]`` to a scalar.",

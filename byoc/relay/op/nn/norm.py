@@ -11,6 +11,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TypeRelation, register_op
+from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
@@ -227,6 +228,7 @@ register_op(
     attrs=BatchNormAttrs,
     infer_inputs=vectors_of_axis(4),
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
     compute=batch_norm_stages,
     samples=[
         Sample([(2, 3, 4, 5), (3,), (3,), (3,), _VARIANCES]),
@@ -242,6 +244,7 @@ register_op(
     attrs=InstanceNormAttrs,
     infer_inputs=vectors_of_axis(2),
     pattern=OpPattern.OPAQUE,
+    traits=Traits(OpKind.NORM, precision=Conversion.NEVER, passes=4.0),
     compute=instance_norm_compute,
     samples=[Sample([(2, 3, 4, 5), (3,), (3,)]), Sample([(2, 7, 3), (3,), (3,)], {"axis": 2, "scale": False})],
 )
@@ -254,6 +257,7 @@ register_op(
     attrs=LayerNormAttrs,
     infer_inputs=vectors_of_axis(2),
     pattern=OpPattern.OPAQUE,
+    traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, passes=4.0),
     compute=layer_norm_compute,
     samples=[Sample([(2, 3, 8), (8,), (8,)]), Sample([(2, 5, 3), (5,), (5,)], {"axis": 1, "center": False})],
 )
@@ -266,6 +270,7 @@ register_op(
     attrs=GroupNormAttrs,
     infer_inputs=vectors_of_axis(2),
     pattern=OpPattern.OPAQUE,
+    traits=Traits(OpKind.NORM, precision=Conversion.NEVER, passes=4.0),
     compute=group_norm_compute,
     samples=[
         Sample([(2, 6, 4, 3), (6,), (6,)], {"num_groups": 2}),
@@ -280,6 +285,7 @@ register_op(
     doc="Local response normalisation.",
     attrs=LRNAttrs,
     pattern=OpPattern.OPAQUE,
+    traits=Traits(OpKind.NORM, passes=4.0),
     compute=lrn_compute,
     samples=[
         Sample([(2, 7, 3, 4)], {"size": 3, "alpha": 0.1, "bias": 1.0}),
@@ -295,6 +301,7 @@ register_op(
     doc="Division by the Euclidean length.",
     attrs=L2NormalizeAttrs,
     pattern=OpPattern.OPAQUE,
+    traits=Traits(OpKind.NORM, precision=Conversion.NEVER, passes=4.0),
     compute=l2_normalize_compute,
     samples=[Sample([(2, 3, 4)], {"eps": 1e-6, "axis": (1,)}), Sample([(2, 3)], {"eps": 1e-3})],
 )

@@ -14,6 +14,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.size_var import parted, plus, times
+from byoc.ir.traits import move
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.core.builder import Operand, as_expr, known_dtype, make_call
@@ -222,6 +223,7 @@ register_op(
     doc="Padding of each axis.",
     attrs=PadAttrs,
     pattern=OpPattern.INJECTIVE,
+    traits=move(0, 1),
     compute=_pad_compute,
     samples=[
         Sample([(2, 3, 4), ()], {"pad_width": ((0, 0), (1, 2), (3, 0))}),
@@ -238,6 +240,7 @@ register_op(
     doc="Padding by reflection.",
     attrs=MirrorPadAttrs,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_mirror_compute,
     samples=[
         Sample([(3, 4)], {"pad_width": ((3, 1), (0, 4))}),
@@ -251,6 +254,7 @@ register_op(
     doc="Channels to blocks of pixels.",
     attrs=SubPixelAttrs,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_depth_to_space_compute,
     samples=[
         Sample([(1, 8, 2, 3)], {"block_size": 2}),
@@ -265,6 +269,7 @@ register_op(
     doc="Blocks of pixels to channels.",
     attrs=SubPixelAttrs,
     pattern=OpPattern.INJECTIVE,
+    traits=move(),
     compute=_space_to_depth_compute,
     samples=[Sample([(2, 3, 4, 6)], {"block_size": 2}), Sample([(1, 6, 3, 2)], {"block_size": 3, "layout": "NHWC"})],
 )

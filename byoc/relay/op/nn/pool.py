@@ -14,6 +14,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OperationCount, OpPattern, Sample, TypeRelation, register_op
+from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
@@ -334,6 +335,7 @@ for _n in (1, 2, 3):
         doc=f"The greatest element of each window over {_n} axes.",
         attrs=_MAX_ATTRS[_n],
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        traits=Traits(OpKind.WINDOW, carries=(0,), chooses=True, precision=Conversion.FOLLOW),
         compute=_max_compute,
         operations=_operations(_n),
         samples=_max_samples(_n),
@@ -345,6 +347,7 @@ for _n in (1, 2, 3):
         doc=f"The mean of each window over {_n} axes.",
         attrs=_AVG_ATTRS[_n],
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        traits=Traits(OpKind.WINDOW, precision=Conversion.FOLLOW),
         compute=_avg_compute,
         operations=_operations(_n),
         samples=_avg_samples(_n),

@@ -15,6 +15,7 @@ from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
+from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -70,6 +71,7 @@ register_op(
     inputs=("dense_mat", *(f"sparse_{p}" for p in _PARTS)),
     attrs=SparseDenseAttrs,
     rel=_sparse_dense_rel,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     doc="The product of a dense matrix with the transpose of a sparse one, or the reverse.",
     samples=(
         Sample([(2, 4), _VALUES, _COLUMNS, _STARTS]),

@@ -10,6 +10,7 @@ from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import as_tuple_expr, make_call
@@ -84,6 +85,7 @@ register_op(
     attrs=EinsumAttrs,
     rel=_einsum_rel,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     compute=_einsum_compute,
     operations=_einsum_operations,
     doc="The Einstein sum of the tensors of a tuple: products, summed over the letters that the result lacks.",

@@ -14,6 +14,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
+from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
@@ -78,6 +79,7 @@ register_op(
     inputs=("data",),
     attrs=ArgsortAttrs,
     rel=_sort_rel,
+    traits=Traits(OpKind.OTHER, carries=(0,), chooses=True),
     samples=_SORTS,
     doc="The data sorted along an axis.",
 )
@@ -123,6 +125,7 @@ register_op(
     inputs=("data",),
     attrs=TopKAttrs,
     rel=_topk_rel,
+    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
     doc="The *k* greatest (or least) elements along an axis and their positions, in order.",
     samples=(
         Sample([(3, 5)], {"k": 2}),
@@ -136,6 +139,7 @@ register_op(
     inputs=("data", "k"),
     attrs=TopKAttrs,
     rel=_dyn_topk_rel,
+    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
     doc="The greatest (or least) elements along an axis, as many as an input says.",
     samples=(Sample([_TIES, np.array([2], "int64")]), Sample([_TIES, np.array(1, "int32")], {"ret_type": "indices"})),
 )
@@ -191,6 +195,7 @@ register_op(
     "argwhere",
     inputs=("condition",),
     rel=_argwhere_rel,
+    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
     doc="The indices of the nonzero elements, one row each.",
     samples=(Sample([_TIES]), Sample([(3,)], dtype="bool")),
 )

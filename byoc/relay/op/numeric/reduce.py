@@ -13,6 +13,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, register_op
+from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -198,7 +199,20 @@ _ordered = only(lambda dtype: dtype != "string")
 _bool = only(lambda dtype: dtype == "bool")
 
 
-def _register(name: str, code_for: DtypePredicate, compute: TensorCompute, doc: str, samples: Sequence[Sample]) -> None:
+_CHOOSES = Traits(OpKind.REDUCTION, carries=(0,), chooses=True, precision=Conversion.FOLLOW)
+_FOLLOWS = Traits(OpKind.REDUCTION, precision=Conversion.FOLLOW)
+_SUMS = Traits(OpKind.REDUCTION, precision=Conversion.NEVER)
+_LOGIC = Traits(OpKind.REDUCTION)
+
+
+def _register(
+    name: str,
+    code_for: DtypePredicate,
+    compute: TensorCompute,
+    doc: str,
+    samples: Sequence[Sample],
+    traits: Traits,
+) -> None:
     register_op(
         name,
         inputs=("data",),
@@ -209,17 +223,22 @@ def _register(name: str, code_for: DtypePredicate, compute: TensorCompute, doc: 
         doc=doc,
         samples=samples,
         pattern=OpPattern.COMM_REDUCE,
+        traits=traits,
         operations=_elements,
     )
 
 
-_register("sum", _number, _compute("sum", "sum"), "The sum over axes.", _SAMPLES)
-_register("prod", _number, _compute("prod", "prod"), "The product over axes.", _SAMPLES)
-_register("max", _ordered, _extreme("max", "any"), "The greatest element over axes; NaN wins.", (*_SAMPLES, *_BOOLS))
-_register("min", _ordered, _extreme("min", "all"), "The least element over axes; NaN wins.", (*_SAMPLES, *_BOOLS))
-_register("mean", _number, _mean, "The mean over axes; of integers rounded toward zero.", _SAMPLES)
-_register("all", _bool, _compute("all", "all"), "True where all elements over axes are.", _BOOLS)
-_register("any", _bool, _compute("any", "any"), "True where any element over axes is.", _BOOLS)
+_register("sum", _number, _compute("sum", "sum"), "The sum over axes.", _SAMPLES, _SUMS)
+_register("prod", _number, _compute("prod", "prod"), "The product over axes.", _SAMPLES, _SUMS)
+_register(
+    "max", _ordered, _extreme("max", "any"), "The greatest element over axes; NaN wins.", (*_SAMPLES, *_BOOLS), _CHOOSES
+)
+_register(
+    "min", _ordered, _extreme("min", "all"), "The least element over axes; NaN wins.", (*_SAMPLES, *_BOOLS), _CHOOSES
+)
+_register("mean", _number, _mean, "The mean over axes; of integers rounded toward zero.", _SAMPLES, _SUMS)
+_register("all", _bool, _compute("all", "all"), "True where all elements over axes are.", _BOOLS, _LOGIC)
+_register("any", _bool, _compute("any", "any"), "True where any element over axes is.", _BOOLS, _LOGIC)
 
 _ARG_SAMPLES = (
     *_SAMPLES,
@@ -238,6 +257,7 @@ for _kind in ("argmax", "argmin"):
         samples=_ARG_SAMPLES,
         doc=f"The position of the {'greatest' if _kind == 'argmax' else 'least'} element over axes, as int32.",
         pattern=OpPattern.COMM_REDUCE,
+        traits=_FOLLOWS,
         operations=_elements,
     )
 
@@ -258,6 +278,7 @@ register_op(
     code_for=_number,
     doc="The mean square distance from *mean*, which kept its reduced axes as 1.",
     pattern=OpPattern.COMM_REDUCE,
+    traits=Traits(OpKind.REDUCTION, precision=Conversion.NEVER),
     operations=lambda attrs, in_types, out_type: 3 * _elements(attrs, in_types, out_type),
     samples=(
         Sample([(2, 3, 4), (2, 1, 4)], {"axis": (1,)}),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from byoc import te
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, TensorCompute, register_op
+from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -132,12 +133,14 @@ _SCANS = {
     "cumsum": ("sum", _Scan(te.sum, lambda a, b: a + b, 0)),
     "cumprod": ("product", _Scan(te.prod, lambda a, b: a * b, 1)),
 }
+_TRAITS = Traits(OpKind.OTHER, precision=Conversion.NEVER)
 for _name, (_what, _scan) in _SCANS.items():
     register_op(
         _name,
         inputs=("data",),
         attrs=ScanopAttrs,
         rel=_scan_rel,
+        traits=_TRAITS,
         compute=_compute(_scan, _name),
         operations=_operations,
         doc=f"The {_what} of the elements up to each one along an axis; exclusive: of those before it.",

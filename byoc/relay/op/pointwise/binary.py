@@ -6,20 +6,19 @@ minus infinity as Python does. Both sides have one dtype, whatever it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from byoc import te
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.traits import EDGE, POINTWISE, STEP, Conversion, Scaling, Traits, pointwise
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, make_binary
 from byoc.relay.op.core.indexing import broadcast_load
 from byoc.relay.op.core.type_relations import broadcast, is_float, is_integer, is_number, only
-from byoc.relay.op.pointwise.sensitivity import EDGE, STEP, Sensitivity
-from byoc.relay.op.pointwise.sensitivity import KEY as SENSITIVE
 
 Scalar = Callable[[te.PrimExpr, te.PrimExpr], te.PrimExpr]
 BinaryBuilder = Callable[[Operand, Operand], Call]
@@ -44,25 +43,21 @@ def binary_operator(
     doc: str,
     code_for: DtypePredicate | None,
     samples: Sequence[Sample],
-    sensitive: Mapping[int, Sensitivity] | None = None,
+    traits: Traits = POINTWISE,
     rel: TypeRelation = broadcast,
 ) -> BinaryBuilder:
-    """Register a broadcasting operator of two inputs and return its builder.
-
-    *sensitive* says of operands what ``sensitivity.py`` asks.
-    """
-    made = register_op(
+    """Register a broadcasting operator of two inputs and return its builder."""
+    register_op(
         name,
         inputs=("lhs", "rhs"),
         rel=rel,
         doc=doc,
         pattern=OpPattern.BROADCAST,
+        traits=traits,
         code_for=code_for,
         compute=each_pair(function, name),
         samples=samples,
     )
-    if sensitive:
-        made.set_attr(SENSITIVE, sensitive)
 
     def build(lhs: Operand, rhs: Operand) -> Call:
         return make_binary(name, lhs, rhs)
@@ -126,22 +121,32 @@ _NAN = np.array([np.nan, 1.0, 2.0], "float32")
 _BITS = (Sample([np.array([[12, 10, -3]], "int32"), np.array([[10], [7]], "int32")]), *_UINTS)
 _BOOLS = (Sample([(2, 3), (3,)], dtype="bool"),)
 _MODS = (*_INTS, *_UINTS, Sample([(_SEVEN / 2).astype("float32"), _DIVISORS.astype("float32")]))
-_STEPS = {0: STEP, 1: STEP}
+_STEPS = pointwise(costly=0.15, sensitive={0: STEP, 1: STEP})  # each divides
+_SUM = pointwise(precision=Conversion.FOLLOW, scaling=Scaling.SUM)
+_SCALE = pointwise(precision=Conversion.FOLLOW, scaling=Scaling.FACTOR)
+_CHOICE = pointwise(carries=(0, 1), chooses=True, precision=Conversion.FOLLOW)
 _numbers = only(is_number)
 _integers = only(is_integer)
 _bools = only(lambda dtype: dtype == "bool")
 _bits = only(lambda dtype: is_integer(dtype) or dtype == "bool")
 
-add = binary_operator("add", _is("add"), "The sum of two tensors.", _numbers, (*_FLOATS, *_INTS))
-subtract = binary_operator("subtract", _is("sub"), "The difference of two tensors.", _numbers, (*_FLOATS, *_INTS))
-multiply = binary_operator("multiply", _is("mul"), "The product element by element.", _numbers, (*_FLOATS, *_INTS))
+add = binary_operator("add", _is("add"), "The sum of two tensors.", _numbers, (*_FLOATS, *_INTS), _SUM)
+subtract = binary_operator("subtract", _is("sub"), "The difference of two tensors.", _numbers, (*_FLOATS, *_INTS), _SUM)
+multiply = binary_operator(
+    "multiply",
+    _is("mul"),
+    "The product element by element.",
+    _numbers,
+    (*_FLOATS, *_INTS),
+    pointwise(precision=Conversion.FOLLOW, scaling=Scaling.FACTOR),
+)
 divide = binary_operator(
     "divide",
     truncated_divide,
     "The quotient; integers round toward zero.",
     _numbers,
     (*_FLOATS, *_INTS, *_UINTS),
-    {1: EDGE},
+    pointwise(costly=0.15, precision=Conversion.FOLLOW, scaling=Scaling.FACTOR, sensitive={1: EDGE}),
 )
 trunc_divide = binary_operator(
     "trunc_divide", _trunc_divide, "The quotient rounded toward zero, of floats too.", _numbers, _MODS, _STEPS
@@ -162,7 +167,7 @@ power = binary_operator(
     "The left side to the power of the right.",
     _numbers,
     (Sample([(2, 3), (3,)], low=0.2), Sample([np.array([2, -3], "int32"), np.array([5, 3], "int32")])),
-    {0: EDGE},
+    pointwise(costly=3.0, precision=Conversion.NEVER, sensitive={0: EDGE}),
 )
 maximum = binary_operator(
     "maximum",
@@ -170,6 +175,7 @@ maximum = binary_operator(
     "The larger of two elements; NaN wins.",
     _numbers,
     (*_FLOATS, *_INTS, Sample([_NAN, _NAN[::-1].copy()])),
+    _CHOICE,
 )
 minimum = binary_operator(
     "minimum",
@@ -177,6 +183,7 @@ minimum = binary_operator(
     "The smaller of two elements; NaN wins.",
     _numbers,
     (*_FLOATS, *_INTS, Sample([_NAN, _NAN[::-1].copy()])),
+    _CHOICE,
 )
 _SHIFTS = (Sample([np.array([5, -9, 64], "int32"), np.array([1, 2, 3], "int32")]),)
 left_shift = binary_operator("left_shift", _is("shift_left"), "Bits moved to the left.", _integers, _SHIFTS)

@@ -6,6 +6,7 @@ import numpy as np
 
 from byoc import te
 from byoc.ir.op import Sample
+from byoc.ir.traits import POINTWISE, Conversion, Traits, pointwise
 from byoc.relay.op.core.type_relations import broadcast_compare
 from byoc.relay.op.pointwise.binary import BinaryBuilder, binary_operator
 
@@ -17,14 +18,15 @@ _SAMPLES = (
     Sample([(3, 4), (4,)], dtype="int64", low=0, high=3),
     Sample([(5,), ()], dtype="uint8", low=0, high=3),
 )
+_ORDER = pointwise(precision=Conversion.FOLLOW)
 
 
-def _comparison(name: str, op: str, doc: str) -> BinaryBuilder:
-    return binary_operator(name, lambda a, b: te.binary(op, a, b), doc, None, _SAMPLES, rel=broadcast_compare)
+def _comparison(name: str, op: str, doc: str, traits: Traits = _ORDER) -> BinaryBuilder:
+    return binary_operator(name, lambda a, b: te.binary(op, a, b), doc, None, _SAMPLES, traits, broadcast_compare)
 
 
-equal = _comparison("equal", "eq", "True where both are equal.")
-not_equal = _comparison("not_equal", "ne", "True where both differ.")
+equal = _comparison("equal", "eq", "True where both are equal.", POINTWISE)
+not_equal = _comparison("not_equal", "ne", "True where both differ.", POINTWISE)
 less = _comparison("less", "lt", "True where the left side is smaller.")
 less_equal = _comparison("less_equal", "le", "True where the left side is not greater.")
 greater = _comparison("greater", "gt", "True where the left side is greater.")

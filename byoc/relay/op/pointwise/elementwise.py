@@ -16,6 +16,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
 from byoc.ir.registry import register_func
+from byoc.ir.traits import EDGE, POINTWISE, SAME, STEP, Conversion, Scaling, Traits, pointwise
 from byoc.ir.types import TensorType, Type, dtype_bytes
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -29,8 +30,6 @@ from byoc.relay.op.core.type_relations import (
     tensor_arg,
 )
 from byoc.relay.op.core.untyped_inputs import same_as_result
-from byoc.relay.op.pointwise.sensitivity import EDGE, STEP, Sensitivity
-from byoc.relay.op.pointwise.sensitivity import KEY as SENSITIVE
 
 Scalar = Callable[[te.PrimExpr], te.PrimExpr]
 UnaryBuilder = Callable[[Operand], Call]
@@ -68,22 +67,21 @@ def _unary(
     doc: str,
     code_for: DtypePredicate | None,
     samples: Sequence[Sample],
-    sensitive: Sensitivity | None = None,
+    traits: Traits = POINTWISE,
     rel: TypeRelation = identity,
 ) -> UnaryBuilder:
-    made = register_op(
+    register_op(
         name,
         inputs=("data",),
         rel=rel,
         doc=doc,
         pattern=OpPattern.ELEMWISE,
+        traits=traits,
         code_for=code_for,
         infer_inputs=None if rel is _TO_BOOL else same_as_result,
         compute=each_element(function, name),
         samples=samples,
     )
-    if sensitive:
-        made.set_attr(SENSITIVE, {0: sensitive})
 
     def build(data: Operand) -> Call:
         return make_call(name, [as_expr(data)])
@@ -127,40 +125,97 @@ _MIXED = (*_ANY, Sample([(2, 5)], dtype="int32", low=-4, high=4))
 _SPECIAL = (Sample([np.array([0.0, np.nan, np.inf, -np.inf, -1.5], "float32")]),)
 _HALVES = (*_MIXED, Sample([np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 7.0], "float32")]))
 
-exp = _unary("exp", te.exp, "The exponential of each element.", _floats, (*_ANY, *_SPECIAL))
-exp2 = _unary("exp2", te.exp2, "Two to the power of each element.", _floats, _ANY)
-expm1 = _unary("expm1", te.expm1, "``exp(x) - 1``, exact near 0.", _floats, _ANY)
-log = _unary("log", te.log, "The natural logarithm of each element.", _floats, _POSITIVE, EDGE)
-log2 = _unary("log2", te.log2, "The logarithm to base 2.", _floats, _POSITIVE, EDGE)
-log10 = _unary("log10", te.log10, "The logarithm to base 10.", _floats, _POSITIVE, EDGE)
-log1p = _unary("log1p", te.log1p, "``log(1 + x)``, exact near 0.", _floats, _POSITIVE, EDGE)
-sqrt = _unary("sqrt", te.sqrt, "The square root of each element.", _floats, _POSITIVE, EDGE)
-rsqrt = _unary("rsqrt", te.rsqrt, "The reciprocal of the square root.", _floats, _POSITIVE, EDGE)
-sin = _unary("sin", te.sin, "The sine of each element in radians.", _floats, _ANY)
-cos = _unary("cos", te.cos, "The cosine of each element in radians.", _floats, _ANY)
-tan = _unary("tan", te.tan, "The tangent of each element in radians.", _floats, _INSIDE)
-asin = _unary("asin", te.asin, "The inverse sine.", _floats, _INSIDE, EDGE)
-acos = _unary("acos", te.acos, "The inverse cosine.", _floats, _INSIDE, EDGE)
-atan = _unary("atan", te.atan, "The inverse tangent.", _floats, _ANY)
-sinh = _unary("sinh", te.sinh, "The hyperbolic sine.", _floats, _ANY)
-cosh = _unary("cosh", te.cosh, "The hyperbolic cosine.", _floats, _ANY)
-tanh = _unary("tanh", te.tanh, "The hyperbolic tangent.", _floats, (*_ANY, *_SPECIAL))
-asinh = _unary("asinh", te.asinh, "The inverse hyperbolic sine.", _floats, _ANY)
-acosh = _unary("acosh", te.acosh, "The inverse hyperbolic cosine.", _floats, _ABOVE_ONE, EDGE)
-atanh = _unary("atanh", te.atanh, "The inverse hyperbolic tangent.", _floats, _INSIDE, EDGE)
-erf = _unary("erf", te.erf, "The Gauss error function.", _floats, _ANY)
-sigmoid = _unary("sigmoid", te.sigmoid, "``1 / (1 + exp(-x))``.", _floats, (*_ANY, *_SPECIAL))
-floor = _unary("floor", _rounding(te.floor), "The greatest whole number that is not above.", _numbers, _HALVES, STEP)
-ceil = _unary("ceil", _rounding(te.ceil), "The least whole number that is not below.", _numbers, _HALVES, STEP)
-round = _unary(
-    "round", _rounding(te.round), "The nearest whole number, halves to the even one.", _numbers, _HALVES, STEP
+_FOLLOW, _NEVER = Conversion.FOLLOW, Conversion.NEVER
+_EDGE, _JUMPS = {0: EDGE}, pointwise(sensitive={0: STEP})
+
+exp = _unary(
+    "exp",
+    te.exp,
+    "The exponential of each element.",
+    _floats,
+    (*_ANY, *_SPECIAL),
+    pointwise(costly=1.0, precision=_NEVER),
 )
-trunc = _unary("trunc", _rounding(te.trunc), "The whole number toward zero.", _numbers, _HALVES, STEP)
-abs = _unary("abs", _absolute, "The absolute value of each element.", _numbers, (*_MIXED, *_SPECIAL))
-sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED, STEP)
-negative = _unary("negative", _negative, "Each element with its sign turned.", _numbers, _MIXED)
+exp2 = _unary("exp2", te.exp2, "Two to the power of each element.", _floats, _ANY, pointwise(costly=1.0))
+expm1 = _unary("expm1", te.expm1, "``exp(x) - 1``, exact near 0.", _floats, _ANY, pointwise(costly=1.5))
+log = _unary(
+    "log",
+    te.log,
+    "The natural logarithm of each element.",
+    _floats,
+    _POSITIVE,
+    pointwise(costly=1.0, precision=_NEVER, sensitive=_EDGE),
+)
+log2 = _unary("log2", te.log2, "The logarithm to base 2.", _floats, _POSITIVE, pointwise(costly=1.0, sensitive=_EDGE))
+log10 = _unary(
+    "log10", te.log10, "The logarithm to base 10.", _floats, _POSITIVE, pointwise(costly=1.0, sensitive=_EDGE)
+)
+log1p = _unary(
+    "log1p", te.log1p, "``log(1 + x)``, exact near 0.", _floats, _POSITIVE, pointwise(costly=1.5, sensitive=_EDGE)
+)
+sqrt = _unary(
+    "sqrt",
+    te.sqrt,
+    "The square root of each element.",
+    _floats,
+    _POSITIVE,
+    pointwise(costly=0.15, precision=_FOLLOW, sensitive=_EDGE),
+)
+rsqrt = _unary(
+    "rsqrt", te.rsqrt, "The reciprocal of the square root.", _floats, _POSITIVE, pointwise(costly=0.15, sensitive=_EDGE)
+)
+sin = _unary("sin", te.sin, "The sine of each element in radians.", _floats, _ANY, pointwise(costly=1.5))
+cos = _unary("cos", te.cos, "The cosine of each element in radians.", _floats, _ANY, pointwise(costly=1.5))
+tan = _unary("tan", te.tan, "The tangent of each element in radians.", _floats, _INSIDE, pointwise(costly=3.0))
+asin = _unary("asin", te.asin, "The inverse sine.", _floats, _INSIDE, pointwise(costly=3.0, sensitive=_EDGE))
+acos = _unary("acos", te.acos, "The inverse cosine.", _floats, _INSIDE, pointwise(costly=3.0, sensitive=_EDGE))
+atan = _unary("atan", te.atan, "The inverse tangent.", _floats, _ANY, pointwise(costly=1.5))
+sinh = _unary("sinh", te.sinh, "The hyperbolic sine.", _floats, _ANY, pointwise(costly=3.0))
+cosh = _unary("cosh", te.cosh, "The hyperbolic cosine.", _floats, _ANY, pointwise(costly=3.0))
+tanh = _unary(
+    "tanh", te.tanh, "The hyperbolic tangent.", _floats, (*_ANY, *_SPECIAL), pointwise(costly=1.5, precision=_FOLLOW)
+)
+asinh = _unary("asinh", te.asinh, "The inverse hyperbolic sine.", _floats, _ANY, pointwise(costly=3.0))
+acosh = _unary(
+    "acosh", te.acosh, "The inverse hyperbolic cosine.", _floats, _ABOVE_ONE, pointwise(costly=3.0, sensitive=_EDGE)
+)
+atanh = _unary(
+    "atanh", te.atanh, "The inverse hyperbolic tangent.", _floats, _INSIDE, pointwise(costly=3.0, sensitive=_EDGE)
+)
+erf = _unary("erf", te.erf, "The Gauss error function.", _floats, _ANY, pointwise(costly=3.5, precision=_NEVER))
+sigmoid = _unary(
+    "sigmoid",
+    te.sigmoid,
+    "``1 / (1 + exp(-x))``.",
+    _floats,
+    (*_ANY, *_SPECIAL),
+    pointwise(costly=1.5, precision=_FOLLOW),
+)
+floor = _unary("floor", _rounding(te.floor), "The greatest whole number that is not above.", _numbers, _HALVES, _JUMPS)
+ceil = _unary("ceil", _rounding(te.ceil), "The least whole number that is not below.", _numbers, _HALVES, _JUMPS)
+round = _unary(
+    "round", _rounding(te.round), "The nearest whole number, halves to the even one.", _numbers, _HALVES, _JUMPS
+)
+trunc = _unary("trunc", _rounding(te.trunc), "The whole number toward zero.", _numbers, _HALVES, _JUMPS)
+abs = _unary(
+    "abs",
+    _absolute,
+    "The absolute value of each element.",
+    _numbers,
+    (*_MIXED, *_SPECIAL),
+    pointwise(precision=_FOLLOW, scaling=Scaling.PASSES),
+)
+sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED, _JUMPS)
+negative = _unary(
+    "negative",
+    _negative,
+    "Each element with its sign turned.",
+    _numbers,
+    _MIXED,
+    pointwise(precision=_FOLLOW, scaling=Scaling.PASSES),
+)
 _COPIED = (*_MIXED, Sample([(3,)], dtype="bool"))
-copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", None, _COPIED)
+copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", None, _COPIED, SAME)
 isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _floats, _SPECIAL, rel=_TO_BOOL)
 isinf = _unary("isinf", te.isinf, "True where an element is infinite.", _floats, _SPECIAL, rel=_TO_BOOL)
 isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", _floats, _SPECIAL, rel=_TO_BOOL)
@@ -201,6 +256,7 @@ register_op(
     attrs=CastAttrs,
     rel=_cast_rel,
     pattern=OpPattern.ELEMWISE,
+    traits=pointwise(precision=Conversion.FOLLOW),
     compute=_cast_compute,
     doc="Each element as another dtype: floats to integers truncate, numbers to bool ask for nonzero.",
     samples=(
@@ -230,6 +286,7 @@ register_op(
     inputs=("data", "dtype_like"),
     rel=_cast_like_rel,
     pattern=OpPattern.ELEMWISE,
+    traits=pointwise(precision=Conversion.FOLLOW),
     compute=_cast_compute,
     doc="The first input as the dtype of the second.",
     samples=(Sample([(2, 3), np.zeros(1, "int32")]), Sample([(2, 3), np.zeros(1, "bool")])),
@@ -253,6 +310,7 @@ register_op(
     inputs=("data",),
     attrs=CastAttrs,
     rel=_reinterpret_rel,
+    traits=POINTWISE,
     doc="The bits of each element read as another dtype of the same size.",
     samples=(Sample([(2, 3)], {"dtype": "int32"}),),
 )
@@ -291,6 +349,7 @@ register_op(
     attrs=ClipAttrs,
     rel=identity,
     pattern=OpPattern.ELEMWISE,
+    traits=pointwise(precision=Conversion.FOLLOW),
     compute=_clip_compute,
     code_for=_numbers,
     doc="Each element moved into [a_min, a_max]; NaN stays.",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from byoc import te
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import Conversion, pointwise
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.type_relations import identity, is_float, only
@@ -64,6 +65,7 @@ def _unary(name: str, function: Scalar, doc: str) -> Callable[[RelayExpr], Call]
         code_for=only(is_float),
         doc=doc,
         pattern=OpPattern.ELEMWISE,
+        traits=pointwise(costly=0.7, precision=Conversion.FOLLOW),
         compute=each_element(function, name),
         samples=_SAMPLES,
     )

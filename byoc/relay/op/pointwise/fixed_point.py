@@ -16,6 +16,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -140,6 +141,7 @@ register_op(
     attrs=FixedPointMultiplyPerAxisAttrs,
     rel=_per_axis_rel,
     pattern=OpPattern.BROADCAST,
+    traits=Traits(OpKind.POINTWISE),
     compute=_per_axis_compute,
     doc="Each integer times a fixed-point number of its channel, shifted to the left before and to the right after.",
     samples=(

@@ -12,6 +12,7 @@ import numpy as np
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import pointwise
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -71,6 +72,7 @@ def _quantized(name: str, doc: str) -> Callable[..., Call]:
         attrs=BroadcastAttrs,
         rel=_relation,
         pattern=OpPattern.BROADCAST,
+        traits=pointwise(quantized=True),
         doc=doc,
         samples=_SAMPLES,
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from byoc.ir.op import OpPattern, Sample, get_op, register_op
+from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, make_call
@@ -30,6 +31,7 @@ register_op(
     attrs=AvgPool2DAttrs,
     rel=_relation,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.WINDOW, quantized=True),
     doc="The mean of each 2-d window of a quantized tensor.",
     samples=(
         Sample([_DATA, *_NUMBERS], {"pool_size": (2, 2), "strides": (2, 2), "layout": "NCHW"}),

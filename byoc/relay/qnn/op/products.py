@@ -14,6 +14,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TypeRelation, get_op, register_op
+from byoc.ir.traits import ProductForm, quantized_product
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -121,6 +122,7 @@ register_op(
     inputs=INPUTS,
     attrs=Conv2DAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=quantized_product(ProductForm.CONVOLUTION),
     rel=_like_plain("nn.conv2d", lambda types, attrs: _known_kernel(conv_geometry(types, attrs, 2)).out),
     operations=lambda attrs, types, out: get_op("nn.conv2d").operations(attrs, types[:2], out),  # type: ignore[misc]
     doc="The 2-d convolution of quantized tensors, in units of both scales.",
@@ -144,6 +146,7 @@ register_op(
     inputs=INPUTS,
     attrs=Conv2DTransposeAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=quantized_product(ProductForm.TRANSPOSED_CONVOLUTION),
     rel=_like_plain(
         "nn.conv2d_transpose", lambda types, attrs: _known_kernel(transposed_geometry(types, attrs, 2)).out
     ),
@@ -163,6 +166,7 @@ register_op(
     inputs=INPUTS,
     attrs=DenseAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=quantized_product(ProductForm.DENSE),
     rel=_like_plain("nn.dense", lambda types, attrs: tensor_arg(types, 1, "weight").shape[0]),
     operations=lambda attrs, types, out: get_op("nn.dense").operations(attrs, types[:2], out),  # type: ignore[misc]
     doc="The product of a quantized tensor with a transposed quantized matrix, in units of both scales.",
@@ -179,6 +183,7 @@ register_op(
     inputs=INPUTS,
     attrs=DensePackAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=quantized_product(ProductForm.PACKED_DENSE),
     rel=_dense_pack_rel,
     doc="qnn.dense with the weight in blocks.",
     samples=(
@@ -193,6 +198,7 @@ register_op(
     inputs=("x", "y", "x_zero_point", "y_zero_point", "x_scale", "y_scale"),
     attrs=BatchMatmulAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=quantized_product(ProductForm.MATRICES),
     rel=_batch_matmul_rel,
     operations=lambda attrs, types, out: get_op("nn.batch_matmul").operations(  # type: ignore[misc]
         attrs, types[:2], out

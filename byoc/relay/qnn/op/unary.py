@@ -11,7 +11,8 @@ import numpy as np
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op import OPS, OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, Traits, pointwise
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -68,7 +69,13 @@ _SAMPLES = (
 
 def _unary(name: str, doc: str) -> Callable[[Operand, Operand, Operand, Operand, Operand], Call]:
     register_op(
-        f"qnn.{name}", inputs=INPUTS, rel=elementwise_relation, pattern=OpPattern.ELEMWISE, doc=doc, samples=_SAMPLES
+        f"qnn.{name}",
+        inputs=INPUTS,
+        rel=elementwise_relation,
+        pattern=OpPattern.ELEMWISE,
+        traits=pointwise(quantized=True, costly=OPS[name].traits.costly if name in OPS else 0.0),
+        doc=doc,
+        samples=_SAMPLES,
     )
 
     def build(
@@ -96,6 +103,7 @@ register_op(
     inputs=INPUTS,
     attrs=SoftmaxAttrs,
     rel=_softmax_rel,
+    traits=Traits(OpKind.ROWS, quantized=True, costly=3.5),
     doc="The softmax of a quantized tensor along an axis.",
     samples=(
         Sample([_INTS, *_numbers(0.05, -3, 1 / 256, -128)], {"axis": 0}),
@@ -108,6 +116,7 @@ register_op(
     attrs=LeakyReluAttrs,
     rel=elementwise_relation,
     pattern=OpPattern.ELEMWISE,
+    traits=Traits(OpKind.POINTWISE, quantized=True),
     doc="Each element where it is positive, else alpha times it.",
     samples=(
         Sample([_INTS, *_numbers(0.05, -3, 0.03, 5)], {"alpha": 0.1}),

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op, get_op
+from byoc.ir.op import OPS, Op, get_op
 from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import AnySpan
+from byoc.ir.traits import ProductForm
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import op_name
@@ -34,6 +35,12 @@ def calls_with_attr(root: RelayExpr, key: str) -> bool:
     """True when an operator that is called under *root* has the attribute *key*."""
     nodes = post_order(root, fusion_children)
     return any(isinstance(n, Call) and isinstance(n.op, Op) and n.op.has_attr(key) for n in nodes)
+
+
+def by_form(rules: Mapping[ProductForm, CallRule]) -> dict[str, CallRule]:
+    """*rules* for forms of products as rules for the operators that compute them on plain numbers."""
+    forms = {name: OPS[name].traits.product for name in OPS if not OPS[name].traits.quantized}
+    return {name: rules[form] for name, form in forms.items() if form in rules}
 
 
 def rewrite_calls(root: RelayExpr, rules: Mapping[str, CallRule], mod: IRModule | None = None) -> RelayExpr:

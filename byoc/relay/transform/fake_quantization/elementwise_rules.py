@@ -13,6 +13,8 @@ import numpy as np
 from byoc.errors import UserError
 from byoc.ir.affine_type import TensorAffineType
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import OPS
+from byoc.ir.traits import Scaling
 from byoc.relay import op as relay
 from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant, constant
@@ -116,7 +118,7 @@ def register_binary_qnn(op_name: str, op: Callable[..., Call]) -> object:
     def binary(expr: Call, type_map: TypeMap) -> Result:
         left, right, left_t, right_t, out_t = get_binary_types(expr, type_map)
         sums_of_products = (
-            op_name in ("add", "subtract")
+            OPS[op_name].traits.scaling is Scaling.SUM
             and left_t.dtype == "int32"
             and same_numbers(left_t, right_t)
             and _is_zero(left_t.zero_point)
@@ -164,8 +166,9 @@ def register_binary_identity(op_name: str, op: Callable[[RelayExpr, RelayExpr], 
     return register(op_name, identity)
 
 
-for _name in ("minimum", "maximum"):
-    register_binary_identity(_name, getattr(relay, _name))
+for _name in OPS:
+    if OPS[_name].traits.is_pointwise and OPS[_name].traits.chooses:
+        register_binary_identity(_name, getattr(relay, _name))
 
 
 @register("where")
@@ -197,8 +200,9 @@ def register_unary_qnn(op_name: str, op: Callable[..., Call]) -> object:
     return register(op_name, unary)
 
 
-for _name in ("sqrt", "rsqrt", "exp", "erf", "sigmoid", "tanh", "log", "abs"):
-    register_unary_qnn(_name, getattr(qnn.op, _name))
+for _name in [name for name in OPS if f"qnn.{name}" in OPS]:
+    if OPS[_name].traits.is_pointwise and OPS[_name].num_inputs == 1:
+        register_unary_qnn(_name, getattr(qnn.op, _name))
 
 
 @register_optional("nn.softmax")

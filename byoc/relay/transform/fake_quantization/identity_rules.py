@@ -12,6 +12,7 @@ from byoc.errors import UserError
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import OPS
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay import qnn
@@ -54,6 +55,14 @@ def _reshaped(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int
     return None
 
 
+def _not_reversed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
+    return None if int(attrs["axis"]) % data.ndim == axis else axis  # type: ignore[call-overload]
+
+
+def _lost(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
+    return None
+
+
 def _count(dims: Sequence[object]) -> int | None:
     total = 1
     for dim in dims:
@@ -79,35 +88,26 @@ def register_unary_identity(op_name: str, axis_rule: AxisRule = _kept) -> object
 
     def identity(expr: Call, type_map: TypeMap) -> Result:
         arg = expr.args[0]
-        return [expr, moved(type_map[arg], expr, arg, axis_rule)]  # type: ignore[arg-type]
+        ty = type_map[arg]
+        if not isinstance(ty, TensorAffineType):
+            raise UserError(f"{op_name} of several tensors has no quantized form")
+        return [expr, moved(ty, expr, arg, axis_rule)]
 
     return register(op_name, identity)
 
 
-for _name in (
-    "strided_slice",
-    "nn.max_pool1d",
-    "nn.max_pool2d",
-    "nn.max_pool3d",
-    "nn.global_max_pool2d",
-    "nn.depth_to_space",
-    "nn.space_to_depth",
-    "max",
-    "min",
-    "image.resize2d",
-    "copy",
-    "reverse",
-    "take",
-):
-    register_unary_identity(_name)
-for _name, _rule in (
-    ("reshape", _reshaped),
-    ("nn.batch_flatten", _reshaped),
-    ("squeeze", _squeezed),
-    ("expand_dims", _expanded),
-    ("transpose", _transposed),
-):
-    register_unary_identity(_name, _rule)
+_AXES: dict[str, AxisRule] = {
+    "squeeze": _squeezed,
+    "expand_dims": _expanded,
+    "transpose": _transposed,
+    "reverse": _not_reversed,
+    "layout_transform": _lost,
+}
+for _name in OPS:
+    _op = OPS[_name]
+    if _op.traits.carries == (0,) and _op.input_names in (("data",), ("data", "indices")):
+        register_unary_identity(_name, _AXES.get(_name, _reshaped if _op.traits.is_view else _kept))
+register_unary_identity("image.resize2d")
 
 
 @register("broadcast_to")

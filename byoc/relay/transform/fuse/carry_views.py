@@ -10,13 +10,14 @@ are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.pass_forms import REWRITES
+from byoc.ir.traits import OpKind
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
@@ -26,10 +27,7 @@ from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.views import View
-from byoc.relay.transform.layout.rules import BROADCAST, ELEMENTWISE
 from byoc.relay.traverse import post_order, rebuild
-
-_POINTWISE = frozenset((*ELEMENTWISE, *BROADCAST, "where"))
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class _Carrier:
             return None
         if node.op.get_attr("TReshapeOp"):
             return self._reshaped(node, shape)
-        rule = _RULES.get(node.op.name)
+        rule = _rule_of(node.op)
         return rule(self, node, shape) if rule is not None else None
 
     def _reshaped(self, node: Call, shape: tuple[int, ...]) -> _Carried | None:
@@ -263,13 +261,21 @@ class _Carrier:
 
 
 _SUM = OpPattern.OUT_ELEMWISE_FUSABLE
-_RULES = {
-    **dict.fromkeys(_POINTWISE, _Carrier._pointwise),
+_Rule = Callable[[_Carrier, Call, tuple[int, ...]], "_Carried | None"]
+_RULES: dict[str, _Rule] = {
     "transpose": _Carrier._transposed,
     "nn.bias_add": _Carrier._bias_added,
     "nn.batch_matmul": _Carrier._batch_product,
-    **dict.fromkeys(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "nn.layer_norm"), _Carrier._along_axis),
 }
+
+
+def _rule_of(op: Op) -> _Rule | None:
+    """The rule of *op* itself, else that of what it is; None where its calls are computed as they stand."""
+    if op.name in _RULES:
+        return _RULES[op.name]
+    if op.traits.kind is OpKind.ROWS and not op.traits.quantized:
+        return _Carrier._along_axis
+    return _Carrier._pointwise if op.traits.is_pointwise else None
 
 
 def rows_of_product(product: RelayExpr, rows: slice) -> Call | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
@@ -21,24 +21,24 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.pass_forms import REWRITES
 from byoc.ir.span import merge_spans
+from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Function, Var
-from byoc.relay.op.numeric.reduce import reduced_axes
+from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.views import View
-from byoc.relay.transform.layout.rules import BROADCAST, ELEMENTWISE
 from byoc.relay.traverse import post_order, rebuild, substitute
 
 ATTENTION = "byoc.attention"
 register_config_option(ATTENTION, bool)
 
-_POINTWISE = frozenset((*ELEMENTWISE, *BROADCAST, "where", "nn.bias_add"))
-_ROWS = frozenset(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "nn.layer_norm"))
-_PRODUCTS = frozenset(("nn.dense", "nn.batch_matmul"))
+_MATRICES = (ProductForm.DENSE, ProductForm.MATRICES)
+_CONVOLUTIONS = (ProductForm.CONVOLUTION, ProductForm.TRANSPOSED_CONVOLUTION)
 # channels that do not fill a line of the cache: nothing is lost by reading them far apart
 FEW_CHANNELS = 16
 
@@ -64,11 +64,30 @@ class _Group:
     def names(self) -> list[str]:
         return [call.op.name for call in self.calls if isinstance(call.op, Op)]
 
+    def traits(self) -> list[Traits]:
+        return [call.op.traits for call in self.calls if isinstance(call.op, Op)]
+
     def readers(self, value: RelayExpr) -> list[Call]:
         return [call for call in self.calls if value in call.args]
 
 
 Rule = Callable[[_Group, _Group, Var], bool]
+
+
+def _are_pointwise(traits: Iterable[Traits]) -> bool:
+    return all(t.kind is OpKind.POINTWISE for t in traits)
+
+
+def _only_reader(group: _Group, value: RelayExpr) -> Call | None:
+    """The one call of *group* that reads *value*."""
+    readers = group.readers(value)
+    return readers[0] if len(readers) == 1 else None
+
+
+def _is_rows(reader: Call | None, value: RelayExpr) -> bool:
+    """Whether *reader* runs over the rows of *value*: a softmax, a layer norm."""
+    traits = None if reader is None else traits_of(reader)
+    return traits is not None and traits.kind is OpKind.ROWS and reader.args[0] is value  # type: ignore[union-attr]
 
 
 def view_of(function: Function) -> View | None:
@@ -116,19 +135,21 @@ def _shape(expr: RelayExpr) -> tuple[int, ...]:
 
 
 def _view_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
-    readers = consumer.readers(param)
-    into = len(readers) == 1 and readers[0].op.name in _PRODUCTS  # type: ignore[attr-defined]
-    moves = any(name in ("transpose", "strided_slice") for name in producer.names())
+    reader = _only_reader(consumer, param)
+    into = reader is not None and reader.op.traits.product in _MATRICES  # type: ignore[attr-defined]
+    moves = any(t.only_moves and not t.is_view for t in producer.traits())
     return into and moves and view_of(producer.function) is not None
 
 
 def _order_into_convolution(producer: _Group, consumer: _Group, param: Var) -> bool:
     """The transpose before a convolution of few channels, which reads each of them alone in any order."""
-    readers = consumer.readers(param)
-    if producer.names() != ["transpose"] or len(readers) != 1 or not readers[0].op.name.startswith("nn.conv"):  # type: ignore
+    reader = _only_reader(consumer, param)
+    if producer.names() != ["transpose"] or reader is None:
         return False
-    attrs = readers[0].attrs
-    if readers[0].args[0] is not param or not hasattr(attrs, "data_layout") or attrs["groups"] != 1:  # type: ignore[index]
+    attrs = reader.attrs
+    if reader.op.traits.product not in _CONVOLUTIONS:  # type: ignore[attr-defined]
+        return False
+    if reader.args[0] is not param or attrs["groups"] != 1:  # type: ignore[index]
         return False
     channels = param.checked_type.shape[str(attrs["data_layout"]).index("C")]  # type: ignore[union-attr, index]
     return isinstance(channels, int) and channels < FEW_CHANNELS
@@ -140,53 +161,44 @@ def _product_into_view(producer: _Group, consumer: _Group, param: Var) -> bool:
     if "nn.batch_matmul" not in names or "transpose" not in consumer.names() or len(consumer.function.params) != 1:
         return False
     last = len(names) - names[::-1].index("nn.batch_matmul")
-    return all(n in _POINTWISE for n in names[last:]) and view_of(without_reshape(consumer.function)) is not None
+    return _are_pointwise(producer.traits()[last:]) and view_of(without_reshape(consumer.function)) is not None
 
 
 def _pointwise_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
-    readers = consumer.readers(param)
-    rows = len(readers) == 1 and readers[0].op.name in _ROWS and readers[0].args[0] is param  # type: ignore[attr-defined]
-    return rows and all(name in _POINTWISE for name in producer.names())
+    return _is_rows(_only_reader(consumer, param), param) and _are_pointwise(producer.traits())
 
 
 def _reduction_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A reduction of rows to one number each, and what is pointwise over the rows: an RMS norm, say."""
-    names, root = producer.names(), producer.function.body
-    if not isinstance(root, Call) or names[-1] not in ("mean", "sum", "max", "min") or not _is_static(root.args[0]):
+    traits, root = producer.traits(), producer.function.body
+    if not isinstance(root, Call) or not isinstance(root.attrs, ReduceAttrs) or not _is_static(root.args[0]):
         return False
     data, attrs = _shape(root.args[0]), root.attrs
-    last = list(reduced_axes(attrs, len(data))) == [len(data) - 1] and not attrs["exclude"]  # type: ignore
+    last = list(reduced_axes(attrs, len(data))) == [len(data) - 1] and not attrs.exclude
     rows = [p for p in consumer.function.params if _is_static(p) and _shape(p) == data]
     result = consumer.function.body
     same = _is_static(result) and _shape(result) == data and bool(rows)
-    return (
-        bool(last and attrs["keepdims"])
-        and same
-        and all(  # type: ignore[index]
-            name in _POINTWISE for name in (*names[:-1], *consumer.names())
-        )
-    )
+    keeps = bool(last and attrs.keepdims)
+    return keeps and same and _are_pointwise((*traits[:-1], *consumer.traits()))
 
 
 def _scores_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A product of batches, with what is pointwise behind it, and the softmax over it."""
-    names = producer.names()
-    sums = [n for n in names if n == "nn.batch_matmul"]
-    readers = consumer.readers(param)
-    rows = len(readers) == 1 and readers[0].op.name == "nn.softmax" and readers[0].args[0] is param  # type: ignore
-    others = all(n in _POINTWISE or n in _MOVES or n == "nn.batch_matmul" for n in names)
-    return rows and len(sums) == 1 and others
+    reader, traits = _only_reader(consumer, param), producer.traits()
+    rows = reader is not None and calls(reader, "nn.softmax") and reader.args[0] is param
+    others = [t for t in traits if t.product is not ProductForm.MATRICES]
+    simple = all(t.kind is OpKind.POINTWISE or t.only_moves for t in others)
+    return rows and producer.names().count("nn.batch_matmul") == 1 == len(traits) - len(others) and simple
 
 
 def _rows_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A softmax over scores, and the product of batches that weighs values by it."""
-    readers = consumer.readers(param)
-    weighs = len(readers) == 1 and readers[0].op.name == "nn.batch_matmul" and readers[0].args[0] is param  # type: ignore
+    reader = _only_reader(consumer, param)
+    weighs = reader is not None and calls(reader, "nn.batch_matmul") and reader.args[0] is param
     names = producer.names()
-    return weighs and "nn.softmax" in names and "nn.batch_matmul" in names and names.count("nn.batch_matmul") == 1
+    return weighs and "nn.softmax" in names and names.count("nn.batch_matmul") == 1
 
 
-_MOVES = frozenset(("reshape", "transpose", "strided_slice", "expand_dims", "squeeze"))
 RULES: tuple[Rule, ...] = (
     _view_into_product,
     _order_into_convolution,

@@ -18,7 +18,6 @@ from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.traverse import children, post_order, rebuild
 
-_KNOWN = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
 Known = Callable[[RelayExpr], int | None]
 
 
@@ -61,8 +60,9 @@ class _Lazy:
 
     def _call(self, call: Call, after: RelayExpr) -> RelayExpr:
         name = call.op.name  # type: ignore[attr-defined]
-        if name in _KNOWN:
-            self._numbers[call] = _KNOWN[name]
+        fill = call.op.traits.fill  # type: ignore[attr-defined]
+        if fill is not None:
+            self._numbers[call] = fill
             return after
         if name not in ("add", "subtract", "multiply"):
             return after

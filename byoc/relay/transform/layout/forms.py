@@ -112,6 +112,8 @@ def _tuples_as_values(call: Call) -> bool:
 
 def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
     rule = _OWN_RULES.get(call.op.name) or layout_rule(call.op)  # type: ignore[attr-defined, arg-type]
+    if rule is None and call.op.traits.is_pointwise:  # type: ignore[attr-defined]
+        rule = _selection
     ndim = max(t.ndim for t in types)
     if rule is None or ndim not in CHANNELS_FIRST:
         return None
@@ -200,14 +202,15 @@ def _reshaped(call: Call, from_last: bool) -> Form | None:
 
 def flattened_form(call: Call) -> Form | None:
     """A reshape or flatten of all axes but the first into one, with the channels innermost among them."""
-    if not isinstance(call.op, Op) or call.op.name not in ("reshape", "nn.batch_flatten"):
+    takes_shape = isinstance(call.attrs, ReshapeAttrs)
+    if not isinstance(call.op, Op) or not call.op.traits.is_view or not (takes_shape or call.attrs is None):
         return None
     old, new = call.args[0].checked_type.shape, call.checked_type.shape
     if len(old) not in CHANNELS_LAST or len(new) != 2 or any(isinstance(d, Any) for d in (*old[1:], new[1])):
         return None
     if math.prod(old[1:]) != new[1]:
         return None
-    attrs = ReshapeAttrs((-1, int(new[1]))) if call.op.name == "reshape" else call.attrs
+    attrs = ReshapeAttrs((-1, int(new[1]))) if takes_shape else call.attrs
     return Form((Wanted(0, channels_last(len(old))),), (as_given(2),), attrs, mixes=True)
 
 
@@ -235,7 +238,6 @@ def _by_attribute(case: LayoutCase) -> CorrectLayouts:
 # what Relay's rules leave as it is, or do not know
 _OWN_RULES: dict[str, LayoutRule] = {
     "nn.prelu": _along_channels,
-    "where": _selection,
     **dict.fromkeys(("nn.depth_to_space", "nn.space_to_depth"), _by_attribute),
 }
 _OWN_FORMS = {"transpose": _permuted, "reshape": _reshaped}

@@ -1,4 +1,4 @@
-"""The layout rule of each operator: one table, from which operators get their attribute ``FInferCorrectLayout``.
+"""The layout rule of each operator, by what it is or by a table, as its attribute ``FInferCorrectLayout``.
 
 Ours stand at level 10: what a user registers at that level or above takes their place, what stands below does not.
 """
@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
-from byoc.ir.op import Op, declare_op_attr
+from byoc.ir.op import OPS, Op, OpPattern, declare_op_attr
+from byoc.ir.traits import OpKind, ProductForm
 from byoc.ir.types import Type
 from byoc.relay.transform.infer_layout_utils import InferCorrectLayoutOutput, as_layout
 from byoc.relay.transform.layout import inference as base
@@ -17,118 +18,20 @@ from byoc.relay.transform.layout import inference_axes as axes
 from byoc.relay.transform.layout import inference_windows as windows
 from byoc.relay.transform.layout.inference import UNDEFINED, CorrectLayouts, LayoutCase, LayoutRule
 
-ELEMENTWISE = (
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "bitwise_not",
-    "cast",
-    "ceil",
-    "clip",
-    "copy",
-    "cos",
-    "cosh",
-    "device_copy",
-    "erf",
-    "exp",
-    "exp2",
-    "expm1",
-    "fast_erf",
-    "fast_exp",
-    "fast_tanh",
-    "fixed_point_multiply",
-    "floor",
-    "full_like",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logical_not",
-    "negative",
-    "nn.leaky_relu",
-    "nn.relu",
-    "on_device",
-    "ones_like",
-    "round",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
-    "zeros_like",
-    "annotation.stop_fusion",
-    "annotation.checkpoint",
-    "annotation.compiler_begin",
-    "annotation.compiler_end",
-    "reinterpret",
-)
-BROADCAST = (
-    "add",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "divide",
-    "equal",
-    "floor_divide",
-    "floor_mod",
-    "greater",
-    "greater_equal",
-    "left_shift",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "mod",
-    "multiply",
-    "not_equal",
-    "power",
-    "right_shift",
-    "subtract",
-    "trunc_divide",
-    "trunc_mod",
-)
-REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "sum", "variance")
-
-_TRANSFORMED = ("conv2d_winograd", "conv3d_winograd", "conv2d_gemm")
 _CONV = windows.convolution("data_layout", "kernel_layout")
-_POOLS = [f"nn.{kind}_pool{n}d" for n in (1, 2, 3) for kind in ("max", "avg", "adaptive_max", "adaptive_avg")]
 
+# rules about single operators; what the others do follows from their traits
 LAYOUT_RULES: dict[str, LayoutRule] = {
-    **dict.fromkeys(ELEMENTWISE, base.elementwise),
-    **dict.fromkeys(BROADCAST, base.broadcast),
     "cast_like": base.like_the_second,
     "nn.dropout": base.elementwise_pair,
-    **dict.fromkeys(REDUCTIONS, axes.reduce),
     **dict.fromkeys(("argmax", "argmin"), axes.argument_reduce),
-    **dict.fromkeys((f"nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose")), _CONV),
-    **dict.fromkeys(
-        ("nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc", "nn.conv2d_backward_weight"), _CONV
-    ),
-    **dict.fromkeys((f"nn.contrib_{form}_without_weight_transform" for form in _TRANSFORMED), _CONV),
     "nn.deformable_conv2d": windows.convolution("data_layout", "data_layout", "kernel_layout"),
-    **dict.fromkeys((*_POOLS, "nn.global_max_pool2d", "nn.global_avg_pool2d"), windows.pool),
     **dict.fromkeys(("nn.upsampling", "nn.upsampling3d"), windows.upsampling),
     **dict.fromkeys((f"image.resize{n}d" for n in (1, 2, 3)), windows.resize),
-    "image.dilation2d": _CONV,
-    "nn.bitserial_conv2d": _CONV,
     "nn.correlation": windows.own_layout,
     "vision.roi_align": windows.regions,
     "vision.roi_pool": windows.regions,
-    **dict.fromkeys(("nn.dense", "nn.matmul"), windows.dense),
+    "nn.matmul": windows.dense,
     "nn.contrib_dense_pack": windows.packed_dense,
     "layout_transform": windows.transformed,
     "concatenate": axes.concatenate,
@@ -146,15 +49,37 @@ LAYOUT_RULES: dict[str, LayoutRule] = {
     "nn.instance_norm": axes.normalization,
     "nn.group_norm": axes.normalization,
     "nn.prelu": axes.prelu,
-    **dict.fromkeys(("nn.softmax", "nn.fast_softmax", "nn.log_softmax", "nn.lrn"), axes.moved_axis),
+    "nn.lrn": axes.moved_axis,
     "nn.l2_normalize": axes.moved_axes,
-    **dict.fromkeys(("qnn.conv2d", "qnn.conv2d_transpose"), _CONV),
     **dict.fromkeys(("qnn.requantize", "qnn.quantize", "qnn.dequantize"), windows.quantization),
-    **dict.fromkeys((f"qnn.{name}" for name in ("add", "subtract", "mul")), base.quantized_broadcast),
-    **dict.fromkeys(("qnn.dense", "qnn.contrib_dense_pack"), windows.dense),
+    "qnn.contrib_dense_pack": windows.dense,
     "qnn.concatenate": axes.concatenate,
     "qnn.avg_pool2d": windows.quantized_pool,
 }
+
+
+def _rule_of_traits(op: Op) -> LayoutRule | None:
+    """The rule that follows from what *op* is, and from which layouts its attributes name; None where none does."""
+    traits, pattern = op.traits, op.pattern
+    names = () if op.attrs_type is None else op.attrs_type.__dataclass_fields__
+    if traits.is_pointwise and pattern == OpPattern.BROADCAST:
+        return base.broadcast if op.num_inputs == 2 else None
+    made_like = traits.kind is OpKind.CREATION and pattern == OpPattern.ELEMWISE and "shape" not in names
+    if (traits.is_pointwise or made_like) and op.num_inputs:
+        return base.elementwise
+    if traits.quantized and pattern == OpPattern.BROADCAST:
+        return base.quantized_broadcast
+    if traits.product is ProductForm.DENSE:
+        return windows.dense
+    if traits.kind is OpKind.ROWS and not traits.quantized:
+        return axes.moved_axis
+    if traits.kind is OpKind.REDUCTION and traits.names_axes:
+        return axes.reduce
+    if traits.kind in (OpKind.PRODUCT, OpKind.WINDOW) and "data_layout" in names and "kernel_layout" in names:
+        return _CONV
+    if traits.kind is OpKind.WINDOW and "layout" in names and "out_layout" in names:
+        return windows.pool
+    return None
 
 
 class DeclaredLayoutRule:
@@ -199,8 +124,10 @@ def layout_rule(op: Op) -> LayoutRule | None:
     found = op.get_attr("FInferCorrectLayout")
     if isinstance(found, DeclaredLayoutRule):
         return found.rule
-    return _registered(found) if callable(found) else None
+    return _registered(found) if callable(found) else _rule_of_traits(op)
 
 
-for _name, _rule in LAYOUT_RULES.items():
-    declare_op_attr(_name, "FInferCorrectLayout", DeclaredLayoutRule(_rule))
+for _name in OPS:  # so that they are found as attributes, too
+    _rule = LAYOUT_RULES.get(_name) or _rule_of_traits(OPS[_name])
+    if _rule is not None:
+        declare_op_attr(_name, "FInferCorrectLayout", DeclaredLayoutRule(_rule))

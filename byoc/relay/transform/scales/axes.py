@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import BijectiveLayout, Layout, is_convertible
+from byoc.ir.traits import ProductForm, Scaling
 from byoc.ir.types import Any, TensorType, tensor_types
-from byoc.relay.analysis.operator_calls import op_name
+from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant
 from byoc.relay.transform.base.call_rules import call_op
 
 Axes = tuple[int, ...]
-_KEEPS_VALUES = ("expand_dims", "reshape", "transpose", "squeeze")
+Rule = TypeVar("Rule")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,37 @@ class Message:
 
     axes: Axes
     require_positive: bool = False
+
+
+@dataclass(frozen=True)
+class RulesOfScaling(Generic[Rule]):
+    """A rule for each way in which operators let a scale per channel pass; None where they do not."""
+
+    activation: Rule | None = None  # a function of each element of one operand
+    sum: Rule | None = None
+    bias: Rule | None = None  # a sum with a vector along an axis
+    product: Rule | None = None  # the operator scales
+    convolution: Rule | None = None
+    dense: Rule | None = None
+
+    def of(self, expr: RelayExpr) -> Rule | None:
+        """The rule of the operator that *expr* calls."""
+        traits = traits_of(expr)
+        if traits is None or traits.quantized:
+            return None
+        if traits.scaling is Scaling.PASSES:
+            return self.activation if traits.is_pointwise and len(expr.args) == 1 else None  # type: ignore[attr-defined]
+        if traits.scaling is Scaling.SUM:
+            return self.bias if traits.names_axes else self.sum
+        if calls(expr, "multiply"):  # a quotient's scale is another
+            return self.product
+        return {ProductForm.CONVOLUTION: self.convolution, ProductForm.DENSE: self.dense}.get(traits.product)
+
+
+def is_of_form(expr: RelayExpr, form: ProductForm) -> bool:
+    """True for a call of a product of that form."""
+    traits = traits_of(expr)
+    return traits is not None and traits.product is form
 
 
 def tensor(expr: RelayExpr) -> TensorType:
@@ -72,7 +105,7 @@ def is_known(shape: Sequence[object], axes: Axes) -> bool:
 
 def is_all_positive(expr: RelayExpr) -> bool:
     """True for a constant of positive numbers, also in another shape. Source: ``IsAllPositiveConstant``."""
-    while op_name(expr) in _KEEPS_VALUES:
+    while (traits := traits_of(expr)) is not None and traits.only_moves and len(expr.args) == 1:  # type: ignore
         expr = expr.args[0]  # type: ignore[attr-defined]
     return isinstance(expr, Constant) and expr.data.dtype != "string" and bool(np.all(expr.data.numpy() > 0))
 

@@ -7,22 +7,26 @@ scaled. Source: ``BackwardPrep`` and ``BackwardTransformer`` of ``src/relay/tran
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import merge_spans
-from byoc.relay.analysis.operator_calls import op_name
+from byoc.ir.traits import ProductForm
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.scales.axes import (
     ConvAxes,
     Message,
+    RulesOfScaling,
     along_axes,
     as_scale,
     is_all_positive,
     is_known,
+    is_of_form,
     tensor,
 )
 from byoc.relay.traverse import post_order, rebuild
@@ -31,9 +35,6 @@ Messages = Mapping[RelayExpr, Message]
 # a typed call and what its inputs may take -> what it may take
 Prepare = Callable[[Call, Sequence["Message | None"]], "Message | None"]
 # a typed call, what its inputs may take, the scale -> the scale of each input (None: unscaled), or of the operand
-_ACTIVATIONS = ("nn.relu", "nn.leaky_relu")
-_SUMS = ("add", "subtract")
-CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 
 def _activation(call: Call, messages: Sequence[Message | None]) -> Message | None:
@@ -71,13 +72,9 @@ def _dense(call: Call, messages: Sequence[Message | None]) -> Message | None:
     return Message((tensor(call).ndim - 1,))
 
 
-PREPARE: dict[str, Prepare] = {
-    **dict.fromkeys(_ACTIVATIONS, _activation),
-    **dict.fromkeys(_SUMS, _sum),
-    **dict.fromkeys(CONVOLUTIONS, _convolution),
-    "nn.bias_add": _bias,
-    "nn.dense": _dense,
-}
+PREPARE: RulesOfScaling[Prepare] = RulesOfScaling(
+    activation=_activation, sum=_sum, bias=_bias, convolution=_convolution, dense=_dense
+)
 
 
 def _messages(order: Sequence[RelayExpr]) -> dict[RelayExpr, Message]:
@@ -85,7 +82,7 @@ def _messages(order: Sequence[RelayExpr]) -> dict[RelayExpr, Message]:
     readers = Counter(child for node in order for child in fusion_children(node))
     messages: dict[RelayExpr, Message] = {}
     for node in order:
-        prepare = PREPARE.get(op_name(node) or "")
+        prepare = PREPARE.of(node)
         if prepare is None or readers[node] != 1:
             continue
         message = prepare(node, [messages.get(arg) for arg in node.args])  # type: ignore[arg-type, attr-defined]
@@ -107,6 +104,18 @@ def _scale_of(call: Call, messages: Messages) -> tuple[RelayExpr, RelayExpr] | N
     return None
 
 
+class Place(enum.Enum):
+    """Where a call takes the scale of its result."""
+
+    WEIGHTS = "weights"
+    BIAS = "bias"
+    TERMS = "terms"  # those that are not scaled already
+
+
+_PLACES = RulesOfScaling(sum=Place.TERMS, bias=Place.BIAS, convolution=Place.WEIGHTS, dense=Place.WEIGHTS)
+_PASSING = RulesOfScaling(activation=True, sum=True, bias=True)
+
+
 class _Plan:
     """Which values are scaled by what, handed down from the products; and the products that vanish."""
 
@@ -115,11 +124,11 @@ class _Plan:
         self.scales: dict[RelayExpr, RelayExpr] = {}
         self.gone: dict[RelayExpr, RelayExpr] = {}
         for node in reversed(order):
-            if op_name(node) == "multiply" and node not in self.scales:
+            if calls(node, "multiply") and node not in self.scales:
                 found = _scale_of(node, self.messages)  # type: ignore[arg-type]
                 if found is not None:
                     self.gone[node], self.scales[found[0]] = found
-            if node in self.scales and op_name(node) in (*_ACTIVATIONS, *_SUMS, "nn.bias_add"):
+            if node in self.scales and _PASSING.of(node):
                 for arg in self._scaled_arguments(node):  # type: ignore[arg-type]
                     self.scales[arg] = self.scales[node]
 
@@ -128,15 +137,16 @@ class _Plan:
 
     def rewritten(self, call: Call, args: Sequence[RelayExpr], scale_span: object) -> Call:
         """The scaled *call* over its new arguments."""
-        scale, message, name = self.scales[call], self.messages[call], op_name(call)
+        scale, message = self.scales[call], self.messages[call]
         new = list(args)
-        if name in CONVOLUTIONS or name == "nn.dense":
-            weight = tensor(call.args[1])
-            axes = (0,) if name == "nn.dense" else ConvAxes.of(call).output_weight  # type: ignore[union-attr]
+        place = _PLACES.of(call)
+        if place is Place.WEIGHTS:
+            weight, dense = tensor(call.args[1]), is_of_form(call, ProductForm.DENSE)
+            axes = (0,) if dense else ConvAxes.of(call).output_weight  # type: ignore[union-attr]
             new[1] = _times(new[1], along_axes(scale, weight.shape, axes))
-        elif name == "nn.bias_add":
+        elif place is Place.BIAS:
             new[1] = _times(new[1], scale)
-        elif name in _SUMS:
+        elif place is Place.TERMS:
             for k in range(2):
                 if call.args[k] not in self.scales:
                     new[k] = _times(new[k], along_axes(scale, tensor(call).shape, message.axes))

@@ -25,10 +25,12 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, constant
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
-from byoc.relay.transform.scales.rules import SCALE_RULES, channel_values
+from byoc.relay.transform.scales.axes import RulesOfScaling
+from byoc.relay.transform.scales.rules import channel_values, scale_rule
 from byoc.relay.traverse import post_order, rebuild
 
-_BIASES = ("add", "subtract", "nn.bias_add")
+_ACTIVATION = RulesOfScaling(activation=True)
+_BIAS = RulesOfScaling(sum=True, bias=True)
 _MAX_WAY = 8  # steps between a scale and the weights that take it, so that long chains take linear time
 
 
@@ -76,9 +78,9 @@ class _Folder:
         while self.uses[data] == 1 and len(way) < _MAX_WAY and self._passes(data):
             way.append(data)  # type: ignore[arg-type]
             data = data.args[0]  # type: ignore[attr-defined]
-        if self.uses[data] != 1 or not calls(data, *SCALE_RULES) or not isinstance(data.args[1], Constant):
+        rule, ty = scale_rule(data), data.checked_type
+        if self.uses[data] != 1 or rule is None or not isinstance(data.args[1], Constant):  # type: ignore[attr-defined]
             return None
-        rule, ty = SCALE_RULES[data.op.name], data.checked_type
         axis = rule.out_axis(data)
         channels = channel_values(scale, axis, ty) if axis is not None and isinstance(ty, TensorType) else None
         if channels is None or not all(self._takes_scale(c, axis, channels) for c in way):  # type: ignore[arg-type]
@@ -94,16 +96,16 @@ class _Folder:
 
     @staticmethod
     def _passes(call: RelayExpr) -> bool:
-        """True for a relu, and for ``x + b`` with a constant bias that does not change the shape."""
-        if calls(call, "nn.relu"):
+        """True for a relu and its like, and for ``x + b`` with a constant bias that does not change the shape."""
+        if _ACTIVATION.of(call):
             return True
-        biased = calls(call, *_BIASES) and isinstance(call.args[1], Constant)  # type: ignore[attr-defined]
-        return biased and call.args[0].checked_type == call.checked_type  # type: ignore[attr-defined]
+        biased = _BIAS.of(call) and isinstance(call.args[1], Constant)  # type: ignore[attr-defined]
+        return bool(biased) and call.args[0].checked_type == call.checked_type  # type: ignore[attr-defined]
 
     @staticmethod
     def _takes_scale(call: Call, axis: int, channels: np.ndarray) -> bool:
         """True where the scale may pass: relu needs positive numbers, a bias the same channel axis and no overflow."""
-        if calls(call, "nn.relu"):
+        if _ACTIVATION.of(call):
             return bool(np.all(channels > 0))
         bias = call.args[1].data.numpy()  # type: ignore[attr-defined]
         if not np.isfinite(np.abs(bias).max(initial=0) * np.abs(channels).max(initial=0)):
@@ -124,11 +126,11 @@ class _Folder:
         return Call(call.op, args, call.attrs, span=merge_spans([call.span, scaled.span]))
 
     def _forward(self, node: RelayExpr) -> RelayExpr | None:
-        if not calls(node, *SCALE_RULES) or not isinstance(node.args[1], Constant):  # type: ignore[attr-defined]
+        rule = scale_rule(node)
+        if rule is None or not isinstance(node.args[1], Constant):  # type: ignore[attr-defined]
             return None
         product = node.args[0]  # type: ignore[attr-defined]
         found = _scale_of(product) if self.uses[product] == 1 else None
-        rule = SCALE_RULES[node.op.name]  # type: ignore[attr-defined]
         axis = rule.in_axis(node)  # type: ignore[arg-type]
         if found is None or axis is None or not isinstance(product.checked_type, TensorType):
             return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import AnySpan, merge_spans
-from byoc.relay.analysis.operator_calls import op_name
+from byoc.ir.traits import ProductForm
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
@@ -20,17 +20,17 @@ from byoc.relay.transform.scales.axes import (
     Axes,
     ConvAxes,
     Message,
+    RulesOfScaling,
     along_axes,
     as_scale,
     is_all_positive,
     is_known,
+    is_of_form,
     tensor,
 )
 from byoc.relay.traverse import post_order, rebuild
 
-_ACTIVATIONS = ("nn.relu", "nn.leaky_relu")
-_SUMS = ("add", "subtract")
-_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
+Prepare = Callable[[Call, "Message | None"], "list[Message | None]"]
 
 
 def _activation(call: Call, out: Message | None) -> list[Message | None]:
@@ -58,12 +58,9 @@ def _dense(call: Call, out: Message | None) -> list[Message | None]:
     return [Message((tensor(call.args[0]).ndim - 1,)), None]
 
 
-PREPARE: dict[str, Callable[[Call, Message | None], list[Message | None]]] = {
-    **dict.fromkeys(_ACTIVATIONS, _activation),
-    **dict.fromkeys(_SUMS, _sum),
-    **dict.fromkeys(_CONVOLUTIONS, _convolution),
-    "nn.dense": _dense,
-}
+PREPARE: RulesOfScaling[Prepare] = RulesOfScaling(
+    activation=_activation, sum=_sum, convolution=_convolution, dense=_dense
+)
 
 
 def _both(a: Message | None, b: Message | None) -> Message | None:
@@ -77,7 +74,7 @@ def _messages(order: Sequence[RelayExpr]) -> dict[RelayExpr, Message | None]:
     """What the readers of every value take together; a result is taken as it is."""
     messages: dict[RelayExpr, Message | None] = {}
     for node in reversed(order):
-        prepare = PREPARE.get(op_name(node) or "")
+        prepare = PREPARE.of(node)
         inner = fusion_children(node)
         told = prepare(node, messages.get(node)) if prepare is not None else [None] * len(inner)  # type: ignore[arg-type]
         for child, message in zip(inner, told, strict=True):
@@ -139,18 +136,20 @@ def _into_weight(call: Call, args: Sequence[_State], message: Message | None) ->
     if not isinstance(data, _Scaled) or isinstance(weight, _Scaled):
         return None
     shape = tensor(call.args[1]).shape
-    axes = (1,) if op_name(call) == "nn.dense" else ConvAxes.of(call).input_weight  # type: ignore[union-attr]
+    axes = (1,) if is_of_form(call, ProductForm.DENSE) else ConvAxes.of(call).input_weight  # type: ignore[union-attr]
     factor = along_axes(data.scale, shape, axes)
     scaled = call_op("multiply", [weight, factor], merge_spans([weight.span, data.scale.span]))
     return Call(call.op, [data.value, scaled], call.attrs, call.type_args, merge_spans([call.span, data.span]))
 
 
-REWRITE: dict[str, Callable[[Call, Sequence[_State], Message | None], _State | None]] = {
-    "multiply": _product,
-    **dict.fromkeys(_ACTIVATIONS, _through_activation),
-    **dict.fromkeys(_SUMS, _through_sum),
-    **dict.fromkeys((*_CONVOLUTIONS, "nn.dense"), _into_weight),
-}
+Rewrite = Callable[[Call, Sequence[_State], "Message | None"], "_State | None"]
+REWRITE: RulesOfScaling[Rewrite] = RulesOfScaling(
+    activation=_through_activation,
+    sum=_through_sum,
+    product=_product,
+    convolution=_into_weight,
+    dense=_into_weight,
+)
 
 
 def fold_forward(func: Function) -> Function:
@@ -161,7 +160,7 @@ def fold_forward(func: Function) -> Function:
     for node in order:
         inner = fusion_children(node)
         args = [states[c] for c in inner]
-        rule = REWRITE.get(op_name(node) or "")
+        rule = REWRITE.of(node)
         new = rule(node, args, messages.get(node)) if rule is not None else None  # type: ignore[arg-type]
         if new is None:
             new = rebuild(node, args) if inner else node  # type: ignore[arg-type]

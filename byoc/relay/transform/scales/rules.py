@@ -1,8 +1,8 @@
 """How the weights of linear operators take up a scale of their output or input channels.
 
-One row an operator: the scale that follows it goes into its weights along the output channels, the scale before it
-along the input channels. Groups and depthwise convolutions (``OIHW``, ``HWIO``, ``HWOI``, …) are one case of a weight
-seen as groups; blocked layouts (``OIHW16o``) are left alone. Source: ``relay.transform.FoldScaleAxis``.
+One row a form of product: the scale that follows it goes into its weights along the output channels, the scale before
+it along the input channels. Groups and depthwise convolutions (``OIHW``, ``HWIO``, ``HWOI``, …) are one case of a
+weight seen as groups; blocked layouts (``OIHW16o``) are left alone. Source: ``relay.transform.FoldScaleAxis``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.ir.expr import RelayExpr
+from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType
+from byoc.relay.analysis.operator_calls import traits_of
 from byoc.relay.expr import Call, Constant
 
 # (call, weight, one number per channel) -> the scaled weight, or None where the layout is not understood
@@ -21,7 +24,7 @@ ScaleWeight = Callable[[Call, np.ndarray, np.ndarray], np.ndarray | None]
 
 @dataclass(frozen=True)
 class ScaleRule:
-    """The rules of one operator: the axes of channels in its data and result, and how its weights are scaled."""
+    """The rules of one form of product: the axes of channels in its data and result, and how its weights are scaled."""
 
     in_axis: Callable[[Call], int | None]
     out_axis: Callable[[Call], int | None]
@@ -96,11 +99,17 @@ def _last_axis(call: Call) -> int | None:
 _CONV = ScaleRule(_data_axis, _result_axis, _scale_conv("O", False), _scale_conv("I", False))
 _CONV_TRANSPOSE = ScaleRule(_data_axis, _result_axis, _scale_conv("O", True), _scale_conv("I", True))
 
-SCALE_RULES: dict[str, ScaleRule] = {
-    **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), _CONV),
-    **dict.fromkeys(("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"), _CONV_TRANSPOSE),
-    "nn.dense": ScaleRule(_last_axis, _last_axis, _scale_dense(0), _scale_dense(1)),
+SCALE_RULES: dict[ProductForm | None, ScaleRule] = {
+    ProductForm.CONVOLUTION: _CONV,
+    ProductForm.TRANSPOSED_CONVOLUTION: _CONV_TRANSPOSE,
+    ProductForm.DENSE: ScaleRule(_last_axis, _last_axis, _scale_dense(0), _scale_dense(1)),
 }
+
+
+def scale_rule(expr: RelayExpr) -> ScaleRule | None:
+    """The rule of the product that *expr* is; None for anything else, and where weights are quantized."""
+    traits = traits_of(expr)
+    return None if traits is None or traits.quantized else SCALE_RULES.get(traits.product)
 
 
 def channel_values(constant: Constant, axis: int, result: TensorType) -> np.ndarray | None:

@@ -14,8 +14,9 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import OPS
 from byoc.ir.types import TensorType
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.scales.rules import channel_values
@@ -120,13 +121,11 @@ def reciprocal_root(call: Call) -> RelayExpr | None:
     return merged("multiply", [numerator, inverse], {}, call)
 
 
-_FULL = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
-
-
 def _full_value(expr: RelayExpr, dtype: str) -> Constant | None:
     """The one value of a full tensor as a scalar; None for anything else."""
-    if calls(expr, *_FULL):
-        return constant(_FULL[expr.op.name], dtype, expr.span)  # type: ignore[attr-defined]
+    traits = traits_of(expr)
+    if traits is not None and traits.fill is not None:
+        return constant(traits.fill, dtype, expr.span)
     if calls(expr, "full", "full_like"):
         value = expr.args[-1] if calls(expr, "full_like") else expr.args[0]  # type: ignore[attr-defined]
         if isinstance(value, Constant) and value.data.ndim == 0 and value.data.dtype == dtype:
@@ -200,11 +199,11 @@ def switch_add_multiply_at_once(call: Call) -> RelayExpr | None:
 
 Combine = Callable[[str, RelayExpr, RelayExpr], RelayExpr | None]
 MOST_EPSILON = 0.1
-BINARY = ("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "mod", "floor_divide", "floor_mod")
+_BINARY = tuple(name for name in OPS if OPS[name].traits.is_pointwise and OPS[name].input_names == ("lhs", "rhs"))
 
 ARITHMETIC: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(("nn.relu", "abs", "ceil", "floor", "round", "trunc", "sign"), (idempotent,)),
-    **dict.fromkeys(BINARY, (full_operand,)),
+    **dict.fromkeys(_BINARY, (full_operand,)),
     "add": (neutral(0.0, either=True), doubled, full_operand, adjacent_constants, add_to_bias),
     "multiply": (neutral(1.0, either=True), full_operand, switch_add_multiply, adjacent_constants),
     "subtract": (neutral(0.0, either=False), full_operand),

@@ -13,17 +13,16 @@ from dataclasses import replace
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import merge_spans
-from byoc.relay.analysis.operator_calls import op_name
+from byoc.ir.traits import ProductForm
+from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant
 from byoc.relay.transform.base.call_rules import call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
 
-_CONVOLUTIONS = ("nn.conv2d", "qnn.conv2d")
-
 
 def _fill_value(conv: Call) -> float | None:
     """What the convolution pads with: 0, or the zero point of quantized data; None where that is not known."""
-    if op_name(conv) == "nn.conv2d":
+    if not conv.op.traits.quantized:  # type: ignore[attr-defined]
         return 0.0
     zero_point = conv.args[2]
     if isinstance(zero_point, Constant) and zero_point.data.ndim == 0:
@@ -58,7 +57,10 @@ def _dilated(spread: Attrs, conv: Attrs, joined: Attrs) -> Attrs | None:
 def flatten_batch_to_space(before: Call, after: Call) -> RelayExpr:
     """``batch_to_space_nd(conv2d(space_to_batch_nd(x), w))`` as one convolution where that is exact."""
     conv = after.args[0]
-    if op_name(conv) not in _CONVOLUTIONS or op_name(conv.args[0]) != "nn.space_to_batch_nd":  # type: ignore
+    traits = traits_of(conv)
+    if traits is None or traits.product is not ProductForm.CONVOLUTION or len(conv.attrs.strides) != 2:  # type: ignore
+        return after
+    if not calls(conv.args[0], "nn.space_to_batch_nd"):  # type: ignore[attr-defined]
         return after
     spread: Call = conv.args[0]  # type: ignore[attr-defined]
     fill = _fill_value(conv)  # type: ignore[arg-type]

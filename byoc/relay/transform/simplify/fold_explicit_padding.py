@@ -14,11 +14,13 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
+from byoc.ir.op import OPS, Op
 from byoc.ir.span import merge_spans
+from byoc.ir.traits import OpKind, ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Constant
-from byoc.relay.transform.base.call_rules import call_rule_pass
+from byoc.relay.transform.base.call_rules import CallRule, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
 
 # (the operator's call, the value that is padded with, its dtype) -> whether the operator pads with it too
@@ -111,12 +113,17 @@ def _is_window_inside(call: Call, padding: tuple[int, ...]) -> bool:
     return all(p <= size for side in sides for p, size in zip(side, sizes, strict=True))
 
 
-RULES = {
-    **{f"nn.conv{n}d": _rule("data_layout", _is_zero) for n in (1, 2, 3)},
-    "qnn.conv2d": _rule("data_layout", _is_zero_point),
-    **{f"nn.max_pool{n}d": _rule("layout", _is_least) for n in (1, 2, 3)},
-    **{f"nn.avg_pool{n}d": _rule("layout", _is_counted_zero) for n in (1, 2, 3)},
-}
+def _rule_of(op: Op) -> CallRule | None:
+    """The rule of an operator over windows that pads by an attribute; None for any other."""
+    traits, names = op.traits, () if op.attrs_type is None else op.attrs_type.__dataclass_fields__
+    if traits.product is ProductForm.CONVOLUTION:
+        return _rule("data_layout", _is_zero_point if traits.quantized else _is_zero)
+    if traits.kind is OpKind.WINDOW and not traits.quantized and "pool_size" in names and "padding" in names:
+        return _rule("layout", _is_least if traits.chooses else _is_counted_zero)
+    return None
+
+
+RULES = {name: rule for name in OPS if (rule := _rule_of(OPS[name])) is not None}
 
 
 def FoldExplicitPadding() -> FunctionPass:

@@ -14,7 +14,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.types import TensorType
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.transform.base.call_rules import call_op
 
@@ -74,11 +74,10 @@ def with_constant(call: Call) -> tuple[RelayExpr, RelayExpr] | None:
 
 
 def is_all(expr: RelayExpr, value: float) -> bool:
-    """True for a constant, or a call of ``zeros``, ``ones`` or ``full``, all of whose elements are *value*."""
+    """True for a constant, or a call that fills a tensor (``zeros``, ``full``), all of whose elements are *value*."""
     if isinstance(expr, Constant):
         return expr.data.dtype != "string" and bool(np.all(expr.data.numpy() == value))
-    if calls(expr, "zeros", "zeros_like"):
-        return value == 0
-    if calls(expr, "ones", "ones_like"):
-        return value == 1
+    traits = traits_of(expr)
+    if traits is not None and traits.fill is not None:
+        return value == traits.fill
     return calls(expr, "full") and is_all(expr.args[0], value)  # type: ignore[attr-defined]

@@ -24,24 +24,6 @@ MAX_ELEMENTS = 64
 Items = np.ndarray
 Item = int | Any | None
 
-# operators that move elements -> the arguments that say where to, which must be constants
-MOVES: dict[str, tuple[int, ...]] = {
-    "broadcast_to": (),
-    "concatenate": (),
-    "copy": (),
-    "expand_dims": (),
-    "gather": (1,),
-    "repeat": (),
-    "reshape": (),
-    "reverse": (),
-    "squeeze": (),
-    "stack": (),
-    "strided_slice": (),
-    "take": (1,),
-    "tile": (),
-    "transpose": (),
-}
-
 
 def _add(a: Item, b: Item) -> Item:
     if isinstance(a, int) and isinstance(b, int):
@@ -140,10 +122,14 @@ class ShapeValues:
             if left is None or right is None:
                 return None
             return np.asarray(np.frompyfunc(ARITHMETIC[name], 2, 1)(left, right), object)
-        return self._moved(call, MOVES[name]) if name in MOVES else None
+        return self._moved(call) if call.op.traits.only_moves else None  # type: ignore[attr-defined]
 
-    def _moved(self, call: Call, where: tuple[int, ...]) -> Items | None:
-        """The elements after a move: the kernel moves their positions in one list of all elements."""
+    def _moved(self, call: Call) -> Items | None:
+        """The elements after a move: the kernel moves their positions in one list of all elements.
+
+        Operands whose elements are not moved say where to, and must be constants.
+        """
+        moved_operands = call.op.traits.carries  # type: ignore[attr-defined]
         known: list[Item] = []
 
         def positions(expr: RelayExpr) -> np.ndarray | None:
@@ -155,7 +141,7 @@ class ShapeValues:
 
         args: list[object] = []
         for index, arg in enumerate(call.args):
-            if index in where:
+            if index not in moved_operands:
                 args.append(arg.data.numpy() if isinstance(arg, Constant) else None)
             elif isinstance(arg, Tuple):
                 fields = [positions(f) for f in arg.fields]

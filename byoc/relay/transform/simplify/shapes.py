@@ -11,16 +11,15 @@ from collections.abc import Callable
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
+from byoc.ir.op import OPS
 from byoc.ir.types import Any, TensorType
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Tuple, bind_span
 from byoc.relay.op.movement.broadcast import broadcast_to, collapse_sum_to
 from byoc.relay.op.movement.shape import reshape
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, merged
 from byoc.runtime.kernels.movement.layouts import Axis
 
-# operators that only give the elements another shape
-RESHAPES = ("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape")
 REORDERS = ("transpose", "layout_transform")
 
 
@@ -30,13 +29,18 @@ def reshape_to(call: Call) -> RelayExpr | None:
     if same is not None:
         return same
     inner, result = call.args[0], call.checked_type
-    if not calls(inner, *RESHAPES) or not isinstance(result, TensorType) or 0 in result.shape:
+    if not _is_view(inner) or not isinstance(result, TensorType) or 0 in result.shape:
         return None
     unknown = sum(isinstance(d, Any) for d in result.shape)
     if unknown > 1 or not result.is_symbolic:
         return None
     shape = tuple(-1 if isinstance(d, Any) else d for d in result.shape)
     return merged("reshape", [inner.args[0]], {"newshape": shape}, inner, call)  # type: ignore[attr-defined]
+
+
+def _is_view(expr: RelayExpr) -> bool:
+    traits = traits_of(expr)
+    return traits is not None and traits.is_view
 
 
 def _permutation(call: Call) -> tuple[int, ...] | None:
@@ -136,7 +140,7 @@ def cast_like(call: Call) -> RelayExpr | None:
 
 
 SHAPES: dict[str, tuple[Rule, ...]] = {
-    **dict.fromkeys(RESHAPES, (reshape_to,)),
+    **{name: (reshape_to,) for name in OPS if OPS[name].traits.is_view and OPS[name].num_inputs == 1},
     **dict.fromkeys(REORDERS, (reorder,)),
     **dict.fromkeys(("broadcast_to", "tile", "nn.pad"), (keeps_type,)),
     "concatenate": (concatenate,),

@@ -16,6 +16,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, TypeRelation, get_op, register_op
+from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
@@ -68,6 +69,7 @@ register_op(
     kernel="nn.conv2d",
     infer_inputs=_blocked_weight,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     compute=_blocked_compute,
     operations=_blocked_operations,
     doc="Convolution of data in blocks of channels.",
@@ -81,6 +83,7 @@ register_op(
     kernel="nn.conv2d",
     infer_inputs=_blocked_weight,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     compute=_blocked_compute,
     operations=_blocked_operations,
     doc="Convolution of each channel by itself, of data in blocks of channels.",
@@ -120,6 +123,7 @@ register_op(
     attrs=Conv2DWinogradAttrs,
     rel=_from_attributes(2, False),
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     doc="Convolution by Winograd, of a kernel that is transformed already.",
     samples=(Sample([(1, 2, 5, 6), (4, 4, 3, 2)], _TILES),),
 )
@@ -129,6 +133,7 @@ register_op(
     attrs=Conv3DWinogradAttrs,
     rel=_from_attributes(3, False),
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     doc="3-d convolution by Winograd, of a kernel that is transformed already.",
     samples=(
         Sample([(1, 2, 4, 5, 4), (4, 4, 4, 2, 2)], _DEEP),
@@ -141,6 +146,7 @@ register_op(
     attrs=Conv2DAttrs,
     rel=_from_attributes(2, True),
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     doc="Convolution as a product with a kernel that stands in transposed tiles.",
     samples=(
         Sample(

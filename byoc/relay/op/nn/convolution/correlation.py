@@ -13,6 +13,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -100,6 +101,7 @@ register_op(
     compute=_compute,
     operations=_operations,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
     doc="The mean product (or distance) of patches of two images at a range of displacements.",
     samples=(
         Sample([(1, 3, 8, 7), (1, 3, 8, 7)], {"max_displacement": 2, "padding": (2, 2, 2, 2)}),

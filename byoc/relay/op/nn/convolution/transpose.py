@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OperationCount, OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.traits import ProductForm, product
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
@@ -227,6 +228,7 @@ for _n, _attrs in _ATTRS.items():
         doc=f"Transposed convolution over {_n} spatial axes.",
         attrs=_attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        traits=product(ProductForm.TRANSPOSED_CONVOLUTION),
         compute=_compute(_n),
         code_for=one_dtype_or_result,
         operations=_operations(_n),

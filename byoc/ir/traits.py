@@ -1,0 +1,157 @@
+"""Traits: what an operator is, declared once where it is registered, for whoever wants to know.
+
+A pass, a backend or a cost model asks ``op.traits`` instead of keeping a list of operators' names, so that an operator
+that is registered tomorrow is known to all of them. What a trait says holds for every call of the operator, whatever
+its attributes; a rule about one operator alone stays where it is used. An operator that declares nothing has the traits
+that follow from its fusion pattern (``byoc.ir.op.OpPattern``).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class OpKind(enum.Enum):
+    """How elements of a result come from those of the operands."""
+
+    POINTWISE = "pointwise"  # each from those at its own place; operands are broadcast
+    VIEW = "view"  # all elements of operand 0 in their order, under another shape
+    MOVE = "move"  # each is an element of an operand, whatever the elements hold
+    CREATION = "creation"  # made from shapes and attributes, without looking at elements
+    REDUCTION = "reduction"  # many elements along axes to one
+    WINDOW = "window"  # neighbours to one: pools
+    ROWS = "rows"  # each from all elements of its row, which lies along the attribute ``axis``: softmax, layer norm
+    NORM = "norm"  # each from many elements, along several axes or around it
+    PRODUCT = "product"  # sums of products: matrices, convolutions
+    OTHER = "other"
+
+
+class ProductForm(enum.Enum):
+    """Which product an operator computes, of its operands 0, the data, and 1, the weights."""
+
+    CONVOLUTION = "convolution"
+    TRANSPOSED_CONVOLUTION = "transposed convolution"
+    DENSE = "dense"  # data[..., depth] and weights[columns, depth]
+    PACKED_DENSE = "packed dense"  # the same, with the weights in blocks of columns
+    MATRICES = "matrices"  # each operand is transposed where an attribute says so
+    OTHER = "other"
+
+
+class Conversion(enum.IntEnum):
+    """What mixed precision makes of the calls of an operator."""
+
+    ALWAYS = 0  # computed in the lower precision: much is gained and little is lost
+    FOLLOW = 1  # as the operands are
+    NEVER = 2  # results leave the range of half precision, or sum much
+
+
+class Scaling(enum.Enum):
+    """What becomes of a scale, a positive number for each channel, that stands before or behind an operator."""
+
+    STOPS = "stops"  # or nobody has said how it would pass
+    PASSES = "passes"  # f(s x) is s f(x), of one operand
+    SUM = "sum"  # passes where every term is scaled: s x + s b is s (x + b)
+    FACTOR = "factor"  # the operator scales: x s, or x / s
+    WEIGHTS = "weights"  # the weights take it up: product(s x, w) is product(x, s w), and so for results
+
+
+class Sensitivity(enum.Enum):
+    """How a result depends on an operand, where rounding that may give more than a rounded result.
+
+    STEP: it jumps, as that of ``floor`` does. EDGE: it has no bound, or is no number, where a number that is rounded
+    by a part of the largest one may come to lie, as a quotient by 0.
+    """
+
+    STEP = "step"
+    EDGE = "edge"
+
+
+STEP, EDGE = Sensitivity
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What an operator is.
+
+    Attributes:
+        kind: how a result comes from the operands.
+        carries: the operands (tuples are one operand) of whose elements the result is made, unchanged; other operands
+            say where they go. () where elements are computed.
+        chooses: the elements of *carries* that the result has are chosen by comparing them (pools by the greatest),
+            so that functions which keep the order of numbers may be applied before or behind; where there is none
+            to choose, the result has the least number of its dtype.
+        names_axes: an attribute, ``axis`` or ``axes``, names axes of operand 0, so that a call over permuted axes
+            needs other attributes; found from the class of attributes when an operator is registered.
+        fill: of kind CREATION, the number that every element is.
+        product: of kind PRODUCT, which one.
+        quantized: operands are integers that stand for numbers by scales and zero points among the operands.
+        precision: what mixed precision does; None where nobody has decided.
+        scaling: what becomes of a scale for each channel.
+        costly: functions as costly as ``exp`` for each element; arithmetic is counted by the operation count.
+        passes: of the kinds ROWS and NORM, how often each element is looked at.
+        sensitive: the operands that are sensitive to rounding.
+    """
+
+    kind: OpKind
+    carries: tuple[int, ...] = ()
+    chooses: bool = False
+    names_axes: bool = False
+    fill: int | None = None
+    product: ProductForm | None = None
+    quantized: bool = False
+    precision: Conversion | None = None
+    scaling: Scaling = Scaling.STOPS
+    costly: float = 0.0
+    passes: float = 0.0
+    sensitive: Mapping[int, Sensitivity] = field(default_factory=dict)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Each element from those at its own place, wherever that is: no attribute names an axis."""
+        return self.kind is OpKind.POINTWISE and not self.names_axes and not self.quantized
+
+    @property
+    def only_moves(self) -> bool:
+        """The result has elements of operands alone, at places that do not depend on the elements."""
+        return bool(self.carries) and not self.chooses
+
+    @property
+    def is_view(self) -> bool:
+        """The same elements in the same order under another shape: nothing has to be done."""
+        return self.kind is OpKind.VIEW
+
+
+# pointwise(costly=1.0): the traits of a function of elements at one place
+pointwise = functools.partial(Traits, OpKind.POINTWISE)
+
+POINTWISE = pointwise()
+# what gives its operand as it is: a copy, an annotation
+SAME = Traits(OpKind.POINTWISE, carries=(0,), precision=Conversion.FOLLOW, scaling=Scaling.PASSES)
+
+
+def view() -> Traits:
+    """The traits of a view of operand 0, such as a reshape."""
+    return Traits(OpKind.VIEW, (0,), precision=Conversion.FOLLOW)
+
+
+def move(*carries: int) -> Traits:
+    """The traits of an operator that moves elements of the operands *carries* (0 by default) and computes none."""
+    return Traits(OpKind.MOVE, carries or (0,), precision=Conversion.FOLLOW)
+
+
+def creation(precision: Conversion | None = Conversion.FOLLOW, fill: int | None = None) -> Traits:
+    """The traits of an operator that makes elements from shapes and attributes, each of them *fill* where given."""
+    return Traits(OpKind.CREATION, precision=precision, fill=fill)
+
+
+def product(form: ProductForm) -> Traits:
+    """The traits of a product of floats, which gains by lower precision and whose weights take up scales."""
+    return Traits(OpKind.PRODUCT, product=form, precision=Conversion.ALWAYS, scaling=Scaling.WEIGHTS)
+
+
+def quantized_product(form: ProductForm) -> Traits:
+    """The traits of a product of quantized operands."""
+    return Traits(OpKind.PRODUCT, product=form, quantized=True)

@@ -1,0 +1,181 @@
+"""Every operator answers every trait, and what a trait says holds for its numpy kernel on each of its samples."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import byoc.relay.op
+import byoc.relay.qnn.op  # noqa: F401 - both register their operators
+from byoc.ir.op import OPS, Op, OpPattern, Sample
+from byoc.ir.traits import Conversion, OpKind, ProductForm, Scaling, Sensitivity, Traits
+from byoc.runtime.kernels import KERNELS, get_kernel
+
+ALL = [OPS[name] for name in OPS if OPS[name].rel is not None and OPS[name].rel.__module__.startswith("byoc.")]
+WITH_KERNEL = [op for op in ALL if op.kernel in KERNELS]
+
+
+def cases(holds):
+    return [
+        pytest.param(op, s, id=f"{op.name}-{k}") for op in WITH_KERNEL if holds(op) for k, s in enumerate(op.samples)
+    ]
+
+
+def run(op: Op, sample: Sample, arrays: list) -> list[np.ndarray]:
+    attrs = op.attrs_type(**sample.attrs).as_dict() if op.attrs_type else {}
+    with np.errstate(all="ignore"):
+        result = get_kernel(op.kernel)(*arrays, **attrs)
+    return [np.asarray(a) for a in (result if isinstance(result, (tuple, list)) else [result])]
+
+
+def flat(value: object) -> list[np.ndarray]:
+    return [a for v in value for a in flat(v)] if isinstance(value, list) else [np.asarray(value)]
+
+
+def with_changed(arrays: list, places, change) -> list:
+    def changed(value):
+        return [changed(v) for v in value] if isinstance(value, list) else change(value)
+
+    return [changed(a) if k in places else a for k, a in enumerate(arrays)]
+
+
+def assert_same(got: list[np.ndarray], want: list[np.ndarray], exact: bool = True) -> None:
+    for a, b in zip(got, want, strict=True):
+        if exact:
+            np.testing.assert_array_equal(a, b)
+        else:
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
+def test_every_operator_answers_every_trait(op: Op) -> None:
+    traits = op.traits
+    assert isinstance(traits, Traits) and isinstance(traits.kind, OpKind) and isinstance(traits.scaling, Scaling)
+    assert traits.precision is None or isinstance(traits.precision, Conversion)
+    assert (traits.product is not None) == (traits.kind is OpKind.PRODUCT)
+    assert traits.product is None or isinstance(traits.product, ProductForm)
+    assert op.variadic or all(0 <= k < op.num_inputs for k in (*traits.carries, *traits.sensitive))
+    assert all(isinstance(s, Sensitivity) for s in traits.sensitive.values())
+    assert traits.carries or not traits.chooses
+    assert bool(traits.passes) <= (traits.kind in (OpKind.ROWS, OpKind.NORM))
+    assert (traits.kind in (OpKind.VIEW, OpKind.MOVE)) <= traits.only_moves
+    assert traits.quantized == op.name.startswith("qnn.")
+
+
+def test_an_operator_that_declares_nothing_has_the_traits_of_its_pattern() -> None:
+    op = Op("test.undeclared")
+    assert op.traits.kind is OpKind.OTHER
+    op.pattern = OpPattern.BROADCAST
+    assert op.traits.is_pointwise
+    op.attrs_type = OPS["nn.bias_add"].attrs_type  # has an axis
+    assert op.traits.kind is OpKind.POINTWISE and not op.traits.is_pointwise
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.is_view))
+def test_a_view_keeps_elements_and_their_order(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    (result,) = run(op, sample, arrays)
+    np.testing.assert_array_equal(result.reshape(-1), arrays[0].reshape(-1))
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.only_moves))
+def test_what_only_moves_does_so_whatever_the_elements_are(op: Op, sample: Sample) -> None:
+    """A function of each element may be applied before or behind it."""
+    arrays = sample.arrays()
+
+    def function(x: np.ndarray) -> np.ndarray:
+        return ~x if x.dtype == bool else x[...] * x.dtype.type(3) + x.dtype.type(1)
+
+    moved = with_changed(arrays, op.traits.carries, function)
+    assert_same(run(op, sample, moved), [function(a) for a in run(op, sample, arrays)])
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.chooses))
+def test_what_chooses_gives_elements_by_their_order(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    if any(a.dtype == bool for a in flat(arrays)):
+        pytest.skip("a function of bool that keeps the order is none")
+
+    def function(x: np.ndarray) -> np.ndarray:
+        return x / x.dtype.type(2) if x.dtype.kind == "f" else x // 2  # within the range of the type
+
+    (got,) = run(op, sample, with_changed(arrays, op.traits.carries, function))
+    (want,) = run(op, sample, arrays)
+    least = np.finfo(want.dtype).min if want.dtype.kind == "f" else np.iinfo(want.dtype).min
+    np.testing.assert_array_equal(got, np.where(want == least, least, function(want)))  # least: chosen from nothing
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.is_pointwise and op.name != "reinterpret"))
+def test_what_is_pointwise_is_so_in_any_shape(op: Op, sample: Sample) -> None:
+    """Broadcast by hand and flattened, the operands give the same elements."""
+    arrays = sample.arrays()
+    if not op.pattern <= OpPattern.BROADCAST:
+        pytest.skip("an annotation, whose kernel is never asked")
+    if op.name == "cast_like":
+        arrays = [arrays[0], arrays[1].reshape(-1)[:1]]
+    want = run(op, sample, arrays)
+    spread = [np.asarray(a) for a in np.broadcast_arrays(*arrays)]
+    got = run(op, sample, [a.reshape(-1).copy() for a in spread])
+    assert_same([a.reshape(-1) for a in got], [a.reshape(-1) for a in want])
+
+
+def is_float(sample: Sample) -> bool:
+    return all(a.dtype in ("float32", "float64") for a in flat(sample.arrays()))
+
+
+def float_cases(scaling: Scaling):
+    return [c for c in cases(lambda op: op.traits.scaling is scaling) if is_float(c.values[1])]
+
+
+@pytest.mark.parametrize("op, sample", float_cases(Scaling.PASSES))
+def test_a_scale_passes(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    want = [a * 4 for a in run(op, sample, arrays)]
+    assert_same(run(op, sample, with_changed(arrays, (0,), lambda x: x * 4)), want)
+
+
+@pytest.mark.parametrize("op, sample", float_cases(Scaling.SUM))
+def test_a_scale_of_every_term_passes_a_sum(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    want = [a * 4 for a in run(op, sample, arrays)]
+    assert_same(run(op, sample, with_changed(arrays, (0, 1), lambda x: x * 4)), want)
+
+
+@pytest.mark.parametrize("op, sample", float_cases(Scaling.FACTOR))
+def test_a_factor_scales_its_first_operand(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    want = [a * 4 for a in run(op, sample, arrays)]
+    assert_same(run(op, sample, with_changed(arrays, (0,), lambda x: x * 4)), want)
+
+
+@pytest.mark.parametrize("op, sample", float_cases(Scaling.WEIGHTS))
+def test_weights_take_up_a_scale_of_data_and_of_results(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    want = [a * 4 for a in run(op, sample, arrays)]
+    for place in (0, 1):
+        assert_same(run(op, sample, with_changed(arrays, (place,), lambda x: x * 4)), want, exact=False)
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.kind is OpKind.ROWS and not op.traits.quantized))
+def test_rows_see_only_themselves(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    axis = op.attrs_type(**sample.attrs).axis
+    (want,) = run(op, sample, arrays)
+    other = np.moveaxis(arrays[0], axis, -1).copy()
+    other[(0,) * (other.ndim - 1)] += 1
+    (got,) = run(op, sample, [np.moveaxis(other, -1, axis), *arrays[1:]])
+    same = np.moveaxis(got == want, axis, -1).reshape(-1, other.shape[-1])
+    assert same[1:].all()
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.kind is OpKind.CREATION and "data" in op.input_names))
+def test_what_is_created_does_not_depend_on_elements(op: Op, sample: Sample) -> None:
+    if is_float(sample):
+        arrays = sample.arrays()
+        data = (op.input_names.index("data"),)
+        assert_same(run(op, sample, with_changed(arrays, data, lambda x: x + 1)), run(op, sample, arrays))
+
+
+def test_traits_are_compared_by_value() -> None:
+    traits = OPS["nn.relu"].traits
+    assert replace(traits) == traits and replace(traits, costly=1.0) != traits
