@@ -10,7 +10,7 @@ import pytest
 hypothesis.settings.register_profile("byoc", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("byoc")
 
-# every pass of every test, and of the processes that tests start, is verified (byoc.ir.verification)
+# every pass of every test, and of the processes that tests start, is verified (byoc.ir.passes.verification)
 os.environ.setdefault("BYOC_VERIFY", "1")
 
 

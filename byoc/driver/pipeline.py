@@ -12,7 +12,7 @@ from byoc.driver.pass_list import LEVEL, Pipeline, Step, labelled, nearest
 from byoc.driver.relay_passes import is_of_relay
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.ir.pass_info import NAMES_OF_PASSES
+from byoc.ir.passes.pass_info import NAMES_OF_PASSES
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay import transform

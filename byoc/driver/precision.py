@@ -23,7 +23,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.span import span_names
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types

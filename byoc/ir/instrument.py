@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from byoc.ir.module import IRModule
-from byoc.ir.pass_info import PassInfo, PassTypeError
+from byoc.ir.passes.pass_info import PassInfo, PassTypeError
 
 
 class PassInstrument:

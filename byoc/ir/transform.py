@@ -17,11 +17,11 @@ from byoc.ir.diagnostics import rendered
 from byoc.ir.expr import BaseFunc
 from byoc.ir.instrument import PassInstrument, PassTimingInstrument
 from byoc.ir.module import IRModule
-from byoc.ir.pass_context import CONFIG_OPTIONS, PassContext, register_config_option
-from byoc.ir.pass_forms import KnownForms
-from byoc.ir.pass_info import PassInfo, PassTypeError
+from byoc.ir.passes.pass_context import CONFIG_OPTIONS, PassContext, register_config_option
+from byoc.ir.passes.pass_forms import KnownForms
+from byoc.ir.passes.pass_info import PassInfo, PassTypeError
+from byoc.ir.passes.verification import is_verifying, verified
 from byoc.ir.registry import get_global_func
-from byoc.ir.verification import is_verifying, verified
 
 _LOG = logging.getLogger("byoc.passes")
 ModuleTransform = Callable[[IRModule, PassContext], IRModule]

@@ -6,7 +6,7 @@ import pytest
 from pass_texts import NAMES
 from test_texts import CASES
 
-from byoc.ir.pass_info import PassInfo
+from byoc.ir.passes.pass_info import PassInfo
 from byoc.ir.transform import Pass, PassContext
 from byoc.relay import transform
 

@@ -5,7 +5,7 @@ Source: the options that TVM v0.18 registers under ``tir.`` and for its schedule
 
 from __future__ import annotations
 
-from byoc.ir.pass_context import CONFIG_OPTIONS, register_config_option
+from byoc.ir.passes.pass_context import CONFIG_OPTIONS, register_config_option
 
 BELOW_THE_GRAPH: dict[str, type] = {
     "relay.backend.use_auto_scheduler": bool,

@@ -13,7 +13,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.registry import register_func
 from byoc.ir.span import SourceName, Span
 from byoc.ir.transform import ModulePass, PassContext, PassInfo

@@ -10,7 +10,7 @@ from __future__ import annotations
 from byoc.ir.expr import BaseFunc
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.pass_context import PassContext
+from byoc.ir.passes.pass_context import PassContext
 from byoc.ir.transform import Pass, module_pass
 from byoc.relay.expr import Call
 from byoc.relay.transform import InlineCompilerFunctionsBoundTo

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, Op, get_op
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.span import AnySpan
 from byoc.ir.traits import ProductForm
 from byoc.ir.transform import PassContext, PassInfo

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars

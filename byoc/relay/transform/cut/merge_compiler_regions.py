@@ -11,7 +11,7 @@ from __future__ import annotations
 from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.ancestor_tree import AncestorTree
 from byoc.relay.analysis.annotated_regions import AnnotatedRegion

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError, in_one_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.span import span_names
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.type_infer import infer_expr

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.span import merge_spans
 from byoc.ir.transform import ModulePass, PassContext, PassInfo

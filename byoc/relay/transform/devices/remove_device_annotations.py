@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.expr import Function
 from byoc.relay.op.device_placement import is_device_copy, is_on_device

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.ir.types import TypeCall, TypeVar, substitute_types
 from byoc.relay.analysis.module_types import infer_module

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.call_graph import GlobalCalls
 from byoc.relay.expr import Call, Function

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.ir.types import FuncType, GlobalTypeVar, Type, TypeVar, type_children
 from byoc.relay.analysis.module_types import infer_module

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.traits import OpKind
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.target import Target
 from byoc.ir.transform import PassContext, PassInfo, register_config_option

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.transform import PassContext, PassInfo, register_config_option

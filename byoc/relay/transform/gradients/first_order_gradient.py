@@ -10,7 +10,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.ir.types import TensorType, TupleType
 from byoc.relay import op

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.analysis.module_types import infer_function

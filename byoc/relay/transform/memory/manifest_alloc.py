@@ -14,7 +14,7 @@ import numpy as np
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.registry import register_func
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.types import TensorType, dtype_bytes, tensor_types

@@ -16,7 +16,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.span import merge_spans
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType

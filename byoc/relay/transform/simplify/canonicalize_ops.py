@@ -10,7 +10,7 @@ from collections.abc import Callable
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.type_infer import infer_expr

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function

@@ -24,7 +24,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.pass_forms import REWRITES
+from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.span import AnySpan
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.pass_context import PassContext, register_config_option
+from byoc.ir.passes.pass_context import PassContext, register_config_option
 from byoc.ir.types import TensorType, Type, dtype_bytes, tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Tuple

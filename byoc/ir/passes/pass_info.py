@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.errors import UserError
-from byoc.ir.pass_forms import checked_forms
+from byoc.ir.passes.pass_forms import checked_forms
 
 # what passes of this process are called: a context that names one of them names a pass
 NAMES_OF_PASSES: set[str] = set()
@@ -34,7 +34,7 @@ class PassInfo:
         opt_level: the level of a context from which it runs.
         required: passes that a sequence runs before it, by name.
         traceable: kept for Relay's users.
-        needs: forms (``byoc.ir.pass_forms``) that a module must have before it.
+        needs: forms (``byoc.ir.passes.pass_forms``) that a module must have before it.
         gives: forms that every module has after it.
         ends: forms that a module may have lost after it; None where that is not said, which a verifier takes as any.
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from byoc.ir.instrument import PassInstrument
 from byoc.ir.module import IRModule
-from byoc.ir.pass_info import PassInfo, listed
+from byoc.ir.passes.pass_info import PassInfo, listed
+from byoc.ir.passes.verification import VERIFY
 from byoc.ir.registry import Registry
-from byoc.ir.verification import VERIFY
 
 _LOG = logging.getLogger(__name__)
 

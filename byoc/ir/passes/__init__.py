@@ -1,0 +1,1 @@
+"""What passes are made of: their context, what they say of themselves, what holds between them."""
