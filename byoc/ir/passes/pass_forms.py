@@ -1,7 +1,7 @@
 """The forms of a module that passes need, give and end, and the law of a sequence: nothing needs what was ended.
 
-A pass says three things in its :class:`~byoc.ir.passes.pass_info.PassInfo`: the forms it *needs*, those it *gives*, and those
-that it *ends*. A pass that says nothing of what it ends (a user's) may have ended any. The forms are those of the
+A pass says three things in its :class:`~byoc.ir.passes.pass_info.PassInfo`: the forms it *needs*, those it *gives*, and
+those that it *ends*. A pass that says nothing of what it ends (a user's) may have ended any. The forms are those of the
 functions that passes may look into; the inside of groups, composites and regions counts for ``typed`` alone.
 """
 
