@@ -41,7 +41,7 @@ def new_lock() -> threading.Lock:
     return lock
 
 
-def new_rlock() -> threading.RLock:  # type: ignore[valid-type]  # a function in older typing
+def new_rlock() -> threading.RLock:  # a function in older typing
     """As :func:`new_lock`, for a lock that its holder may take again."""
     lock = threading.RLock()
     _at_fork().locks.add(lock)

@@ -77,9 +77,9 @@ class Request:
 def _is_plain(value: object) -> bool:
     """Whether the text of *value* says all about it."""
     if type(value) is dict:
-        return all(type(k) is str and _is_plain(v) for k, v in value.items())  # type: ignore[attr-defined]
+        return all(type(k) is str and _is_plain(v) for k, v in value.items())
     if type(value) in (list, tuple):
-        return all(map(_is_plain, value))  # type: ignore[arg-type, call-overload]
+        return all(map(_is_plain, value))  # type: ignore[call-overload]
     return type(value) in _PLAIN
 
 

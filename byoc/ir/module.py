@@ -210,7 +210,7 @@ class IRModule:
         """
         mod = IRModule(functions, type_defs)
         main = expr if isinstance(expr, BaseFunc) else get_global_func("relay.ir.function_of")(expr)
-        mod[str(getattr(main, "attrs", {}).get("global_symbol", "main"))] = main  # type: ignore[index]
+        mod[str(getattr(main, "attrs", {}).get("global_symbol", "main"))] = main
         return mod
 
     def astext(self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -39,6 +40,11 @@ class Cost:
     bytes: int
 
 
+A = TypeVar("A", bound="Attrs | None")  # the attributes of one operator
+R = TypeVar("R", bound=Type)  # the type of its result
+E = TypeVar("E")  # byoc.te.Tensor, which this layer does not import
+
+# The functions of an operator as they are kept, whatever its attributes are; register_op checks them against its class.
 TypeRelation = Callable[[Sequence[Type], "Attrs | None"], Type]
 # (types of the inputs, None where unknown; type of the result or None; attributes) -> the same with what follows
 InputInference = Callable[[Sequence["Type | None"], "Type | None", "Attrs | None"], Sequence["Type | None"]]
@@ -240,15 +246,15 @@ def register_op(
     name: str,
     *,
     inputs: Sequence[str],
-    rel: TypeRelation,
+    rel: Callable[[Sequence[Type], A], Type],
     doc: str,
-    attrs: type[Attrs] | None = None,
+    attrs: type[A] | None = None,
     pattern: OpPattern = OpPattern.OPAQUE,
-    compute: TensorCompute | None = None,
-    code_for: DtypePredicate | None = None,
-    operations: OperationCount | None = None,
+    compute: Callable[[A, Sequence[E], R], Sequence[E]] | None = None,
+    code_for: Callable[[Sequence[str], A], bool] | None = None,
+    operations: Callable[[A, Sequence[Type], R], int] | None = None,
     kernel: str | None = None,
-    infer_inputs: InputInference | None = None,
+    infer_inputs: Callable[[Sequence[Type | None], Type | None, A], Sequence[Type | None]] | None = None,
     samples: Sequence[Sample] = (),
     variadic: bool = False,
 ) -> Op:
@@ -262,10 +268,12 @@ def register_op(
     waiting = OPS.get(name)  # made empty by register_op_attr, which may come first
     op = waiting if waiting is not None and waiting.rel is None else Op(name)
     op.input_names, op.variadic, op.description = tuple(inputs), variadic, doc
-    op.attrs_type, op.rel, op.pattern = attrs, rel, pattern
-    op.compute, op.code_for, op.operations = compute, code_for, operations
+    op.attrs_type, op.rel, op.pattern = cast("type[Attrs] | None", attrs), cast(TypeRelation, rel), pattern
+    op.compute = cast("TensorCompute | None", compute)
+    op.code_for = cast("DtypePredicate | None", code_for)
+    op.operations = cast("OperationCount | None", operations)
     op.kernel = kernel or name
-    op.infer_inputs = infer_inputs
+    op.infer_inputs = cast("InputInference | None", infer_inputs)
     op.samples = tuple(samples)
     op.set_attr("TOpPattern", int(pattern))
     OPS.register(name, op, where=caller_location(), override=op is waiting)

@@ -43,9 +43,9 @@ class Pass:
         if not ctx.config.get("testing.immutable_module"):
             return self.transform_module(mod, ctx)
         structure = get_global_func("relay.ir.structural_hash")
-        before = structure(mod)  # type: ignore[operator]
+        before = structure(mod)
         result = self.transform_module(mod, ctx)
-        if structure(mod) != before:  # type: ignore[operator]
+        if structure(mod) != before:
             raise InternalError(f"Immutable module has been modified in pass: {self.info.name}")
         return result
 
@@ -111,7 +111,7 @@ def pass_named(name: str) -> Pass:
     Raises RegistryError with the nearest names where there is none. Source: ``GetPass``.
     """
     key = name if "transform." in name else f"relay._transform.{name}"
-    made: Pass = get_global_func(key)()  # type: ignore[operator, assignment]
+    made: Pass = get_global_func(key)()  # type: ignore[assignment]
     return made
 
 

@@ -13,7 +13,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from byoc.errors import UserError
-from byoc.ir.dims import Any, Dim, IntImm, dimension
+from byoc.ir.dims import Any as Any
+from byoc.ir.dims import Dim as Dim
+from byoc.ir.dims import IntImm as IntImm
+from byoc.ir.dims import dimension
 
 DTYPES = frozenset(
     [

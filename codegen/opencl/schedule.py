@@ -269,5 +269,5 @@ def index_type(stage: Tensor, simplify: Simplifier) -> str:
         return "long"
     arithmetic = [n for n in nodes if isinstance(n, Binary) and n.dtype == INDEX]
     bounds = [abs(b) for n in arithmetic for b in simplify.bounds(n)]
-    largest = max([*(math.prod(shape) for shape in shapes), *bounds])  # type: ignore[type-var, arg-type]
+    largest = max([*(math.prod(shape) for shape in shapes), *bounds])  # type: ignore[type-var]
     return "int" if largest < 2**30 else "long"

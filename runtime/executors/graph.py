@@ -53,8 +53,8 @@ class Graph:
                     info.get("starts") == "1",
                 )
             )
-        self.inputs = [self.nodes[i] for i in data["arg_nodes"]]  # type: ignore[union-attr]
-        self.heads: list[Entry] = [(nid, k) for nid, k, _ in data["heads"]]  # type: ignore[union-attr]
+        self.inputs = [self.nodes[i] for i in data["arg_nodes"]]
+        self.heads: list[Entry] = [(nid, k) for nid, k, _ in data["heads"]]
 
     @property
     def calls(self) -> list[Node]:

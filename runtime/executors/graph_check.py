@@ -136,7 +136,7 @@ def check_calls(graph: Mapping[str, object], signatures: Mapping[str, Signature]
         if len(signature.inputs) != len(node["inputs"]) or len(specs) != len(entries):
             raise ArtifactError(f"{where}: node {node['name']} has another number of tensors than its function takes")
         for entry, spec in zip(entries, specs, strict=True):
-            if dtypes[entry] != spec.dtype or not _may_be(shapes[entry], spec.shape):  # type: ignore[arg-type]
+            if dtypes[entry] != spec.dtype or not _may_be(shapes[entry], spec.shape):
                 raise ArtifactError(
                     f"{where}: node {node['name']} has {dtypes[entry]}{shapes[entry]} "
                     f"where its function takes {spec.dtype}{spec}"

@@ -53,13 +53,13 @@ class JsonEngine:
                 self.constant_names.append(str(node["name"]))
             else:
                 self._steps.append(self._step(node, rows, rows[nid], rows[nid + 1], table))
-        self._heads = [rows[nid] + index for nid, index, _ in graph["heads"]]  # type: ignore[union-attr, misc]
+        self._heads = [rows[nid] + index for nid, index, _ in graph["heads"]]
 
     @staticmethod
     def _step(node: Mapping[str, object], rows: Sequence[int], first: int, stop: int, table: KernelTable) -> Step:
         kernel = table[str(node["name"])]
         attrs = decode_attributes(node["attrs"], kernel.attributes)  # type: ignore[arg-type]
-        sources = [rows[nid] + index for nid, index, _ in node.get("inputs", [])]  # type: ignore[attr-defined, misc]
+        sources = [rows[nid] + index for nid, index, _ in node.get("inputs", [])]  # type: ignore[attr-defined]
         declared: Sequence[Sequence[str]] = node["attrs"].get("dtype", [[]])  # type: ignore[attr-defined]
         wide = tuple(dtype == "int64" for dtype in declared[0]) if len(declared[0]) == stop - first else ()
         return functools.partial(_run_kernel, kernel, attrs, sources, first, stop, wide)
@@ -73,7 +73,7 @@ class JsonEngine:
         for step in self._steps:
             check_time()
             step(values)
-        return [values[head] for head in self._heads]  # type: ignore[misc]
+        return [values[head] for head in self._heads]
 
 
 def _run_kernel(

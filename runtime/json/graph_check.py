@@ -61,7 +61,7 @@ def _node(data: object, where: str, index: int, rows: Sequence[int]) -> list[Ten
     types = _types(node, where)
     if len(types) != rows[index + 1] - rows[index] or (node["op"] == "const" and len(types) != 1):
         raise ArtifactError(f"{where}: it has {rows[index + 1] - rows[index]} outputs, and types for {len(types)}")
-    for key, value in node["attrs"].items():  # type: ignore[union-attr]
+    for key, value in node["attrs"].items():
         if key in _COUNTS:
             if value != str(len(inputs) if key == "num_inputs" else len(types)):
                 raise ArtifactError(f"{where}.attrs.{key}: it is another number")

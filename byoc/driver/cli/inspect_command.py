@@ -80,9 +80,9 @@ def inspect_model(path: Path, text: bool) -> tuple[Mapping[str, object], str, in
     mod = optimize(mod)
     after = _operators(mod)
     main = mod["main"]
-    inputs = [spec_of(p.name_hint, t) for p in main.params for t in tensor_types(p.checked_type)]  # type: ignore[attr-defined]
-    names = main.attrs.get("output_names") or ()  # type: ignore[attr-defined]
-    outputs = [spec_of(n, t) for n, t in zip(names, tensor_types(main.body.checked_type), strict=False)]  # type: ignore[attr-defined]
+    inputs = [spec_of(p.name_hint, t) for p in main.params for t in tensor_types(p.checked_type)]
+    names = main.attrs.get("output_names") or ()
+    outputs = [spec_of(n, t) for n, t in zip(names, tensor_types(main.body.checked_type), strict=False)]
     data = {
         "inputs": [s.to_json() for s in inputs],
         "outputs": [s.to_json() for s in outputs],

@@ -103,7 +103,7 @@ def _emit_operator(to: Destination, call: Call) -> None:
     _emit_unit(to, single)
     for known in (to.values, to.tensors.parts):
         if single in known:
-            known[call] = known[single]  # type: ignore[index, assignment]
+            known[call] = known[single]  # type: ignore[assignment]
 
 
 def _emit_packed(to: Destination, call: Call, symbol: str, function: Function) -> None:

@@ -299,7 +299,7 @@ class FunctionLowering:
             register = self.register(parts)
             self.values[item] = self._field(register, item.index)
         elif isinstance(parts[item.index], list):
-            self.tensors.parts[item] = parts[item.index]  # type: ignore[assignment]
+            self.tensors.parts[item] = parts[item.index]
         else:
             self.values[item] = self.register(parts[item.index])
         return False

@@ -132,7 +132,7 @@ def _steps_seconds(step: Step, profile: Profile, dtype: str) -> float:
     work = step.work
     streamed = step.constants / profile.memories[-1].rate
     if work.kind is Kind.PRODUCT:
-        used = dtype or step.call.args[0].checked_type.dtype  # type: ignore[union-attr]
+        used = dtype or step.call.args[0].checked_type.dtype
         return max(product_seconds(work.product, profile, used), streamed)  # type: ignore[arg-type]
     if work.kind is Kind.DEPTHWISE:
         return max(depthwise_seconds(work.product, profile), streamed)  # type: ignore[arg-type]

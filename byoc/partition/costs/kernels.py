@@ -138,7 +138,7 @@ def _steps(calls: Sequence[Call], works: Sequence[Work], group: Sequence[int]) -
     for k, call in enumerate(calls):
         reads = constants = 0
         for node in dict.fromkeys(p for arg in call.args for p in producers(arg)):
-            inside = node in place and group[place[node]] == group[k]  # type: ignore[index]
+            inside = node in place and group[place[node]] == group[k]
             if inside or (group[k], node) in seen:
                 continue
             seen.add((group[k], node))

@@ -73,7 +73,7 @@ class Profile:
             given = {name: math.inf if value is None else value for name, value in data.items() if name in known}
             given["memories"] = tuple(
                 Memory(*(math.inf if m[key] is None else float(m[key]) for key in ("bytes", "rate")))
-                for m in given["memories"]  # type: ignore[union-attr]
+                for m in given["memories"]
             )
             made = Profile(**given)  # type: ignore[arg-type]
             _check(made)

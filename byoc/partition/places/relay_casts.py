@@ -172,7 +172,7 @@ def _axes_moved(expr: RelayExpr) -> tuple[int, ...] | None:
     if calls(expr, "transpose"):
         ndim = expr.checked_type.ndim  # type: ignore[attr-defined]
         axes = expr.attrs["axes"] or range(ndim - 1, -1, -1)
-        return tuple(int(a) % ndim for a in axes)  # type: ignore[attr-defined]
+        return tuple(int(a) % ndim for a in axes)
     if calls(expr, "layout_transform"):
         source, destination = str(expr.attrs["src_layout"]), str(expr.attrs["dst_layout"])
         if sorted(source) == sorted(destination) and source.isalpha():

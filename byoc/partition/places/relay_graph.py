@@ -305,4 +305,4 @@ def _computing_in(attrs: Attrs | None, place: Place) -> Attrs | None:
     dtype = dtype_of(place.precision)  # type: ignore[arg-type]
     floats = {dtype_of(p) for p in FLOATS}
     changes = {name: dtype for name in ("out_dtype", "dtype") if getattr(attrs, name, None) in floats - {dtype}}
-    return dataclasses.replace(attrs, **changes) if changes else attrs  # type: ignore[type-var]
+    return dataclasses.replace(attrs, **changes) if changes else attrs

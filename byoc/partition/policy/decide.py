@@ -69,10 +69,10 @@ def dissolve(mod: IRModule, calls: set[Call]) -> IRModule:
     """*mod* where each of *calls* is its composite's body over its arguments."""
     result = mod.shallow_copy()
     for var, func in functions_of(mod):
-        result[var] = typed_rewrite(  # type: ignore[assignment]
+        result[var] = typed_rewrite(
             func,
             lambda before, after: _inlined(after) if before in calls else after,
-            open_children,  # type: ignore[arg-type]
+            open_children,
         )
     return InferType()(result)
 

@@ -57,12 +57,12 @@ def matches_of(name: str, func: Function, backends: Sequence[Backend], record: C
         for row, entry in enumerate(backend.patterns()):
             check = guarded_check(entry.name, entry.check, record)
             groups = Grouper(entry.pattern, graph, overlapping=True).groups
-            for root in sorted((r for r in groups if r in number), key=number.__getitem__):  # type: ignore[index]
+            for root in sorted((r for r in groups if r in number), key=number.__getitem__):
                 if not holds(check, groups[root], {"Composite": entry.name}):
                     continue
                 covered = _covered(groups[root], number)
                 if covered is not None:
-                    chosen = Chosen(name, backend.name, row, number[root])  # type: ignore[index]
+                    chosen = Chosen(name, backend.name, row, number[root])
                     call = composite_call(groups[root], {"Composite": entry.name}, {})
                     found.append(Match(chosen, entry.name, covered, call))
     return found

@@ -62,7 +62,7 @@ class _Mover:
             self._put(operators, there)  # type: ignore[arg-type]
             cost = self._cost(operators, tensors, site)
             if cost < least:
-                best, least = there, cost  # type: ignore[assignment]
+                best, least = there, cost
         self._put(operators, best)
 
     def _put(self, operators: Iterable[int], candidates: Iterable[int]) -> None:

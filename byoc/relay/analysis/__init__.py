@@ -1,6 +1,7 @@
 """Questions about expressions that change nothing."""
 
 import importlib
+from typing import TYPE_CHECKING
 
 from byoc.relay.analysis.calibration import get_calibration_data
 from byoc.relay.analysis.call_graph import CallGraph
@@ -21,6 +22,9 @@ from byoc.relay.analysis.type_variables import all_dtypes, all_type_vars, bound_
 from byoc.relay.analysis.unmatched import unmatched_cases
 from byoc.relay.analysis.variables import all_vars, bound_vars, free_vars, post_order_visit
 from byoc.relay.analysis.well_formed import check_basic_block_normal_form, check_constant, well_formed
+
+if TYPE_CHECKING:
+    from byoc.relay.analysis.annotated_regions import AnnotatedRegionSet as AnnotatedRegionSet
 
 __all__ = [
     "CallGraph",

@@ -85,7 +85,7 @@ class AnnotatedRegionSet:
     def get_region(self, expr: RelayExpr) -> AnnotatedRegion | None:
         """The region that *expr* is a node of, or None."""
         region = self._of.get(expr)
-        return self._find(region) if region in self._merged else region  # type: ignore[arg-type]
+        return self._find(region) if region in self._merged else region
 
     def __iter__(self) -> Iterator[AnnotatedRegion]:
         return iter(self._regions.values())

@@ -271,7 +271,7 @@ class TypeCheck:
         inner = children(node)
         new = rebuild(node, [memo[c] for c in inner]) if inner else node
         if isinstance(new, Call) and node in self._type_args:
-            found = [self._solver.resolve(t) for t in self._type_args[node]]  # type: ignore[index]
+            found = [self._solver.resolve(t) for t in self._type_args[node]]
             if list(new.type_args) != found:
                 new = Call(new.op, new.args, new.attrs, found, new.span)
         if isinstance(new, Function) and new.declared_ret_type is not None and not is_complete(new.declared_ret_type):

@@ -21,7 +21,7 @@ def _types_in(expr: RelayExpr | Type) -> Iterator[Type]:
         if isinstance(node, Var) and node.type_annotation is not None:
             yield node.type_annotation
         elif isinstance(node, Function):
-            yield from node.type_params  # type: ignore[misc]
+            yield from node.type_params
             if node.ret_type is not None:
                 yield node.ret_type
         elif isinstance(node, Call):

@@ -72,7 +72,7 @@ def outline_compiler_functions(mod: IRModule, cache: CandidateFunctionCache) -> 
 
     for var, func in mod.functions.items():
         if isinstance(func, Function) and any(map(_calls_compiler, post_order(func))):
-            result[var] = typed_rewrite(func, globally)  # type: ignore[assignment]
+            result[var] = typed_rewrite(func, globally)
         else:
             result[var] = func
     for var, function in outlined.values():

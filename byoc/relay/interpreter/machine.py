@@ -146,7 +146,7 @@ def _step_if(machine: Interpreter, node: If, scope: Scope) -> Pending:
     cond = scope.get(node.cond)
     if cond is None:
         return [(node.cond, scope)]
-    branch = node.true_branch if bool(cond) else node.false_branch  # type: ignore[arg-type]
+    branch = node.true_branch if bool(cond) else node.false_branch
     value = scope.get(branch)
     if value is None:
         return [(branch, scope)]

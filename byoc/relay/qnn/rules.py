@@ -33,7 +33,7 @@ def _with_span(expr: RelayExpr, inputs: Sequence[RelayExpr], call: Call) -> None
 
 def _replacement(key: str, call: Call, args: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
     rule = call.op.get_attr(key)  # type: ignore[attr-defined]
-    new = rule(call.attrs, list(args), list(types))  # type: ignore[operator]
+    new = rule(call.attrs, list(args), list(types))
     if new is not None and not isinstance(new, RelayExpr):
         raise UserError(
             f"the {key} rule of {call.op.name} must return an expression or None, "  # type: ignore[attr-defined]

@@ -33,7 +33,7 @@ def quantize_dynamic(function: Function, keep: Sequence[str] = ()) -> tuple[Func
     for node in post_order(function.body, fusion_children):
         if isinstance(node, Call) and is_product(node):
             reason = refusal(node, keep)
-            if reason is None and not RULES[node.op.name].may_be_dynamic:  # type: ignore[union-attr]
+            if reason is None and not RULES[node.op.name].may_be_dynamic:
                 reason = NO_SAMPLES
             if reason is not None:
                 reasons[node] = reason

@@ -137,8 +137,8 @@ class _Panel:
     @property
     def shape(self) -> tuple[int, ...]:
         outer = (*self.batch, *self.c.reduce.axes)
-        before = [int(a.extent) for a in self.batch]  # type: ignore[call-overload]
-        terms = [int(a.extent) for a in outer[len(self.batch) :]]  # type: ignore[call-overload]
+        before = [int(a.extent) for a in self.batch]
+        terms = [int(a.extent) for a in outer[len(self.batch) :]]
         return (*before, self.blocks, *terms, self.width)
 
     def load(self, tensor: Tensor) -> Load:
@@ -185,7 +185,7 @@ class _Panel:
         axes = [*self.batch, self.c.lane, *self.c.reduce.axes]
         lane = len(self.batch)
         steps = [self.operand.steps.get(a, 0) for a in axes]
-        extents = [int(a.extent) for a in axes]  # type: ignore[call-overload]
+        extents = [int(a.extent) for a in axes]
         if all(s is not None for s in steps) and all(a in self.operand.steps for a in axes):
             flat = np.asarray(source, order="C").reshape(-1)[self._start(simplify) :]
             strides = [int(s) * flat.itemsize for s in steps]  # type: ignore[arg-type]

@@ -84,4 +84,4 @@ def _is_tiled(c: Contraction) -> bool:
     if len(c.moving) != 1 or (c.row is not None and c.moving[0].steps[c.row] != 0):
         return False
     inner = c.reduce.axes[-1]
-    return not any(g.axis is inner for g in c.guards) and int(inner.extent) >= FEWEST_TERMS  # type: ignore[call-overload]
+    return not any(g.axis is inner for g in c.guards) and int(inner.extent) >= FEWEST_TERMS

@@ -148,5 +148,5 @@ def _row(axes: Sequence[Index], moving: Sequence[Access], loads: Sequence[Access
     ]
     numbers = [a for a in shared if isinstance(a.extent, int)]
     best = max(numbers, key=lambda a: min(a.extent, 14), default=None)  # type: ignore[arg-type, return-value]
-    inner = [a for a in numbers if best is not None and a.extent >= min(best.extent, 7)]  # type: ignore[operator]
+    inner = [a for a in numbers if best is not None and a.extent >= min(best.extent, 7)]
     return inner[-1] if inner else best if best is not None else shared[-1] if shared else None

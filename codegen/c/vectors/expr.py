@@ -40,7 +40,7 @@ class VectorExprWriter:
         line: Callable[[str], None],
     ):
         self.exprs, self.lane, self.count, self.parts, self.block, self.line = exprs, lane, count, parts, block, line
-        self.lanes = int(lane.extent)  # type: ignore[call-overload]
+        self.lanes = int(lane.extent)
         self.analysis = LaneAnalysis(lane, self.lanes, exprs.simplify)
         self.bound: dict[int, str] = {}
         self.uniform: list[int] = []

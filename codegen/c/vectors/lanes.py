@@ -53,7 +53,7 @@ def _start(array: Tensor, kind: str) -> list[Stmt]:
 
 def _by_columns(nest: Nest, reduce: Reduce) -> list[Stmt]:
     column = nest.axes[-1]
-    pieces = -(-column.extent // WIDEST)  # type: ignore[operator]
+    pieces = -(-column.extent // WIDEST)
     block = block_of(column, -(-column.extent // pieces))  # type: ignore[operator]
     results = placeholder((block.count,), reduce.dtype, "results")
     x, y = Index("x", block.count), Index("x", block.count)

@@ -94,7 +94,7 @@ def _weight(reduce: Reduce) -> Load | None:
         return None
     left, right = (e.value if isinstance(e, Cast) else e for e in (term.left, term.right))
     apart = isinstance(left, Load) and isinstance(right, Load) and left.tensor is not right.tensor
-    return left if apart and left.tensor.axes and not left.is_word else None  # type: ignore[union-attr, return-value]
+    return left if apart and left.tensor.axes and not left.is_word else None  # type: ignore[return-value]
 
 
 def _is_at(load: Load, key: Index) -> bool:

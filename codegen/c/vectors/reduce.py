@@ -209,7 +209,7 @@ class _Row:
         """The steps from *first* to *whole*, and what is left of the axis: vectors, then the last one moved back."""
         step = Index(self.inner.name, whole - first)
         code = loops([step], self._step((step + first) * self.stride)) if whole > first else []
-        at_place, extent, lanes = whole * self.stride, int(self.extent), self.lanes  # type: ignore[call-overload]
+        at_place, extent, lanes = whole * self.stride, int(self.extent), self.lanes
         for acc in self.accs:
             if at_place + lanes > extent:
                 break

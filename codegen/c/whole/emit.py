@@ -200,7 +200,7 @@ def _type(buffer: Buffer) -> str:
 def _static_bytes(buffer: Buffer) -> int | None:
     if not all(isinstance(d, int) for d in buffer.shape):
         return None
-    return math.prod(buffer.shape) * dtype_bytes(buffer.dtype)  # type: ignore[arg-type]
+    return math.prod(buffer.shape) * dtype_bytes(buffer.dtype)
 
 
 def _buffer_sizes(buffer: Buffer) -> list[str]:

@@ -125,7 +125,7 @@ def _keyed(found: RowStages, top: Tensor, powers: Tensor) -> tuple[Tensor, ...] 
             if stage not in keyed:
                 keyed.add(stage)
                 open_ends.append((stage.body, stage.axes[-1]))  # type: ignore[arg-type]
-    whole_words = int(powers.shape[-1]) % int(weighed.axes[0].extent) == 0  # type: ignore[call-overload]
+    whole_words = int(powers.shape[-1]) % int(weighed.axes[0].extent) == 0
     return tuple(s for s in found.stages if s in keyed) if powers in keyed and whole_words else None
 
 
@@ -154,7 +154,7 @@ def _is_apart(found: RowStages, keyed: Sequence[Tensor], softmax: tuple[Tensor, 
 
 def _block_length(length: int, read: Sequence[Tensor]) -> int:
     """The keys of a block: whole panels, and blocks as equal as these allow."""
-    panels = [int(t.shape[-1]) for t in read if t.tag == PANEL]  # type: ignore[call-overload]
+    panels = [int(t.shape[-1]) for t in read if t.tag == PANEL]
     step = math.lcm(FEWEST_KEYS, *panels)
     steps = -(-length // step)
     return step * -(-steps // -(-steps // max(MOST_KEYS // step, 1)))
@@ -223,7 +223,7 @@ class _OverKeys:
 
     def _cut(self, axis: Index, number: PrimExpr, count: int) -> dict[Index, Cut]:
         """The part of *axis*, over the keys or over words of them, in block *number* of *count* keys."""
-        terms = self.blocks.length // int(axis.extent)  # type: ignore[call-overload]
+        terms = self.blocks.length // int(axis.extent)
         return {axis: Cut(number * (self.blocks.count // terms), Index(axis.name, count // terms))}
 
     def _kept(self, stage: Tensor, cuts: Mapping[Index, Cut]) -> list[Stmt]:

@@ -45,7 +45,7 @@ def _bytes(tensor: Tensor) -> int | None:
     """The size, or None for a symbolic one."""
     if not all(isinstance(d, int) for d in tensor.shape):
         return None
-    return math.prod(tensor.shape) * dtype_bytes(tensor.dtype)  # type: ignore[arg-type]
+    return math.prod(tensor.shape) * dtype_bytes(tensor.dtype)
 
 
 def _lifetimes(program: Program) -> dict[Tensor, tuple[int, int]]:

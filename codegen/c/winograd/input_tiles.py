@@ -42,7 +42,7 @@ class InputTiles:
 
     def statements(self, tile: PrimExpr, target: Tensor, place: PrimExpr) -> list[Stmt]:
         """Tile *tile* of the image into ``target[point, place * channels + channel]``."""
-        plan, lanes = self.plan, int(self.lane.extent)  # type: ignore[call-overload]
+        plan, lanes = self.plan, int(self.lane.extent)
         block = Index("channel_block", -(-plan.channels // lanes))
         start: PrimExpr = block * lanes
         if plan.channels % lanes:  # the last vector overlaps the one before

@@ -71,5 +71,5 @@ def axes_of(axis: object, ndim: int, exclude: object = False) -> list[int]:
         chosen = list(range(ndim))
     else:
         given = axis if isinstance(axis, (tuple, list)) else [axis]
-        chosen = sorted({int(a) % max(ndim, 1) for a in given})  # type: ignore[call-overload]
+        chosen = sorted({int(a) % max(ndim, 1) for a in given})
     return [a for a in range(ndim) if a not in chosen] if exclude else chosen

@@ -66,7 +66,7 @@ def conv2d_transpose_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
         "padding": pad_tuple(attrs.padding, 2),  # type: ignore[union-attr]
         "dilation": attrs.dilation,
         "groups": attrs.groups,
-        "kernel_size": shape(weight)[2:],  # type: ignore[union-attr]
+        "kernel_size": shape(weight)[2:],
     }
     by_data = nn.conv2d(grad, weight, channels=shape(data)[1], **same)
     by_weight = make_call("nn.conv2d_backward_weight", [data, grad], _weight_attrs(by_data.attrs, weight))

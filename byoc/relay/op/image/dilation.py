@@ -44,7 +44,7 @@ def _relation(types: Sequence[Type], attrs: Dilation2DAttrs) -> Type:
     if differ(kernel[0], dims[1]) or not weight.is_static:
         raise TypeInferenceError(f"weight must have {dims[1]} channels of a known size, got {weight}")
     steps = zip(dims[2:], kernel[1:], attrs.strides[:2], attrs.dilations[:2], pad_pairs(attrs.padding, 2), strict=True)
-    sizes = [window_extent(*step) for step in steps]  # type: ignore[arg-type]
+    sizes = [window_extent(*step) for step in steps]
     return TensorType(arranged((*dims[:2], *sizes), "NCHW", attrs.data_layout), attrs.out_dtype or data.dtype)
 
 

@@ -204,5 +204,5 @@ qnn_conv2d_legalize = _product_rules("qnn.conv2d", shifted_conv2d)
 qnn_dense_legalize = _product_rules("qnn.dense", shifted_dense)
 
 # whatever the target, transposed convolutions are made of differences
-qnn_conv2d_transpose_legalize = RulesByTarget(lower_conv2d_transpose)  # type: ignore[arg-type]
+qnn_conv2d_transpose_legalize = RulesByTarget(lower_conv2d_transpose)
 register_qnn_legalize(get_op("qnn.conv2d_transpose").name, qnn_conv2d_transpose_legalize)

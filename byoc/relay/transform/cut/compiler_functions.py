@@ -58,7 +58,7 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
                     bound[node.variable] = found
         for var, function in mod.functions.items():
             if isinstance(function, Function) and not _is_of(function, compiler_filter):
-                result[var] = rewrite(function, globally)  # type: ignore[assignment]
+                result[var] = rewrite(function, globally)
         return infer_module(result)
 
     return ModulePass(outline, PassInfo("OutlineCompilerFunctionsWithExistingGlobalSymbols"))
@@ -114,7 +114,7 @@ def InlineComposites(target: str) -> ModulePass:
         result = mod.shallow_copy()
         for var, function in mod.functions.items():
             if isinstance(function, Function) and function.attrs.get("Compiler", target) == target:
-                result[var] = rewrite(function, _without_composites)  # type: ignore[assignment]
+                result[var] = rewrite(function, _without_composites)
         return infer_module(result)
 
     return ModulePass(inline, PassInfo("InlineComposites"))

@@ -43,7 +43,7 @@ def PlanDevices(config: CompilationConfig) -> ModulePass:
         annotated = typed.shallow_copy()
         for var, func in typed.functions.items():
             if isinstance(func, Function) and not is_primitive(func):
-                annotated[var] = typed_rewrite(func, _fixed, open_children)  # type: ignore[assignment]
+                annotated[var] = typed_rewrite(func, _fixed, open_children)
         annotated = infer_module(annotated)
         analysis = DeviceAnalysis(annotated, config)
         analysis.solve()

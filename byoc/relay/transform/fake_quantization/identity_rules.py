@@ -35,8 +35,8 @@ def _transposed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> i
 
 
 def _expanded(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
-    at = int(attrs["axis"]) % (data.ndim + 1)  # type: ignore[call-overload]
-    return axis if axis < at else axis + int(attrs["num_newaxis"])  # type: ignore[call-overload]
+    at = int(attrs["axis"]) % (data.ndim + 1)
+    return axis if axis < at else axis + int(attrs["num_newaxis"])
 
 
 def _squeezed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
@@ -138,7 +138,7 @@ def split(expr: Call, type_map: TypeMap) -> Result:
     ty, data = type_map[expr.args[0]], tensor_type(expr.args[0])
     assert isinstance(ty, TensorAffineType)
     at = expr.attrs["axis"]  # type: ignore[index]
-    if is_per_axis(ty) and ty.axis % data.ndim == int(at) % data.ndim:  # type: ignore[call-overload]
+    if is_per_axis(ty) and ty.axis % data.ndim == int(at) % data.ndim:
         raise UserError(f"split cuts axis {at}, along which the scales lie")
     sections = expr.attrs["indices_or_sections"]  # type: ignore[index]
     count = sections if isinstance(sections, int) else len(sections) + 1  # type: ignore[arg-type]

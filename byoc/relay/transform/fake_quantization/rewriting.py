@@ -73,7 +73,7 @@ def apply_rule(rule: Rule, call: Call, types: TypeMap) -> tuple[RelayExpr, Affin
     """What *rule* makes of *call*: a typed integer expression and what it stands for. Raises what the rule raises."""
     made = list(rule(call, types))
     if len(made) != 2 or not isinstance(made[0], RelayExpr) or not isinstance(made[1], AffineType):
-        raise UserError(f"the rule of {call.op} must return [expression, affine type], got {made!r}")  # type: ignore
+        raise UserError(f"the rule of {call.op} must return [expression, affine type], got {made!r}")
     if made[0].span is None:
         made[0].span = call.span
     infer_expr(made[0])

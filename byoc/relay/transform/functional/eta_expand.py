@@ -70,10 +70,10 @@ def _global_literal(var: GlobalVar, mod: IRModule) -> RelayExpr:
         return var
     types = {v: TypeVar(v.name_hint, v.kind) for v in func.type_params}  # type: ignore[attr-defined]
     params = [
-        Var("eta_expand_param", substitute_types(p.type_annotation, types))  # type: ignore[arg-type]
+        Var("eta_expand_param", substitute_types(p.type_annotation, types))
         if p.type_annotation is not None
         else Var("eta_expand_param")
         for p in func.params
     ]
-    result = substitute_types(func.ret_type, types) if func.ret_type is not None else None  # type: ignore[arg-type]
+    result = substitute_types(func.ret_type, types) if func.ret_type is not None else None
     return Function(params, Call(var, params), result, list(types.values()))

@@ -53,7 +53,7 @@ def _over_inlined(func: Function, ready: dict[GlobalVar, Function]) -> Function:
     for node in post_order(func, inner):
         new = [memo[c] for c in inner(node)]
         if isinstance(node, Call) and node.op in ready:
-            memo[node] = _inlined_call(ready[node.op], node, new)  # type: ignore[index]
+            memo[node] = _inlined_call(ready[node.op], node, new)
         elif isinstance(node, GlobalVar) and node in ready:
             memo[node] = dedup(ready[node])
         else:

@@ -68,7 +68,7 @@ class Lifter:
         symbol = GlobalVar(f"lifted_name{structural_hash(func, map_free_vars=True)}")
         if bound_to in free:
             again: RelayExpr = Call(symbol, captured) if captured or type_vars else symbol
-            func = substitute(func, {bound_to: again})  # type: ignore[assignment, dict-item]
+            func = substitute(func, {bound_to: again})  # type: ignore[assignment]
         func = dedup(func)  # type: ignore[assignment]
         if captured or type_vars:
             func = self._closure(func, captured, type_vars, ty)

@@ -120,7 +120,7 @@ def partially_evaluated(func: Function, mod: IRModule | None = None) -> Function
     normal = to_a_normal_form(func)
     assert isinstance(normal, Function)
     left = run(machine.residual(Closure(normal, {}, {})))
-    return Function(left.params, left.body, func.declared_ret_type, func.type_params, func.attrs, func.span)  # type: ignore[attr-defined]
+    return Function(left.params, left.body, func.declared_ret_type, func.type_params, func.attrs, func.span)
 
 
 class _Machine:
@@ -213,7 +213,7 @@ class _Machine:
 
     def _ref_read(self, node: RefRead, frame: Frame) -> Step[Value]:
         ref = yield self._eval(node.ref, frame)
-        known = frame.store.get(ref.known)  # type: ignore[attr-defined, arg-type]
+        known = frame.store.get(ref.known)  # type: ignore[attr-defined]
         return known if known is not None else Value(frame.emit(RefRead(ref.expr, node.span)))  # type: ignore[attr-defined]
 
     def _ref_write(self, node: RefWrite, frame: Frame) -> Step[Value]:

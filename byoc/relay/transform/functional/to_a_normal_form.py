@@ -31,7 +31,7 @@ def ToANormalForm() -> ModulePass:
         result = mod.shallow_copy()
         for var, func in mod.functions.items():
             if is_optimizable(func):
-                result[var] = to_a_normal_form(func)  # type: ignore[assignment, arg-type]
+                result[var] = to_a_normal_form(func)
         return result
 
     return ModulePass(transform, PassInfo("ToANormalForm", 1))

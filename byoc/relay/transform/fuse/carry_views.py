@@ -130,10 +130,7 @@ class _Carrier:
         if not calls(whole, "split"):
             return None
         axis = int(whole.attrs["axis"]) % len(shape)  # type: ignore[attr-defined]
-        before = sum(
-            int(field.shape[axis])
-            for field in whole.checked_type.fields[: node.index]  # type: ignore[union-attr]
-        )
+        before = sum(int(field.shape[axis]) for field in whole.checked_type.fields[: node.index])
         rows = slice(before, before + shape[axis])
         return self._part_of_product(whole, axis, rows) or self._slice(node, axis, rows, shape)  # type: ignore[arg-type]
 
@@ -142,7 +139,7 @@ class _Carrier:
         made = call_op(
             "strided_slice",
             [self._realized(whole.args[0])],
-            node.span or whole.span,  # type: ignore[attr-defined]
+            node.span or whole.span,
             begin=(rows.start,),
             end=(rows.stop,),
             strides=(1,),
@@ -225,7 +222,7 @@ class _Carrier:
         if lead.is_plain:
             made = Call(node.op, [lead.base, self._dense(bias)], node.attrs, node.type_args, node.span)
             return _Carried(made, shape, View.of_shape(shape), True)
-        axis = int(node.attrs["axis"]) % len(shape)  # type: ignore[index, call-overload]
+        axis = int(node.attrs["axis"]) % len(shape)  # type: ignore[index]
         target = lead.view.brings_back(lead.shape, [d if k == axis else 1 for k, d in enumerate(shape)])
         if target is None:
             return None
@@ -237,7 +234,7 @@ class _Carrier:
         lead = self._carried.get(node.args[0])
         if lead is None or not self._may_go_before(node.args[0], lead) or len(tensor_types(node.checked_type)) != 1:
             return None
-        axis = lead.view.axes[int(node.attrs["axis"]) % len(shape)]  # type: ignore[index, call-overload]
+        axis = lead.view.axes[int(node.attrs["axis"]) % len(shape)]  # type: ignore[index]
         whole = View.of_shape(lead.shape).axes
         if not axis or axis not in whole:
             return None
@@ -276,9 +273,9 @@ def rows_of_product(product: RelayExpr, rows: slice) -> Call | None:
     if calls(product, "nn.bias_add", "add"):
         inner, bias = product.args  # type: ignore[attr-defined]
         made = rows_of_product(inner, rows) if isinstance(bias, Constant) else None
-        if made is None or bias.data.shape[-1:] != inner.args[1].data.shape[:1]:  # type: ignore[attr-defined, union-attr]
+        if made is None or bias.data.shape[-1:] != inner.args[1].data.shape[:1]:
             return None
-        part = constant(bias.data.numpy()[..., rows], span=bias.span)  # type: ignore[attr-defined]
+        part = constant(bias.data.numpy()[..., rows], span=bias.span)
         return Call(product.op, [made, part], product.attrs, span=product.span)  # type: ignore[attr-defined]
     if not calls(product, "nn.dense") or not isinstance(product.args[1], Constant):  # type: ignore[attr-defined]
         return None

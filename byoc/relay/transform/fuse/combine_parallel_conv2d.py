@@ -23,7 +23,7 @@ def _kernel_size(call: Call, letter: str) -> object:
 
 def _channel_axis(call: Call) -> int:
     attrs = call.attrs
-    return (attrs["out_layout"] or attrs["data_layout"]).index("C")  # type: ignore[index, union-attr, operator]
+    return (attrs["out_layout"] or attrs["data_layout"]).index("C")  # type: ignore[index, union-attr]
 
 
 def _operand_axis(channel: int, call: Call, index: int) -> int:

@@ -111,7 +111,7 @@ def _is_static(expr: RelayExpr) -> bool:
 
 
 def _shape(expr: RelayExpr) -> tuple[int, ...]:
-    return tuple(int(d) for d in expr.checked_type.shape)  # type: ignore[union-attr]
+    return tuple(int(d) for d in expr.checked_type.shape)
 
 
 def _view_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
@@ -129,7 +129,7 @@ def _order_into_convolution(producer: _Group, consumer: _Group, param: Var) -> b
     attrs = readers[0].attrs
     if readers[0].args[0] is not param or not hasattr(attrs, "data_layout") or attrs["groups"] != 1:  # type: ignore[index]
         return False
-    channels = param.checked_type.shape[str(attrs["data_layout"]).index("C")]  # type: ignore[union-attr, index]
+    channels = param.checked_type.shape[str(attrs["data_layout"]).index("C")]  # type: ignore[index]
     return isinstance(channels, int) and channels < FEW_CHANNELS
 
 
@@ -161,9 +161,7 @@ def _reduction_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool
     return (
         bool(last and attrs["keepdims"])
         and same
-        and all(  # type: ignore[index]
-            name in _POINTWISE for name in (*names[:-1], *consumer.names())
-        )
+        and all(name in _POINTWISE for name in (*names[:-1], *consumer.names()))
     )
 
 

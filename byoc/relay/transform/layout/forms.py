@@ -213,7 +213,7 @@ def flattened_form(call: Call) -> Form | None:
 
 def _along_channels(case: LayoutCase) -> CorrectLayouts | None:
     """A vector along one axis by name, as prelu's."""
-    place = case.moved(int(case.attrs["axis"]))  # type: ignore[index, call-overload]
+    place = case.moved(int(case.attrs["axis"]))  # type: ignore[index]
     if place is None:
         return None
     return case.with_channels(attrs=replace(case.attrs, axis=place))  # type: ignore[type-var]

@@ -63,7 +63,7 @@ class LayoutCase:
     def ndim(self) -> int:
         """The rank of the first input before."""
         ty = self.types[0]
-        return ty.ndim if isinstance(ty, TensorType) else ty.fields[0].ndim  # type: ignore[union-attr]
+        return ty.ndim if isinstance(ty, TensorType) else ty.fields[0].ndim
 
     def moved(self, axis: int) -> int | None:
         """Where axis *axis* of the first input is now; None where that is not known or the axis is split."""

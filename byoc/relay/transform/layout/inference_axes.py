@@ -31,7 +31,7 @@ def _with_axis(attrs: Attrs, axis: object, name: str = "axis") -> Attrs:
 
 
 def _axis(case: LayoutCase) -> int:
-    return int(case.attrs["axis"]) % case.ndim  # type: ignore[index, call-overload]
+    return int(case.attrs["axis"]) % case.ndim  # type: ignore[index]
 
 
 def _joined(case: LayoutCase, count: int) -> CorrectLayouts | None:
@@ -63,12 +63,12 @@ def split(case: LayoutCase) -> CorrectLayouts | None:
     cuts = attrs["indices_or_sections"]  # type: ignore[index]
     count = cuts if isinstance(cuts, int) else len(cuts) + 1  # type: ignore[arg-type]
     if case.new is None or not case.old[0].defined:
-        return CorrectLayouts((case.data,), (case.data,) * count, attrs)  # type: ignore[operator]
+        return CorrectLayouts((case.data,), (case.data,) * count, attrs)
     old, new = case.old[0], case.new[0]
-    factor, size = max(new.factor_of(old[axis]), 1), case.types[0].shape[axis]  # type: ignore[union-attr]
-    inside = [size // cuts] if isinstance(cuts, int) else list(cuts)  # type: ignore[operator, arg-type]
+    factor, size = max(new.factor_of(old[axis]), 1), case.types[0].shape[axis]
+    inside = [size // cuts] if isinstance(cuts, int) else list(cuts)  # type: ignore[arg-type]
     if factor > 1 and any(c % factor for c in inside):
-        return CorrectLayouts((old,), (old,) * count, attrs)  # type: ignore[operator]
+        return CorrectLayouts((old,), (old,) * count, attrs)
     changed: dict[str, object] = {"axis": new.index_of(old[axis])}
     if factor > 1 and not isinstance(cuts, int):
         changed["indices_or_sections"] = tuple(c // factor for c in inside)
@@ -215,7 +215,7 @@ def take(case: LayoutCase) -> CorrectLayouts | None:
     given, indices = case.attrs["axis"], case.types[1]  # type: ignore[index]
     if given is None or not isinstance(indices, TensorType) or indices.ndim > 1:
         return None
-    place = case.moved(int(given) % case.ndim)  # type: ignore[call-overload]
+    place = case.moved(int(given) % case.ndim)
     if place is None:
         return None
     parts = [p for k, p in enumerate(case.data.parts) if k != place or indices.ndim == 1]
@@ -264,7 +264,7 @@ def _slice_of_blocks(case: LayoutCase) -> dict[str, object] | None:
 
 
 def _permuted_slice(case: LayoutCase) -> dict[str, object] | None:
-    old, new, attrs, shape = case.old[0], case.data, case.attrs, case.types[0].shape  # type: ignore[union-attr]
+    old, new, attrs, shape = case.old[0], case.data, case.attrs, case.types[0].shape
     if sorted(old) != sorted(new):
         return None
     whole = -1 if attrs["slice_mode"] == "size" else END  # type: ignore[index]
@@ -285,7 +285,7 @@ def slice_like(case: LayoutCase) -> CorrectLayouts | None:
     """Both inputs in one layout, the axes by name; as they were where they come in two. Source: ``slice_like``."""
     old, attrs = case.old[0], case.attrs
     axes = attrs["axes"]  # type: ignore[index]
-    if not old.defined or len(old) != case.ndim or case.types[1].ndim != case.ndim:  # type: ignore[union-attr]
+    if not old.defined or len(old) != case.ndim or case.types[1].ndim != case.ndim:
         return None
     if case.new is None or case.new[0] != case.new[1]:
         return CorrectLayouts((old, old), (old,), attrs)

@@ -102,7 +102,7 @@ def quantization(case: LayoutCase) -> CorrectLayouts | None:
     if not data.defined:
         return None
     if case.new is not None:
-        axis = int(attrs["axis"]) % case.ndim  # type: ignore[index, call-overload]
+        axis = int(attrs["axis"]) % case.ndim  # type: ignore[index]
         data = Layout("".join(data.primal))
         attrs = replace(attrs, axis=data.index_of(old[axis]))  # type: ignore[type-var]
     return CorrectLayouts((data, *(CHANNELS,) * (len(case.old) - 1)), (data,), attrs)

@@ -210,7 +210,7 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
         for var, func in mod.functions.items():
             if isinstance(func, Function):
                 new = eliminate_dead_code(func, mod, ignore_impurity, project=False)
-                result[var] = inline_single_uses(new, mod, ignore_impurity) if inline_once else new  # type: ignore[assignment]
+                result[var] = inline_single_uses(new, mod, ignore_impurity) if inline_once else new
         return result
 
     return ModulePass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",)))

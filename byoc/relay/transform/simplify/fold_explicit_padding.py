@@ -91,7 +91,7 @@ def _rule(layout: str, same_value: SameValue) -> Callable[[Call, Call], RelayExp
         if same_value is _is_counted_zero:
             changed["count_include_pad"] = True
         if _is_window_inside(after, changed["padding"]):  # type: ignore[arg-type]
-            attrs = replace(after.attrs, **changed)  # type: ignore[type-var, arg-type]
+            attrs = replace(after.attrs, **changed)  # type: ignore[type-var]
             args = [pad.args[0], *after.args[1:]]  # type: ignore[attr-defined]
             return Call(after.op, args, attrs, after.type_args, merge_spans([pad.span, before.span]))
         return after

@@ -66,7 +66,7 @@ def decompose_batch_norm(call: Call) -> RelayExpr:
     shift = make("multiply", make("negative", mean), scale)
     if attrs["center"]:  # type: ignore[index]
         shift = make("add", shift, beta)
-    axis = int(attrs["axis"])  # type: ignore[index, call-overload]
+    axis = int(attrs["axis"])  # type: ignore[index]
     scaled = make("multiply", data, make.along(scale, axis, ty.ndim))
     return make("add", scaled, make.along(shift, axis, ty.ndim))
 
@@ -89,7 +89,7 @@ def _affine(make: Arithmetic, call: Call, normal: RelayExpr, axis: int, ndim: in
 def decompose_layer_norm(call: Call) -> RelayExpr:
     """``nn.layer_norm`` by mean and variance over its axis."""
     ty = _float_type(call.args[0])
-    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"])  # type: ignore[index, call-overload]
+    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"])  # type: ignore[index]
     normal = _normalize(make, call.args[0], (axis,), float(call.attrs["epsilon"]))  # type: ignore[index, arg-type]
     return _affine(make, call, normal, axis, ty.ndim)
 
@@ -108,8 +108,8 @@ def decompose_group_norm(call: Call) -> RelayExpr:
     ty, attrs = _float_type(call.args[0]), call.attrs
     if not ty.is_static:
         return call
-    make, axis = Arithmetic(call.span, ty.dtype), int(attrs["axis"]) % ty.ndim  # type: ignore[index, call-overload]
-    groups, shape = int(attrs["num_groups"]), ty.concrete_shape  # type: ignore[index, call-overload]
+    make, axis = Arithmetic(call.span, ty.dtype), int(attrs["axis"]) % ty.ndim  # type: ignore[index]
+    groups, shape = int(attrs["num_groups"]), ty.concrete_shape  # type: ignore[index]
     split = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
     data = make("reshape", call.args[0], newshape=split)
     normal = _normalize(make, data, range(axis + 1, len(split)), float(attrs["epsilon"]))  # type: ignore

@@ -42,7 +42,7 @@ def specialize(root: RelayExpr, sizes: Mapping[str, int]) -> RelayExpr:
         inner = [memo[c] for c in children(node)]
         new = rebuild(node, inner) if inner else node
         if isinstance(new, Call) and new is node:
-            new = Call(node.op, node.args, node.attrs, node.type_args, node.span)  # type: ignore[attr-defined]
+            new = Call(node.op, node.args, node.attrs, node.type_args, node.span)
         if isinstance(new, Function) and new.declared_ret_type is not None:
             declared = specialize_type(new.declared_ret_type, sizes)
             new = Function(new.params, new.body, declared, new.type_params, new.attrs, new.span)

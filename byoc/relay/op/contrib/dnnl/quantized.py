@@ -193,7 +193,7 @@ class _Block:
             attrs.data_layout,
             attrs.kernel_layout,
             attrs.out_layout,
-            "int32",  # type: ignore[union-attr]
+            "int32",
         )
 
 

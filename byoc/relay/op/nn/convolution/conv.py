@@ -84,7 +84,7 @@ def _compute(n: int) -> TensorCompute:
         (data, weight), plain = inputs, attrs
         if has_group_axis(attrs.kernel_layout):
             weight = merged_stage(weight, attrs.kernel_layout, "O")
-            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])  # type: ignore[type-var]
+            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])
         return [conv_stages(data, weight, plain, conv_geometry(types_of(inputs), attrs, n))]
 
     return compute

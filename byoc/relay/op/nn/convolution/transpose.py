@@ -94,7 +94,7 @@ def _compute(n: int) -> TensorCompute:
         (data, weight), plain = inputs, attrs
         if has_group_axis(attrs.kernel_layout):
             weight = merged_stage(weight, attrs.kernel_layout, "I")
-            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])  # type: ignore[type-var]
+            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])
         return [transposed_stages(data, weight, plain, transposed_geometry(types_of(inputs), attrs, n))]
 
     return compute

@@ -57,7 +57,7 @@ class _Step:
         """The extent of a phase."""
         if self.stride == 1:
             return self.result
-        return (self.result + self.before - 1) // self.stride - self.before // self.stride + 1  # type: ignore[operator]
+        return (self.result + self.before - 1) // self.stride - self.before // self.stride + 1
 
     def falls(self, position: PrimExpr, phase: PrimExpr, term: Index) -> tuple[PrimExpr, PrimExpr, list[PrimExpr]]:
         """The element of the data and the tap that fall on a position of a phase as its *term*, and if they do."""
@@ -183,7 +183,7 @@ def _spread(data: Tensor, attrs: Attrs, geometry: Geometry, steps: dict[str, _St
     """*data* with ``stride - 1`` zeros between elements and room for every tap of the kernel around (tag ``pad``)."""
     reach = {a: (step.kernel - 1) * step.dilation for a, step in steps.items()}
     shape = [
-        steps[letter].result + reach[letter] if letter in steps else size  # type: ignore[operator]
+        steps[letter].result + reach[letter] if letter in steps else size
         for letter, size in zip(attrs.data_layout, data.shape, strict=True)
     ]
 
@@ -198,7 +198,7 @@ def _spread(data: Tensor, attrs: Attrs, geometry: Geometry, steps: dict[str, _St
             place = i + (step.before - reach[letter])
             inner.append(place / step.stride)
             whole = [(place % step.stride).equal(0)] if step.stride > 1 else []
-            conditions += [place >= 0, place < step.size * step.stride, *whole]  # type: ignore[operator]
+            conditions += [place >= 0, place < step.size * step.stride, *whole]
         return te.if_then_else(te.all_of(*conditions), data(*inner), te.const(0, data.dtype))
 
     return te.compute(shape, element, name="spread", tag="pad")
