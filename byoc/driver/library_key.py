@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc.codegen.c.toolchain.compiler import cache_dir, find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.tune.context import context_of
 from byoc.errors import UserError
 from byoc.runtime.dso.processor import usable_processors

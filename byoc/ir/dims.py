@@ -7,6 +7,8 @@ wherever the name occurs. Source: ``tvm.tir.IntImm``, ``tvm.tir.Any``; names are
 
 from __future__ import annotations
 
+from typing import overload
+
 from byoc.errors import UserError
 
 
@@ -62,6 +64,10 @@ Dim = int | Any
 _KNOWN: dict[int, IntImm] = {}
 
 
+@overload
+def dimension(value: int) -> IntImm: ...
+@overload
+def dimension(value: object) -> Dim: ...
 def dimension(value: object) -> Dim:
     """*value* as a dimension. Raises UserError for what is neither a number nor Any."""
     if isinstance(value, Any):

@@ -8,6 +8,7 @@ result, or raises :class:`byoc.errors.TypeInferenceError` with one sentence.
 from __future__ import annotations
 
 import enum
+import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
@@ -79,7 +80,7 @@ class Sample:
             return item
         if isinstance(item, list):
             return [self._array(i, rng) for i in item]
-        shape = tuple(item)  # type: ignore[arg-type, var-annotated]
+        shape: tuple[int, ...] = tuple(item)  # type: ignore[arg-type]  # an input is an array, inputs or a shape
         if self.dtype == "bool":
             return np.asarray(rng.integers(0, 2, shape), bool)
         return np.asarray(rng.uniform(self.low, self.high, shape)).astype(self.dtype)
@@ -181,7 +182,7 @@ class Op(RelayExpr):
         RegistryError where it is not given and no relation has this name. Source: ``Op.add_type_rel``.
         """
         named = type_rel_func or get_global_func(f"tvm.relay.type_relation.{rel_name}")
-        self.rel = named  # type: ignore[assignment]
+        self.rel = named
 
     def set_support_level(self, level: int) -> None:
         """Say how widely the operator is supported: 1 is a basic one. Source: ``Op.set_support_level``."""
@@ -196,8 +197,8 @@ class Op(RelayExpr):
         self.attrs_type_key = key
         self.attrs_type = None if name == "DictAttrs" else Attrs.class_named(name)
 
-    def get_attr(self, key: str) -> object | None:
-        """The attribute registered by :func:`register_op_attr`, or None. Source: ``Op.get_attr``."""
+    def get_attr(self, key: str) -> Anything:
+        """What was registered by :func:`register_op_attr`; None where nothing was. Source: ``Op.get_attr``."""
         return self._attr_map.get(key)
 
     def set_attr(self, key: str, value: object, plevel: int = 10) -> None:

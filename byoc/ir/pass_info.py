@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from byoc.errors import UserError
+
+T = TypeVar("T")
 
 
 class PassTypeError(UserError, TypeError):
     """An argument of the pass manager that is not of the type that it must have."""
 
 
-def listed(value: object, what: str) -> tuple[object, ...]:
+def listed(value: Iterable[T] | None, what: str) -> tuple[T, ...]:
     """*value* as a tuple; () for None. Raises PassTypeError for what is no list, tuple or set."""
     if value is None:
         return ()
@@ -34,7 +37,7 @@ class PassInfo:
         if isinstance(opt_level, str):
             name, opt_level = opt_level, name
         self.name, self.opt_level = str(name), int(opt_level)
-        self.required: tuple[str, ...] = listed(required, "required")  # type: ignore[assignment]
+        self.required: tuple[str, ...] = listed(required, "required")
         self.traceable = bool(traceable)
 
     def _key(self) -> tuple[object, ...]:

@@ -50,6 +50,7 @@ class Type:
     """The root of all types."""
 
     __slots__ = ("_hash",)
+    _hash: int
 
     def _key(self) -> tuple[object, ...]:
         raise NotImplementedError
@@ -251,7 +252,9 @@ class FuncType(Type):
     def _key(self) -> tuple[object, ...]:
         parts = (*self.arg_types, self.ret_type, *self.type_constraints)
         if self.type_params:
-            bound = {var: _Bound(len(self.type_params), i, var.kind) for i, var in enumerate(self.type_params)}
+            bound: dict[Type, Type] = {
+                var: _Bound(len(self.type_params), i, var.kind) for i, var in enumerate(self.type_params)
+            }
             parts = tuple(substitute_types(part, bound) for part in parts)
         return (len(self.arg_types), len(self.type_params), parts)
 

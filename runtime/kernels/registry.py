@@ -11,6 +11,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from byoc.runtime.errors import KernelError
 
 Arrays = np.ndarray | tuple[np.ndarray, ...]
 KernelFunction = Callable[..., Arrays]
+F = TypeVar("F", bound=KernelFunction)
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,10 @@ class Kernel:
 KERNELS: dict[str, Kernel] = {}
 
 
-def kernel(*names: str) -> Callable[[KernelFunction], KernelFunction]:
+def kernel(*names: str) -> Callable[[F], F]:
     """Register a numpy kernel under one or several operator names. Raises KernelError for a taken name."""
 
-    def register(function: KernelFunction) -> KernelFunction:
+    def register(function: F) -> F:
         for name in names:
             if name in KERNELS:
                 raise KernelError(f"kernel {name!r} is registered twice")

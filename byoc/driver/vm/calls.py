@@ -152,7 +152,7 @@ def _newshape(calls: list[Call], ty: TensorType) -> tuple[int, ...] | None:
     if any(call.op.name != _RESHAPE or _allows_zero(call) for call in calls):  # type: ignore[attr-defined]
         return None
     if len(calls) == 1:
-        return tuple(int(n) for n in calls[0].attrs.newshape)  # type: ignore[union-attr]
+        return tuple(int(n) for n in calls[0].attrs.newshape)
     return newshape_of(calls[-1])
 
 

@@ -192,11 +192,13 @@ class FunctionLowering:
     def _node(self, node: RelayExpr, tail: bool) -> Step[bool]:
         rule = _STEPS.get(type(node))
         if rule is not None:
-            return (yield rule(self, node, tail))
+            done: bool = yield rule(self, node, tail)
+            return done
         return _RULES[type(node)](self, node, tail)
 
     def _let(self, let: Let, tail: bool) -> Step[bool]:
-        return (yield self._scope(self.graph.inner(let), let.body, tail))
+        done: bool = yield self._scope(self.graph.inner(let), let.body, tail)
+        return done
 
     def _if(self, node: If, tail: bool) -> Step[bool]:
         test = self.register(node.cond)

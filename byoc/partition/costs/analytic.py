@@ -20,7 +20,7 @@ from byoc.partition.costs.place import precision_name
 from byoc.partition.costs.products import depthwise_seconds, product_seconds
 from byoc.partition.costs.profile import PROFILES, Profile
 from byoc.partition.costs.work import Kind, Work, work_of
-from byoc.relay.expr import Call, Function
+from byoc.relay.expr import Call, Function, tensor_type
 
 
 class AnalyticModel(CostModel):
@@ -132,7 +132,7 @@ def _steps_seconds(step: Step, profile: Profile, dtype: str) -> float:
     work = step.work
     streamed = step.constants / profile.memories[-1].rate
     if work.kind is Kind.PRODUCT:
-        used = dtype or step.call.args[0].checked_type.dtype
+        used = dtype or tensor_type(step.call.args[0]).dtype
         return max(product_seconds(work.product, profile, used), streamed)  # type: ignore[arg-type]
     if work.kind is Kind.DEPTHWISE:
         return max(depthwise_seconds(work.product, profile), streamed)  # type: ignore[arg-type]

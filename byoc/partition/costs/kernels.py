@@ -114,7 +114,9 @@ def _is_scale(call: Call) -> bool:
     if callee_name(call) not in _SCALES:
         return False
     by, ty = call.args[1], call.args[1].checked_type
-    return isinstance(by, Constant) and isinstance(ty, TensorType) and ty.is_static and math.prod(ty.shape) == 1
+    if not isinstance(by, Constant) or not isinstance(ty, TensorType):
+        return False
+    return ty.is_static and math.prod(ty.concrete_shape) == 1
 
 
 def _joins(first: set[Kind], second: set[Kind]) -> bool:

@@ -157,9 +157,9 @@ def product_of(call: Call) -> Product | None:
     """The matrices of a call that is a sum of products; None for another."""
     name, types = call.op.name, [a.checked_type for a in call.args]  # type: ignore[attr-defined]
     if name in CONVOLUTIONS:
-        return _convolution(conv_geometry(types, call.attrs, CONVOLUTIONS[name]))  # type: ignore[arg-type]
+        return _convolution(conv_geometry(types, call.attrs, CONVOLUTIONS[name]))
     if name in TRANSPOSED:
-        found = transposed_geometry(types, call.attrs, TRANSPOSED[name])  # type: ignore[arg-type]
+        found = transposed_geometry(types, call.attrs, TRANSPOSED[name])
         taps = math.prod(found.kernel)
         return Product(
             found.groups,

@@ -74,7 +74,7 @@ class _Match:
 
     def check_reasons(self) -> tuple[Reason, ...]:
         """Why the check of the row refuses the match: its constraints, or its docstring."""
-        check = self.entry.check
+        check = self.entry.asked
         if check is None:
             return ()
         if isinstance(check, ConstraintCheck):

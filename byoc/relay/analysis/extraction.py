@@ -23,7 +23,7 @@ def extract_fused_functions(mod: IRModule) -> dict[GlobalVar, Function]:
     Source: ``relay.analysis.extract_fused_functions``.
     """
     found: dict[str, Function] = {}
-    for node in post_order(mod["main"]):  # type: ignore[arg-type]
+    for node in post_order(mod["main"]):
         if isinstance(node, Function) and node.attrs.get("Primitive"):
             bare = Function(node.params, node.body, node.declared_ret_type, node.type_params, node.attrs)
             found.setdefault(str(structural_hash(bare)), bare)

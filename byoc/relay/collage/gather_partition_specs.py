@@ -148,7 +148,7 @@ def make_byoc_partition_rule(compiler: str) -> PartitionRule:
         )
     return make_pattern_byoc_partition_rule(
         compiler,
-        [make_labelled_dfpattern_partition_rule(compiler, *row) for row in table],  # type: ignore[arg-type]
+        [make_labelled_dfpattern_partition_rule(compiler, *row) for row in table],
     )
 
 

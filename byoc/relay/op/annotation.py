@@ -93,7 +93,7 @@ def is_end(expr: RelayExpr) -> bool:
 
 def compiler_of(annotation: Call) -> str:
     """The target of a compiler_begin or compiler_end."""
-    return annotation.attrs.compiler  # type: ignore[union-attr]
+    return annotation.attrs.compiler
 
 
 def strip_annotations(expr: RelayExpr) -> RelayExpr:

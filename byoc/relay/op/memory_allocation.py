@@ -54,7 +54,7 @@ class AllocTensorAttrs(Attrs):
 
 def storage_type() -> Type:
     """``Storage[]`` of the standard module ``core.rly``."""
-    return TypeCall(get_global_func("relay.std.type_header")("core.rly", "Storage"), ())  # type: ignore[arg-type]
+    return TypeCall(get_global_func("relay.std.type_header")("core.rly", "Storage"), ())
 
 
 def _check_number(types: Sequence[Type], index: int, name: str) -> None:

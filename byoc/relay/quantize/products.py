@@ -48,7 +48,7 @@ def is_product(call: Call) -> bool:
     """Whether *call* is one of the operators that gain by narrow numbers (the rule of mixed precision)."""
     if not isinstance(call.op, Op) or not call.op.has_attr(KEY):
         return False
-    return int(call.op.get_attr(KEY)(call, "bfloat16")[0]) == Conversion.ALWAYS  # type: ignore[operator]
+    return int(call.op.get_attr(KEY)(call, "bfloat16")[0]) == Conversion.ALWAYS
 
 
 def _conv(call: Call) -> Left | None:

@@ -29,7 +29,7 @@ def run_opt_pass(expr: RelayExpr, opt_pass: Pass | Sequence[Pass], import_prelud
     if import_prelude:
         Prelude(mod)
     main = step(InferType()(mod))["main"]
-    return main if isinstance(expr, Function) else main.body  # type: ignore[union-attr]
+    return main if isinstance(expr, Function) else main.body
 
 
 def _passes(given: object) -> Sequence[Pass]:

@@ -121,7 +121,7 @@ def _bytes_with_scales(call: Call, axis: int) -> Weights | None:
         return None
     if scales.size == 1:
         return whole, np.full(whole.shape[axis], float(scales.reshape(())))
-    along = call.attrs.axis % whole.ndim == axis % whole.ndim  # type: ignore[union-attr]
+    along = call.attrs.axis % whole.ndim == axis % whole.ndim
     return (whole, scales.astype("float64")) if along else None
 
 
@@ -160,7 +160,7 @@ def _rewritten(place: Place) -> Callable[[Call, Call], RelayExpr]:
         if data is None or where is None or weights is None:
             return after
         whole, scales = weights
-        attrs = dataclasses.replace(after.attrs, out_dtype=SUM)  # type: ignore[type-var]
+        attrs = dataclasses.replace(after.attrs, out_dtype=SUM)
         wide = relay.cast(constant(whole), SUM)
         sums = Call(after.op, [data.integers, wide], attrs, None, before.span)
         scale = constant((scales * data.scale).astype(FLOAT).reshape(where[1]))
@@ -178,14 +178,14 @@ def _quantized(before: Call, after: Call) -> RelayExpr:
         return after
     if scale.data.numpy().size != 1 or zero.data.numpy().size != 1:
         return after
-    limits = np.iinfo(after.attrs.out_dtype)  # type: ignore[union-attr]
+    limits = np.iinfo(after.attrs.out_dtype)
     if limits.bits > 16:  # a float32 has no such limits
         return after
     made = relay.multiply(after.args[0], constant(np.float32(1.0) / scale.data.numpy().reshape(())))
     point = int(zero.data.numpy().reshape(()))
     moved = relay.add(made, constant(np.float32(point))) if point else made
     kept = relay.clip(moved, float(limits.min), float(limits.max))
-    return relay.cast(relay.round(kept), after.attrs.out_dtype)  # type: ignore[union-attr]
+    return relay.cast(relay.round(kept), after.attrs.out_dtype)
 
 
 def QuantizedProducts() -> FunctionPass:

@@ -130,7 +130,7 @@ class _Converter:
                 )
             self._missing[call.op.name] = None
             return Conversion.NEVER, "float32", "float32"
-        found = list(rule(call, self._dtype))  # type: ignore[operator]
+        found = list(rule(call, self._dtype))
         if len(found) != 3:
             raise UserError(f"the mixed-precision rule of {call.op.name} gives [category, dtype, dtype], got {found}")
         return int(found[0]), str(found[1]), str(found[2])

@@ -63,7 +63,7 @@ class _Packing:
         """*stage* over a panel, after the stage that packs it where that is not done already."""
         if 0 in stage.shape:
             return [stage]
-        c = contraction(Nest(stage, stage.axes, tuple(stage.axes), stage.body), self.simplify)  # type: ignore[arg-type]
+        c = contraction(Nest(stage, stage.axes, tuple(stage.axes), stage.element), self.simplify)
         operand = None if c is None else self._to_pack(c)
         if c is None or operand is None:
             return [self._direct(stage)]
@@ -221,7 +221,7 @@ def _numbers(index: PrimExpr, grid: Mapping[Index, np.ndarray]) -> np.ndarray:
     if isinstance(index, Index):
         return grid[index]
     assert isinstance(index, Binary), index
-    return _NUMBERS[index.op](_numbers(index.left, grid), _numbers(index.right, grid))
+    return np.asarray(_NUMBERS[index.op](_numbers(index.left, grid), _numbers(index.right, grid)))
 
 
 def _undivided(stage: Tensor, nest: Nest, value: PrimExpr) -> PrimExpr:

@@ -98,7 +98,7 @@ class _Words:
         dot = Intrinsic(product.dot, (left, right, const(0, DOTS[product.dot])))
         axes = [words if a is axis else a for a in product.reduce.axes]
         value = Reduce("sum", dot, axes)
-        body = map_expr(stage.body, lambda e: value if e is product.reduce else None)  # type: ignore[arg-type]
+        body = map_expr(stage.element, lambda e: value if e is product.reduce else None)
         return [*made, with_body(stage, body)]
 
     def _word(self, load: Load, axis: Index, words: Index, product: Product, made: list[Tensor]) -> Load:

@@ -147,7 +147,7 @@ def _is_apart(found: RowStages, keyed: Sequence[Tensor], softmax: tuple[Tensor, 
         late |= {top} if stage is not powers else set()
         if stage is not inverse and read & late:
             return False
-    behind = map_expr(last.body, lambda e: const(0, e.dtype) if e is weighed else None)  # type: ignore[arg-type]
+    behind = map_expr(last.element, lambda e: const(0, e.dtype) if e is weighed else None)
     inside = {n.tensor for n in loads_in(weighed)}
     return not inside & {top, inverse} and not {n.tensor for n in loads_in(behind)} & {top, *keyed}
 
@@ -245,7 +245,8 @@ class _OverKeys:
         """*array*, the sums so far that *reduce* of *stage* takes, with those of one block."""
 
         def total(row: Index, *inner: Index) -> PrimExpr:
-            places = dict(zip(self.block.inner(stage), inner, strict=True)) if stage is self.last else {}
+            inside = zip(self.block.inner(stage), inner, strict=True)
+            places: dict[Index, PrimExpr] = dict(inside) if stage is self.last else {}
             term = at(self.block.value(stage, reduce, row, cuts), places)
             return array(row, *inner) * cast(array.dtype, self.kept(row, ZERO)) + term
 
@@ -268,7 +269,7 @@ class _OverKeys:
         (summed,) = reduces_in(inverse.body)
 
         def value(stage: Tensor, reduce: Reduce, total: PrimExpr, row: Index) -> PrimExpr:
-            body = map_expr(stage.body, lambda e: total if e is reduce else None)  # type: ignore[arg-type]
+            body = map_expr(stage.element, lambda e: total if e is reduce else None)
             return block.value(stage, body, row)
 
         code: list[Stmt] = [Alloc(one_over, aligned=True)]

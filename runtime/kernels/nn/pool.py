@@ -15,7 +15,7 @@ import numpy as np
 
 from byoc.runtime.kernels.binary import truncated_divide
 from byoc.runtime.kernels.layout import from_letters, lowest, pad_pairs, per_axis, spatial_letters, to_letters, wide
-from byoc.runtime.kernels.nn.conv import padded, positions
+from byoc.runtime.kernels.nn.conv import on_last_axes, padded, positions
 from byoc.runtime.kernels.nn.window import window_count
 from byoc.runtime.kernels.registry import kernel
 
@@ -48,8 +48,9 @@ def _fold(
             slice(at[j] * dilation[j], at[j] * dilation[j] + (outs[j] - 1) * strides[j] + 1, strides[j])
             for j in range(n)
         ]
-        piece = source[(slice(None), slice(None), *where)]
+        piece = source[on_last_axes(where)]
         result = piece.copy() if result is None else fold(result, piece, out=result)
+    assert result is not None  # a kernel has a position at least
     return result
 
 
@@ -127,11 +128,13 @@ def _mean(block: np.ndarray, axis: tuple[int, ...], dtype: np.dtype) -> np.ndarr
     if dtype.kind in "iu":
         count = math.prod(block.shape[a] for a in axis)
         return truncated_divide(block.sum(axis, dtype).astype(np.int64), np.asarray(count))
-    return block.mean(axis, dtype=np.float64)
+    result: np.ndarray = block.mean(axis, dtype=np.float64)
+    return result
 
 
 def _greatest(block: np.ndarray, axis: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    return block.max(axis)
+    result: np.ndarray = block.max(axis)
+    return result
 
 
 def _adaptive(
@@ -144,9 +147,7 @@ def _adaptive(
     value = np.empty((*x.shape[:2], *outs), data.dtype)
     for at in positions(outs):
         where = [slice(a * i // o, -(-(a + 1) * i // o)) for a, i, o in zip(at, x.shape[2:], outs, strict=True)]
-        value[(slice(None), slice(None), *at)] = fold(
-            x[(slice(None), slice(None), *where)], tuple(range(2, 2 + n)), data.dtype
-        )
+        value[on_last_axes(at)] = fold(x[on_last_axes(where)], tuple(range(2, 2 + n)), data.dtype)
     return from_letters(value, letters, out_layout or layout)
 
 

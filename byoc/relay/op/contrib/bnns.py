@@ -42,7 +42,7 @@ def _floats(call: Call) -> bool:
 def conv2d_supported(call: Call) -> bool:
     """A convolution of float32 in NCHW, with constant weights of four axes."""
     attrs, weight = call.attrs, call.args[1]
-    layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout or "NCHW")  # type: ignore[union-attr]
+    layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout or "NCHW")
     return layouts == ("NCHW", "OIHW", "NCHW") and isinstance(weight, Constant) and _floats(call)
 
 
@@ -86,7 +86,7 @@ def check_conv2d(call: Call) -> bool:
         name = node.op.name  # type: ignore[attr-defined]
         if name == "nn.conv2d" and not conv2d_supported(node):
             return False
-        if name == "nn.bias_add" and node.attrs.axis != 1:  # type: ignore[union-attr]
+        if name == "nn.bias_add" and node.attrs.axis != 1:
             return False
         if name == "add" and not any(_is_bias(arg.checked_type, node.checked_type) for arg in node.args):
             return False

@@ -9,14 +9,18 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from byoc.errors import PartitionError
 from byoc.ir.registry import Registry, caller_location
 from byoc.ir.target_kind import KNOWS_COMPILER
 from byoc.relay.expr import Call
 
-# rows of (composite name, pattern) or (composite name, pattern, check)
-PatternTable = Sequence[tuple[object, ...]]
+if TYPE_CHECKING:
+    from byoc.relay.dataflow_pattern import DFPattern
+
+# rows of (composite name, pattern) or (composite name, pattern, check); a check is a function, constraints, or None
+PatternTable = Sequence[tuple[str, "DFPattern"] | tuple[str, "DFPattern", Any]]
 PATTERN_TABLES: Registry[Callable[[], PatternTable]] = Registry("pattern table")
 # target -> what it says of a call (anything with a truth value, such as a Verdict); beside the ``target.X`` attributes
 TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predicate")

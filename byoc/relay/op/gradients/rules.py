@@ -36,7 +36,7 @@ def gradient_rule(call: Call) -> GradientRule:
             f"input has operators with missing gradients: {name}{located(call)}; give it one with "
             f"relay.op.register_gradient({name!r}, rule)"
         )
-    return rule  # type: ignore[return-value]
+    return rule
 
 
 def tensor(expr: RelayExpr) -> TensorType:

@@ -21,11 +21,11 @@ def conv2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     Raises UserError for layouts other than NCHW and OIHW.
     """
     (data, weight), attrs = orig.args, orig.attrs
-    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW":  # type: ignore[union-attr]
-        raise UserError(f"nn.conv2d has a gradient in NCHW and OIHW, not in {attrs.data_layout}")  # type: ignore[union-attr]
-    pads = pad_tuple(attrs.padding, 2)  # type: ignore[union-attr]
-    strides = [int(s) for s in attrs.strides]  # type: ignore[union-attr]
-    dilation = [int(d) for d in attrs.dilation]  # type: ignore[union-attr]
+    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW":
+        raise UserError(f"nn.conv2d has a gradient in NCHW and OIHW, not in {attrs.data_layout}")
+    pads = pad_tuple(attrs.padding, 2)
+    strides = [int(s) for s in attrs.strides]
+    dilation = [int(d) for d in attrs.dilation]
     kernel = shape(weight)[2:]
     rest = [
         shape(data)[2 + k]
@@ -38,7 +38,7 @@ def conv2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
         strides=strides,
         padding=pads,
         dilation=dilation,
-        groups=attrs.groups,  # type: ignore[union-attr]
+        groups=attrs.groups,
         output_padding=tuple(rest),
         kernel_size=kernel,
         channels=shape(data)[1],
@@ -59,11 +59,11 @@ def _weight_attrs(attrs: object, weight: RelayExpr) -> object:
 def conv2d_transpose_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """The convolution that was transposed, of grad. Raises UserError for layouts other than NCHW and IOHW."""
     (data, weight), attrs = orig.args, orig.attrs
-    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "IOHW":  # type: ignore[union-attr]
+    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "IOHW":
         raise UserError("nn.conv2d_transpose has a gradient in NCHW and IOHW only")
     same = {
         "strides": attrs.strides,
-        "padding": pad_tuple(attrs.padding, 2),  # type: ignore[union-attr]
+        "padding": pad_tuple(attrs.padding, 2),
         "dilation": attrs.dilation,
         "groups": attrs.groups,
         "kernel_size": shape(weight)[2:],
@@ -80,7 +80,7 @@ def pool2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 
 
 def _space(orig: Call) -> list[int]:
-    layout = orig.attrs.layout  # type: ignore[union-attr]
+    layout = orig.attrs.layout
     return [layout.index("H"), layout.index("W")]
 
 

@@ -34,5 +34,5 @@ def sensitivities(call: RelayExpr, operand: RelayExpr) -> frozenset[Sensitivity]
     """How *call*, of whatever kind, depends on *operand*, at whichever places it takes it."""
     if not isinstance(call, Call) or not isinstance(call.op, Op) or not call.op.has_attr(KEY):
         return frozenset()
-    declared: Mapping[int, Sensitivity] = call.op.get_attr(KEY)  # type: ignore[assignment]
+    declared: Mapping[int, Sensitivity] = call.op.get_attr(KEY)
     return frozenset(how for place, how in declared.items() if call.args[place] is operand)

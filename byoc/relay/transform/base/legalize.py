@@ -29,7 +29,7 @@ def legalize(root: RelayExpr, key: str) -> RelayExpr:
         if hook is None:
             return after
         types = [*(arg.checked_type for arg in before.args), before.checked_type]
-        made = hook(before.attrs, list(after.args), types)  # type: ignore[operator, attr-defined]
+        made = hook(before.attrs, list(after.args), types)  # type: ignore[attr-defined]
         if made is None:
             return after
         return made.tuple_value if isinstance(made, TupleWrapper) else made

@@ -196,15 +196,15 @@ _RULES: dict[type, Callable[..., None]] = {
 
 def _on_device(analysis: DeviceAnalysis, call: Call) -> Domain:
     attrs, ty = call.attrs, call.checked_type
-    device = analysis.canonical(attrs.virtual_device)  # type: ignore[union-attr]
-    body = Domain.of_type(ty, device if attrs.constrain_body else UNCONSTRAINED)  # type: ignore[union-attr]
-    result = Domain.of_type(ty, device if attrs.constrain_result else UNCONSTRAINED)  # type: ignore[union-attr]
+    device = analysis.canonical(attrs.virtual_device)
+    body = Domain.of_type(ty, device if attrs.constrain_body else UNCONSTRAINED)
+    result = Domain.of_type(ty, device if attrs.constrain_result else UNCONSTRAINED)
     return Domain.of_function([body], result)
 
 
 def _device_copy(analysis: DeviceAnalysis, call: Call) -> Domain:
-    src = analysis.canonical(call.attrs.src_virtual_device)  # type: ignore[union-attr]
-    dst = analysis.canonical(call.attrs.dst_virtual_device)  # type: ignore[union-attr]
+    src = analysis.canonical(call.attrs.src_virtual_device)
+    dst = analysis.canonical(call.attrs.dst_virtual_device)
     return Domain.of_function([Domain.of_type(call.checked_type, src)], Domain.of_type(call.checked_type, dst))
 
 

@@ -66,7 +66,7 @@ def _fixed(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         annotation: Call = after.tuple_value  # type: ignore[assignment]
         item = keep_type(after, TupleGetItem(annotation.args[0], after.index, after.span))
         attrs = annotation.attrs
-        return on_device(item, attrs.virtual_device, attrs.constrain_result, attrs.constrain_body)  # type: ignore[union-attr]
+        return on_device(item, attrs.virtual_device, attrs.constrain_result, attrs.constrain_body)
     return after
 
 
@@ -133,8 +133,8 @@ class _Capturer:
     def _copy(self, call: Call) -> RelayExpr:
         """A copy that the program asks for; none where both devices are one."""
         attrs = call.attrs
-        src = self._analysis.canonical(attrs.src_virtual_device)  # type: ignore[union-attr]
-        dst = self._analysis.canonical(attrs.dst_virtual_device)  # type: ignore[union-attr]
+        src = self._analysis.canonical(attrs.src_virtual_device)
+        dst = self._analysis.canonical(attrs.dst_virtual_device)
         return self._new[call.args[0]] if src == dst else self.child(call.args[0], dst, dst, src)
 
     def function(self, func: Function) -> RelayExpr:

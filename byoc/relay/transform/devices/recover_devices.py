@@ -59,9 +59,9 @@ def _device_of(
 def _around(node: RelayExpr, here: VirtualDevice) -> VirtualDevice:
     """Where the parts of *node* are unless they say otherwise."""
     if isinstance(node, Call) and is_device_copy(node):
-        return node.attrs.src_virtual_device  # type: ignore[union-attr]
-    if isinstance(node, Call) and is_on_device(node) and node.attrs.constrain_body:  # type: ignore[union-attr]
-        return node.attrs.virtual_device  # type: ignore[union-attr]
+        return node.attrs.src_virtual_device
+    if isinstance(node, Call) and is_on_device(node) and node.attrs.constrain_body:
+        return node.attrs.virtual_device
     return here
 
 

@@ -60,13 +60,13 @@ def rule_of(op: Op, optional_qnn_ops: frozenset[str]) -> Rule | None:
     rule = op.get_attr(RULE)
     if rule is None and op.name in optional_qnn_ops:
         rule = op.get_attr(OPTIONAL_RULE)
-    return rule  # type: ignore[return-value]
+    return rule
 
 
 def affine_type_of(dequantize: Call) -> TensorAffineType:
     """What the integers stand for that a ``qnn.dequantize`` reads."""
     dtype = infer_expr(dequantize.args[0]).dtype  # type: ignore[attr-defined]
-    return TensorAffineType(dequantize.args[1], dequantize.args[2], dtype, dequantize.attrs.axis)  # type: ignore
+    return TensorAffineType(dequantize.args[1], dequantize.args[2], dtype, dequantize.attrs.axis)
 
 
 def apply_rule(rule: Rule, call: Call, types: TypeMap) -> tuple[RelayExpr, AffineType]:
@@ -93,7 +93,7 @@ class _Region:
             quantize.args[1],
             quantize.args[2],
             attrs.out_dtype,
-            attrs.axis,  # type: ignore[union-attr]
+            attrs.axis,
         )
 
     def integers(self) -> RelayExpr:

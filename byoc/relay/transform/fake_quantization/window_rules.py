@@ -45,7 +45,7 @@ def avgpool2d(expr: Call, type_map: TypeMap) -> Result:
         ty.zero_point,
         out_t.scale,
         out_t.zero_point,
-        **expr.attrs,  # type: ignore[arg-type]
+        **expr.attrs,
     )
     return [out, TensorAffineType(out_t.scale, out_t.zero_point, ty.dtype, out_t.axis)]
 
@@ -55,7 +55,7 @@ def register_integer_mean(op_name: str, op: Callable[..., Call]) -> object:
 
     def mean(expr: Call, type_map: TypeMap) -> Result:
         ty = _one_scale(expr, type_map)
-        out = op(relay.cast(expr.args[0], "int32"), **expr.attrs)  # type: ignore[arg-type]
+        out = op(relay.cast(expr.args[0], "int32"), **expr.attrs)
         return [relay.cast(out, ty.dtype), ty]
 
     return register(op_name, mean)

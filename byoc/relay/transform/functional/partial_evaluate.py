@@ -141,7 +141,7 @@ class _Machine:
         self._active[function] = self._active.get(function, 0) + 1
         result = yield self._eval(function.body, frame)
         self._active[function] -= 1
-        body = frame.closed(result.expr)  # type: ignore[attr-defined]
+        body = frame.closed(result.expr)
         declared = _over(function.declared_ret_type, closure.types)
         kept = [t for t in function.type_params if t not in closure.types]
         return Function(params, body, declared, kept, function.attrs, function.span)
@@ -152,9 +152,9 @@ class _Machine:
                 value = yield self._function(node.value, frame, node.variable)
             else:
                 value = yield self._eval(node.value, frame)
-            frame.env[node.variable] = value  # type: ignore[assignment]
+            frame.env[node.variable] = value
             node = node.body
-        return (yield _RULES[type(node)](self, node, frame))  # type: ignore[return-value]
+        return (yield _RULES[type(node)](self, node, frame))
 
     def _function(self, node: Function, frame: Frame, name: Var | None = None) -> Step[Value]:
         if any(node.attrs.get(key) for key in _OPAQUE):
@@ -165,7 +165,7 @@ class _Machine:
         if name is not None:
             closure.env[name] = value
         left = yield self.residual(closure)
-        frame.block.append((var, left))  # type: ignore[arg-type]
+        frame.block.append((var, left))
         return value
 
     def _var(self, node: Var, frame: Frame) -> Step[Value]:
@@ -191,39 +191,39 @@ class _Machine:
 
     def _tuple(self, node: Tuple, frame: Frame) -> Step[Value]:
         fields = yield self._all(node.fields, frame)
-        return Value(frame.emit(Tuple([f.expr for f in fields], node.span)), tuple(fields))  # type: ignore[attr-defined, arg-type]
+        return Value(frame.emit(Tuple([f.expr for f in fields], node.span)), tuple(fields))
 
     def _all(self, nodes: Sequence[RelayExpr], frame: Frame) -> Step[list[Value]]:
         found: list[Value] = []
         for node in nodes:
-            found.append((yield self._eval(node, frame)))  # type: ignore[arg-type]
+            found.append((yield self._eval(node, frame)))
         return found
 
     def _item(self, node: TupleGetItem, frame: Frame) -> Step[Value]:
         value = yield self._eval(node.tuple_value, frame)
-        if isinstance(value.known, tuple):  # type: ignore[attr-defined]
-            return value.known[node.index]  # type: ignore[attr-defined]
-        return Value(frame.emit(TupleGetItem(value.expr, node.index, node.span)))  # type: ignore[attr-defined]
+        if isinstance(value.known, tuple):
+            return value.known[node.index]
+        return Value(frame.emit(TupleGetItem(value.expr, node.index, node.span)))
 
     def _ref_create(self, node: RefCreate, frame: Frame) -> Step[Value]:
         value = yield self._eval(node.value, frame)
         cell = Cell()
-        frame.store[cell] = value  # type: ignore[assignment]
-        return Value(frame.emit(RefCreate(value.expr, node.span)), cell)  # type: ignore[attr-defined]
+        frame.store[cell] = value
+        return Value(frame.emit(RefCreate(value.expr, node.span)), cell)
 
     def _ref_read(self, node: RefRead, frame: Frame) -> Step[Value]:
         ref = yield self._eval(node.ref, frame)
-        known = frame.store.get(ref.known)  # type: ignore[attr-defined]
-        return known if known is not None else Value(frame.emit(RefRead(ref.expr, node.span)))  # type: ignore[attr-defined]
+        known = frame.store.get(ref.known)
+        return known if known is not None else Value(frame.emit(RefRead(ref.expr, node.span)))
 
     def _ref_write(self, node: RefWrite, frame: Frame) -> Step[Value]:
         ref = yield self._eval(node.ref, frame)
         value = yield self._eval(node.value, frame)
-        if isinstance(ref.known, Cell):  # type: ignore[attr-defined]
-            frame.store[ref.known] = value  # type: ignore[attr-defined, assignment]
+        if isinstance(ref.known, Cell):
+            frame.store[ref.known] = value
         else:
             frame.store.clear()
-        return Value(frame.emit(RefWrite(ref.expr, value.expr, node.span)), ())  # type: ignore[attr-defined]
+        return Value(frame.emit(RefWrite(ref.expr, value.expr, node.span)), ())
 
     # branches -------------------------------------------------------------------------------------------------------
 
@@ -232,54 +232,54 @@ class _Machine:
         env = {**frame.env, **{old: Value(new) for old, new in names.items()}}
         inner = Frame(env, frame.types, dict(frame.store))
         result = yield self._eval(node, inner)
-        return inner.closed(result.expr)  # type: ignore[attr-defined]
+        return inner.closed(result.expr)
 
     def _if(self, node: If, frame: Frame) -> Step[Value]:
         cond = yield self._eval(node.cond, frame)
-        if isinstance(cond.known, Constant):  # type: ignore[attr-defined]
-            taken = node.true_branch if bool(cond.known.data.numpy()) else node.false_branch  # type: ignore[attr-defined]
-            return (yield self._eval(taken, frame))  # type: ignore[return-value]
+        if isinstance(cond.known, Constant):
+            taken = node.true_branch if bool(cond.known.data.numpy()) else node.false_branch
+            return (yield self._eval(taken, frame))
         left = yield self._apart(node.true_branch, frame, {})
         right = yield self._apart(node.false_branch, frame, {})
         frame.store.clear()
-        return Value(frame.emit(If(cond.expr, left, right, node.span)))  # type: ignore[attr-defined, arg-type]
+        return Value(frame.emit(If(cond.expr, left, right, node.span)))
 
     def _match(self, node: Match, frame: Frame) -> Step[Value]:
         data = yield self._eval(node.data, frame)
         for clause in node.clauses:
             found: dict[Var, Value] = {}
-            fits = _fits(clause.lhs, data, found)  # type: ignore[arg-type]
+            fits = _fits(clause.lhs, data, found)
             if fits is None:
                 break
             if fits:
                 frame.env.update(found)
-                return (yield self._eval(clause.rhs, frame))  # type: ignore[return-value]
+                return (yield self._eval(clause.rhs, frame))
         names = {v: Var(v.name_hint, _over(v.type_annotation, frame.types)) for v in pattern_vars(node)}
         clauses = []
         for clause in node.clauses:
             result = yield self._apart(clause.rhs, frame, names)
-            clauses.append(Clause(rename_pattern(clause.lhs, names), result))  # type: ignore[arg-type]
+            clauses.append(Clause(rename_pattern(clause.lhs, names), result))
         frame.store.clear()
-        return Value(frame.emit(Match(data.expr, clauses, node.complete, node.span)))  # type: ignore[attr-defined]
+        return Value(frame.emit(Match(data.expr, clauses, node.complete, node.span)))
 
     # calls ----------------------------------------------------------------------------------------------------------
 
     def _call(self, node: Call, frame: Frame) -> Step[Value]:
         if isinstance(node.op, Op):
             args = yield self._all(node.args, frame)
-            return _operator(node, args, frame)  # type: ignore[arg-type]
+            return _operator(node, args, frame)
         callee = yield self._eval(node.op, frame)
         args = yield self._all(node.args, frame)
         types = [_over(t, frame.types) for t in node.type_args]
-        exprs = [arg.expr for arg in args]  # type: ignore[attr-defined]
+        exprs = [arg.expr for arg in args]
         if isinstance(node.op, Constructor):
-            made = Data(node.op, tuple(args))  # type: ignore[arg-type]
+            made = Data(node.op, tuple(args))
             return Value(frame.emit(Call(node.op, exprs, None, types, node.span)), made)  # type: ignore[arg-type]
-        closure = callee.known  # type: ignore[attr-defined]
+        closure = callee.known
         if isinstance(closure, Closure) and self._unfolds(closure, args, types):  # type: ignore[arg-type]
-            return (yield self._unfold(closure, args, types, frame))  # type: ignore[return-value, arg-type]
+            return (yield self._unfold(closure, args, types, frame))  # type: ignore[arg-type]
         frame.store.clear()
-        return Value(frame.emit(Call(callee.expr, exprs, None, types, node.span)))  # type: ignore[attr-defined, arg-type]
+        return Value(frame.emit(Call(callee.expr, exprs, None, types, node.span)))  # type: ignore[arg-type]
 
     def _unfolds(self, closure: Closure, args: Sequence[Value], types: Sequence[Type]) -> bool:
         """True when the call is to be replaced by the body of what it calls."""
@@ -297,7 +297,7 @@ class _Machine:
         self._active[function] = self._active.get(function, 0) + 1
         result = yield self._eval(function.body, inner)
         self._active[function] -= 1
-        return result  # type: ignore[return-value]
+        return result
 
 
 def _operator(node: Call, args: Sequence[Value], frame: Frame) -> Value:

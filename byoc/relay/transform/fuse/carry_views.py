@@ -118,10 +118,10 @@ class _Carrier:
         return None if view is None else replace(carried, view=view)
 
     def _transposed(self, node: Call, shape: tuple[int, ...]) -> _Carried | None:
-        carried, axes = self._carried.get(node.args[0]), node.attrs["axes"]  # type: ignore[index]
+        carried, axes = self._carried.get(node.args[0]), node.attrs["axes"]
         if carried is None:
             return None
-        order = [a % len(shape) for a in axes] if axes else list(reversed(range(len(shape))))  # type: ignore[union-attr]
+        order = [a % len(shape) for a in axes] if axes else list(reversed(range(len(shape))))
         return replace(carried, view=carried.view.transposed(order))
 
     def _part(self, node: TupleGetItem, shape: tuple[int, ...]) -> _Carried | None:
@@ -222,7 +222,7 @@ class _Carrier:
         if lead.is_plain:
             made = Call(node.op, [lead.base, self._dense(bias)], node.attrs, node.type_args, node.span)
             return _Carried(made, shape, View.of_shape(shape), True)
-        axis = int(node.attrs["axis"]) % len(shape)  # type: ignore[index]
+        axis = int(node.attrs["axis"]) % len(shape)
         target = lead.view.brings_back(lead.shape, [d if k == axis else 1 for k, d in enumerate(shape)])
         if target is None:
             return None
@@ -234,11 +234,11 @@ class _Carrier:
         lead = self._carried.get(node.args[0])
         if lead is None or not self._may_go_before(node.args[0], lead) or len(tensor_types(node.checked_type)) != 1:
             return None
-        axis = lead.view.axes[int(node.attrs["axis"]) % len(shape)]  # type: ignore[index]
+        axis = lead.view.axes[int(node.attrs["axis"]) % len(shape)]
         whole = View.of_shape(lead.shape).axes
         if not axis or axis not in whole:
             return None
-        attrs = replace(node.attrs, axis=whole.index(axis))  # type: ignore[type-var]
+        attrs = replace(node.attrs, axis=whole.index(axis))
         args = [lead.base, *(self._realized(arg) for arg in node.args[1:])]
         return replace(lead, base=Call(node.op, args, attrs, node.type_args, node.span), is_sum=True)
 
@@ -250,11 +250,11 @@ class _Carrier:
             own = self._carried.get(arg)
             if own is None:
                 return None
-            flags[flag] = bool(node.attrs[flag])  # type: ignore[index]
+            flags[flag] = bool(node.attrs[flag])
             if _steps(own.view, 2) > 1 == _steps(own.view, 1):
                 own, flags[flag] = replace(own, view=own.view.transposed((0, 2, 1))), not flags[flag]
             args.append(self._dense(own))
-        made = Call(node.op, args, replace(node.attrs, **flags), node.type_args, node.span)  # type: ignore[type-var]
+        made = Call(node.op, args, replace(node.attrs, **flags), node.type_args, node.span)
         return _Carried(made, shape, View.of_shape(shape), True)
 
 

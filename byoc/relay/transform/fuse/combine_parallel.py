@@ -79,7 +79,7 @@ def _branch(head: Call, readers: Mapping[RelayExpr, list[RelayExpr]]) -> Branch:
         if not isinstance(call, Call) or not isinstance(call.op, Op):
             break
         pattern = call.op.get_attr("TOpPattern")
-        if pattern is None or int(pattern) > OpPattern.BROADCAST:  # type: ignore[call-overload]
+        if pattern is None or int(pattern) > OpPattern.BROADCAST:
             break
         branch.append(call)
     return branch

@@ -85,8 +85,8 @@ def view_of(function: Function) -> View | None:
             return None
         name, shape = call.op.name, _shape(call)  # type: ignore[attr-defined]
         if name == "transpose":
-            axes = call.attrs["axes"]  # type: ignore[index]
-            view = view.transposed([a % len(shape) for a in axes] if axes else list(reversed(range(len(shape)))))  # type: ignore
+            axes = call.attrs["axes"]
+            view = view.transposed([a % len(shape) for a in axes] if axes else list(reversed(range(len(shape)))))
         elif name == "strided_slice" and call is chain[-1]:
             cut = [k for k, (a, b) in enumerate(zip(_shape(node), shape, strict=True)) if a != b]
             view, inner = View.of_shape(shape), math.prod(shape[min(cut, default=0) :])
@@ -127,9 +127,9 @@ def _order_into_convolution(producer: _Group, consumer: _Group, param: Var) -> b
     if producer.names() != ["transpose"] or len(readers) != 1 or not readers[0].op.name.startswith("nn.conv"):  # type: ignore
         return False
     attrs = readers[0].attrs
-    if readers[0].args[0] is not param or not hasattr(attrs, "data_layout") or attrs["groups"] != 1:  # type: ignore[index]
+    if readers[0].args[0] is not param or not hasattr(attrs, "data_layout") or attrs["groups"] != 1:
         return False
-    channels = param.checked_type.shape[str(attrs["data_layout"]).index("C")]  # type: ignore[index]
+    channels = param.checked_type.shape[str(attrs["data_layout"]).index("C")]
     return isinstance(channels, int) and channels < FEW_CHANNELS
 
 
@@ -154,7 +154,7 @@ def _reduction_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool
     if not isinstance(root, Call) or names[-1] not in ("mean", "sum", "max", "min") or not _is_static(root.args[0]):
         return False
     data, attrs = _shape(root.args[0]), root.attrs
-    last = list(reduced_axes(attrs, len(data))) == [len(data) - 1] and not attrs["exclude"]  # type: ignore
+    last = list(reduced_axes(attrs, len(data))) == [len(data) - 1] and not attrs["exclude"]
     rows = [p for p in consumer.function.params if _is_static(p) and _shape(p) == data]
     result = consumer.function.body
     same = _is_static(result) and _shape(result) == data and bool(rows)

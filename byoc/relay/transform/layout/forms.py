@@ -175,7 +175,7 @@ def _form(before: CorrectLayouts, after: CorrectLayouts) -> Form | None:
 
 def _permuted(call: Call, from_last: bool) -> Form | None:
     """A transpose: nothing where it only says in which order its input lies, else the one that gives the same."""
-    ndim, axes = call.checked_type.ndim, call.attrs["axes"]  # type: ignore[index]
+    ndim, axes = call.checked_type.ndim, call.attrs["axes"]
     axes = tuple(a % ndim for a in axes) if axes else tuple(reversed(range(ndim)))
     last = channels_last(ndim)
     if axes == last and not (from_last and axes == inverse(last)):
@@ -183,7 +183,7 @@ def _permuted(call: Call, from_last: bool) -> Form | None:
     if axes == inverse(last):
         return Form((Wanted(0, as_given(ndim)),), (last,), None, True)
     moved = tuple(last.index(a) for a in axes)
-    return Form((Wanted(0, last),), (as_given(ndim),), replace(call.attrs, axes=moved))  # type: ignore[type-var]
+    return Form((Wanted(0, last),), (as_given(ndim),), replace(call.attrs, axes=moved))
 
 
 def _reshaped(call: Call, from_last: bool) -> Form | None:
@@ -194,7 +194,7 @@ def _reshaped(call: Call, from_last: bool) -> Form | None:
     if tuple(old[:2]) != tuple(new[:2]) or math.prod(old) != math.prod(new):
         return None
     order = channels_last(len(new))
-    attrs = type(call.attrs)(newshape=tuple(int(new[k]) for k in order))  # type: ignore[call-arg, misc]
+    attrs = type(call.attrs)(newshape=tuple(int(new[k]) for k in order))
     return Form((Wanted(0, channels_last(len(old))),), (order,), attrs)
 
 

@@ -56,7 +56,7 @@ def _sum(call: Call, messages: Sequence[Message | None]) -> Message | None:
 
 
 def _bias(call: Call, messages: Sequence[Message | None]) -> Message | None:
-    axis = call.attrs.get_int("axis") % tensor(call).ndim  # type: ignore[union-attr]
+    axis = call.attrs.get_int("axis") % tensor(call).ndim
     return messages[0] if messages[0] is not None and messages[0].axes == (axis,) else None
 
 

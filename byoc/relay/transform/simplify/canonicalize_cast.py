@@ -34,7 +34,7 @@ def _is_light(expr: RelayExpr) -> bool:
     if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return False
     pattern = expr.op.get_attr("TOpPattern")
-    return pattern is not None and int(pattern) <= OpPattern.BROADCAST  # type: ignore[call-overload]
+    return pattern is not None and int(pattern) <= OpPattern.BROADCAST
 
 
 def separate_casts(root: RelayExpr) -> RelayExpr:

@@ -24,7 +24,7 @@ def bias_to_add(before: Call, after: Call) -> RelayExpr:
     """``nn.bias_add`` as an addition; *before* is the same call with types."""
     data = tensor_types(before.args[0].checked_type)[0]
     make = Arithmetic(before.span, data.dtype)
-    axis = before.attrs.get_int("axis")  # type: ignore[union-attr]
+    axis = before.attrs.get_int("axis")
     return make("add", after.args[0], make.along(after.args[1], axis, data.ndim))
 
 

@@ -57,7 +57,7 @@ def _holds_range(call: Call, dtype: str) -> bool:
     if not _is_integer(dtype):
         return False
     info = np.iinfo(dtype)
-    return call.attrs["a_min"] >= info.min and call.attrs["a_max"] <= info.max  # type: ignore[index, operator]
+    return call.attrs["a_min"] >= info.min and call.attrs["a_max"] <= info.max
 
 
 def consecutive_casts(call: Call) -> RelayExpr | None:
@@ -92,7 +92,7 @@ def clip_of_dtype(call: Call) -> RelayExpr | None:
     if not _is_integer(dtype):
         return None
     info = np.iinfo(dtype)
-    whole = call.attrs["a_min"] <= info.min and call.attrs["a_max"] >= info.max  # type: ignore[index, operator]
+    whole = call.attrs["a_min"] <= info.min and call.attrs["a_max"] >= info.max
     return keeps_type(call) if whole else None
 
 

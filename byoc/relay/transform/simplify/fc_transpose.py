@@ -25,8 +25,8 @@ def transposed_weight(expr: RelayExpr) -> Var | None:
     if op_name(expr) != "nn.dense" or op_name(expr.args[1]) != "transpose":  # type: ignore[attr-defined]
         return None
     turned: Call = expr.args[1]  # type: ignore[attr-defined]
-    axes = turned.attrs["axes"]  # type: ignore[index]
-    is_turned = not axes or tuple(a % 2 for a in axes) == (1, 0)  # type: ignore[union-attr]
+    axes = turned.attrs["axes"]
+    is_turned = not axes or tuple(a % 2 for a in axes) == (1, 0)
     return turned.args[0] if is_turned and isinstance(turned.args[0], Var) else None
 
 

@@ -62,10 +62,10 @@ def flatten_batch_to_space(before: Call, after: Call) -> RelayExpr:
         return after
     spread: Call = conv.args[0]  # type: ignore[attr-defined]
     fill = _fill_value(conv)  # type: ignore[arg-type]
-    has_padding = any(map(any, spread.attrs["paddings"]))  # type: ignore[index, arg-type]
-    if has_padding and fill != float(spread.attrs["pad_value"]):  # type: ignore[index, arg-type]
+    has_padding = any(map(any, spread.attrs["paddings"]))
+    if has_padding and fill != float(spread.attrs["pad_value"]):
         return after
-    attrs = _dilated(spread.attrs, conv.attrs, after.attrs)  # type: ignore[attr-defined, arg-type]
+    attrs = _dilated(spread.attrs, conv.attrs, after.attrs)  # type: ignore[attr-defined]
     if attrs is None:
         return after
     span = merge_spans([spread.span, conv.span, before.span])

@@ -60,13 +60,13 @@ def decompose_batch_norm(call: Call) -> RelayExpr:
     attrs = call.attrs
     ty = _float_type(data)
     make = Arithmetic(call.span, ty.dtype)
-    scale = make.rsqrt(make("add", var, float(attrs["epsilon"])))  # type: ignore[index, arg-type]
-    if attrs["scale"]:  # type: ignore[index]
+    scale = make.rsqrt(make("add", var, float(attrs["epsilon"])))
+    if attrs["scale"]:
         scale = make("multiply", scale, gamma)
     shift = make("multiply", make("negative", mean), scale)
-    if attrs["center"]:  # type: ignore[index]
+    if attrs["center"]:
         shift = make("add", shift, beta)
-    axis = int(attrs["axis"])  # type: ignore[index]
+    axis = int(attrs["axis"])
     scaled = make("multiply", data, make.along(scale, axis, ty.ndim))
     return make("add", scaled, make.along(shift, axis, ty.ndim))
 
@@ -79,9 +79,9 @@ def _normalize(make: Arithmetic, data: RelayExpr, axes: Sequence[int], epsilon: 
 
 def _affine(make: Arithmetic, call: Call, normal: RelayExpr, axis: int, ndim: int) -> RelayExpr:
     attrs = call.attrs
-    if attrs["scale"]:  # type: ignore[index]
+    if attrs["scale"]:
         normal = make("multiply", normal, make.along(call.args[1], axis, ndim))
-    if attrs["center"]:  # type: ignore[index]
+    if attrs["center"]:
         normal = make("add", normal, make.along(call.args[2], axis, ndim))
     return normal
 
@@ -89,17 +89,17 @@ def _affine(make: Arithmetic, call: Call, normal: RelayExpr, axis: int, ndim: in
 def decompose_layer_norm(call: Call) -> RelayExpr:
     """``nn.layer_norm`` by mean and variance over its axis."""
     ty = _float_type(call.args[0])
-    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"])  # type: ignore[index]
-    normal = _normalize(make, call.args[0], (axis,), float(call.attrs["epsilon"]))  # type: ignore[index, arg-type]
+    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"])
+    normal = _normalize(make, call.args[0], (axis,), float(call.attrs["epsilon"]))
     return _affine(make, call, normal, axis, ty.ndim)
 
 
 def decompose_instance_norm(call: Call) -> RelayExpr:
     """``nn.instance_norm`` by mean and variance over all but the batch and the channel axis."""
     ty = _float_type(call.args[0])
-    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"]) % ty.ndim  # type: ignore
+    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"]) % ty.ndim
     axes = [k for k in range(1, ty.ndim) if k != axis]
-    normal = _normalize(make, call.args[0], axes, float(call.attrs["epsilon"]))  # type: ignore[index, arg-type]
+    normal = _normalize(make, call.args[0], axes, float(call.attrs["epsilon"]))
     return _affine(make, call, normal, axis, ty.ndim)
 
 
@@ -108,11 +108,11 @@ def decompose_group_norm(call: Call) -> RelayExpr:
     ty, attrs = _float_type(call.args[0]), call.attrs
     if not ty.is_static:
         return call
-    make, axis = Arithmetic(call.span, ty.dtype), int(attrs["axis"]) % ty.ndim  # type: ignore[index]
-    groups, shape = int(attrs["num_groups"]), ty.concrete_shape  # type: ignore[index]
+    make, axis = Arithmetic(call.span, ty.dtype), int(attrs["axis"]) % ty.ndim
+    groups, shape = int(attrs["num_groups"]), ty.concrete_shape
     split = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
     data = make("reshape", call.args[0], newshape=split)
-    normal = _normalize(make, data, range(axis + 1, len(split)), float(attrs["epsilon"]))  # type: ignore
+    normal = _normalize(make, data, range(axis + 1, len(split)), float(attrs["epsilon"]))
     return _affine(make, call, make("reshape", normal, newshape=shape), axis, ty.ndim)
 
 
@@ -120,8 +120,8 @@ def decompose_l2_normalize(call: Call) -> RelayExpr:
     """``nn.l2_normalize`` as ``x / sqrt(max(sum(x * x), eps))``."""
     data = call.args[0]
     make = Arithmetic(call.span, _float_type(data).dtype)
-    total = make("sum", make("multiply", data, data), axis=call.attrs["axis"], keepdims=True)  # type: ignore[index]
-    floor = make("maximum", total, float(call.attrs["eps"]))  # type: ignore[index, arg-type]
+    total = make("sum", make("multiply", data, data), axis=call.attrs["axis"], keepdims=True)
+    floor = make("maximum", total, float(call.attrs["eps"]))
     return make("divide", data, make("sqrt", floor))
 
 

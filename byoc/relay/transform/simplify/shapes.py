@@ -46,12 +46,12 @@ def _permutation(call: Call) -> tuple[int, ...] | None:
         places = tuple(src.parts.index(p) if p in src.parts else -1 for p in dst.parts)
         return places if sorted(places) == list(range(len(src))) else None
     ndim = call.args[0].checked_type.ndim  # type: ignore[attr-defined]
-    axes = call.attrs["axes"]  # type: ignore[index]
-    return tuple(a % ndim for a in axes) if axes else tuple(reversed(range(ndim)))  # type: ignore[union-attr]
+    axes = call.attrs["axes"]
+    return tuple(a % ndim for a in axes) if axes else tuple(reversed(range(ndim)))
 
 
 def _layouts(call: Call) -> tuple[Layout, Layout]:
-    return Layout(str(call.attrs["src_layout"])), Layout(str(call.attrs["dst_layout"]))  # type: ignore[index]
+    return Layout(str(call.attrs["src_layout"])), Layout(str(call.attrs["dst_layout"]))
 
 
 def _transposed(data: RelayExpr, axes: tuple[int, ...], *sources: RelayExpr) -> RelayExpr:
@@ -98,8 +98,8 @@ def concatenate(call: Call) -> RelayExpr | None:
 
 def strided_slice(call: Call) -> RelayExpr | None:
     """A slice in steps of one that takes everything is none."""
-    strides = call.attrs["strides"]  # type: ignore[index]
-    return keeps_type(call) if all(s == 1 for s in strides or ()) else None  # type: ignore[union-attr]
+    strides = call.attrs["strides"]
+    return keeps_type(call) if all(s == 1 for s in strides or ()) else None
 
 
 def _static(call: Call) -> TensorType | None:

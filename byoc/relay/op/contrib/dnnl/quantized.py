@@ -69,7 +69,7 @@ class LegalizeQnnOpForDnnl(DFPatternCallback):
         body = clip(multiply(add(cast(block.plain(), "float32"), const(bias)), const(block.scale)), low, high)
         if self.sum not in node_map:
             return cast(body, dtype)
-        if isinstance(pre, Call) and pre.op == _CLIP and (pre.attrs.a_min, pre.attrs.a_max) != _RANGES[dtype]:  # type: ignore[union-attr]
+        if isinstance(pre, Call) and pre.op == _CLIP and (pre.attrs.a_min, pre.attrs.a_max) != _RANGES[dtype]:
             return post  # the sequence ends with a cast, which saturates to the whole range alone
         return self._with_sum(body, node_map, dtype)
 
@@ -175,12 +175,12 @@ class _Block:
         """The product of the stored integers, by the quantized operator with zero points 0."""
         zero = const(0)  # one node: patterns of others may read both zero points by one part
         operands = [self.product.args[0], self.weight, zero, zero, *self.product.args[4:]]
-        return Call(self.product.op, operands, replace(self.product.attrs, out_dtype="int32"))  # type: ignore[type-var]
+        return Call(self.product.op, operands, replace(self.product.attrs, out_dtype="int32"))
 
     def _product_of(self, data: RelayExpr, weight: RelayExpr) -> Call:
         attrs = self.product.attrs
         if self.product.op.name == "qnn.dense":  # type: ignore[attr-defined]
-            return nn.dense(data, weight, attrs.units, "int32")  # type: ignore[union-attr]
+            return nn.dense(data, weight, attrs.units, "int32")
         return nn.conv2d(
             data,
             weight,
@@ -188,7 +188,7 @@ class _Block:
             attrs.padding,
             attrs.dilation,
             attrs.groups,
-            attrs.channels,  # type: ignore[union-attr]
+            attrs.channels,
             attrs.kernel_size,
             attrs.data_layout,
             attrs.kernel_layout,
@@ -200,5 +200,5 @@ class _Block:
 def legalize_qnn_for_dnnl(mod: IRModule) -> IRModule:
     """*mod* with the quantized blocks of main in oneDNN's form. Source: ``dnnl.legalize_qnn_for_dnnl``."""
     ready = FoldConstant()(InferType()(mod)).shallow_copy()
-    ready["main"] = rewrite(LegalizeQnnOpForDnnl(), ready["main"])  # type: ignore[arg-type]
+    ready["main"] = rewrite(LegalizeQnnOpForDnnl(), ready["main"])
     return FoldConstant()(InferType()(ready))

@@ -111,7 +111,7 @@ class DenseReshapeBiasGeluRewrite(DFPatternCallback):
 
 def _rewritten(mod: IRModule, *callbacks: DFPatternCallback) -> IRModule:
     made = mod.shallow_copy()
-    made["main"] = rewrite(list(callbacks), mod["main"])  # type: ignore[arg-type]
+    made["main"] = rewrite(list(callbacks), mod["main"])
     return made
 
 
