@@ -8,7 +8,7 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo lint test test-slow fuzz fuzz-files bench bench-partition bench-plan clean
+.PHONY: demo lint types test test-slow fuzz fuzz-files bench bench-partition bench-plan clean
 
 SECONDS ?= 600
 
@@ -21,6 +21,9 @@ test: $(VENV)/.test  ## the default tests, under 15 minutes on two cores
 lint: $(VENV)/.test  ## what ruff.toml asks of the code, and its format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test  ## type errors and ignores by package; none above tools/health/type_limits.json
+	$(BIN)/python -m tools.health.types --gate
 
 test-slow: $(VENV)/.test  ## the long tests
 	$(BIN)/python -m pytest -n auto -m slow

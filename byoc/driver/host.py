@@ -17,7 +17,8 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, Type, tensor_types
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, tensor_type
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import tensor_type, tuple_type
 from byoc.relay.traverse import children, post_order, substitute
 from byoc.runtime.executors.graph import RESHAPE
 from byoc.runtime.executors.overlap import start_early
@@ -121,7 +122,7 @@ class _HostLowering:
         return rule(self, node)
 
     def _visit_item(self, item: TupleGetItem) -> list[Entry]:
-        fields = item.tuple_value.checked_type.fields  # type: ignore[attr-defined]
+        fields = tuple_type(item.tuple_value).fields
         before = sum(len(tensor_types(f)) for f in fields[: item.index])
         return self._entries[item.tuple_value][before : before + len(tensor_types(fields[item.index]))]
 

@@ -31,7 +31,8 @@ from byoc.partition.calls import nearest
 from byoc.partition.plan.decision import Decision
 from byoc.partition.plan.plan import Plan
 from byoc.relay import op
-from byoc.relay.expr import Call, Constant, Function, operator_of, tensor_type
+from byoc.relay.expr import Call, Constant, Function
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.op.core.definition import define, is_definable
 from byoc.relay.op.pointwise.sensitivity import STEP, sensitivities
 from byoc.relay.transform.base.infer_type import FunctionPass, InferType

@@ -49,6 +49,9 @@ class Any:
     def __init__(self, name: str = ""):
         self.name = name
 
+    def __int__(self) -> int:
+        raise TypeError(f"the size {self} has no number before the program runs")
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Any) and other.name == self.name
 

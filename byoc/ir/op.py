@@ -8,9 +8,9 @@ result, or raises :class:`byoc.errors.TypeInferenceError` with one sentence.
 from __future__ import annotations
 
 import enum
-import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any as Anything
 from typing import TypeVar, cast
 
 import numpy as np
@@ -44,6 +44,11 @@ class Cost:
 A = TypeVar("A", bound="Attrs | None")  # the attributes of one operator
 R = TypeVar("R", bound=Type)  # the type of its result
 E = TypeVar("E")  # byoc.te.Tensor, which this layer does not import
+
+# the functions of an operator whose attributes are of one class, as register_op takes them
+RelationOf = Callable[[Sequence[Type], A], Type]
+ComputeOf = Callable[[A, Sequence[E], R], Sequence[E]]
+CountOf = Callable[[A, Sequence[Type], R], int]
 
 # The functions of an operator as they are kept, whatever its attributes are; register_op checks them against its class.
 TypeRelation = Callable[[Sequence[Type], "Attrs | None"], Type]
@@ -286,9 +291,7 @@ def get_op(name: str) -> Op:
     return OPS[name]
 
 
-def register_op_attr(
-    op_name: str, attr_key: str, value: object | None = None, level: int = 10
-) -> object | Callable[[object], object]:
+def register_op_attr(op_name: str, attr_key: str, value: object | None = None, level: int = 10) -> Anything:
     """Attach *value* to an operator under *attr_key*, as a call or as a decorator.
 
     The way in which a backend says what it supports: ``@register_op_attr("nn.conv2d", "target.acme")`` over a

@@ -89,6 +89,10 @@ class Registry(Generic[T]):
 GLOBAL_FUNCTIONS: Registry[Callable[..., Any]] = Registry("global function")
 
 
+@overload
+def register_func(name: str, f: F, override: bool = False) -> F: ...
+@overload
+def register_func(name: str, f: None = None, override: bool = False) -> Callable[[F], F]: ...
 def register_func(name: str, f: F | None = None, override: bool = False) -> F | Callable[[F], F]:
     """Register a global function, as a call or as a decorator.
 

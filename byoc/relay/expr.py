@@ -7,7 +7,7 @@ node's sub-expressions are, and how it is made again from others, stands in ``by
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
-from byoc.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, contains_type
+from byoc.ir.types import Dim, FuncType, IncompleteType, TensorType, Type, TypeVar, contains_type
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.operator_overloads import ExprWithOp
 from byoc.runtime.device import Device
@@ -177,7 +177,7 @@ class Function(BaseFunc):
         params: Sequence[Var],
         body: RelayExpr,
         ret_type: Type | None = None,
-        type_params: Sequence[Type] | None = None,
+        type_params: Sequence[TypeVar] | None = None,
         attrs: Mapping[str, object] | None = None,
         span: AnySpan | None = None,
     ):
@@ -298,44 +298,10 @@ class RefWrite(ExprWithOp):
         self.value = check_expr(value, "the value to write")
 
 
-def tensor_type(expr: RelayExpr) -> TensorType:
-    """The inferred type of *expr*, which is a tensor. Raises UserError for another, ValueError before inference."""
-    ty = expr.checked_type
-    if not isinstance(ty, TensorType):
-        raise UserError(f"a tensor is needed, got an expression of type {ty}")
-    return ty
-
-
-def tuple_type(expr: RelayExpr) -> TupleType:
-    """The inferred type of *expr*, which is a tuple. Raises UserError for another, ValueError before inference."""
-    ty = expr.checked_type
-    if not isinstance(ty, TupleType):
-        raise UserError(f"a tuple is needed, got an expression of type {ty}")
-    return ty
-
-
-def operator_of(call: Call) -> Op:
-    """The operator that *call* calls. Raises UserError where it calls something else."""
-    if not isinstance(call.op, Op):
-        raise UserError(f"a call of an operator is needed, got one of a {type(call.op).__name__}")
-    return call.op
-
-
-A = TypeVar("A", bound=Attrs)
-
-
-def attrs_of(call: Call, kind: type[A]) -> A:
-    """The attributes of *call*, which are of the class *kind*. Raises UserError for others."""
-    attrs: object = call.attrs
-    if not isinstance(attrs, kind):
-        raise UserError(f"a call with {kind.__name__} is needed, got {type(attrs).__name__}")
-    return attrs
-
-
 def var(
     name_hint: str,
     type_annotation: Type | None = None,
-    shape: Sequence[object] | None = None,
+    shape: Sequence[Dim] | None = None,
     dtype: str = "float32",
     span: AnySpan | None = None,
 ) -> Var:

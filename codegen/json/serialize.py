@@ -17,7 +17,8 @@ from byoc.errors import UnsupportedError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import Type, tensor_types
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, tuple_type
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import tuple_type
 from byoc.relay.traverse import children, post_order
 from byoc.runtime.json.attributes import attribute_key, encode_attribute, encode_shape
 from byoc.runtime.ndarray import NDArray

@@ -20,7 +20,8 @@ from byoc.ir.span import AnySpan, span_names
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.analysis.located import located
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var, operator_of, tuple_type
+from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import operator_of, tuple_type
 from byoc.relay.op.core.definition import define, takes_dtypes
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.ndarray import NDArray

@@ -15,6 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Dim, TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order, rewrite, substitute
 from byoc.runtime.kernels.movement.newshape import plan_newshape
 
@@ -33,7 +34,7 @@ def join_reshapes(root: Function) -> Function:
         made = Function(inner.params, body, outer.declared_ret_type, (), outer.attrs, outer.span)
         return Call(made, after.args[0].args, span=after.span)
 
-    return rewrite(root, join)  # type: ignore[return-value]
+    return as_function(rewrite(root, join))
 
 
 def _reshaping(expr: RelayExpr) -> Function | None:

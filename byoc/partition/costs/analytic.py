@@ -20,7 +20,8 @@ from byoc.partition.costs.place import precision_name
 from byoc.partition.costs.products import depthwise_seconds, product_seconds
 from byoc.partition.costs.profile import PROFILES, Profile
 from byoc.partition.costs.work import Kind, Work, work_of
-from byoc.relay.expr import Call, Function, tensor_type
+from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import tensor_type
 
 
 class AnalyticModel(CostModel):

@@ -15,6 +15,7 @@ from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType, Type, dtype_bytes, tensor_types
 from byoc.partition.measure import call_operations
 from byoc.relay.expr import Call
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, size_of, transposed_geometry
 from byoc.relay.transform.fuse.fusion_graph import OPAQUE, call_pattern
 
@@ -129,7 +130,7 @@ def work_of(call: Call) -> Work:
 
 def _by_pattern(call: Call, elements: int, costly: float) -> Work:
     """The work of what no table names: from how its operator is fused and from its operations."""
-    pattern = OpPattern(int(call.op.get_attr("TOpPattern")))  # type: ignore[attr-defined]
+    pattern = OpPattern(int(operator_of(call).get_attr("TOpPattern")))
     operations = call_operations(call)
     kind = _BY_PATTERN.get(pattern, Kind.WINDOW)
     if kind is Kind.MOVE:
@@ -155,7 +156,7 @@ def is_depthwise(product: Product) -> bool:
 
 def product_of(call: Call) -> Product | None:
     """The matrices of a call that is a sum of products; None for another."""
-    name, types = call.op.name, [a.checked_type for a in call.args]  # type: ignore[attr-defined]
+    name, types = operator_of(call).name, [a.checked_type for a in call.args]
     if name in CONVOLUTIONS:
         return _convolution(conv_geometry(types, call.attrs, CONVOLUTIONS[name]))
     if name in TRANSPOSED:
@@ -194,7 +195,7 @@ def _matrices(call: Call) -> Product:
 
 def _by_operations(call: Call) -> Product | None:
     """A heavy operator that no rule names, if it counts many operations for each element that it reads or writes."""
-    if int(call.op.get_attr("TOpPattern")) != OpPattern.OUT_ELEMWISE_FUSABLE or len(call.args) < 2:  # type: ignore
+    if int(operator_of(call).get_attr("TOpPattern")) != OpPattern.OUT_ELEMWISE_FUSABLE or len(call.args) < 2:
         return None
     elements = max(count(call.checked_type), 1)
     multiply_adds = call_operations(call) // 2

@@ -18,7 +18,8 @@ from byoc.partition.places.relay_graph import RelayGraph, regrouped, relay_graph
 from byoc.relay import op
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, tensor_type
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.narrowing import tensor_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.layout.forms import Wanted, as_given, order_of
 from byoc.relay.transform.simplify.fold_constant import can_fold, fold_call

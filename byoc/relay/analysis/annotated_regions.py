@@ -51,12 +51,12 @@ class AnnotatedRegion:
     @property
     def args(self) -> list[Call]:
         """The begins that enter it."""
-        return [n for n in self.nodes if is_begin(n)]  # type: ignore[misc]
+        return [n for n in self.nodes if is_begin(n)]
 
     @property
     def rets(self) -> list[Call]:
         """The ends that leave it."""
-        return [n for n in self.nodes if is_end(n)]  # type: ignore[misc]
+        return [n for n in self.nodes if is_end(n)]
 
     def add(self, item: RelayExpr | AnnotatedRegion) -> None:
         """Make an expression a node of this region, or take over all of another region."""

@@ -11,6 +11,7 @@ from byoc.ir.op import Op, get_op
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call
+from byoc.relay.narrowing import operator_of
 from byoc.relay.traverse import children, post_order
 
 
@@ -66,7 +67,7 @@ def get_total_mac_number(expr: RelayExpr) -> int:
 
     Source: ``relay.analysis.get_total_mac_number``.
     """
-    return sum(_MACS[n.op.name](n) for n in post_order(expr) if calls(n, *_MACS))  # type: ignore[attr-defined, arg-type]
+    return sum(_MACS[operator_of(n).name](n) for n in post_order(expr) if calls(n, *_MACS))
 
 
 # layers -------------------------------------------------------------------------------------------------------------

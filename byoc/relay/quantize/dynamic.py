@@ -14,6 +14,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
 from byoc.relay.expr import Call, Function, constant
+from byoc.relay.narrowing import operator_of
 from byoc.relay.quantize.products import FLOAT, NO_SAMPLES, RULES, Left, is_product, refusal
 from byoc.relay.quantize.ranges import STEPS, quantize_weights
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
@@ -33,7 +34,7 @@ def quantize_dynamic(function: Function, keep: Sequence[str] = ()) -> tuple[Func
     for node in post_order(function.body, fusion_children):
         if isinstance(node, Call) and is_product(node):
             reason = refusal(node, keep)
-            if reason is None and not RULES[node.op.name].may_be_dynamic:
+            if reason is None and not RULES[operator_of(node).name].may_be_dynamic:
                 reason = NO_SAMPLES
             if reason is not None:
                 reasons[node] = reason
@@ -73,7 +74,7 @@ def quantized_rows(data: RelayExpr) -> Row:
 def _product(call: Call, row: Row) -> RelayExpr:
     """``(sum(q w) - z sum(w)) * scale * weight scale``: sums in int32, the rest in float32."""
     data, scale, point = row
-    rule = RULES[call.op.name]  # type: ignore[attr-defined]
+    rule = RULES[operator_of(call).name]
     axis = rule.axis(call)
     whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
     attrs = dataclasses.replace(call.attrs, out_dtype=SUM)

@@ -12,6 +12,7 @@ from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Constant
+from byoc.relay.narrowing import tensor_type
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
 from byoc.relay.transform.mixed_precision import KEY, Conversion
 from byoc.relay.transform.narrow_integers import FEWEST_CHANNELS
@@ -59,7 +60,8 @@ def _conv(call: Call) -> Left | None:
 
 
 def _conv_axis(call: Call) -> int:
-    return call.attrs.kernel_layout.index("O")
+    result: int = call.attrs.kernel_layout.index("O")
+    return result
 
 
 def _matmul(call: Call) -> Left | None:
@@ -67,7 +69,7 @@ def _matmul(call: Call) -> Left | None:
 
 
 def _matmul_axis(call: Call) -> int:
-    ndim = call.args[1].checked_type.ndim
+    ndim = tensor_type(call.args[1]).ndim
     return ndim - 2 if call.attrs.transpose_b else ndim - 1
 
 

@@ -17,6 +17,7 @@ from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function, constant
+from byoc.relay.narrowing import as_call, operator_of
 from byoc.relay.op.pointwise.sensitivity import sensitivities
 from byoc.relay.qnn.op import dequantize, quantize
 from byoc.relay.quantize.products import FLOAT, RULES, Left, is_product, refusal
@@ -69,7 +70,7 @@ class StaticQuantizer:
     def _source(self, node: RelayExpr) -> RelayExpr:
         """The value that *node* carries, as it was made."""
         while _carries(node):
-            node = node.args[0]  # type: ignore[attr-defined]
+            node = as_call(node).args[0]
         return node
 
     def leave(self, source: RelayExpr, reason: Left) -> None:
@@ -85,7 +86,7 @@ class StaticQuantizer:
 
 
 def _carries(node: RelayExpr) -> bool:
-    return calls(node, *CARRIERS) and len(node.args) == 1  # type: ignore[attr-defined]
+    return calls(node, *CARRIERS) and len(node.args) == 1
 
 
 def _at_end(place: int, count: int, ends: Mapping[int, Left]) -> Left | None:
@@ -104,7 +105,7 @@ class _Rewriter:
 
     def run(self) -> RelayExpr:
         for node in self.plan.order:
-            self.source[node] = self.source[node.args[0]] if _carries(node) else node  # type: ignore
+            self.source[node] = self.source[as_call(node).args[0]] if _carries(node) else node
             self.new[node] = self._node(node)
         return self.new[self.plan.function.body]
 
@@ -135,7 +136,7 @@ class _Rewriter:
                 self.bytes[node] = quantize(self.new[node], scale, zero, out_dtype="uint8")
                 self.bytes[node].span = node.span
             else:
-                self.bytes[node] = rebuild(node, [self._bytes(node.args[0])])  # type: ignore[attr-defined]
+                self.bytes[node] = rebuild(node, [self._bytes(as_call(node).args[0])])
         return self.bytes[node]
 
     def _has_narrow_readers(self, source: RelayExpr) -> bool:
@@ -155,7 +156,7 @@ class _Rewriter:
 
 def _weights(call: Call) -> RelayExpr:
     """The constant weights of *call* as dequantized bytes, with a scale for each output."""
-    axis = RULES[call.op.name].axis(call)  # type: ignore[attr-defined]
+    axis = RULES[operator_of(call).name].axis(call)
     whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
     made = dequantize(constant(whole), constant(scales), constant(0, "int32"), axis=axis)
     made.span = call.args[1].span

@@ -114,7 +114,8 @@ class ExpressionParser(ScopeReader):
         body = value
         for var, bound, span in reversed(lets):
             body = Let(var, bound, body, span)
-        return body
+        result: RelayExpr = body
+        return result
 
     def _graph_binding(self) -> Step[None]:
         at = self._at
@@ -129,7 +130,8 @@ class ExpressionParser(ScopeReader):
         self.take("{")
         body = yield self._statements("}")
         self.take("}")
-        return body
+        result: RelayExpr = body
+        return result
 
     # expressions --------------------------------------------------------------------------------------------------
 
@@ -150,7 +152,8 @@ class ExpressionParser(ScopeReader):
             self._at += 1
             right = yield self._expr(binds + 1)
             left = self._placed(self._op_call(self._op(op, at), [left, right], {}, at), first)
-        return left
+        result: RelayExpr = left
+        return result
 
     def _postfixed(self) -> Step[RelayExpr]:
         first = self._at
@@ -187,19 +190,25 @@ class ExpressionParser(ScopeReader):
         if kind == "number" or (kind == "mark" and text == "-") or (kind == "name" and text in ("True", "False")):
             return Constant(self.scalar(), self.span())
         if kind == "mark" and text == "{":
-            return (yield self._braces())
+            result: RelayExpr = yield self._braces()
+            return result
         if self.skip("("):
-            return (yield self._parenthesised())
+            result = yield self._parenthesised()
+            return result
         if self.skip("fn"):
-            return (yield self._function())
+            result = yield self._function()
+            return result
         if self.skip("if"):
-            return (yield self._if())
+            result = yield self._if()
+            return result
         if self.skip("match"):
-            return (yield self._match())
+            result = yield self._match()
+            return result
         if self.skip("meta"):
             return self._meta_expression()
         if kind == "name" and text in _REFERENCES:
-            return (yield self._reference_node(text))
+            result = yield self._reference_node(text)
+            return result
         if kind in ("name", "string"):
             self._at += 1
             name = self.unquoted(text)
@@ -260,7 +269,8 @@ class ExpressionParser(ScopeReader):
         parts, _ = yield self._fields()
         if len(parts) != count:
             raise self.error(f"{name} takes {count} expressions, got {len(parts)}", at)
-        return make(*parts)
+        result: RelayExpr = make(*parts)
+        return result
 
     def _if(self) -> Step[RelayExpr]:
         self.take("(")

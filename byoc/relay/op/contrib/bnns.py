@@ -18,6 +18,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.bind import bind_params_by_name
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from byoc.relay.expr import Call, Constant
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.contrib.endings import gelu_pattern
 from byoc.relay.op.contrib.register import register_pattern_table
 from byoc.relay.transform import (
@@ -83,7 +84,7 @@ def _chain(call: RelayExpr, product: str) -> list[Call]:
 def check_conv2d(call: Call) -> bool:
     """Whether the convolution is supported, and its bias has one number for each channel, along axis 1."""
     for node in _chain(call, "nn.conv2d"):
-        name = node.op.name  # type: ignore[attr-defined]
+        name = operator_of(node).name
         if name == "nn.conv2d" and not conv2d_supported(node):
             return False
         if name == "nn.bias_add" and node.attrs.axis != 1:
@@ -103,7 +104,7 @@ def _is_bias(ty: Type, out: Type) -> bool:
 
 def check_dense(call: Call) -> bool:
     """Whether the product is supported."""
-    return all(dense_supported(n) for n in _chain(call, "nn.dense") if n.op.name == "nn.dense")  # type: ignore[attr-defined]
+    return all(dense_supported(n) for n in _chain(call, "nn.dense") if operator_of(n).name == "nn.dense")
 
 
 @register_pattern_table(COMPILER)

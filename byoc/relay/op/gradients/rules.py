@@ -36,7 +36,8 @@ def gradient_rule(call: Call) -> GradientRule:
             f"input has operators with missing gradients: {name}{located(call)}; give it one with "
             f"relay.op.register_gradient({name!r}, rule)"
         )
-    return rule
+    result: GradientRule = rule
+    return result
 
 
 def tensor(expr: RelayExpr) -> TensorType:

@@ -6,6 +6,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op
 from byoc.relay.expr import Call, Tuple, TupleGetItem
+from byoc.relay.narrowing import tuple_type
 from byoc.relay.op import nn
 from byoc.relay.op.gradients.rules import axes_of, gradient, scalar, shape, tensor
 
@@ -65,7 +66,7 @@ def _fields(value: RelayExpr) -> list[RelayExpr]:
     if isinstance(value, Tuple):
         return list(value.fields)
     fields: list[RelayExpr] = []
-    for index, ty in enumerate(value.checked_type.fields):  # type: ignore[attr-defined]
+    for index, ty in enumerate(tuple_type(value).fields):
         field = TupleGetItem(value, index)
         field._checked_type = ty
         fields.append(field)

@@ -8,6 +8,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op
 from byoc.relay.expr import Call
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op import nn
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.window import pad_tuple
@@ -76,7 +77,7 @@ def conv2d_transpose_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 @gradient("nn.max_pool2d", "nn.avg_pool2d")
 def pool2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad to the largest element of each window, or to all of them."""
-    return [make_call(f"{orig.op.name}_grad", [grad, orig.args[0]], orig.attrs)]  # type: ignore[attr-defined]
+    return [make_call(f"{operator_of(orig).name}_grad", [grad, orig.args[0]], orig.attrs)]
 
 
 def _space(orig: Call) -> list[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, register_op
+from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, register_op
 from byoc.ir.types import Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -111,7 +111,7 @@ def _fold(kind: str, attrs: ReduceAttrs, data: te.Tensor, ty: TensorType, elemen
     return te.compute(te.shape_of(ty), body, name)
 
 
-def _compute(kind: str, name: str) -> TensorCompute:
+def _compute(kind: str, name: str) -> ComputeOf[ReduceAttrs, te.Tensor, TensorType]:
     def compute(attrs: ReduceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
         data = inputs[0]
         return [_fold(kind, attrs, data, out_type, lambda i: data[tuple(i)], name)]
@@ -127,7 +127,7 @@ def _divided(total: te.Tensor, attrs: ReduceAttrs, data: te.Tensor, less: int, n
 
 def _mean(attrs: ReduceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
     total = _compute("sum", "mean_sum")(attrs, inputs, out_type)[0]
-    return [_divided(total, attrs, inputs[0], 0, "mean")]  # type: ignore[arg-type]
+    return [_divided(total, attrs, inputs[0], 0, "mean")]
 
 
 def _variance(attrs: VarianceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
@@ -142,7 +142,7 @@ def _variance(attrs: VarianceAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
     return [_divided(total, attrs, data, int(attrs.unbiased), "variance")]
 
 
-def _extreme(kind: str, of_bools: str) -> TensorCompute:
+def _extreme(kind: str, of_bools: str) -> ComputeOf[ReduceAttrs, te.Tensor, TensorType]:
     """The greatest or least element; of truth values that is whether any or all of them hold."""
     numbers, bools = _compute(kind, kind), _compute(of_bools, kind)
 
@@ -152,7 +152,7 @@ def _extreme(kind: str, of_bools: str) -> TensorCompute:
     return compute
 
 
-def _arg_compute(kind: str) -> TensorCompute:
+def _arg_compute(kind: str) -> ComputeOf[ArgReduceAttrs, te.Tensor, TensorType]:
     def compute(attrs: ArgReduceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
         data = inputs[0]
         axes = reduced_axes(attrs, data.ndim)
@@ -165,7 +165,8 @@ def _arg_compute(kind: str) -> TensorCompute:
             position = as_index(count) - 1 - over if attrs.select_last_index else over
             for k, at in zip(axes, split_index(position, inner), strict=True):
                 index[k] = at
-            return getattr(te, kind)(data[tuple(index)], over)
+            result: te.PrimExpr = getattr(te, kind)(data[tuple(index)], over)
+            return result
 
         found = te.compute(te.shape_of(out_type), body, kind)
 
@@ -198,7 +199,13 @@ _ordered = only(lambda dtype: dtype != "string")
 _bool = only(lambda dtype: dtype == "bool")
 
 
-def _register(name: str, code_for: DtypePredicate, compute: TensorCompute, doc: str, samples: Sequence[Sample]) -> None:
+def _register(
+    name: str,
+    code_for: DtypePredicate,
+    compute: ComputeOf[ReduceAttrs, te.Tensor, TensorType],
+    doc: str,
+    samples: Sequence[Sample],
+) -> None:
     register_op(
         name,
         inputs=("data",),

@@ -78,7 +78,7 @@ class DeviceAnalysis:
     def device(self, expr: RelayExpr) -> VirtualDevice:
         """Where *expr* is computed, looking through ``on_device``; for a function, where its result is."""
         while is_on_device(expr):
-            expr = expr.args[0]  # type: ignore[attr-defined]
+            expr = expr.args[0]
         return self.domain(expr).result_device
 
     def callee_domain(self, call: Call) -> Domain:

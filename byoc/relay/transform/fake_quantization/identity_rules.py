@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant, Tuple
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
 from byoc.relay.transform.fake_quantization.parameters import fold_constant, is_per_axis, same_numbers, tensor_type
 from byoc.relay.transform.fake_quantization.rewriting import TypeMap
@@ -35,8 +36,8 @@ def _transposed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> i
 
 
 def _expanded(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
-    at = int(attrs["axis"]) % (data.ndim + 1)
-    return axis if axis < at else axis + int(attrs["num_newaxis"])
+    at = as_int(attrs["axis"]) % (data.ndim + 1)
+    return axis if axis < at else axis + as_int(attrs["num_newaxis"])
 
 
 def _squeezed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
@@ -70,7 +71,7 @@ def moved(ty: TensorAffineType, call: Call, data: RelayExpr, where: AxisRule) ->
     source, target = tensor_type(data), tensor_type(call)
     axis = where(call.attrs, source, target, ty.axis % source.ndim)
     if axis is None:
-        raise UserError(f"{call.op.name} loses axis {ty.axis}, along which the scales lie")  # type: ignore[attr-defined]
+        raise UserError(f"{operator_of(call).name} loses axis {ty.axis}, along which the scales lie")
     return TensorAffineType(ty.scale, ty.zero_point, ty.dtype, axis)
 
 

@@ -14,6 +14,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
 from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
 from byoc.relay.transform.fake_quantization.parameters import (
     fold_constant,
@@ -33,14 +34,14 @@ def _sides(expr: Call, type_map: TypeMap) -> Sides:
     x, y = expr.args[:2]
     for arg in (x, y):
         if arg not in type_map:
-            raise UserError(f"both inputs of {expr.op.name} must be quantized")  # type: ignore[attr-defined]
+            raise UserError(f"both inputs of {operator_of(expr).name} must be quantized")
     return x, y, type_map[x], type_map[y]  # type: ignore[return-value]
 
 
 def _check_axes(expr: Call, sides: Sides, weight_axis: int | None) -> None:
     """Raises UserError where scales lie along axes whose products have no one scale."""
     _x, y, x_t, y_t = sides
-    name = expr.op.name  # type: ignore[attr-defined]
+    name = operator_of(expr).name
     if is_per_axis(x_t):
         raise UserError(f"the data of {name} must have one scale and one zero point")
     if is_per_axis(y_t) and (weight_axis is None or y_t.axis % tensor_type(y).ndim != weight_axis):

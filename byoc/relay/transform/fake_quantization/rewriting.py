@@ -17,13 +17,14 @@ from byoc.ir.span import span_names
 from byoc.relay.analysis.fake_quantized_regions import (
     DEQUANTIZE,
     QUANTIZE,
-    calls,
     is_closed,
     region_children,
     region_of,
 )
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
+from byoc.relay.narrowing import operator_of
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import rebuild
 from byoc.relay.typed_rewrite import typed_rewrite
@@ -60,7 +61,8 @@ def rule_of(op: Op, optional_qnn_ops: frozenset[str]) -> Rule | None:
     rule = op.get_attr(RULE)
     if rule is None and op.name in optional_qnn_ops:
         rule = op.get_attr(OPTIONAL_RULE)
-    return rule
+    result: Rule | None = rule
+    return result
 
 
 def affine_type_of(dequantize: Call) -> TensorAffineType:
@@ -105,7 +107,7 @@ class _Region:
             elif isinstance(node, Call) and rule_of(node.op, self.optional) is None:  # type: ignore[arg-type]
                 where = ", ".join(span_names(node.span))
                 raise NoRuleError(
-                    f"Found no rewrite rule for {node.op.name}{f' (node {where})' if where else ''}; "  # type: ignore
+                    f"Found no rewrite rule for {operator_of(node).name}{f' (node {where})' if where else ''}; "
                     "give it one with register_fake_quantization_to_integer"
                 )
         for node in nodes:
@@ -182,9 +184,9 @@ def rewrite_regions(root: RelayExpr, optional_qnn_ops: frozenset[str], hard_fail
 
     def visit(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         new = after
-        if calls(after, QUANTIZE) and closed.get(after.args[0], False):  # type: ignore[attr-defined]
+        if calls(after, QUANTIZE) and closed.get(after.args[0], False):
             infer_expr(after)
-            new = to_integers(after, optional_qnn_ops, hard_fail, shared)  # type: ignore[arg-type]
+            new = to_integers(after, optional_qnn_ops, hard_fail, shared)
         closed[new] = new is after and not is_open(after)
         return new
 

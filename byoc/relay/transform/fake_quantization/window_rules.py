@@ -12,6 +12,7 @@ from byoc.ir.affine_type import TensorAffineType
 from byoc.relay import op as relay
 from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
 from byoc.relay.transform.fake_quantization.parameters import fold_constant, is_per_axis
 from byoc.relay.transform.fake_quantization.rewriting import TypeMap
@@ -23,7 +24,7 @@ def _one_scale(expr: Call, type_map: TypeMap) -> TensorAffineType:
     ty = type_map[expr.args[0]]
     assert isinstance(ty, TensorAffineType)
     if is_per_axis(ty):
-        raise UserError(f"the data of {expr.op.name} must have one scale and one zero point")  # type: ignore
+        raise UserError(f"the data of {operator_of(expr).name} must have one scale and one zero point")
     return ty
 
 

@@ -12,6 +12,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.call_graph import GlobalCalls
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.functional.de_duplicate import applied, dedup
 from byoc.relay.traverse import children, post_order, rebuild
 
@@ -58,7 +59,7 @@ def _over_inlined(func: Function, ready: dict[GlobalVar, Function]) -> Function:
             memo[node] = dedup(ready[node])
         else:
             memo[node] = rebuild(node, new) if new else node
-    return memo[func]  # type: ignore[return-value]
+    return as_function(memo[func])
 
 
 def _inlined_call(func: Function, call: Call, args: list[RelayExpr]) -> RelayExpr:

@@ -47,6 +47,7 @@ from byoc.relay.expr import (
     constant,
 )
 from byoc.relay.interpreter.machine import run_operator
+from byoc.relay.narrowing import operator_of
 from byoc.relay.text.trampoline import Step, run
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.functional.to_a_normal_form import to_a_normal_form
@@ -154,7 +155,8 @@ class _Machine:
                 value = yield self._eval(node.value, frame)
             frame.env[node.variable] = value
             node = node.body
-        return (yield _RULES[type(node)](self, node, frame))
+        result: Value = yield _RULES[type(node)](self, node, frame)
+        return result
 
     def _function(self, node: Function, frame: Frame, name: Var | None = None) -> Step[Value]:
         if any(node.attrs.get(key) for key in _OPAQUE):
@@ -202,7 +204,8 @@ class _Machine:
     def _item(self, node: TupleGetItem, frame: Frame) -> Step[Value]:
         value = yield self._eval(node.tuple_value, frame)
         if isinstance(value.known, tuple):
-            return value.known[node.index]
+            result: Value = value.known[node.index]
+            return result
         return Value(frame.emit(TupleGetItem(value.expr, node.index, node.span)))
 
     def _ref_create(self, node: RefCreate, frame: Frame) -> Step[Value]:
@@ -238,7 +241,8 @@ class _Machine:
         cond = yield self._eval(node.cond, frame)
         if isinstance(cond.known, Constant):
             taken = node.true_branch if bool(cond.known.data.numpy()) else node.false_branch
-            return (yield self._eval(taken, frame))
+            result: Value = yield self._eval(taken, frame)
+            return result
         left = yield self._apart(node.true_branch, frame, {})
         right = yield self._apart(node.false_branch, frame, {})
         frame.store.clear()
@@ -253,7 +257,8 @@ class _Machine:
                 break
             if fits:
                 frame.env.update(found)
-                return (yield self._eval(clause.rhs, frame))
+                made: Value = yield self._eval(clause.rhs, frame)
+                return made
         names = {v: Var(v.name_hint, _over(v.type_annotation, frame.types)) for v in pattern_vars(node)}
         clauses = []
         for clause in node.clauses:
@@ -277,7 +282,8 @@ class _Machine:
             return Value(frame.emit(Call(node.op, exprs, None, types, node.span)), made)  # type: ignore[arg-type]
         closure = callee.known
         if isinstance(closure, Closure) and self._unfolds(closure, args, types):  # type: ignore[arg-type]
-            return (yield self._unfold(closure, args, types, frame))  # type: ignore[arg-type]
+            result: Value = yield self._unfold(closure, args, types, frame)  # type: ignore[arg-type]
+            return result
         frame.store.clear()
         return Value(frame.emit(Call(callee.expr, exprs, None, types, node.span)))  # type: ignore[arg-type]
 
@@ -297,13 +303,14 @@ class _Machine:
         self._active[function] = self._active.get(function, 0) + 1
         result = yield self._eval(function.body, inner)
         self._active[function] -= 1
-        return result
+        found: Value = result
+        return found
 
 
 def _operator(node: Call, args: Sequence[Value], frame: Frame) -> Value:
     """The call of an operator; its result where all arguments are known tensors."""
     call = Call(node.op, [arg.expr for arg in args], node.attrs, node._type_args, node.span)
-    stateful = bool(node.op.get_attr("TOpIsStateful"))  # type: ignore[attr-defined]
+    stateful = bool(operator_of(node).get_attr("TOpIsStateful"))
     if args and not stateful and all(isinstance(arg.known, Constant) for arg in args):
         try:
             result = run_operator(call, [arg.known.data.numpy() for arg in args])  # type: ignore[union-attr]

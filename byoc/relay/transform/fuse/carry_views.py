@@ -21,6 +21,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
+from byoc.relay.narrowing import as_call, tuple_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
@@ -51,7 +52,7 @@ def _static_shape(expr: RelayExpr) -> tuple[int, ...] | None:
     ty = expr.checked_type_
     if not isinstance(ty, TensorType) or not ty.is_static or 0 in ty.shape:
         return None
-    return tuple(int(d) for d in ty.shape)  # type: ignore[arg-type]
+    return tuple(int(d) for d in ty.shape)
 
 
 class _Carrier:
@@ -129,16 +130,16 @@ class _Carrier:
         whole = node.tuple_value
         if not calls(whole, "split"):
             return None
-        axis = int(whole.attrs["axis"]) % len(shape)  # type: ignore[attr-defined]
-        before = sum(int(field.shape[axis]) for field in whole.checked_type.fields[: node.index])
+        axis = int(whole.attrs["axis"]) % len(shape)
+        before = sum(int(field.shape[axis]) for field in tuple_type(whole).fields[: node.index])
         rows = slice(before, before + shape[axis])
-        return self._part_of_product(whole, axis, rows) or self._slice(node, axis, rows, shape)  # type: ignore[arg-type]
+        return self._part_of_product(whole, axis, rows) or self._slice(node, axis, rows, shape)
 
     def _slice(self, node: TupleGetItem, axis: int, rows: slice, shape: tuple[int, ...]) -> _Carried:
         whole = node.tuple_value
         made = call_op(
             "strided_slice",
-            [self._realized(whole.args[0])],
+            [self._realized(as_call(whole).args[0])],
             node.span or whole.span,
             begin=(rows.start,),
             end=(rows.stop,),
@@ -271,18 +272,18 @@ _RULES = {
 def rows_of_product(product: RelayExpr, rows: slice) -> Call | None:
     """``dense(x, w) + b`` with *rows* of constants w and b alone; None for any other form."""
     if calls(product, "nn.bias_add", "add"):
-        inner, bias = product.args  # type: ignore[attr-defined]
+        inner, bias = product.args
         made = rows_of_product(inner, rows) if isinstance(bias, Constant) else None
-        if made is None or bias.data.shape[-1:] != inner.args[1].data.shape[:1]:
+        if made is None or bias.data.shape[-1:] != as_call(inner).args[1].data.shape[:1]:
             return None
         part = constant(bias.data.numpy()[..., rows], span=bias.span)
-        return Call(product.op, [made, part], product.attrs, span=product.span)  # type: ignore[attr-defined]
-    if not calls(product, "nn.dense") or not isinstance(product.args[1], Constant):  # type: ignore[attr-defined]
+        return Call(product.op, [made, part], product.attrs, span=product.span)
+    if not calls(product, "nn.dense") or not isinstance(product.args[1], Constant):
         return None
-    weight = product.args[1]  # type: ignore[attr-defined]
-    attrs = replace(product.attrs, units=rows.stop - rows.start)  # type: ignore[attr-defined]
+    weight = product.args[1]
+    attrs = replace(product.attrs, units=rows.stop - rows.start)
     part = constant(weight.data.numpy()[rows], span=weight.span)
-    return Call(product.op, [product.args[0], part], attrs, span=product.span)  # type: ignore[attr-defined]
+    return Call(product.op, [product.args[0], part], attrs, span=product.span)
 
 
 def _steps(view: View, axis: int) -> int:

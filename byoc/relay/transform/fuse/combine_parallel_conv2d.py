@@ -23,7 +23,8 @@ def _kernel_size(call: Call, letter: str) -> object:
 
 def _channel_axis(call: Call) -> int:
     attrs = call.attrs
-    return (attrs["out_layout"] or attrs["data_layout"]).index("C")
+    result: int = (attrs["out_layout"] or attrs["data_layout"]).index("C")
+    return result
 
 
 def _operand_axis(channel: int, call: Call, index: int) -> int:

@@ -24,6 +24,7 @@ from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function, Var
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.op.numeric.reduce import reduced_axes
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -83,14 +84,14 @@ def view_of(function: Function) -> View | None:
     for call in reversed(chain):
         if view is None or not _is_static(call):
             return None
-        name, shape = call.op.name, _shape(call)  # type: ignore[attr-defined]
+        name, shape = operator_of(call).name, _shape(call)
         if name == "transpose":
             axes = call.attrs["axes"]
             view = view.transposed([a % len(shape) for a in axes] if axes else list(reversed(range(len(shape)))))
         elif name == "strided_slice" and call is chain[-1]:
             cut = [k for k, (a, b) in enumerate(zip(_shape(node), shape, strict=True)) if a != b]
             view, inner = View.of_shape(shape), math.prod(shape[min(cut, default=0) :])
-        elif call.op.get_attr("TReshapeOp"):  # type: ignore[attr-defined]
+        elif operator_of(call).get_attr("TReshapeOp"):
             view = view.reshaped(shape)
         else:
             return None
@@ -111,12 +112,12 @@ def _is_static(expr: RelayExpr) -> bool:
 
 
 def _shape(expr: RelayExpr) -> tuple[int, ...]:
-    return tuple(int(d) for d in expr.checked_type.shape)
+    return tuple(int(d) for d in tensor_type(expr).shape)
 
 
 def _view_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
     readers = consumer.readers(param)
-    into = len(readers) == 1 and readers[0].op.name in _PRODUCTS  # type: ignore[attr-defined]
+    into = len(readers) == 1 and operator_of(readers[0]).name in _PRODUCTS
     moves = any(name in ("transpose", "strided_slice") for name in producer.names())
     return into and moves and view_of(producer.function) is not None
 
@@ -124,12 +125,12 @@ def _view_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
 def _order_into_convolution(producer: _Group, consumer: _Group, param: Var) -> bool:
     """The transpose before a convolution of few channels, which reads each of them alone in any order."""
     readers = consumer.readers(param)
-    if producer.names() != ["transpose"] or len(readers) != 1 or not readers[0].op.name.startswith("nn.conv"):  # type: ignore
+    if producer.names() != ["transpose"] or len(readers) != 1 or not operator_of(readers[0]).name.startswith("nn.conv"):
         return False
     attrs = readers[0].attrs
     if readers[0].args[0] is not param or not hasattr(attrs, "data_layout") or attrs["groups"] != 1:
         return False
-    channels = param.checked_type.shape[str(attrs["data_layout"]).index("C")]
+    channels = tensor_type(param).shape[str(attrs["data_layout"]).index("C")]
     return isinstance(channels, int) and channels < FEW_CHANNELS
 
 
@@ -144,7 +145,7 @@ def _product_into_view(producer: _Group, consumer: _Group, param: Var) -> bool:
 
 def _pointwise_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
     readers = consumer.readers(param)
-    rows = len(readers) == 1 and readers[0].op.name in _ROWS and readers[0].args[0] is param  # type: ignore[attr-defined]
+    rows = len(readers) == 1 and operator_of(readers[0]).name in _ROWS and readers[0].args[0] is param
     return rows and all(name in _POINTWISE for name in producer.names())
 
 
@@ -170,7 +171,7 @@ def _scores_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
     names = producer.names()
     sums = [n for n in names if n == "nn.batch_matmul"]
     readers = consumer.readers(param)
-    rows = len(readers) == 1 and readers[0].op.name == "nn.softmax" and readers[0].args[0] is param  # type: ignore
+    rows = len(readers) == 1 and operator_of(readers[0]).name == "nn.softmax" and readers[0].args[0] is param
     others = all(n in _POINTWISE or n in _MOVES or n == "nn.batch_matmul" for n in names)
     return rows and len(sums) == 1 and others
 
@@ -178,7 +179,7 @@ def _scores_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
 def _rows_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A softmax over scores, and the product of batches that weighs values by it."""
     readers = consumer.readers(param)
-    weighs = len(readers) == 1 and readers[0].op.name == "nn.batch_matmul" and readers[0].args[0] is param  # type: ignore
+    weighs = len(readers) == 1 and operator_of(readers[0]).name == "nn.batch_matmul" and readers[0].args[0] is param
     names = producer.names()
     return weighs and "nn.softmax" in names and "nn.batch_matmul" in names and names.count("nn.batch_matmul") == 1
 

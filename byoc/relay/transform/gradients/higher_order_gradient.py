@@ -132,7 +132,8 @@ class ReverseAD:
             new = self._vars[node.variable] = Var(node.variable.name_hint, value_type)
             block.append((new, (yield self._expr(node.value, block))))
             node = node.body
-        return (yield _RULES[type(node)](self, node, block))
+        result: RelayExpr = yield _RULES[type(node)](self, node, block)
+        return result
 
     def _inner(self, node: RelayExpr) -> Step[RelayExpr]:
         """*node* in a block of its own."""
@@ -208,7 +209,8 @@ class ReverseAD:
 
     def _call(self, call: Call, block: Block) -> Step[RelayExpr]:
         if call.op in self._checkpoints:
-            return (yield self._checkpoint(self._checkpoints[call.op], block))
+            result: RelayExpr = yield self._checkpoint(self._checkpoints[call.op], block)
+            return result
         args = yield self._all(call.args, block)
         if isinstance(call.op, Op):
             return self._operator(call, args, block)

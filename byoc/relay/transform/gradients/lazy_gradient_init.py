@@ -15,6 +15,7 @@ from byoc.ir.op import Op
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Let, Var
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.traverse import children, post_order, rebuild
 
 _KNOWN = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
@@ -56,10 +57,10 @@ class _Lazy:
             for var in bound.get(node, ()):
                 if node in self._numbers:
                     self._numbers[var] = self._numbers[node]
-        return self._memo[root]  # type: ignore[return-value]
+        return as_function(self._memo[root])
 
     def _call(self, call: Call, after: RelayExpr) -> RelayExpr:
-        name = call.op.name  # type: ignore[attr-defined]
+        name = operator_of(call).name
         if name in _KNOWN:
             self._numbers[call] = _KNOWN[name]
             return after

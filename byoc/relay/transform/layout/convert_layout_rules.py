@@ -30,7 +30,7 @@ def _dim(ty: TensorType, layout: str, letter: str) -> Dim:
     """The size of *letter* in a tensor of *layout*, its blocks included."""
     parts = [(part, size) for part, size in zip(Layout(layout).parts, ty.shape, strict=True) if part.letter == letter]
     sizes = [size for _, size in parts]
-    return Any() if any(isinstance(s, Any) for s in sizes) else math.prod(sizes)
+    return Any() if any(isinstance(s, Any) for s in sizes) else math.prod(map(int, sizes))
 
 
 def is_depthwise(attrs: Attrs, types: Sequence[TensorType]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
@@ -30,7 +31,7 @@ class CorrectLayouts:
 
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
-    attrs: Attrs | None
+    attrs: Any  # as a call has them
 
     @property
     def is_known(self) -> bool:
@@ -49,7 +50,7 @@ class CorrectLayouts:
 class LayoutCase:
     """One question to a rule: the call's attributes and input types, the layouts before, and those now or None."""
 
-    attrs: Attrs | None
+    attrs: Any  # as a call has them
     new: tuple[Layout, ...] | None
     old: tuple[Layout, ...]
     types: tuple[Type, ...]

@@ -16,6 +16,7 @@ from byoc.ir.layout import BijectiveLayout, Layout, is_convertible
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Constant
+from byoc.relay.narrowing import as_call
 from byoc.relay.transform.base.call_rules import call_op
 
 Axes = tuple[int, ...]
@@ -73,7 +74,7 @@ def is_known(shape: Sequence[object], axes: Axes) -> bool:
 def is_all_positive(expr: RelayExpr) -> bool:
     """True for a constant of positive numbers, also in another shape. Source: ``IsAllPositiveConstant``."""
     while op_name(expr) in _KEEPS_VALUES:
-        expr = expr.args[0]  # type: ignore[attr-defined]
+        expr = as_call(expr).args[0]
     return isinstance(expr, Constant) and expr.data.dtype != "string" and bool(np.all(expr.data.numpy() > 0))
 
 

@@ -22,6 +22,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, constant
+from byoc.relay.narrowing import as_call, as_function, operator_of, tensor_type
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.scales.rules import SCALE_RULES, channel_values
@@ -35,7 +36,7 @@ def _scale_of(call: RelayExpr) -> tuple[RelayExpr, Constant] | None:
     """``x * s`` as (x, s) for a constant s."""
     if not calls(call, "multiply"):
         return None
-    left, right = call.args  # type: ignore[attr-defined]
+    left, right = call.args
     if isinstance(right, Constant) and left.checked_type == call.checked_type:
         return left, right
     return (right, left) if isinstance(left, Constant) and right.checked_type == call.checked_type else None
@@ -74,10 +75,10 @@ class _Folder:
         way: list[Call] = []
         while self.uses[data] == 1 and len(way) < _MAX_WAY and self._passes(data):
             way.append(data)  # type: ignore[arg-type]
-            data = data.args[0]  # type: ignore[attr-defined]
+            data = as_call(data).args[0]
         if self.uses[data] != 1 or not calls(data, *SCALE_RULES) or not isinstance(data.args[1], Constant):
             return None
-        rule, ty = SCALE_RULES[data.op.name], data.checked_type
+        rule, ty = SCALE_RULES[operator_of(data).name], data.checked_type
         axis = rule.out_axis(data)
         channels = channel_values(scale, axis, ty) if axis is not None and isinstance(ty, TensorType) else None
         if channels is None or not all(self._takes_scale(c, axis, channels) for c in way):  # type: ignore[arg-type]
@@ -96,7 +97,7 @@ class _Folder:
         """True for a relu, and for ``x + b`` with a constant bias that does not change the shape."""
         if calls(call, "nn.relu"):
             return True
-        biased = calls(call, *_BIASES) and isinstance(call.args[1], Constant)  # type: ignore[attr-defined]
+        biased = calls(call, *_BIASES) and isinstance(call.args[1], Constant)
         return biased and call.args[0].checked_type == call.checked_type  # type: ignore[attr-defined]
 
     @staticmethod
@@ -107,7 +108,7 @@ class _Folder:
         bias = call.args[1].data.numpy()  # type: ignore[attr-defined]
         if not np.isfinite(np.abs(bias).max(initial=0) * np.abs(channels).max(initial=0)):
             return False
-        return not calls(call, "nn.bias_add") or call.attrs.get_int("axis") % call.checked_type.ndim == axis  # type: ignore
+        return not calls(call, "nn.bias_add") or call.attrs.get_int("axis") % tensor_type(call).ndim == axis
 
     @staticmethod
     def _scaled_step(
@@ -123,21 +124,21 @@ class _Folder:
         return Call(call.op, args, call.attrs, span=merge_spans([call.span, scaled.span]))
 
     def _forward(self, node: RelayExpr) -> RelayExpr | None:
-        if not calls(node, *SCALE_RULES) or not isinstance(node.args[1], Constant):  # type: ignore[attr-defined]
+        if not calls(node, *SCALE_RULES) or not isinstance(node.args[1], Constant):
             return None
-        product = node.args[0]  # type: ignore[attr-defined]
+        product = node.args[0]
         found = _scale_of(product) if self.uses[product] == 1 else None
-        rule = SCALE_RULES[node.op.name]  # type: ignore[attr-defined]
-        axis = rule.in_axis(node)  # type: ignore[arg-type]
+        rule = SCALE_RULES[operator_of(node).name]
+        axis = rule.in_axis(node)
         if found is None or axis is None or not isinstance(product.checked_type, TensorType):
             return None
         channels = channel_values(found[1], axis % product.checked_type.ndim, product.checked_type)
         if channels is None:
             return None
-        weight = rule.scale_input(node, node.args[1].data.numpy(), channels)  # type: ignore
+        weight = rule.scale_input(node, node.args[1].data.numpy(), channels)
         if weight is None or not np.isfinite(weight).all():
             return None
-        return self._with_weight(node, found[0], weight, found[1], product)  # type: ignore
+        return self._with_weight(node, found[0], weight, found[1], product)
 
     def _with_weight(self, call: Call, data: RelayExpr, weight: np.ndarray, scale: Constant, scaled: RelayExpr) -> Call:
         """*call* on *data* with another weight; all that went into it gives its span."""
@@ -161,6 +162,6 @@ def FoldConstantScales(opt_level: int = 3) -> FunctionPass:
     """The pass that folds constant scales into constant weights; it goes by the name of FoldScaleAxis."""
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return fold_scales(func, mod)  # type: ignore[return-value]
+        return as_function(fold_scales(func, mod))
 
     return FunctionPass(fold, PassInfo("FoldScaleAxis", opt_level, ("InferType",)))

@@ -14,6 +14,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.simplify.inference import Arithmetic
@@ -46,6 +47,6 @@ def CanonicalizeOps() -> FunctionPass:
     """The pass that replaces special operators by general ones."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return canonicalize(func, mod)  # type: ignore[return-value]
+        return as_function(canonicalize(func, mod))
 
     return FunctionPass(run, PassInfo("CanonicalizeOps", 3, ("InferType",)))

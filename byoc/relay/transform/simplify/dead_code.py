@@ -15,6 +15,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Function, Let, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import children, post_order, rewrite
@@ -220,6 +221,6 @@ def EliminateHostDeadCode() -> FunctionPass:
     """DeadCodeElimination of the pipeline, of the same name: fields of tuples that nothing reads go too."""
 
     def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return eliminate_dead_code(func, mod)  # type: ignore[return-value]
+        return as_function(eliminate_dead_code(func, mod))
 
     return FunctionPass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",)))

@@ -20,6 +20,7 @@ from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rebuild
@@ -136,13 +137,13 @@ NORMS: dict[str, Callable[[Call], RelayExpr]] = {
 def _simplified(node: RelayExpr, decompose_norms: bool) -> RelayExpr:
     if isinstance(node, TupleGetItem) and node.index == 0:
         if calls(node.tuple_value, "nn.batch_norm"):
-            return decompose_batch_norm(node.tuple_value)  # type: ignore[arg-type]
+            return decompose_batch_norm(node.tuple_value)
         if calls(node.tuple_value, "nn.dropout"):
-            return node.tuple_value.args[0]  # type: ignore[attr-defined]
+            return node.tuple_value.args[0]
     if calls(node, "nn.dropout") and isinstance(node.checked_type_, TensorType):
-        return node.args[0]  # type: ignore[attr-defined]
+        return node.args[0]
     if decompose_norms and calls(node, *NORMS):
-        return NORMS[node.op.name](node)  # type: ignore[attr-defined, arg-type]
+        return NORMS[operator_of(node).name](node)
     return node
 
 
@@ -170,6 +171,6 @@ def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         wanted = ctx.config.get(DECOMPOSE_NORMS, True) if decompose_norms is None else decompose_norms
-        return simplify_inference(func, mod, bool(wanted))  # type: ignore[return-value]
+        return as_function(simplify_inference(func, mod, bool(wanted)))
 
     return FunctionPass(run, PassInfo("SimplifyInference", 0, ("InferType",)))

@@ -14,6 +14,7 @@ from byoc.ir.layout import Layout
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Tuple, bind_span
+from byoc.relay.narrowing import tensor_type
 from byoc.relay.op.movement.broadcast import broadcast_to, collapse_sum_to
 from byoc.relay.op.movement.shape import reshape
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, merged
@@ -36,7 +37,7 @@ def reshape_to(call: Call) -> RelayExpr | None:
     if unknown > 1 or not result.is_symbolic:
         return None
     shape = tuple(-1 if isinstance(d, Any) else d for d in result.shape)
-    return merged("reshape", [inner.args[0]], {"newshape": shape}, inner, call)  # type: ignore[attr-defined]
+    return merged("reshape", [inner.args[0]], {"newshape": shape}, inner, call)
 
 
 def _permutation(call: Call) -> tuple[int, ...] | None:
@@ -45,7 +46,7 @@ def _permutation(call: Call) -> tuple[int, ...] | None:
         src, dst = _layouts(call)
         places = tuple(src.parts.index(p) if p in src.parts else -1 for p in dst.parts)
         return places if sorted(places) == list(range(len(src))) else None
-    ndim = call.args[0].checked_type.ndim  # type: ignore[attr-defined]
+    ndim = tensor_type(call.args[0]).ndim
     axes = call.attrs["axes"]
     return tuple(a % ndim for a in axes) if axes else tuple(reversed(range(ndim)))
 
@@ -74,17 +75,17 @@ def reorder(call: Call) -> RelayExpr | None:
         return inner
     if not calls(inner, *REORDERS):
         return None
-    data, before = inner.args[0], _permutation(inner)  # type: ignore[attr-defined, arg-type]
+    data, before = inner.args[0], _permutation(inner)
     if axes is not None and before is not None:
         return _transposed(data, tuple(before[a] for a in axes), inner, call)
     if axes is not None:  # blocks are cut or joined, then axes change places
-        src, dst = _layouts(inner)  # type: ignore[arg-type]
+        src, dst = _layouts(inner)
         return _transform(data, list(src.parts), [dst.parts[a] for a in axes], inner, call)
     src, dst = _layouts(call)
     if before is not None:  # axes change places, then blocks are cut or joined
         earlier = [src.parts[before.index(k)] for k in range(len(before))]
         return _transform(data, earlier, list(dst.parts), inner, call)
-    first, middle = _layouts(inner)  # type: ignore[arg-type]
+    first, middle = _layouts(inner)
     if middle != src:
         return None
     return _transform(data, list(first.parts), list(dst.parts), inner, call)

@@ -13,6 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Function, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import children, post_order, rebuild
 
@@ -58,6 +59,6 @@ def SpecializeShapes(sizes: Mapping[str, int]) -> FunctionPass:
     known = dict(sizes)
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return specialize(func, known)  # type: ignore[return-value]
+        return as_function(specialize(func, known))
 
     return FunctionPass(run, PassInfo("SpecializeShapes", 0, ("InferType",)))
