@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from byoc.driver.cli.calibration_options import add_calibration_options, calibration_from
 from byoc.driver.cli.generator_options import add_generator_options, backend_options_from
@@ -19,7 +20,9 @@ from byoc.driver.cli.progress import StageProgress
 from byoc.driver.cli.words import AVAILABLE, PRECISIONS, TUNE_LEVELS
 from byoc.driver.entry import compile as compile_model
 from byoc.errors import UserError
-from byoc.partition.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from byoc.partition.plan.plan import Plan
 
 HELP = "compile an ONNX model into an artefact"
 
