@@ -22,6 +22,9 @@ lint: $(VENV)/.test  ## what ruff.toml asks of the code, and its format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+types: $(VENV)/.test  ## type errors and ignores by package; none above tools/health/type_limits.json
+	$(BIN)/python -m tools.health.types --gate
+
 test-slow: $(VENV)/.test  ## the long tests
 	$(BIN)/python -m pytest -n auto -m slow
 

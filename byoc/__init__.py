@@ -6,6 +6,19 @@ Names are looked up when first used, so that ``import byoc.runtime`` imports not
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what __getattr__ finds
+    from byoc import codegen, contrib, driver, errors, ir, partition, relay, runtime, te
+    from byoc.codegen.backend import Backend, Limits, register_backend
+    from byoc.driver.entry import compile
+    from byoc.driver.export_c import export_c
+    from byoc.driver.measure_plan import measure
+    from byoc.driver.planning import plan
+    from byoc.driver.quantization import Calibration
+    from byoc.ir.module import IRModule
+    from byoc.relay.frontend.onnx import import_onnx
+    from byoc.runtime.library import load
 
 __version__ = "0.1.0"
 

@@ -27,6 +27,7 @@ import difflib
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakSet
 
 from byoc.codegen.limits import Limits
@@ -63,7 +64,7 @@ from byoc.relay.traverse import post_order
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray, from_any
 
-Check = Callable[[RelayExpr], bool]
+Check = Callable[[RelayExpr], object]
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,12 @@ class PatternEntry:
     def __post_init__(self) -> None:
         if isinstance(self.check, Sequence):
             object.__setattr__(self, "check", ConstraintCheck(tuple(self.check)) if self.check else None)
+
+    @property
+    def asked(self) -> Check | None:
+        """The check as matches are asked: constraints are one :class:`ConstraintCheck`."""
+        assert not isinstance(self.check, Sequence)  # since __post_init__
+        return self.check
 
 
 class Backend:
@@ -304,7 +311,7 @@ class RelayStyleBackend(Backend):
         if isinstance(call.op, Function):
             mine = str(call.op.attrs.get("Composite", "")).split(".")[0] == self.name
             return accept(call) if mine else refuse(call, "composite", f"only composites of {self.name}")
-        predicate = call.op.get_attr(f"target.{self.name}") if isinstance(call.op, Op) else None
+        predicate: Any = call.op.get_attr(f"target.{self.name}") if isinstance(call.op, Op) else None
         if predicate is None:
             return refuse(call, "operator", f"{self.name} has no annotation for this operator")
         if predicate(call):
@@ -315,7 +322,7 @@ class RelayStyleBackend(Backend):
         """The module that ``relay.ext.<name>`` gives, with the constants that it asks for by Relay's names."""
         compiler = GLOBAL_FUNCTIONS[f"relay.ext.{self.name}"]
         with entered_for(self.name):  # the target of this kind that the build was given is the current one
-            module: Module = compiler(function.without_attr("Compiler"))  # type: ignore[assignment]
+            module: Module = compiler(function.without_attr("Compiler"))
         if isinstance(module, Module) and any(module.constants().values()):
             given: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
             module.constant_arrays = {**self._constants(function), **given}  # type: ignore[attr-defined]
@@ -326,7 +333,7 @@ class RelayStyleBackend(Backend):
         symbol = str(function.attrs["global_symbol"])
         updater = GLOBAL_FUNCTIONS.get(f"relay.ext.{self.name}.constant_updater")
         if updater is not None:
-            named: Mapping[str, object] = updater(function, symbol)  # type: ignore[assignment]
+            named: Mapping[str, object] = updater(function, symbol)
             return {str(name): NDArray(from_any(value)) for name, value in named.items()}
         constants = [node for node in post_order(function) if isinstance(node, Constant)]
         return {f"{symbol}_const_{k}": constant.data for k, constant in enumerate(constants)}

@@ -40,16 +40,16 @@ class Limits:
         if not isinstance(given, Mapping) or not set(given) <= set(known):
             raise PartitionError(f"{target}: limits are Limits(...), or by name {', '.join(known)}, got {given!r}")
         try:
-            return Limits(**given)  # type: ignore[arg-type]
+            return Limits(**given)  # type: ignore[arg-type]  # looked at by __post_init__
         except PartitionError as error:
             raise PartitionError(f"{target}: {error}") from error
 
 
-def _checked(name: str, value: object, default: float | None) -> float | None:
+def _checked(name: str, value: object, default: object) -> float | None:
     """The value of a limit. Raises PartitionError for what is below 0, no number, or no whole number of a count."""
     if value is None and default is None:
         return None
-    if isinstance(value, Real) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, Real) and not isinstance(value, bool) and value >= 0:  # type: ignore[operator]  # typeshed has Real compare with Real alone
         if isinstance(default, float):
             return float(value) if value <= sys.float_info.max else math.inf
         if isinstance(value, Integral):

@@ -24,7 +24,7 @@ TABLE = KernelTable("blas")
 @TABLE.kernel("nn.dense")
 def dense(data: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """``data: f32[..., k], weight: f32[n, k] -> f32[..., n]``."""
-    return data @ weight.T
+    return np.asarray(data @ weight.T)
 
 
 @TABLE.kernel("blas.dense_bias")
@@ -45,7 +45,7 @@ def batch_matmul(
 ) -> np.ndarray:
     """``f32[b, m, k] x f32[b, n, k] -> f32[b, m, n]``; each side may be transposed."""
     left = tensor_a.swapaxes(1, 2) if transpose_a else tensor_a
-    return left @ (tensor_b.swapaxes(1, 2) if transpose_b else tensor_b)
+    return np.asarray(left @ (tensor_b.swapaxes(1, 2) if transpose_b else tensor_b))
 
 
 @constraint("operator")

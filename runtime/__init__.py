@@ -16,7 +16,8 @@ from byoc.runtime.errors import (
     UnavailableError,
     UserError,
 )
-from byoc.runtime.executors.graph_executor import Graph, GraphExecutor
+from byoc.runtime.executors.graph import Graph
+from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.library import Library, load, load_module_tree
 from byoc.runtime.metadata import MetadataModule
 from byoc.runtime.module import Module, register_module_loader

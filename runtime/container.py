@@ -19,7 +19,7 @@ class ADT(Sequence[object]):
         self.tag = int(tag)
         self._fields = tuple(fields)
 
-    def __getitem__(self, index: int) -> object:  # type: ignore[override]
+    def __getitem__(self, index: int) -> object:  # type: ignore[override]  # no slices, as in TVM
         """Field *index*, which may count from the end. Raises IndexError outside."""
         return self._fields[index]
 

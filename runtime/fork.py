@@ -11,20 +11,21 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 
 class _AtFork:
     """What is done in a child: registered with Python once."""
 
     def __init__(self) -> None:
-        self.locks: weakref.WeakSet[object] = weakref.WeakSet()
+        self.locks: weakref.WeakSet[Any] = weakref.WeakSet()  # locks, whose methods for this are Python's own
         self.functions: list[Callable[[], None]] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self)
 
     def __call__(self) -> None:
         for lock in list(self.locks):
-            lock._at_fork_reinit()  # type: ignore[attr-defined]  # as Python does for its own
+            lock._at_fork_reinit()
         for function in self.functions:
             function()
 
@@ -41,7 +42,7 @@ def new_lock() -> threading.Lock:
     return lock
 
 
-def new_rlock() -> threading.RLock:  # type: ignore[valid-type]  # a function in older typing
+def new_rlock() -> threading.RLock:  # a function in older typing
     """As :func:`new_lock`, for a lock that its holder may take again."""
     lock = threading.RLock()
     _at_fork().locks.add(lock)

@@ -304,7 +304,7 @@ def _tree(artifact: Artifact, entries: Sequence[ModuleEntry], where: str) -> Mod
     for index in range(len(entries) - 1, -1, -1):  # children stand behind their parents
         entry = entries[index]
         members = members_below(artifact.members, entry.path)
-        arrays = read_weights(members[ARRAYS_MEMBER], where) if ARRAYS_MEMBER in members else {}
+        arrays = read_weights(memoryview(members[ARRAYS_MEMBER]), where) if ARRAYS_MEMBER in members else {}
         module = _restored(entry, members, arrays, below[index][::-1])
         if isinstance(module, MetadataModule):
             check_parts(module, [(child, child.symbols) for child in module.imports])

@@ -104,7 +104,7 @@ class MetadataModule(Module):
 
         if own is None:
             return RegionGuard(symbol, self.regions[symbol], load)
-        signature = self._owners[own].signatures[own]  # type: ignore[attr-defined]
+        signature = self._owners[own].signatures[own]  # type: ignore[attr-defined]  # an OriginModule, which imports this
         return RegionGuard(symbol, self.regions[symbol], load, lambda: self[own], signature)
 
     @property

@@ -243,7 +243,8 @@ def module_class(type_key: str) -> type[Module]:
         )
     module_name, class_name = LOADERS[type_key].split(":")
     try:
-        return getattr(importlib.import_module(module_name), class_name)
+        result: type[Module] = getattr(importlib.import_module(module_name), class_name)
+        return result
     except ImportError as error:
         raise UnavailableError(
             f"modules of type {type_key!r} cannot be loaded here ({error}): install {error.name or module_name}"

@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from byoc.runtime.device import Device, cpu
 from byoc.runtime.errors import UserError
@@ -23,7 +25,8 @@ def numpy_dtype(name: str) -> np.dtype:
             import ml_dtypes
         except ImportError:
             raise UserError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from None
-        return np.dtype(ml_dtypes.bfloat16)
+        result: np.dtype = np.dtype(ml_dtypes.bfloat16)
+        return result
     if name == "string":
         return np.dtype(object)
     try:
@@ -128,10 +131,11 @@ class NDArray:
         flat = self._data.reshape(-1).view(np.uint8)[relative_byte_offset : relative_byte_offset + size]
         return NDArray(flat.view(wanted).reshape(tuple(shape)), self.device)
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self._data, dtype=dtype, copy=copy if copy is not None else None)
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        result: np.ndarray = np.array(self._data, dtype=dtype, copy=copy)
+        return result
 
-    def __dlpack__(self, **options: object) -> object:
+    def __dlpack__(self, **options: Any) -> object:
         return self._data.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -140,10 +144,10 @@ class NDArray:
     @property
     def data(self) -> memoryview:
         """The data by the buffer protocol; from Python 3.12 on ``memoryview(array)`` gives the same."""
-        return memoryview(self._data)
+        return memoryview(self._data)  # type: ignore[arg-type]  # a buffer to typeshed from 3.12 on
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._data)
+        return memoryview(self._data)  # type: ignore[arg-type]  # a buffer to typeshed from 3.12 on
 
     def __len__(self) -> int:
         return len(self._data)
@@ -178,7 +182,7 @@ class _Capsule:
     def __init__(self, capsule: object):
         self._capsule = capsule
 
-    def __dlpack__(self, **options: object) -> object:
+    def __dlpack__(self, **options: Any) -> object:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,9 @@ from byoc.runtime.artefact.strict_json import at, mapping_of, numbered, object_o
 from byoc.runtime.errors import ArtifactError
 from byoc.runtime.executors.graph import Graph
 from byoc.runtime.executors.graph_check import checked_graph
-from byoc.runtime.library import Library, members_below
+from byoc.runtime.library import Library
 from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import Members, Module, PackedFunction, module_class, saved_members
+from byoc.runtime.module import Members, Module, PackedFunction, members_below, module_class, saved_members
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.signature import Signature, TensorSpec
 
@@ -104,7 +105,7 @@ class OriginModule(Module):
             content = object_of(read_json(members[MEMBER], MEMBER), MEMBER, ("signature", "graph", "needs", "modules"))
             signature = Signature.from_json(content["signature"], at(MEMBER, "signature"))
             places = [_place(m, where) for where, m in numbered(content, "modules", MEMBER)]
-            graph = content["graph"] and checked_graph(content["graph"], at(MEMBER, "graph"))
+            graph = checked_graph(content["graph"], at(MEMBER, "graph")) if content["graph"] else None
             needs = mapping_of(content["needs"], at(MEMBER, "needs"))
         except (KeyError, ValueError, TypeError) as error:
             raise ArtifactError(f"the origin program of a region cannot be read ({error!r}); save it again") from error
@@ -166,5 +167,7 @@ class _Origin:
     def call_returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs, in new arrays. Raises InputError for an input that does not fit."""
         if self._library is None:
-            return self._root[self._signature.symbol].call_returning(inputs)  # type: ignore[attr-defined]
+            function: Any = self._root[self._signature.symbol]  # of a native module, which returns its outputs
+            outputs: list[np.ndarray] = function.call_returning(inputs)
+            return outputs
         return self._library.run(dict(zip((s.name for s in self._library.inputs), inputs, strict=True)))

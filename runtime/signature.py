@@ -54,7 +54,7 @@ class TensorSpec:
 
     def concrete_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The shape with each name replaced by its size. Raises KeyError for an unbound name or an unknown size."""
-        return tuple(d if isinstance(d, int) else sizes[d] for d in self.shape)  # type: ignore[index]
+        return tuple(d if isinstance(d, int) else sizes[d] for d in self.shape)  # type: ignore[index]  # None is a KeyError too
 
     def bind(self, array: np.ndarray, sizes: dict[str, int]) -> None:
         """Check *array* against this spec and add the sizes of its named dimensions to *sizes*.

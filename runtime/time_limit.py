@@ -39,7 +39,7 @@ def time_limit(seconds: object) -> Iterator[None]:
         return
     check_timeout(seconds)
     before = LIMIT.deadline, LIMIT.seconds
-    wanted = float(seconds)  # type: ignore[arg-type]
+    wanted = float(seconds)  # type: ignore[arg-type]  # a number, says check_timeout
     deadline = time.monotonic_ns() + int(min(wanted, 1e9) * 1e9)
     if not before[0] or deadline < before[0]:
         LIMIT.deadline, LIMIT.seconds = deadline, wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from byoc.codegen.backend import Backend, checked_options, contradiction, get_backend
 from byoc.codegen.tune.tuner import Tuner, tuner_of
@@ -44,6 +45,9 @@ from byoc.runtime.ndarray import NDArray
 MAX_NODES_NAMED = 3
 Progress = Callable[[str], None]
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 @dataclass(frozen=True)
 class CompileOptions:
@@ -66,7 +70,7 @@ class CompileOptions:
 
 
 def compile(
-    model: str | os.PathLike[str] | bytes | IRModule | object,
+    model: str | os.PathLike[str] | bytes | ModelProto | IRModule,
     targets: Sequence[str] | str = ("c",),
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,

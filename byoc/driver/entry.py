@@ -25,6 +25,8 @@ from byoc.runtime.errors import OutOfMemoryError
 from byoc.runtime.library import Library
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from byoc.codegen.tune.tuner import Tuner
     from byoc.driver.pass_list import Pipeline
     from byoc.driver.quantization import Calibration
@@ -35,7 +37,7 @@ FOUND = "taking the compiled model from the cache"
 
 
 def compile(
-    model: str | os.PathLike[str] | bytes | IRModule | object,
+    model: str | os.PathLike[str] | bytes | ModelProto | IRModule,
     targets: Sequence[str] | str = ("c",),
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,

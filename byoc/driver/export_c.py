@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from byoc.codegen.backend import checked_options
 from byoc.codegen.c.export.options import export_options
@@ -32,6 +33,9 @@ MAX_REASONS = 3
 MAX_NODES = 8
 NARROWED = "bf16"
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 class Exported(dict[str, int]):
     """The bytes of each file by its name; *notes* tell in what the products compute, and why not in what was asked."""
@@ -42,7 +46,7 @@ class Exported(dict[str, int]):
 
 
 def export_c(
-    model: str | os.PathLike[str] | bytes | IRModule | object,
+    model: str | os.PathLike[str] | bytes | ModelProto | IRModule,
     folder: str | os.PathLike[str],
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,

@@ -18,8 +18,9 @@ from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import tensor_type, tuple_type
 from byoc.relay.traverse import children, post_order, substitute
-from byoc.runtime.executors.graph_executor import RESHAPE
+from byoc.runtime.executors.graph import RESHAPE
 from byoc.runtime.executors.overlap import start_early
 
 PREFIX = "tvmgen_default_"
@@ -121,7 +122,7 @@ class _HostLowering:
         return rule(self, node)
 
     def _visit_item(self, item: TupleGetItem) -> list[Entry]:
-        fields = item.tuple_value.checked_type.fields  # type: ignore[attr-defined]
+        fields = tuple_type(item.tuple_value).fields
         before = sum(len(tensor_types(f)) for f in fields[: item.index])
         return self._entries[item.tuple_value][before : before + len(tensor_types(fields[item.index]))]
 
@@ -218,7 +219,7 @@ def is_free_reshape(function: Function) -> bool:
         node = node.args[0]
     if not isinstance(node, Var) or node is function.body:
         return False
-    return bool(node.checked_type.is_symbolic and function.body.checked_type.is_symbolic)
+    return bool(tensor_type(node).is_symbolic and tensor_type(function.body).is_symbolic)
 
 
 def operators_name(function: Function) -> str:

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc.codegen.c.toolchain.compiler import cache_dir
+from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.errors import UserError
 from byoc.runtime.errors import ArtifactError
 from byoc.runtime.library import Library, read_library

@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc.codegen.c.toolchain.compiler import cache_dir, find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.tune.context import context_of
 from byoc.errors import UserError
 from byoc.runtime.dso.processor import usable_processors
@@ -78,9 +79,9 @@ class Request:
 def _is_plain(value: object) -> bool:
     """Whether the text of *value* says all about it."""
     if type(value) is dict:
-        return all(type(k) is str and _is_plain(v) for k, v in value.items())  # type: ignore[attr-defined]
+        return all(type(k) is str and _is_plain(v) for k, v in value.items())
     if type(value) in (list, tuple):
-        return all(map(_is_plain, value))  # type: ignore[arg-type, call-overload]
+        return all(map(_is_plain, value))  # type: ignore[call-overload]
     return type(value) in _PLAIN
 
 

@@ -20,6 +20,7 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key, Sample
 from byoc.errors import UserError
+from byoc.ir.attrs import Attrs, changed
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
@@ -33,6 +34,7 @@ from byoc.partition.plan.plan import Plan
 from byoc.relay import op
 from byoc.relay.analysis.operator_calls import moves_one
 from byoc.relay.expr import Call, Constant, Function
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.op.core.definition import define, is_definable
 from byoc.relay.op.pointwise.sensitivity import STEP, sensitivities
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -176,24 +178,24 @@ def is_product(call: Call) -> bool:
 
 def _integer_precision(call: Call) -> tuple[str, str]:
     """In what *call* multiplies, and why not in bytes."""
-    dtypes = [a.checked_type.dtype for a in call.args]
+    dtypes = [tensor_type(a).dtype for a in call.args]
     if dtypes == ["uint8", "int8"]:
         return "int8", ""
-    if call.checked_type.dtype == "int32":
+    if tensor_type(call).dtype == "int32":
         return "int32", "its operands do not fit into 8 bits"
     return "f32", "the model does not quantize its operands, or it is depthwise"
 
 
 def _takes_words(call: Call) -> bool:
     """Whether code for words can be generated for *call* on bfloat16."""
-    inputs = [te.placeholder(te.shape_of(a.checked_type), NARROW, f"p{k}") for k, a in enumerate(call.args)]
-    outputs = define(call.op, _summed_wide(call), inputs, call.checked_type)  # type: ignore[arg-type]
+    inputs = [te.placeholder(te.shape_of(tensor_type(a)), NARROW, f"p{k}") for k, a in enumerate(call.args)]
+    outputs = define(operator_of(call), _summed_wide(call), inputs, call.checked_type)
     constants = {p for p, a in zip(inputs, call.args, strict=True) if isinstance(a, Constant)}
     return len(outputs) == 1 and takes_words(outputs[0], constants)
 
 
-def _summed_wide(call: Call) -> object:
-    return dataclasses.replace(call.attrs, out_dtype=WIDE)  # type: ignore[type-var]
+def _summed_wide(call: Call) -> Attrs:
+    return changed(call.attrs, out_dtype=WIDE)
 
 
 class _Rewriter:

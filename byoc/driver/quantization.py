@@ -118,7 +118,7 @@ class HostQuantization:
         made["main"] = func
         return QuantizedProducts()(InferType()(made))
 
-    def _static(self, mod: IRModule, main: Function, compile_host: CompileHost) -> tuple[Function, Mapping[Call, Left]]:
+    def _static(self, mod: IRModule, main: Function, compile_host: CompileHost) -> tuple[Function, dict[Call, Left]]:
         quantizer = StaticQuantizer(main, self.keep, self.calibration.ends)
         seen = self._observe(mod, main, quantizer.sources, compile_host)
         for source, histogram in seen.items():

@@ -26,7 +26,7 @@ class Constructor(RelayExpr):
 
     def __call__(self, *args: RelayExpr) -> RelayExpr:
         """The call that makes a value. Source: ``Constructor.__call__``."""
-        call: RelayExpr = get_global_func("relay.ir.call")(self, args)  # type: ignore[misc, assignment]
+        call: RelayExpr = get_global_func("relay.ir.call")(self, args)
         return call
 
     def __repr__(self) -> str:

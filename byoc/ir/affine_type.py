@@ -33,7 +33,7 @@ class TensorAffineType(AffineType):
         if not isinstance(other, TensorAffineType) or (self.dtype, self.axis) != (other.dtype, other.axis):
             return False
         same = get_global_func("relay.ir.structural_equal")
-        return bool(same(self.scale, other.scale) and same(self.zero_point, other.zero_point))  # type: ignore[misc]
+        return bool(same(self.scale, other.scale) and same(self.zero_point, other.zero_point))
 
     def __hash__(self) -> int:
         return hash((self.dtype, self.axis))

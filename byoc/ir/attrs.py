@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TypeVar
 
 from byoc.errors import RegistryError, UserError
@@ -20,7 +20,7 @@ class AttrObject:
     """The root of other immutable, hashable objects that may be values of attributes, such as virtual devices."""
 
 
-class AttrList(tuple[object, ...]):
+class AttrList(tuple["AttrValue", ...]):
     """The value of a list attribute: a tuple that prints as a list, ``[1, 1]``, as Relay's arrays do."""
 
     __slots__ = ()
@@ -55,12 +55,23 @@ AttrValue = bool | int | float | str | AttrObject | None | tuple["AttrValue", ..
 def freeze(value: object) -> AttrValue:
     """*value* with lists as tuples, their ints as IntImm, numpy scalars as Python's. Raises UserError for others."""
     if value is None or isinstance(value, (bool, int, float, str, AttrObject, AttrList)):
-        return value  # type: ignore[return-value]
+        return value
     if isinstance(value, (list, tuple)):
-        return AttrList([dimension(v) if type(v) is int else freeze(v) for v in value])  # type: ignore[return-value]
+        return AttrList([dimension(v) if type(v) is int else freeze(v) for v in value])
     if hasattr(value, "item"):
         return freeze(value.item())
     raise UserError(f"an attribute is a number, a string or a list of these, got {value!r}")
+
+
+def as_int(value: object) -> int:
+    """*value* as an int. Raises TypeError for what is none."""
+    number: int = int(value)  # type: ignore[call-overload]  # the one place: what the value is shows when it runs
+    return number
+
+
+def as_ints(values: object) -> tuple[int, ...]:
+    """*values* as ints. Raises TypeError for what is no list of them."""
+    return tuple(int(v) for v in values)  # type: ignore[attr-defined]  # the same
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,8 @@ class Attrs:
     def __getitem__(self, name: str) -> AttrValue:
         if name not in self.keys():
             raise KeyError(f"{type(self).__name__} has no attribute {name!r}; it has {', '.join(self.keys())}")
-        return getattr(self, name)
+        value: AttrValue = getattr(self, name)
+        return value
 
     def get_str(self, name: str) -> str:
         """The attribute as a string (``attrs.get_str`` of Relay)."""
@@ -122,11 +134,11 @@ class Attrs:
 
     def get_int(self, name: str) -> int:
         """The attribute as an int (``attrs.get_int`` of Relay)."""
-        return int(self[name])  # type: ignore[arg-type]
+        return as_int(self[name])
 
     def get_int_tuple(self, name: str) -> tuple[int, ...]:
         """The attribute as a tuple of ints (``attrs.get_int_tuple`` of Relay)."""
-        return tuple(int(v) for v in self[name])  # type: ignore[union-attr, arg-type]
+        return as_ints(self[name])
 
     @classmethod
     def list_field_info(cls) -> tuple[AttrFieldInfo, ...]:
@@ -136,6 +148,11 @@ class Attrs:
     def same_as(self, other: object) -> bool:
         """True when *other* is this very object, not only equal attributes. Source: ``Object.same_as``."""
         return self is other
+
+
+def changed(attrs: Attrs | None, **values: AttrValue) -> Attrs:
+    """*attrs*, of whatever class, with other *values*. Raises TypeError for a name that the class does not have."""
+    return replace(attrs or Attrs(), **values)
 
 
 class DictAttrs(Mapping[str, object]):
@@ -178,7 +195,7 @@ class DictAttrs(Mapping[str, object]):
 
     def get_int(self, name: str) -> int:
         """The attribute as an int. Raises KeyError where there is none."""
-        return int(self[name])  # type: ignore[call-overload]
+        return as_int(self[name])
 
     def same_as(self, other: object) -> bool:
         """True when *other* is this very object. Source: ``Object.same_as``."""

@@ -140,7 +140,7 @@ def described(error: BaseException) -> str:
 
 def mismatch(found: object, wanted: object) -> str:
     """Why the types *found* and *wanted* do not match, in the words of Relay's type checker."""
-    as_text: Callable[..., str] = get_global_func("relay.ir.astext")  # type: ignore[assignment]
+    as_text: Callable[..., str] = get_global_func("relay.ir.astext")
     first, second = as_text(found, False), as_text(wanted, False)
     head = "The Relay type checker is unable to show the following types match"
     if isinstance(found, TensorType) and isinstance(wanted, TensorType):

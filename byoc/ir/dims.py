@@ -7,6 +7,8 @@ wherever the name occurs. Source: ``tvm.tir.IntImm``, ``tvm.tir.Any``; names are
 
 from __future__ import annotations
 
+from typing import overload
+
 from byoc.errors import UserError
 
 MAX_RANK = 64  # of numpy's arrays
@@ -49,6 +51,9 @@ class Any:
     def __init__(self, name: str = ""):
         self.name = name
 
+    def __int__(self) -> int:
+        raise TypeError(f"the size {self} has no number before the program runs")
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Any) and other.name == self.name
 
@@ -64,6 +69,10 @@ Dim = int | Any
 _KNOWN: dict[int, IntImm] = {}
 
 
+@overload
+def dimension(value: int) -> IntImm: ...
+@overload
+def dimension(value: object) -> Dim: ...
 def dimension(value: object) -> Dim:
     """*value* as a dimension. Raises UserError for what is neither a number nor Any."""
     if isinstance(value, Any):

@@ -29,7 +29,7 @@ class EnvFunc:
         return self._function
 
     def __call__(self, *args: object) -> object:
-        return self._function(*args)  # type: ignore[misc]
+        return self._function(*args)
 
     def __repr__(self) -> str:
         return f"EnvFunc({self.name})"

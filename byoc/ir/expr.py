@@ -40,12 +40,12 @@ class RelayExpr:
 
     def astext(self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None) -> str:
         """The expression in Relay's text format; *annotate* gives the text behind each node. Source: ``astext``."""
-        return str(get_global_func("relay.ir.astext")(self, show_meta_data, annotate))  # type: ignore[misc]
+        return str(get_global_func("relay.ir.astext")(self, show_meta_data, annotate))
 
     def __str__(self) -> str:
         if type(self).__repr__ is not object.__repr__:  # a name or an operator says what it is itself
             return repr(self)
-        return str(get_global_func("relay.ir.pretty_print")(self))  # type: ignore[misc]
+        return str(get_global_func("relay.ir.pretty_print")(self))
 
 
 class GlobalVar(RelayExpr):
@@ -59,7 +59,7 @@ class GlobalVar(RelayExpr):
 
     def __call__(self, *args: RelayExpr) -> RelayExpr:
         """The call of the function. Source: ``GlobalVar.__call__``."""
-        call: RelayExpr = get_global_func("relay.ir.call")(self, args)  # type: ignore[misc, assignment]
+        call: RelayExpr = get_global_func("relay.ir.call")(self, args)
         return call
 
     def __repr__(self) -> str:

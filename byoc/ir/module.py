@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from byoc.errors import UserError
 from byoc.ir.adt import Constructor, TypeData, number_constructors
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.registry import get_global_func
 from byoc.ir.types import GlobalTypeVar, Type
+
+Functions = Mapping[GlobalVar, BaseFunc] | Mapping[str, BaseFunc] | Mapping[GlobalVar | str, BaseFunc]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,7 +32,7 @@ class IRModule:
 
     def __init__(
         self,
-        functions: Mapping[GlobalVar | str, BaseFunc] | None = None,
+        functions: Functions | None = None,
         type_definitions: Mapping[GlobalTypeVar, TypeData] | None = None,
         attrs: Mapping[str, object] | None = None,
     ):
@@ -47,6 +49,10 @@ class IRModule:
     def functions(self) -> Mapping[GlobalVar, BaseFunc]:
         return self._functions
 
+    @overload
+    def __getitem__(self, var: GlobalVar | str) -> BaseFunc: ...
+    @overload
+    def __getitem__(self, var: GlobalTypeVar) -> TypeData: ...
     def __getitem__(self, var: GlobalVar | GlobalTypeVar | str) -> BaseFunc | TypeData:
         if isinstance(var, GlobalTypeVar):
             return self._types[self._known_type(var)]
@@ -58,12 +64,10 @@ class IRModule:
             return
         if not isinstance(func, BaseFunc):
             func = self._function_of(func)
-        if isinstance(var, str):
-            var = self._names.get(var) or GlobalVar(var)
-        known = self._names.setdefault(var.name_hint, var)
-        if known is not var:
-            raise UserError(f"the module has another function called {var.name_hint!r}; rename one of them")
-        self._functions[var] = func
+        name = var if isinstance(var, GlobalVar) else self._names.get(str(var)) or GlobalVar(str(var))
+        if self._names.setdefault(name.name_hint, name) is not name:
+            raise UserError(f"the module has another function called {name.name_hint!r}; rename one of them")
+        self._functions[name] = func
 
     def _function_of(self, expr: RelayExpr) -> BaseFunc:
         """The function that *expr* means in this module: another's name, or a body over its free variables."""
@@ -71,7 +75,8 @@ class IRModule:
             return self._functions[self._known(expr)]
         if not isinstance(expr, RelayExpr):
             raise UserError(f"a module holds functions and types, got {type(expr).__name__}: {expr!r}")
-        return get_global_func("relay.ir.function_of")(expr)  # type: ignore[misc, return-value]
+        function: BaseFunc = get_global_func("relay.ir.function_of")(expr)
+        return function
 
     def __delitem__(self, var: GlobalVar | str) -> None:
         var = self.get_global_var(var) if isinstance(var, str) else self._known(var)
@@ -172,11 +177,11 @@ class IRModule:
 
     def import_(self, file_to_import: str) -> None:
         """Add what a file of Relay's text defines. Source: ``IRModule.import_``."""
-        get_global_func("relay.ir.import_file")(self, file_to_import)  # type: ignore[misc]
+        get_global_func("relay.ir.import_file")(self, file_to_import)
 
     def import_from_std(self, file_to_import: str) -> None:
         """Add what a standard module defines, such as ``prelude.rly``. Source: ``IRModule.import_from_std``."""
-        get_global_func("relay.ir.import_from_std")(self, file_to_import)  # type: ignore[misc]
+        get_global_func("relay.ir.import_from_std")(self, file_to_import)
 
     def shallow_copy(self) -> IRModule:
         """Another module with the same functions and attributes."""
@@ -210,7 +215,7 @@ class IRModule:
         """
         mod = IRModule(functions, type_defs)
         main = expr if isinstance(expr, BaseFunc) else get_global_func("relay.ir.function_of")(expr)
-        mod[str(getattr(main, "attrs", {}).get("global_symbol", "main"))] = main  # type: ignore[index]
+        mod[str(getattr(main, "attrs", {}).get("global_symbol", "main"))] = main
         return mod
 
     def astext(self, show_meta_data: bool = True, annotate: Callable[[RelayExpr], str] | None = None) -> str:
@@ -218,4 +223,4 @@ class IRModule:
         return str(get_global_func("relay.ir.astext")(self, show_meta_data, annotate))
 
     def __str__(self) -> str:
-        return str(get_global_func("relay.ir.pretty_print")(self))  # type: ignore[misc]
+        return str(get_global_func("relay.ir.pretty_print")(self))

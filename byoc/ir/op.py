@@ -10,6 +10,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any as Anything
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -49,6 +51,16 @@ class Cost:
     bytes: int
 
 
+A = TypeVar("A", bound="Attrs | None")  # the attributes of one operator
+R = TypeVar("R", bound=Type)  # the type of its result
+E = TypeVar("E")  # byoc.te.Tensor, which this layer does not import
+
+# the functions of an operator whose attributes are of one class, as register_op takes them
+RelationOf = Callable[[Sequence[Type], A], Type]
+ComputeOf = Callable[[A, Sequence[E], R], Sequence[E]]
+CountOf = Callable[[A, Sequence[Type], R], int]
+
+# The functions of an operator as they are kept, whatever its attributes are; register_op checks them against its class.
 TypeRelation = Callable[[Sequence[Type], "Attrs | None"], Type]
 # (types of the inputs, None where unknown; type of the result or None; attributes) -> the same with what follows
 InputInference = Callable[[Sequence["Type | None"], "Type | None", "Attrs | None"], Sequence["Type | None"]]
@@ -83,7 +95,7 @@ class Sample:
             return item
         if isinstance(item, list):
             return [self._array(i, rng) for i in item]
-        shape = tuple(item)  # type: ignore[arg-type, var-annotated]
+        shape: tuple[int, ...] = tuple(item)  # type: ignore[arg-type]  # an input is an array, inputs or a shape
         if self.dtype == "bool":
             return np.asarray(rng.integers(0, 2, shape), bool)
         return np.asarray(rng.uniform(self.low, self.high, shape)).astype(self.dtype)
@@ -194,7 +206,7 @@ class Op(RelayExpr):
         RegistryError where it is not given and no relation has this name. Source: ``Op.add_type_rel``.
         """
         named = type_rel_func or get_global_func(f"tvm.relay.type_relation.{rel_name}")
-        self.rel = named  # type: ignore[assignment]
+        self.rel = named
 
     def set_support_level(self, level: int) -> None:
         """Say how widely the operator is supported: 1 is a basic one. Source: ``Op.set_support_level``."""
@@ -209,8 +221,8 @@ class Op(RelayExpr):
         self.attrs_type_key = key
         self.attrs_type = None if name == "DictAttrs" else Attrs.class_named(name)
 
-    def get_attr(self, key: str) -> object | None:
-        """The attribute registered by :func:`register_op_attr`, or None. Source: ``Op.get_attr``."""
+    def get_attr(self, key: str) -> Anything:
+        """What was registered by :func:`register_op_attr`; None where nothing was. Source: ``Op.get_attr``."""
         return self._attr_map.get(key)
 
     def set_attr(self, key: str, value: object, plevel: int = 10) -> None:
@@ -265,15 +277,15 @@ def register_op(
     name: str,
     *,
     inputs: Sequence[str],
-    rel: TypeRelation,
+    rel: Callable[[Sequence[Type], A], Type],
     doc: str,
-    attrs: type[Attrs] | None = None,
+    attrs: type[A] | None = None,
     pattern: OpPattern = OpPattern.OPAQUE,
-    compute: TensorCompute | None = None,
-    code_for: DtypePredicate | None = None,
-    operations: OperationCount | None = None,
+    compute: Callable[[A, Sequence[E], R], Sequence[E]] | None = None,
+    code_for: Callable[[Sequence[str], A], bool] | None = None,
+    operations: Callable[[A, Sequence[Type], R], int] | None = None,
     kernel: str | None = None,
-    infer_inputs: InputInference | None = None,
+    infer_inputs: Callable[[Sequence[Type | None], Type | None, A], Sequence[Type | None]] | None = None,
     samples: Sequence[Sample] = (),
     variadic: bool = False,
     traits: Traits | None = None,
@@ -289,10 +301,12 @@ def register_op(
     waiting = OPS.get(name)  # made empty by register_op_attr, which may come first
     op = waiting if waiting is not None and waiting.rel is None else Op(name)
     op.input_names, op.variadic, op.description = tuple(inputs), variadic, doc
-    op.attrs_type, op.rel, op.pattern = attrs, rel, pattern
-    op.compute, op.code_for, op.operations = compute, code_for, operations
+    op.attrs_type, op.rel, op.pattern = cast("type[Attrs] | None", attrs), cast(TypeRelation, rel), pattern
+    op.compute = cast("TensorCompute | None", compute)
+    op.code_for = cast("DtypePredicate | None", code_for)
+    op.operations = cast("OperationCount | None", operations)
     op.kernel = kernel or name
-    op.infer_inputs = infer_inputs
+    op.infer_inputs = cast("InputInference | None", infer_inputs)
     op.samples = tuple(samples)
     op.declared_traits = None if traits is None else _with_axes(traits, attrs)
     op.set_attr("TOpPattern", int(pattern))
@@ -307,9 +321,7 @@ def get_op(name: str) -> Op:
     return OPS[name]
 
 
-def register_op_attr(
-    op_name: str, attr_key: str, value: object | None = None, level: int = 10
-) -> object | Callable[[object], object]:
+def register_op_attr(op_name: str, attr_key: str, value: object | None = None, level: int = 10) -> Anything:
     """Attach *value* to an operator under *attr_key*, as a call or as a decorator.
 
     The way in which a backend says what it supports: ``@register_op_attr("nn.conv2d", "target.acme")`` over a

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from byoc.errors import RegistryError
 
@@ -86,9 +86,13 @@ class Registry(Generic[T]):
         return f"; the nearest of {len(known)} known: {', '.join(near)}" if near else "; none is registered"
 
 
-GLOBAL_FUNCTIONS: Registry[Callable[..., object]] = Registry("global function")
+GLOBAL_FUNCTIONS: Registry[Callable[..., Any]] = Registry("global function")
 
 
+@overload
+def register_func(name: str, f: F, override: bool = False) -> F: ...
+@overload
+def register_func(name: str, f: None = None, override: bool = False) -> Callable[[F], F]: ...
 def register_func(name: str, f: F | None = None, override: bool = False) -> F | Callable[[F], F]:
     """Register a global function, as a call or as a decorator.
 
@@ -103,6 +107,10 @@ def register_func(name: str, f: F | None = None, override: bool = False) -> F | 
     return register(f) if f is not None else register
 
 
-def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., object] | None:
+@overload
+def get_global_func(name: str, allow_missing: Literal[False] = False) -> Callable[..., Any]: ...  # whatever was put
+@overload
+def get_global_func(name: str, allow_missing: bool) -> Callable[..., Any] | None: ...
+def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
     """The global function *name*; None where it is missing and *allow_missing*, else RegistryError."""
     return GLOBAL_FUNCTIONS.get(name) if allow_missing else GLOBAL_FUNCTIONS[name]

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byoc.errors import UserError
+from byoc.ir.attrs import as_int
 from byoc.ir.target_kind import TARGET_KINDS, target_kind
 
 IS_EXTERNAL_CODEGEN = "is_external_codegen"
@@ -72,7 +73,7 @@ class Target:
 
     def get_target_device_type(self) -> int:
         """DLPack's number of the target's devices."""
-        return int(self.attrs.get("target_device_type", self.kind.device_type))  # type: ignore[call-overload]
+        return as_int(self.attrs.get("target_device_type", self.kind.device_type))
 
     def get_kind_attr(self, attr_name: str) -> object:
         """What is registered of the kind under *attr_name*, or None. Source: ``Target.get_kind_attr``."""
@@ -106,7 +107,7 @@ class Target:
     @property
     def max_function_args(self) -> int:
         """The most arguments of a kernel, 0 without a limit. Source: ``Target.max_function_args``."""
-        return int(self.attrs.get("max_function_args", 0))  # type: ignore[call-overload]
+        return as_int(self.attrs.get("max_function_args", 0))
 
     @property
     def libs(self) -> list[str]:
@@ -118,7 +119,8 @@ class Target:
     def _stack(cls) -> list[Target]:
         if not hasattr(cls._local, "stack"):
             cls._local.stack = []
-        return cls._local.stack
+        stack: list[Target] = cls._local.stack
+        return stack
 
     @classmethod
     def current(cls, allow_none: bool = True) -> Target | None:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from byoc.errors import InternalError, UserError
 from byoc.ir.collector import paused_collector
 from byoc.ir.diagnostics import rendered
-from byoc.ir.expr import BaseFunc
 from byoc.ir.instrument import PassInstrument, PassTimingInstrument
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_context import CONFIG_OPTIONS, PassContext, register_config_option
@@ -56,9 +55,9 @@ class Pass:
         if not ctx.config.get("testing.immutable_module"):
             return self.transform_module(mod, ctx)
         structure = get_global_func("relay.ir.structural_hash")
-        before = structure(mod)  # type: ignore[operator]
+        before = structure(mod)
         result = self.transform_module(mod, ctx)
-        if structure(mod) != before:  # type: ignore[operator]
+        if structure(mod) != before:
             raise InternalError(f"Immutable module has been modified in pass: {self.info.name}")
         return result
 
@@ -140,7 +139,7 @@ def pass_named(name: str) -> Pass:
     Raises RegistryError with the nearest names where there is none. Source: ``GetPass``.
     """
     key = name if "transform." in name else f"relay._transform.{name}"
-    made: Pass = get_global_func(key)()  # type: ignore[operator, assignment]
+    made: Pass = get_global_func(key)()
     return made
 
 
@@ -157,7 +156,7 @@ def wrapped_class(root: type[Pass], pass_cls: type, method: str, info: PassInfo)
                 raise AttributeError(name)
             return getattr(self._inst, name)
 
-    functools.update_wrapper(ClassPass.__init__, pass_cls.__init__)
+    functools.update_wrapper(ClassPass.__init__, pass_cls.__init__)  # type: ignore[misc]  # any signature
     ClassPass.__name__, ClassPass.__qualname__ = pass_cls.__name__, pass_cls.__qualname__
     ClassPass.__doc__, ClassPass.__module__ = pass_cls.__doc__, pass_cls.__module__
     return ClassPass
@@ -177,7 +176,7 @@ def pass_maker(
         raise PassTypeError("Required is expected to be the type of list/tuple.")
 
     def make(subject: object) -> object:
-        title = name or getattr(subject, "__name__", type(subject).__name__)
+        title = name or str(getattr(subject, "__name__", type(subject).__name__))
         info = PassInfo(title, opt_level or 0, tuple(required or ()), traceable)
         if isinstance(subject, type):
             if not hasattr(subject, method):
@@ -223,19 +222,17 @@ def ApplyPassToFunction(
     """
 
     def apply(mod: IRModule, ctx: PassContext) -> IRModule:
-        chosen: dict[object, BaseFunc] = {
-            var: func for var, func in mod.functions.items() if re.fullmatch(func_name_regex, var.name_hint)
-        }
+        chosen = {var: func for var, func in mod.functions.items() if re.fullmatch(func_name_regex, var.name_hint)}
         if not chosen:
             if error_if_no_function_matches_regex:
                 names = ", ".join(var.name_hint for var in mod.functions)
                 raise UserError(f"No function matched regex {func_name_regex!r}, out of functions {names}")
             return mod
-        subset = transform(IRModule(chosen, mod.type_definitions, mod.attrs))  # type: ignore[arg-type]
+        subset = transform(IRModule(chosen, mod.type_definitions, mod.attrs))
         result = mod.shallow_copy()
         for var in chosen:
             if var not in subset:
-                del result[var]  # type: ignore[arg-type]
+                del result[var]
         result.update(subset)
         return result
 

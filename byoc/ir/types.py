@@ -13,7 +13,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from byoc.errors import UserError
-from byoc.ir.dims import Any, Dim, IntImm, dimension
+from byoc.ir.dims import Any as Any
+from byoc.ir.dims import Dim as Dim
+from byoc.ir.dims import IntImm as IntImm
+from byoc.ir.dims import dimension
 
 DTYPES = frozenset(
     [
@@ -47,6 +50,7 @@ class Type:
     """The root of all types."""
 
     __slots__ = ("_hash",)
+    _hash: int
 
     def _key(self) -> tuple[object, ...]:
         raise NotImplementedError
@@ -248,7 +252,9 @@ class FuncType(Type):
     def _key(self) -> tuple[object, ...]:
         parts = (*self.arg_types, self.ret_type, *self.type_constraints)
         if self.type_params:
-            bound = {var: _Bound(len(self.type_params), i, var.kind) for i, var in enumerate(self.type_params)}
+            bound: dict[Type, Type] = {
+                var: _Bound(len(self.type_params), i, var.kind) for i, var in enumerate(self.type_params)
+            }
             parts = tuple(substitute_types(part, bound) for part in parts)
         return (len(self.arg_types), len(self.type_params), parts)
 

@@ -15,7 +15,7 @@ from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import functions_of, means, names_of, nearest
 from byoc.partition.plan.decision import Decision
-from byoc.relay.analysis.region_graph import open_children
+from byoc.relay.analysis.annotated_regions import open_children
 from byoc.relay.expr import Call
 from byoc.relay.traverse import post_order
 
@@ -188,10 +188,10 @@ def _refuse_contradictions(rules: Sequence[Rule]) -> None:
     forced: dict[str, Rule] = {}
     for rule in rules:
         if rule.kind == FORCE:
-            other = forced.setdefault(rule.name, rule)
-            if other.target != rule.target:
+            first = forced.setdefault(rule.name, rule)
+            if first.target != rule.target:
                 raise PartitionError(
-                    f"{rule.name!r} is put on {other.target} and on {rule.target}; it can be at one place: drop one"
+                    f"{rule.name!r} is put on {first.target} and on {rule.target}; it can be at one place: drop one"
                 )
     for rule in rules:
         other = forced.get(rule.name)

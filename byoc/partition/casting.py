@@ -7,7 +7,7 @@ the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from byoc.codegen.backend import Backend, Reason, Verdict, callee_name
@@ -74,7 +74,11 @@ def _readers(mod: IRModule) -> dict[Call, list[Call]]:
 def _near(call: Call, readers: Mapping[Call, Sequence[Call]], decided: Mapping[Call, Decision]) -> list[str]:
     """The targets around a cast: of what reads it, through other casts too, then of what it reads."""
     found: dict[str, None] = {}
-    for step in (lambda c: readers.get(c, ()), lambda c: [a for a in c.args if isinstance(a, Call)]):
+    steps: tuple[Callable[[Call], Sequence[Call]], ...] = (
+        lambda c: readers.get(c, ()),
+        lambda c: [a for a in c.args if isinstance(a, Call)],
+    )
+    for step in steps:
         pending, seen = [call], {call}
         while pending:
             for other in step(pending.pop(0)):

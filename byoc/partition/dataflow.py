@@ -16,7 +16,8 @@ from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.calls import calls_of
 from byoc.partition.measure import boundary, constant_bytes
 from byoc.partition.plan.problem import Value
-from byoc.relay.analysis.region_graph import RegionGraph, open_children
+from byoc.relay.analysis.annotated_regions import open_children
+from byoc.relay.analysis.region_graph import RegionGraph
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
 from byoc.relay.traverse import post_order
 
@@ -111,10 +112,10 @@ def sources_of(expr: RelayExpr) -> Sequence[Source]:
             before = sum(len(tensor_types(f)) for f in ty.fields[: expr.index])
             width = len(tensor_types(ty.fields[expr.index]))
             return sources_of(expr.tuple_value)[before : before + width]
-    ty = expr._checked_type
-    if not isinstance(ty, (TensorType, TupleType)):  # a function, a reference: nothing that a place could hold
+    made = expr._checked_type
+    if not isinstance(made, (TensorType, TupleType)):  # a function, a reference: nothing that a place could hold
         return []
-    return [(expr, k) for k in range(len(tensor_types(ty)))]
+    return [(expr, k) for k in range(len(tensor_types(made)))]
 
 
 def _inner_calls(func: Function) -> set[RelayExpr]:

@@ -7,6 +7,7 @@ every operator can be named after ``import byoc.relay``; passes, patterns and fr
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from byoc.ir.adt import Constructor, TypeData
 from byoc.ir.attrs import Attrs, DictAttrs
@@ -57,6 +58,22 @@ from byoc.relay.structural import assert_structural_equal, structural_equal, str
 from byoc.relay.text import astext, fromtext, parse, parse_expr
 from byoc.relay.tuple_wrapper import TupleWrapper
 from byoc.relay.type_functor import TypeFunctor, TypeMutator, TypeVisitor
+
+if TYPE_CHECKING:  # what __getattr__ finds
+    from byoc.relay import analysis as analysis
+    from byoc.relay import collage as collage
+    from byoc.relay import data_dep_optimization as data_dep_optimization
+    from byoc.relay import dataflow_pattern as dataflow_pattern
+    from byoc.relay import frontend as frontend
+    from byoc.relay import interpreter as interpreter
+    from byoc.relay import loops as loops
+    from byoc.relay import prelude as prelude
+    from byoc.relay import testing as testing
+    from byoc.relay import transform as transform
+    from byoc.relay.op import *  # noqa: F403
+    from byoc.relay.op import annotation as annotation
+    from byoc.relay.op import image as image
+    from byoc.relay.op import nn as nn
 
 # name -> the module, loaded on first use
 _SUBMODULES = {

@@ -10,6 +10,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Constant, Function, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import binders, post_order, substitute
 from byoc.runtime.ndarray import NDArray, from_any
 
@@ -67,7 +68,7 @@ def bind_params_by_name(func: Function, params: Mapping[str, object]) -> Functio
                 raise UserError(f"two parameters are called {param.name_hint!r}: rename one to bind it by name")
             by_name[param.name_hint] = param
     values = {var: NDArray(from_any(params[name])) for name, var in by_name.items()}
-    return bind(func, values) if values else func  # type: ignore[return-value]
+    return as_function(bind(func, values) if values else func)
 
 
 def module_with_params(mod: IRModule | RelayExpr, params: Mapping[str, object] | None = None) -> IRModule:

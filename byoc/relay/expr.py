@@ -7,6 +7,7 @@ node's sub-expressions are, and how it is made again from others, stands in ``by
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
-from byoc.ir.types import FuncType, IncompleteType, TensorType, Type, contains_type
+from byoc.ir.types import Dim, FuncType, IncompleteType, TensorType, Type, TypeVar, contains_type
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.operator_overloads import ExprWithOp
 from byoc.runtime.device import Device
@@ -125,7 +126,7 @@ class Call(ExprWithOp):
         for arg in self.args:
             if not isinstance(arg, RelayExpr):
                 check_expr(arg, f"an argument of {op.name if isinstance(op, Op) else 'a call'}")
-        self.attrs = attrs
+        self.attrs: Any = attrs  # None, or of the class that the operator names: attrs_of says so to type checkers
         self._type_args = tuple(type_args) if type_args else ()
 
     @property
@@ -176,7 +177,7 @@ class Function(BaseFunc):
         params: Sequence[Var],
         body: RelayExpr,
         ret_type: Type | None = None,
-        type_params: Sequence[Type] | None = None,
+        type_params: Sequence[TypeVar] | None = None,
         attrs: Mapping[str, object] | None = None,
         span: AnySpan | None = None,
     ):
@@ -300,7 +301,7 @@ class RefWrite(ExprWithOp):
 def var(
     name_hint: str,
     type_annotation: Type | None = None,
-    shape: Sequence[object] | None = None,
+    shape: Sequence[Dim] | None = None,
     dtype: str = "float32",
     span: AnySpan | None = None,
 ) -> Var:

@@ -15,6 +15,7 @@ import contextvars
 import sys
 import threading
 from collections.abc import Callable
+from typing import Generic, NoReturn, TypeVar
 
 from byoc.errors import InternalError, OutOfMemoryError
 from byoc.ir.adt import Constructor
@@ -71,9 +72,12 @@ def _restore_frame_limit() -> None:
             sys.setrecursionlimit(before)
 
 
-def _on_fresh_stack(function: Callable[[RelayExpr], object], expr: RelayExpr) -> object:
+R = TypeVar("R")  # what a visit gives
+
+
+def _on_fresh_stack(function: Callable[[RelayExpr], R], expr: RelayExpr) -> R:
     """``function(expr)`` on a thread of its own, while this one waits. Raises what *function* raises."""
-    result: list[object] = []
+    result: list[R] = []
     failure: list[BaseException] = []
     context, passes = contextvars.copy_context(), PassContext._stack()
 
@@ -103,13 +107,13 @@ def _on_fresh_stack(function: Callable[[RelayExpr], object], expr: RelayExpr) ->
     return result[0]
 
 
-class ExprFunctor:
+class ExprFunctor(Generic[R]):
     """One method per class of node; :meth:`visit` finds it and keeps its result. Source: ``relay.ExprFunctor``."""
 
     def __init__(self) -> None:
-        self.memo_map: dict[RelayExpr, object] = {}
+        self.memo_map: dict[RelayExpr, R] = {}
 
-    def visit(self, expr: RelayExpr) -> object:
+    def visit(self, expr: RelayExpr) -> R:
         """The result for *expr*, computed at its first visit.
 
         Raises InternalError for a class of node without a method, NotImplementedError for a method that the subclass
@@ -128,7 +132,7 @@ class ExprFunctor:
         self.memo_map[expr] = result
         return result
 
-    def _visit_on_fresh_stack(self, expr: RelayExpr) -> object:
+    def _visit_on_fresh_stack(self, expr: RelayExpr) -> R:
         if _NESTING.limit != _FIRST_DEPTH:
             return _on_fresh_stack(self.visit, expr)
         _raise_frame_limit()
@@ -137,78 +141,79 @@ class ExprFunctor:
         finally:
             _restore_frame_limit()
 
-    def _dispatch(self, expr: RelayExpr) -> object:
+    def _dispatch(self, expr: RelayExpr) -> R:
         for kind in type(expr).__mro__:
             if kind in _METHODS:
-                return getattr(self, _METHODS[kind])(expr)
+                method: Callable[[RelayExpr], R] = getattr(self, _METHODS[kind])
+                return method(expr)
         raise InternalError(f"{type(self).__name__} has no method for a {type(expr).__name__}")
 
-    def _missing(self, expr: RelayExpr) -> object:
+    def _missing(self, expr: RelayExpr) -> NoReturn:
         raise NotImplementedError(f"{type(self).__name__} does not say what to do with a {type(expr).__name__}")
 
-    def visit_function(self, fn: Function) -> object:
+    def visit_function(self, fn: Function) -> R:
         """For a function."""
-        return self._missing(fn)
+        self._missing(fn)
 
-    def visit_let(self, let: Let) -> object:
+    def visit_let(self, let: Let) -> R:
         """For a let."""
-        return self._missing(let)
+        self._missing(let)
 
-    def visit_call(self, call: Call) -> object:
+    def visit_call(self, call: Call) -> R:
         """For a call."""
-        return self._missing(call)
+        self._missing(call)
 
-    def visit_var(self, var: Var) -> object:
+    def visit_var(self, var: Var) -> R:
         """For a variable."""
-        return self._missing(var)
+        self._missing(var)
 
     def visit_type(self, typ: object) -> object:
         """For a type: itself."""
         return typ
 
-    def visit_if(self, i: If) -> object:
+    def visit_if(self, i: If) -> R:
         """For an if."""
-        return self._missing(i)
+        self._missing(i)
 
-    def visit_tuple(self, tup: Tuple) -> object:
+    def visit_tuple(self, tup: Tuple) -> R:
         """For a tuple."""
-        return self._missing(tup)
+        self._missing(tup)
 
-    def visit_tuple_getitem(self, op: TupleGetItem) -> object:
+    def visit_tuple_getitem(self, op: TupleGetItem) -> R:
         """For a projection."""
-        return self._missing(op)
+        self._missing(op)
 
-    def visit_global_var(self, gvar: GlobalVar) -> object:
+    def visit_global_var(self, gvar: GlobalVar) -> R:
         """For the name of a global function."""
-        return self._missing(gvar)
+        self._missing(gvar)
 
-    def visit_op(self, op: Op) -> object:
+    def visit_op(self, op: Op) -> R:
         """For an operator."""
-        return self._missing(op)
+        self._missing(op)
 
-    def visit_constant(self, const: Constant) -> object:
+    def visit_constant(self, const: Constant) -> R:
         """For a constant."""
-        return self._missing(const)
+        self._missing(const)
 
-    def visit_ref_create(self, r: RefCreate) -> object:
+    def visit_ref_create(self, r: RefCreate) -> R:
         """For the making of a reference."""
-        return self._missing(r)
+        self._missing(r)
 
-    def visit_ref_write(self, r: RefWrite) -> object:
+    def visit_ref_write(self, r: RefWrite) -> R:
         """For a write to a reference."""
-        return self._missing(r)
+        self._missing(r)
 
-    def visit_ref_read(self, r: RefRead) -> object:
+    def visit_ref_read(self, r: RefRead) -> R:
         """For a read of a reference."""
-        return self._missing(r)
+        self._missing(r)
 
-    def visit_constructor(self, con: Constructor) -> object:
+    def visit_constructor(self, con: Constructor) -> R:
         """For a constructor of algebraic data."""
-        return self._missing(con)
+        self._missing(con)
 
-    def visit_match(self, m: Match) -> object:
+    def visit_match(self, m: Match) -> R:
         """For a match."""
-        return self._missing(m)
+        self._missing(m)
 
 
 _METHODS: dict[type, str] = {
@@ -230,7 +235,7 @@ _METHODS: dict[type, str] = {
 }
 
 
-class ExprVisitor(ExprFunctor):
+class ExprVisitor(ExprFunctor[object]):
     """Visits everything below; override what is of interest. Source: ``relay.ExprVisitor``."""
 
     def visit_tuple(self, tup: Tuple) -> None:
@@ -291,7 +296,7 @@ class ExprVisitor(ExprFunctor):
             self.visit(clause.rhs)
 
 
-class ExprMutator(ExprFunctor):
+class ExprMutator(ExprFunctor[RelayExpr]):
     """Rebuilds what changed and keeps what did not, with spans; override what is to be rewritten.
 
     Source: ``relay.ExprMutator``, which copies spans through ``visit_span``.

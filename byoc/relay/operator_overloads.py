@@ -11,7 +11,8 @@ from byoc.ir.registry import get_global_func
 
 
 def _operator(name: str, *args: object) -> RelayExpr:
-    return get_global_func(f"relay.op.overload.{name}")(*args)  # type: ignore[return-value]
+    result: RelayExpr = get_global_func(f"relay.op.overload.{name}")(*args)
+    return result
 
 
 class ExprWithOp(RelayExpr):
@@ -64,9 +65,11 @@ class ExprWithOp(RelayExpr):
         return _operator("divide", other, self)
 
     def __call__(self, *args: RelayExpr) -> RelayExpr:
-        return get_global_func("relay.ir.call")(self, args)  # type: ignore[return-value]
+        result: RelayExpr = get_global_func("relay.ir.call")(self, args)
+        return result
 
     __iter__ = None  # or Python would ask for fields without end: how many there are is not known before types are
 
     def __getitem__(self, index: int) -> RelayExpr:
-        return get_global_func("relay.ir.tuple_get_item")(self, index)  # type: ignore[return-value]
+        result: RelayExpr = get_global_func("relay.ir.tuple_get_item")(self, index)
+        return result

@@ -221,7 +221,7 @@ def get_tensor_array_shape(expr: RelayExpr, dtype: str, prelude: Prelude) -> tup
     """
     mod = prelude.mod.shallow_copy()
     mod["main"] = Function([], expr)
-    checked = infer_module(mod)["main"].body.checked_type  # type: ignore[union-attr]
+    checked = infer_module(mod)["main"].body.checked_type
     if not isinstance(checked, TypeCall) or len(checked.args) != 1 or not isinstance(checked.args[0], TypeCall):
         raise UserError(f"a tensor array is a list of tensors, got {checked!r}")
     tensor = checked.args[0].func

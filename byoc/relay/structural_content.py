@@ -122,8 +122,7 @@ def _compared_attrs(func: Function) -> Mapping[str, object]:
 
 
 # node class -> what it holds beside its sub-expressions, by name
-_Held = Callable[[RelayExpr], Sequence[tuple[str, object]]]
-_HELD: dict[type, _Held] = {
+_HELD: dict[type, Callable[..., Sequence[tuple[str, object]]]] = {
     Op: lambda e: (("op", e.name),),
     GlobalVar: lambda e: (("name_hint", e.name_hint),),
     Var: lambda e: (("type_annotation", e.type_annotation),),
@@ -168,7 +167,7 @@ def _numbered(name: str, nodes: Sequence[object]) -> list[str]:
 
 
 # node class -> the names of its sub-expressions, in the order of children()
-_STEPS: dict[type, Callable[[RelayExpr], list[str]]] = {
+_STEPS: dict[type, Callable[..., list[str]]] = {
     Call: lambda e: _numbered("args", e.args) if isinstance(e.op, Op) else ["op", *_numbered("args", e.args)],
     Function: lambda e: [*_numbered("params", e.params), "body"],
     Tuple: lambda e: _numbered("fields", e.fields),

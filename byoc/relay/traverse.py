@@ -32,7 +32,7 @@ Children = Callable[[RelayExpr], Sequence[RelayExpr]]
 _LEAF: tuple[RelayExpr, ...] = ()
 
 # node class -> its sub-expressions in evaluation order
-CHILDREN: dict[type, Children] = {
+CHILDREN: dict[type, Callable[..., Sequence[RelayExpr]]] = {
     Op: lambda e: _LEAF,
     GlobalVar: lambda e: _LEAF,
     Var: lambda e: _LEAF,
@@ -68,7 +68,7 @@ def _rebuild_match(e: Match, new: Sequence[RelayExpr]) -> Match:
 
 
 # node class -> the same node over new sub-expressions, in the order of CHILDREN
-REBUILD: dict[type, Rebuild] = {
+REBUILD: dict[type, Callable[..., RelayExpr]] = {
     Call: _rebuild_call,
     Tuple: lambda e, new: Tuple(new, e.span),
     TupleGetItem: lambda e, new: TupleGetItem(new[0], e.index, e.span),

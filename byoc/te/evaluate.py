@@ -96,7 +96,7 @@ class _Evaluator:
             for k, (axis, index) in enumerate(zip(tensor.axes, places, strict=True))
         }
         with np.errstate(all="ignore"):
-            value = np.asarray(self.expr(tensor.body, grid))
+            value = np.asarray(self.expr(tensor.element, grid))
         return np.broadcast_to(value, [len(index) for index in places]).astype(_np(tensor.dtype))
 
     def steps(self, ring: Sequence[Tensor]) -> None:
@@ -114,7 +114,8 @@ class _Evaluator:
     def binary(self, e: Binary, grid: Grid) -> np.ndarray:
         a, b = self.expr(e.left, grid), self.expr(e.right, grid)
         if e.op == "div":
-            return np.floor_divide(a, b) if np.asarray(a).dtype.kind in "iu" else np.divide(a, b)
+            result: np.ndarray = np.floor_divide(a, b) if np.asarray(a).dtype.kind in "iu" else np.divide(a, b)
+            return result
         return _BINARY[e.op](a, b)
 
     def intrinsic(self, e: Intrinsic, grid: Grid) -> np.ndarray:
@@ -147,7 +148,8 @@ class _Evaluator:
         lead = np.broadcast_shapes(*(v.shape for v in grid.values())) if grid else ()
         body = np.broadcast_to(body, lead + tuple(extents)) if body.ndim <= rank else body
         if e.kind.startswith("arg"):
-            return getattr(np, e.kind)(body, axis=-1)
+            result: np.ndarray = getattr(np, e.kind)(body, axis=-1)
+            return result
         return _REDUCE[e.kind](body, axis=tuple(range(-n, 0))).astype(body.dtype)
 
 
@@ -170,7 +172,8 @@ def _dot_bf16(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
         return (word << np.uint32(16)).view(np.float32), (word & np.uint32(0xFFFF0000)).view(np.float32)
 
     (a0, a1), (b0, b1) = parts(np.atleast_1d(a)), parts(np.atleast_1d(b))
-    return total + a0 * b0 + a1 * b1
+    result: np.ndarray = total + a0 * b0 + a1 * b1
+    return result
 
 
 def _dot_u8s8(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:

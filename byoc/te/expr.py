@@ -97,6 +97,9 @@ class PrimExpr:
     def __ge__(self, other: Number) -> PrimExpr:
         return binary("ge", self, other)
 
+    def __int__(self) -> int:
+        raise TypeError(f"te: a {type(self).__name__} is no number before the program runs")
+
     def equal(self, other: Number) -> PrimExpr:
         return binary("eq", self, other)
 
@@ -255,7 +258,7 @@ def binary(op: str, left: Number, right: Number) -> PrimExpr:
     return _fold(op, a, b) or Binary(op, a, b)
 
 
-_FOLD: dict[str, Callable[[int, int], int]] = {
+_FOLD: dict[str, Callable[[float, float], float]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -312,7 +315,7 @@ _WITH_OPERANDS: dict[type, Callable[..., PrimExpr]] = {
     Intrinsic: lambda e, new: Intrinsic(e.name, new),
     Cast: lambda e, new: cast(e.dtype, new[0]),
     Select: lambda e, new: Select(*new),
-    Checked: lambda e, new: Checked(*new, e.check),
+    Checked: lambda e, new: Checked(new[0], new[1], e.check),
     Load: lambda e, new: e.of(e.tensor, new),
     Reduce: lambda e, new: Reduce(e.kind, new[0], e.axes),
 }

@@ -60,6 +60,13 @@ class Tensor:
         return self.body is None
 
     @property
+    def element(self) -> PrimExpr:
+        """The body of a computed tensor. Raises InternalError for a placeholder."""
+        if self.body is None:
+            raise InternalError(f"te: {self.name} is an input: nothing says how its elements are computed")
+        return self.body
+
+    @property
     def is_finite(self) -> bool:
         """True where no element can be an infinity or a NaN: integers, and constants that hold none."""
         if self.known is None:

@@ -35,7 +35,7 @@ class _DotTile:
     def __init__(self, nest: Nest, reduce: Reduce, axis: Index, blocks: Sequence[Block], machine: Machine):
         self.nest, self.reduce, self.axis, self.blocks = nest, reduce, axis, blocks
         self.lanes = machine.lanes(dtype_bytes(reduce.dtype))
-        self.extent = int(axis.extent)  # type: ignore[arg-type]
+        self.extent = int(axis.extent)
         self.positions: list[Position] = list(itertools.product(*(range(b.count) for b in blocks)))
         self.acc = {
             p: placeholder((self.lanes,), reduce.dtype, "_".join(("acc", *map(str, p)))) for p in self.positions

@@ -48,7 +48,7 @@ def _pieces(nest: Nest, simplify: Simplifier, machine: Machine, outermost: bool)
             continue
         outer = [a for a in nest.axes[:k] if a.extent != 1]  # an axis of one position is written as 0
         pieces: list[Stmt] = []
-        for low, high in zip([0, *places], [*places, int(axis.extent)], strict=True):  # type: ignore[call-overload]
+        for low, high in zip([0, *places], [*places, int(axis.extent)], strict=True):
             part = Index(axis.name, high - low)
             moved: dict[Index, PrimExpr] = {axis: part + low}
             inner = Nest(
@@ -109,7 +109,7 @@ def row(nest: Nest, axis: Index, lanes: int, alone: bool) -> list[Stmt]:
     code: list[Stmt] = [For(block, block.extent, [store(block * lanes + lane)])]
     if not isinstance(axis.extent, int):
         rest = Index(axis.name, as_index(axis.extent) % lanes)
-        placed: dict[Index, PrimExpr] = {axis: rest + block.extent * lanes}  # type: ignore[operator]
+        placed: dict[Index, PrimExpr] = {axis: rest + block.extent * lanes}
         last = Store(nest.stage, [at(i, placed) for i in nest.indices], at(nest.value, placed))
         return [*code, For(rest, rest.extent, [last])]
     count = axis.extent % lanes
@@ -134,7 +134,7 @@ def _crossing_axis(nest: Nest, axis: Index, simplify: Simplifier) -> Index | Non
 
 def _tiles(nest: Nest, axis: Index, across: Index, lanes: int) -> list[Stmt]:
     """Tiles of *across* and *axis*: a cache line of either is used up while it is near."""
-    width, height = int(axis.extent), int(across.extent)  # type: ignore[call-overload]
+    width, height = int(axis.extent), int(across.extent)
     tall = min(TILE, height)
     columns = replace(block_of(axis, lanes), start=Index(axis.name, width - lanes + 1))
     lines = replace(block_of(across, tall), start=Index(across.name, height - tall + 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 from byoc.codegen.c import narrow
 from byoc.codegen.c.rounding import rounded
@@ -226,7 +227,7 @@ def _rounded(dtype: str) -> str:
     return rounded(TYPES[dtype], short_name(dtype))
 
 
-SUPPORT = {
+SUPPORT: dict[str, Callable[[str], str]] = {
     "rounded": _rounded,
     "check_index": _check_index,
     "pair_start": _pair_start,

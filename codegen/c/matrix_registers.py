@@ -8,6 +8,7 @@ Source: Intel's Architecture Instruction Set Extensions reference, LDTILECFG, TI
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from byoc.codegen.kernel.loops import (
@@ -138,7 +139,7 @@ def _place(writer: StatementWriter, tensor: Tensor, indices: tuple[PrimExpr, ...
     return name if position == "0" else f"{name} + {position}"
 
 
-RULES = {
+RULES: dict[type, Callable[..., None]] = {
     MatrixShapes: shapes,
     MatrixZero: zero,
     MatrixLoad: load,

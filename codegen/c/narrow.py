@@ -11,7 +11,7 @@ VDPBF16PS, VCVTNEPS2BF16 and VPDPBUSD; Arm's Architecture Reference Manual, BFDO
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from byoc.codegen.c import matrix_registers
 from byoc.codegen.kernel.spelling import short_name
@@ -115,7 +115,7 @@ FUNCTIONS: Mapping[tuple[str, str], str] = {
     **{("word", kind): "word_{T}(&{0})" for kind in ("bf16", "int", "uint")},
     **{(name, "uint"): f"{name}_{{T}}({{0}}, {{1}}, {{2}})" for name in ("dot_bf16", "dot_u8s8")},
 }
-SUPPORT = {
+SUPPORT: dict[str, Callable[[str], str]] = {
     "to_bf16": lambda dtype: TO_BF16,
     "from_bf16": lambda dtype: FROM_BF16,
     "word": word_of,

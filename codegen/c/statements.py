@@ -121,7 +121,7 @@ class StatementWriter:
             self.block(stmt.body)
 
     def _vectors(self, lane: Index, count: int | None) -> VectorExprWriter:
-        lanes = int(lane.extent)  # type: ignore[call-overload]
+        lanes = int(lane.extent)
         return VectorExprWriter(
             self.exprs, lane, lanes if count is None else count, self.vectors, self.block, self.writer.line
         )

@@ -18,6 +18,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import tuple_type
 from byoc.relay.traverse import children, post_order
 from byoc.runtime.json.attributes import attribute_key, encode_attribute, encode_shape
 from byoc.runtime.ndarray import NDArray
@@ -28,7 +29,8 @@ CompositeAttributes = Callable[[Function], Mapping[str, object]]
 
 def schema() -> dict[str, object]:
     """The JSON schema (draft 2020-12) of a graph."""
-    return json.loads(resources.files(__package__).joinpath("schema.json").read_text())
+    found: dict[str, object] = json.loads(resources.files(__package__).joinpath("schema.json").read_text())
+    return found
 
 
 def no_attributes(composite: Function) -> Mapping[str, object]:
@@ -106,7 +108,7 @@ class JSONSerializer:
         raise UnsupportedError(f"{self.symbol}: %{var.name_hint} is not a parameter of the function")
 
     def _visit_item(self, item: TupleGetItem) -> list[Entry]:
-        fields = item.tuple_value.checked_type.fields  # type: ignore[attr-defined]
+        fields = tuple_type(item.tuple_value).fields
         before = sum(len(tensor_types(f)) for f in fields[: item.index])
         width = len(tensor_types(fields[item.index]))
         return self._entries[item.tuple_value][before : before + width]
@@ -114,7 +116,7 @@ class JSONSerializer:
     def _visit_call(self, call: Call) -> list[Entry]:
         inputs = [entry for arg in call.args for entry in self._entries[arg]]
         if isinstance(call.op, Op):
-            attrs = dict(call.attrs.items()) if call.attrs is not None else {}
+            attrs: dict[str, object] = dict(call.attrs.items()) if call.attrs is not None else {}
             name = call.op.name if self._has_kernel(call.op.name) else call.op.kernel  # what several operators share
             return self._add("kernel", name, call.checked_type, inputs, attrs)
         if not isinstance(call.op, Function):
@@ -126,7 +128,7 @@ class JSONSerializer:
             if self._composite_constants:
                 constants = self._constants_in(call.op)
             if self._arity(name) not in (None, len(inputs) + len(constants)):
-                inputs = self._read_places(call)
+                inputs = self._read_places(call, call.op)
             return self._add("kernel", name, call.checked_type, inputs + constants, attrs)
         for param, arg in zip(call.op.params, call.args, strict=True):
             self._entries[param] = self._entries[arg]
@@ -135,10 +137,10 @@ class JSONSerializer:
                 self._entries.pop(node, None)  # of another call of the same function, with other arguments
         return self._visit_body(call.op.body)
 
-    def _read_places(self, call: Call) -> list[Entry]:
+    def _read_places(self, call: Call, composite: Function) -> list[Entry]:
         """The entries of a composite's arguments once for each place of its body that reads them, in its order."""
-        given = dict(zip(call.op.params, call.args, strict=True))  # type: ignore[attr-defined]
-        inside = [node for node in post_order(call.op.body) if isinstance(node, Call)]  # type: ignore[attr-defined]
+        given = dict(zip(composite.params, call.args, strict=True))
+        inside = [node for node in post_order(composite.body) if isinstance(node, Call)]
         return [e for node in inside for arg in node.args if arg in given for e in self._entries[given[arg]]]
 
     def _constants_in(self, composite: Function) -> list[Entry]:

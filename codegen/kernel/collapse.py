@@ -28,7 +28,7 @@ class Nest:
 
 def collapse_axes(stage: Tensor, simplify: Simplifier) -> Nest:
     """The nest of *stage* over as few axes as its accesses allow; reductions over as few as theirs allow."""
-    return collapse_nest(Nest(stage, stage.axes, tuple(stage.axes), stage.body), simplify)
+    return collapse_nest(Nest(stage, stage.axes, tuple(stage.axes), stage.element), simplify)
 
 
 def collapse_nest(nest: Nest, simplify: Simplifier) -> Nest:
@@ -39,7 +39,9 @@ def collapse_nest(nest: Nest, simplify: Simplifier) -> Nest:
         merged = _merge(axes[k], axes[k + 1], simplify, (value, Load(nest.stage, indices)))
         if merged is not None:
             axes[k : k + 2] = [merged[0]]
-            value, indices = merged[1][0], merged[1][1].indices
+            value, place = merged[1]
+            assert isinstance(place, Load)
+            indices = place.indices
         k -= 1
     return Nest(nest.stage, tuple(axes), indices, _collapse_reductions(value, simplify))
 
@@ -78,7 +80,7 @@ def _merge(
         return None
 
     def by_position(expr: PrimExpr) -> PrimExpr | None:
-        if id(expr) not in flat:
+        if not isinstance(expr, Load) or id(expr) not in flat:
             return None
         start = [const(0, INDEX)] * (len(expr.indices) - 1)
         return expr.of(expr.tensor, (*start, simplify.rebuild(flat[id(expr)]))) if expr.indices else expr

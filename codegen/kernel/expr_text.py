@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from byoc.codegen.kernel.names import Names
-from byoc.codegen.kernel.simplify import Polynomial, Simplifier
+from byoc.codegen.kernel.polynomial import Polynomial
+from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY, WIDE_UNSIGNED, Language, kind_of, short_name
 from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.types import dtype_bytes

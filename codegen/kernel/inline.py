@@ -43,7 +43,8 @@ class Plan:
 
 def estimated_size(shape: Sequence[Dimension]) -> int:
     """The number of elements, with a nominal number for a symbolic dimension."""
-    return math.prod(d if isinstance(d, int) else d.value if isinstance(d, Const) else SYMBOLIC_EXTENT for d in shape)
+    numbers = (d.value if isinstance(d, Const) else d for d in shape)
+    return math.prod(SYMBOLIC_EXTENT if isinstance(d, PrimExpr) else int(d) for d in numbers)
 
 
 def fuse_stages(outputs: Sequence[Tensor], ready: AbstractSet[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -73,7 +74,7 @@ def _joined(stages: Sequence[Tensor], outputs: Sequence[Tensor]) -> tuple[tuple[
 
     What stands at several places in the reader is one node, which is computed once.
     """
-    bodies: dict[Tensor, PrimExpr] = {s: s.body for s in stages}  # type: ignore[misc]
+    bodies: dict[Tensor, PrimExpr] = {s: s.element for s in stages}
     uses = _uses(stages)
     for stage in stages:
         readers = uses[stage]
@@ -152,14 +153,14 @@ def _rewritten(stage: Tensor, plan: Plan) -> PrimExpr:
             memo[key] = substitute_axes(plan.inlined[expr.tensor], expr.tensor.axes, indices)
         return memo[key]
 
-    return map_expr(stage.body, leaf)
+    return map_expr(stage.element, leaf)
 
 
 def _uses(order: Sequence[Tensor]) -> dict[Tensor, dict[Tensor, Use]]:
     """For each stage of *order* the stages that read it, and how."""
     uses: dict[Tensor, dict[Tensor, Use]] = {t: {} for t in order}
     for consumer in order:
-        for load, axes in _loads(consumer.body):
+        for load, axes in _loads(consumer.element):
             if load.tensor not in uses:
                 continue
             use = uses[load.tensor].setdefault(consumer, Use())
@@ -230,6 +231,6 @@ def _is_view(body: PrimExpr) -> bool:
 
 def _fits(stage: Tensor, body: PrimExpr, nodes: Sequence[PrimExpr], sites: int, plan: Plan) -> bool:
     """True while the text stays readable and far from the recursion limit; remembers how deep *stage* reaches."""
-    below = max((plan.depth.get(t, 0) for t in loaded_tensors(stage.body)), default=0)
+    below = max((plan.depth.get(t, 0) for t in loaded_tensors(stage.element)), default=0)
     plan.depth[stage] = below + 1
     return len(nodes) * sites <= MAX_NODES and plan.depth[stage] <= MAX_DEPTH

@@ -21,6 +21,7 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.analysis.located import located
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import operator_of, tuple_type
 from byoc.relay.op.core.definition import define, takes_dtypes
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.ndarray import NDArray
@@ -77,7 +78,7 @@ def has_code(call: Call) -> bool:
 
 
 def _of_dtypes(call: Call) -> str:
-    if call.op.compute is None:  # type: ignore[attr-defined]
+    if isinstance(call.op, Op) and call.op.compute is None:
         return ""
     return f" of {' and '.join(dict.fromkeys(t.dtype for a in call.args for t in tensor_types(a.checked_type)))}"
 
@@ -191,8 +192,9 @@ class _Lowering:
         self.trace.spans.append(call.span)
         if isinstance(call.op, Function):
             return self._evaluate(call.op.body, _bind(call.op, args), self._inner)
-        self.trace.names.append(call.op.name)
-        return tuple(define(call.op, call.attrs, args, call.checked_type))
+        op = operator_of(call)
+        self.trace.names.append(op.name)
+        return tuple(define(op, call.attrs, args, call.checked_type))
 
     def _distinct(self, outputs: Tensors) -> Tensors:
         """Each output a stage of its own: inputs, constants and repeated stages are copied."""
@@ -226,7 +228,7 @@ class _Lowering:
 
 
 def _loads(stage: Tensor) -> list[Tensor]:
-    return loaded_tensors(stage.body)
+    return loaded_tensors(stage.element)
 
 
 def _bind(func: Function, args: Sequence[Tensor]) -> Scope:
@@ -241,7 +243,7 @@ def _bind(func: Function, args: Sequence[Tensor]) -> Scope:
 
 
 def _item(lowering: _Lowering, node: TupleGetItem, value: Callable[[RelayExpr], Tensors]) -> Tensors:
-    counts = [len(tensor_types(f)) for f in node.tuple_value.checked_type.fields]
+    counts = [len(tensor_types(f)) for f in tuple_type(node.tuple_value).fields]
     start = sum(counts[: node.index])
     return value(node.tuple_value)[start : start + counts[node.index]]
 

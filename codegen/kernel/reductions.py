@@ -65,7 +65,7 @@ def _accumulate_position(reduce: Reduce, inner: list[Stmt], body: PrimExpr) -> t
 
 def neutral(kind: str, dtype: str) -> PrimExpr:
     """What a reduction gives over nothing."""
-    start = {"sum": 0, "prod": 1, "any": 0, "all": 1}.get(kind)
+    start: float | None = {"sum": 0, "prod": 1, "any": 0, "all": 1}.get(kind)
     if start is None:
         start = greatest(dtype) if kind == "min" else least(dtype)
     return const(start, dtype)

@@ -63,4 +63,5 @@ def fuse_body(function: Function) -> Function:
     ret_type = function.declared_ret_type
     plain = Function(function.params, function.body, ret_type, function.type_params, None, function.span)
     fused = FuseOps(fuse_opt_level=2)(IRModule.from_expr(plain))["main"]
-    return fused.with_attr(dict(function.attrs))  # type: ignore[attr-defined]
+    assert isinstance(fused, Function)
+    return fused.with_attr(dict(function.attrs))

@@ -186,9 +186,10 @@ class Simplifier:
                 if low >= 0 and high < g:
                     return self.divide(coarse, Polynomial(divisor // g))
         nested = rest.atoms[next(iter(rest.terms))[0]] if rest.single_term() else None
-        inner = nested.right if isinstance(nested, Binary) and nested.op == "div" else None
-        if isinstance(inner, Const) and inner.value > 0:
-            return self.divide(self.polynomial(nested.left), Polynomial(inner.value * divisor))
+        if isinstance(nested, Binary) and nested.op == "div" and isinstance(nested.right, Const):
+            inner = int(nested.right.value)
+            if inner > 0:
+                return self.divide(self.polynomial(nested.left), Polynomial(inner * divisor))
         return self._opaque("div", rest, Polynomial(divisor))
 
     def modulo(self, left: Polynomial, right: Polynomial) -> Polynomial:

@@ -105,7 +105,7 @@ def wrapped(value: int, dtype: str) -> int:
     -9223372036854775808
     """
     bits = 8 * dtype_bytes(dtype)
-    low = value % 2**bits
+    low: int = value % 2**bits
     return low if dtype.startswith("u") or low < 2 ** (bits - 1) else low - 2**bits
 
 

@@ -55,9 +55,9 @@ class _Emitter:
     def stage(self, program: Program, group: Group, stage: Tensor) -> _Stage:
         """The kernels that fill *stage*."""
         simplify = Simplifier()
-        checks = checks_of([stage.body])
+        checks = checks_of([stage.element])
         numbers = program.signature.check_numbers(checks)
-        sources, sizes = tuple(loaded_tensors(stage.body)), stage_sizes(stage)
+        sources, sizes = tuple(loaded_tensors(stage.element)), stage_sizes(stage)
         part = f"{stage.name}_of_" if len(group.stages) > 1 else ""
         plans = schedule_stage(stage, simplify)
         kernels, writer = [], Writer()
@@ -106,8 +106,8 @@ def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan,
 
 def stage_sizes(stage: Tensor) -> tuple[str, ...]:
     """The names of the sizes on which the kernel of *stage* depends, in the order of their first use."""
-    nodes = list(unique_nodes(stage.body))
-    dims = [d for t in (stage, *loaded_tensors(stage.body)) for d in t.shape]
+    nodes = list(unique_nodes(stage.element))
+    dims = [d for t in (stage, *loaded_tensors(stage.element)) for d in t.shape]
     dims += [a.extent for n in nodes for a in getattr(n, "axes", ())]
     inner = [n for d in dims if isinstance(d, PrimExpr) for n in unique_nodes(d)]
     return tuple(dict.fromkeys(n.name for n in (*nodes, *inner) if isinstance(n, Size)))

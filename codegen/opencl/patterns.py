@@ -18,6 +18,7 @@ def _biased(value: DFPattern) -> DFPattern:
 
 
 def _activated(value: DFPattern) -> DFPattern:
+    first: DFPattern
     first, *others = (is_op(name)(value) for name in ACTIVATIONS)
     for other in others:
         first = first | other

@@ -208,16 +208,16 @@ def _tile(
     nest: Nest, reduce: Reduce, axis: Index, tile: int, when: tuple[Range, ...], simplify: Simplifier
 ) -> KernelPlan:
     """*tile* outputs along *axis* a work-item."""
-    length = int(axis.extent)  # type: ignore[arg-type]
+    length = int(axis.extent)
     block = Index("block", -(-length // tile))
     item, axes = _numbered("item", [block if a is axis else a for a in nest.axes], simplify)
     statements: list[KernelStmt] = [WorkItem(item), *axes]
     accs = [placeholder((), reduce.dtype, f"acc{u}") for u in range(tile)]
     places: list[PrimExpr] = [binary("add", binary("mul", block, tile), u) for u in range(tile)]
-    inside: list[PrimExpr] = places
+    inside: Sequence[PrimExpr] = places
     if length % tile:  # the last tile reads its last element again and stores what is inside
-        inside = [Index(f"{axis.name}_{u}", length) for u in range(tile)]
-        statements += [Let(i, _clamped(p, length)) for i, p in zip(inside, places, strict=True)]
+        inside = names = [Index(f"{axis.name}_{u}", length) for u in range(tile)]
+        statements += [Let(i, _clamped(p, length)) for i, p in zip(names, places, strict=True)]
     statements += [Alloc(acc, neutral("sum", acc.dtype)) for acc in accs]
     folds = [
         Store(acc, (), combine("sum", acc[()], substitute_axes(reduce.body, [axis], [i])))
@@ -262,12 +262,12 @@ def _tile_fits(nest: Nest, axis: Index, tile: int, simplify: Simplifier) -> tupl
 
 def index_type(stage: Tensor, simplify: Simplifier) -> str:
     """``int`` where no index in the kernel of *stage* can pass its range, else ``long``."""
-    nodes = list(unique_nodes(stage.body))
+    nodes = list(unique_nodes(stage.element))
     shapes = [stage.shape, *(n.tensor.shape for n in nodes if isinstance(n, Load))]
-    shapes += [[a.extent for a in n.axes] for n in nodes if isinstance(n, Reduce)]
+    shapes += [tuple(a.extent for a in n.axes) for n in nodes if isinstance(n, Reduce)]
     if not all(isinstance(d, int) for shape in shapes for d in shape):
         return "long"
     arithmetic = [n for n in nodes if isinstance(n, Binary) and n.dtype == INDEX]
     bounds = [abs(b) for n in arithmetic for b in simplify.bounds(n)]
-    largest = max([*(math.prod(shape) for shape in shapes), *bounds])  # type: ignore[type-var, arg-type]
+    largest = max([*(math.prod(map(int, shape)) for shape in shapes), *bounds])
     return "int" if largest < 2**30 else "long"

@@ -43,7 +43,7 @@ class SharedLoop:
 
     index: Index
     extent: Dimension
-    body: Sequence[object]
+    body: Sequence[KernelStmt]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class GroupReduce:
 class FirstItem:
     """*body* on the first work-item of the group alone."""
 
-    body: Sequence[object]
+    body: Sequence[KernelStmt]
 
 
 KernelStmt = Stmt | WorkItem | WorkGroup | SharedLoop | GroupReduce | FirstItem

@@ -27,7 +27,7 @@ def kernel_program(question: Question, symbol: str) -> Program:
     number nor a named size.
     """
     stages = _with_padding(question.stage)
-    loaded = dict.fromkeys(t for s in stages for t in loaded_tensors(s.body) if t not in stages)  # type: ignore[arg-type]
+    loaded = dict.fromkeys(t for s in stages for t in loaded_tensors(s.element) if t not in stages)
     free = {t: placeholder(t.shape, t.dtype, t.name) for t in loaded if t not in question.constants}
     stages = _over(stages, free)
     stage, inputs = stages[-1], tuple(free.values())
@@ -43,7 +43,7 @@ def kernel_program(question: Question, symbol: str) -> Program:
 
 def _with_padding(stage: Tensor) -> tuple[Tensor, ...]:
     """*stage* after the stages that do nothing but pad what it reads: schedules look at both."""
-    pads = [t for t in loaded_tensors(stage.body) if t.tag == PAD and t.body is not None]  # type: ignore[arg-type]
+    pads = [t for t in loaded_tensors(stage.element) if t.tag == PAD and t.body is not None]
     return (*pads, stage)
 
 
@@ -57,7 +57,7 @@ def _over(stages: Sequence[Tensor], new: Mapping[Tensor, Tensor]) -> tuple[Tenso
         return None
 
     for stage in stages:
-        table[stage] = with_body(stage, map_expr(stage.body, leaf))  # type: ignore[arg-type]
+        table[stage] = with_body(stage, map_expr(stage.element, leaf))
     return tuple(table[stage] for stage in stages)
 
 
@@ -89,7 +89,7 @@ def output_of(program: Program) -> tuple[tuple[int, ...], str]:
 
 def _index_tensors(stage: Tensor) -> Iterator[Tensor]:
     """What *stage* loads in the indices of other loads."""
-    for node in unique_nodes(stage.body):  # type: ignore[arg-type]
+    for node in unique_nodes(stage.element):
         if isinstance(node, Load):
             yield from (n.tensor for i in node.indices for n in unique_nodes(i) if isinstance(n, Load))
 

@@ -41,7 +41,7 @@ class KernelTeam:
             if library is None:
                 raise ArtifactError("a team of several threads needs its library")
             self._handle = LibraryFile(library).open(_TEAM)
-            self._pool = self._handle.pool_new(threads, self._state.struct)  # type: ignore[attr-defined]
+            self._pool = self._handle.pool_new(threads, self._state.struct)
             if self._pool == _FFI.NULL:
                 raise UnavailableError(f"the system gives no {threads} threads")
 
@@ -58,19 +58,19 @@ class KernelTeam:
         kept = (handle, tuple(arrays), memory)  # to whose memory the call points
         if self._pool is None:
             alone = self._state.alone
-            return lambda _kept=kept: kernel(args, size_args, workspace, alone)  # type: ignore[misc]
-        run, pool = self._handle.pool_run, self._pool  # type: ignore[attr-defined]
-        program = _FFI.cast("void *", self._handle.run_kernel)  # type: ignore[attr-defined]
+            return lambda _kept=kept: kernel(args, size_args, workspace, alone)  # type: ignore[misc]  # a default that keeps memory
+        run, pool = self._handle.pool_run, self._pool
+        program = _FFI.cast("void *", self._handle.run_kernel)
         functions = _FFI.new("void *[1]", [_FFI.cast("void *", kernel)])
         table = _FFI.new("void *[2]", [functions, _FFI.NULL])
-        return lambda _kept=(*kept, functions): run(  # type: ignore[misc]
+        return lambda _kept=(*kept, functions): run(  # type: ignore[misc]  # the same
             pool, program, args, size_args, workspace, table
         )
 
     def end(self) -> None:
         """End the threads."""
         if self._pool is not None:
-            self._handle.pool_free(self._pool)  # type: ignore[attr-defined]
+            self._handle.pool_free(self._pool)
             self._pool = None
 
 

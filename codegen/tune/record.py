@@ -28,10 +28,10 @@ class Trial:
     @staticmethod
     def from_json(data: Mapping[str, object]) -> Trial:
         """Raises KeyError, TypeError or ValueError for anything but what :meth:`to_json` gives."""
-        times = [data[name] for name in ("shortest", "median")]
-        if not all(t is None or isinstance(t, float) for t in times):
-            raise TypeError(f"expected seconds, got {times}")
-        return Trial(Choice.from_json(data["choice"]), *times, str(data["state"]))  # type: ignore[arg-type]
+        shortest, median = data["shortest"], data["median"]
+        if not isinstance(shortest, float | None) or not isinstance(median, float | None):
+            raise TypeError(f"expected seconds, got {[shortest, median]}")
+        return Trial(Choice.from_json(data["choice"]), shortest, median, str(data["state"]))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from byoc.codegen.c.toolchain.compiler import cache_dir
+from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.choice import Asked, Choice, Choices, Question
 from byoc.codegen.tune.database import FOLDER, Database

@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from typing import Any
 
 KEY = "seal"
 BROKEN = "its seal does not fit what is in it: something was edited after the model was compiled; compile it again"
@@ -41,13 +42,13 @@ def sealed(seal: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def open_seal(
-    manifest: Mapping[str, object], members: Mapping[str, memoryview]
+    manifest: Mapping[str, Any], members: Mapping[str, memoryview]
 ) -> tuple[dict[str, memoryview], str | None]:
     """*members* with the seals taken off, and what is wrong with these in one sentence, or None.
 
     Requires that the manifest lists all *members* with their hashes.
     """
-    listed: Mapping[str, Mapping[str, str]] = manifest["members"]  # type: ignore[assignment]
+    listed: Mapping[str, Mapping[str, str]] = manifest["members"]
     content = dict(members)
     hashes = {name: entry["sha256"] for name, entry in listed.items()}
     told = manifest.get(KEY)

@@ -43,7 +43,8 @@ def public_key(key: Key) -> bytes:
         raise UserError(f"{where}: this is no public key in PEM form ({_first_line(error)})") from error
     if not isinstance(found, ed25519.Ed25519PublicKey):
         raise UserError(f"{where}: expected an Ed25519 key, found a {type(found).__name__}")
-    return found.public_bytes_raw()
+    raw: bytes = found.public_bytes_raw()
+    return raw
 
 
 def sign(manifest: bytes | memoryview, key: Key) -> tuple[bytes, bytes]:

@@ -109,7 +109,7 @@ def _content(view: memoryview, offset: int, raw: bytes, name: str, told: tuple[i
     sizes = {told[1]} if header[7] != _IN_ZIP64 else {_IN_ZIP64}
     if header[3] or header[6] != told[0] or {header[7], header[8]} != sizes:
         raise ValueError(f"the header of member {name} says another size or checksum than the directory")
-    return behind + header[10]
+    return behind + int(header[10])
 
 
 def _name(raw: bytes) -> str:

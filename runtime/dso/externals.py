@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.dso.native_program import FFI
-from byoc.runtime.dso.run_state import FAILED
+from byoc.runtime.dso.run_state import FAILED, FFI
 from byoc.runtime.dso.whole_program import ExternalCall
 from byoc.runtime.errors import InternalError, UserError
 from byoc.runtime.ndarray import numpy_dtype

@@ -22,6 +22,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import cffi
 
@@ -32,7 +33,7 @@ from byoc.runtime.fork import new_lock
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # looked at before it is used
 
 KEEP_VARIABLE = "BYOC_KEEP_LIBRARIES"
 _FFI = cffi.FFI()
@@ -54,7 +55,7 @@ class LibraryFile:
         self._lock = new_lock()
         self._loaded: _Loaded | None = None
 
-    def open(self, declarations: str) -> object:
+    def open(self, declarations: str) -> Any:
         """The functions of *declarations*, as attributes; the library stays loaded as long as one is open.
 
         Raises ArtifactError when the library cannot be loaded, UnavailableError where no file of it can be made.
@@ -82,7 +83,7 @@ def _let_go(loaded: _Loaded) -> None:
 
 
 @functools.cache
-def _system() -> object:
+def _system() -> Any:
     return _FFI.dlopen(None)
 
 
@@ -118,9 +119,9 @@ def _load_kept(library: bytes, folder: Path) -> _Loaded:
 
 def _dlopen(path: str) -> _Loaded:
     system = _system()
-    handle = system.dlopen(os.fsencode(path), _RTLD_NOW)  # type: ignore[attr-defined]
+    handle = system.dlopen(os.fsencode(path), _RTLD_NOW)
     if handle == _FFI.NULL:
-        said = system.dlerror()  # type: ignore[attr-defined]
+        said = system.dlerror()
         reason = _FFI.string(said).decode(errors="replace") if said != _FFI.NULL else "no reason is given"
         raise ArtifactError(
             f"the compiled library cannot be loaded on this machine: {reason.removeprefix(f'{path}: ')}"

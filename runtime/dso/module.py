@@ -29,7 +29,7 @@ from byoc.runtime.executors.aot import AotExecutor
 from byoc.runtime.executors.graph import Graph
 from byoc.runtime.fork import new_lock
 from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import Members, Module
+from byoc.runtime.module import Members, Module, PackedFunction
 from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec, symbol_of
 from byoc.runtime.time_limit import LIMIT
@@ -68,15 +68,12 @@ class DsoModule(Module):
         self.processor = processor or Processor(this_processor().machine)
         self._library, self._source = library, source
         self._signatures = {s.symbol: s for s in signatures}
+        self.symbols = tuple(self._signatures)
         self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
         self._constants: dict[str, list[np.ndarray]] = {}
         self._functions: dict[str, _NativeFunction] = {}
         self._lock = new_lock()
         self._file: LibraryFile | None = None
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        return tuple(self._signatures)
 
     @property
     def library(self) -> bytes:
@@ -114,7 +111,7 @@ class DsoModule(Module):
         self._constants[symbol] = arrays
         self._functions.pop(symbol, None)
 
-    def get_function(self, name: str, query_imports: bool = False) -> Callable[..., None] | None:
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
         if name not in self._signatures:
             return super().get_function(name, query_imports)
         return self._native(name)
@@ -308,7 +305,7 @@ class _NativeFunction:
         def call(_kept: object = (self._handle, kept)) -> None:  # to whose memory *args* points
             _run_alone(run, args, size_args, need, checks)
 
-        call.keeps_time = True  # type: ignore[attr-defined]
+        call.keeps_time = True  # type: ignore[attr-defined]  # an attribute of a function
         return call
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.run_state import FFI, RunState
@@ -33,7 +34,7 @@ class NativeProgram:
         self._handle = file.open(declarations)
         try:
             self.run = getattr(self._handle, whole.symbol)
-            self._buffers = getattr(self._handle, whole.buffers_symbol) if whole.arena_bytes is None else None
+            self._buffers: Any = getattr(self._handle, whole.buffers_symbol) if whole.arena_bytes is None else None
         except AttributeError as error:
             raise ArtifactError(f"the compiled library lacks a function: {error}") from error
 
@@ -55,11 +56,11 @@ class NativeProgram:
 class Team:
     """Threads that run a program together, this one counted in; they end with this object, or with the process."""
 
-    def __init__(self, handle: object, program: object, threads: int, state: RunState, running: threading.Lock):
-        pool = handle.pool_new(threads, state.struct)  # type: ignore[attr-defined]
+    def __init__(self, handle: Any, program: object, threads: int, state: RunState, running: threading.Lock):
+        pool = handle.pool_new(threads, state.struct)
         if pool == FFI.NULL:
             raise UnavailableError(f"the system gives no {threads} threads: ask for fewer with threads=")
-        self._pool, self._run = pool, handle.pool_run  # type: ignore[attr-defined]
+        self._pool, self._run = pool, handle.pool_run
         self._program = FFI.cast("void *", program)
         self._handle, self._process, self._state = handle, os.getpid(), state
         self._end = weakref.finalize(self, _end_when_idle, handle, pool, self._process, running, state)
@@ -85,6 +86,6 @@ def _end_when_idle(handle: object, pool: object, process: int, running: threadin
         running.release()
 
 
-def _end_pool(handle: object, pool: object, process: int) -> None:
+def _end_pool(handle: Any, pool: object, process: int) -> None:
     if os.getpid() == process:  # the threads of a parent process are not in its child
-        handle.pool_free(pool)  # type: ignore[attr-defined]
+        handle.pool_free(pool)

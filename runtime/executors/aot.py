@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from byoc.runtime.dso.externals import External, Externals
-from byoc.runtime.dso.native_program import FFI, NativeProgram, Team
-from byoc.runtime.dso.run_state import RunState
+from byoc.runtime.dso.native_program import NativeProgram, Team
+from byoc.runtime.dso.run_state import FFI, RunState
 from byoc.runtime.errors import UserError
 from byoc.runtime.executors.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
 from byoc.runtime.executors.graph import Graph
@@ -114,6 +114,7 @@ class AotExecutor(Executor):
             self._start_team()  # the threads of a parent process are not in its child
         outputs = [np.empty(shape, dtype) for shape, dtype in self._output_kinds]
         args, address, state = self._args, self._address, self._state
+        run: Callable[..., int] = self._run  # type: ignore[assignment]  # _ready has bound it
         for k, array in enumerate(arrays):
             args[k] = address(array)
         for k, array in enumerate(outputs, self._first_output):
@@ -121,10 +122,10 @@ class AotExecutor(Executor):
         if self._is_long or LIMIT.deadline or state.is_watched:
             state.watch(self._is_long)
             start = time.monotonic()
-            status = self._run(args, self._sizes, self._place, self._externals.table)  # type: ignore[misc]
+            status = run(args, self._sizes, self._place, self._externals.table)
             self._is_long = time.monotonic() - start >= LONG_RUN
         else:
-            status = self._run(args, self._sizes, self._place, self._externals.table)  # type: ignore[misc]
+            status = run(args, self._sizes, self._place, self._externals.table)
         if status != 0:
             self._failed(status, (arrays, outputs))
         return outputs
@@ -154,7 +155,7 @@ class AotExecutor(Executor):
             flags = value.flags
             if not (flags.c_contiguous and flags.aligned):
                 return self._bind(inputs)
-        return inputs if self._run is not None else self._bind(inputs)  # type: ignore[return-value]
+        return inputs if self._run is not None else self._bind(inputs)  # type: ignore[return-value]  # arrays, as seen above
 
     def _bind(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """Check and convert *inputs*, and make ready for their sizes. Raises InputError, UserError."""

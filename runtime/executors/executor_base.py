@@ -36,7 +36,7 @@ class Executor:
     def set_input(self, key: str | int, value: object) -> None:
         """Set an input by its name or position; the value is taken over when the graph runs."""
         name = self._names[key] if isinstance(key, int) and 0 <= key < len(self._names) else key
-        if name not in self._names:
+        if not isinstance(name, str) or name not in self._names:
             raise InputError(f"the model has no input {key!r}; its inputs are {', '.join(self._names)}")
         self._values[name] = as_input(value, self._specs[self._names.index(name)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from byoc.runtime.executors.overlap import Overlap, Step, overlap
 from byoc.runtime.signature import TensorSpec
@@ -30,18 +31,18 @@ class Node:
 class Graph:
     """A graph read from its JSON form: nodes, the spec of every entry, inputs and heads."""
 
-    def __init__(self, data: Mapping[str, object]):
+    def __init__(self, data: Mapping[str, Any]):
         """Requires a graph that the compiler made, or one that passed :func:`checked_graph`."""
-        rows: Sequence[int] = data["node_row_ptr"]  # type: ignore[assignment]
-        attrs: Mapping[str, Sequence[object]] = data["attrs"]  # type: ignore[assignment]
+        rows: Sequence[int] = data["node_row_ptr"]
+        attrs: Mapping[str, Sequence[Sequence[Any]]] = data["attrs"]
         shapes, dtypes = attrs["shape"][1], attrs["dltype"][1]
         self.nodes: list[Node] = []
         self.specs: dict[Entry, TensorSpec] = {}
-        for index, raw in enumerate(data["nodes"]):  # type: ignore[arg-type, var-annotated]
+        for index, raw in enumerate(data["nodes"]):
             outputs = tuple((index, k) for k in range(rows[index + 1] - rows[index]))
             for k, entry in enumerate(outputs):
                 position = rows[index] + k
-                self.specs[entry] = TensorSpec(raw["name"], tuple(shapes[position]), dtypes[position])  # type: ignore[index]
+                self.specs[entry] = TensorSpec(raw["name"], tuple(shapes[position]), dtypes[position])
             info = raw.get("attrs", {})
             self.nodes.append(
                 Node(
@@ -53,8 +54,8 @@ class Graph:
                     info.get("starts") == "1",
                 )
             )
-        self.inputs = [self.nodes[i] for i in data["arg_nodes"]]  # type: ignore[union-attr]
-        self.heads: list[Entry] = [(nid, k) for nid, k, _ in data["heads"]]  # type: ignore[union-attr]
+        self.inputs = [self.nodes[i] for i in data["arg_nodes"]]
+        self.heads: list[Entry] = [(nid, k) for nid, k, _ in data["heads"]]
 
     @property
     def calls(self) -> list[Node]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from byoc.runtime.artefact.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
 from byoc.runtime.errors import ArtifactError
@@ -119,15 +120,15 @@ def _size(shape: Sequence[Dim]) -> int | None:
     return math.prod(numbers) if len(numbers) == len(shape) else None
 
 
-def check_calls(graph: Mapping[str, object], signatures: Mapping[str, Signature], where: str) -> None:
+def check_calls(graph: Mapping[str, Any], signatures: Mapping[str, Signature], where: str) -> None:
     """Raises ArtifactError where a call does not have the dtypes and the sizes that the function's signature says.
 
     *signatures* are by symbol; a function without one, of a vendor's module, is left to that.
     """
-    rows: Sequence[int] = graph["node_row_ptr"]  # type: ignore[assignment]
-    attrs: Mapping[str, Sequence[Sequence[object]]] = graph["attrs"]  # type: ignore[assignment]
+    rows: Sequence[int] = graph["node_row_ptr"]
+    attrs: Mapping[str, Sequence[Sequence[Any]]] = graph["attrs"]
     shapes, dtypes = attrs["shape"][1], attrs["dltype"][1]
-    for index, node in enumerate(graph["nodes"]):  # type: ignore[arg-type, var-annotated]
+    for index, node in enumerate(graph["nodes"]):
         signature = signatures.get(node.get("attrs", {}).get("func_name", ""))
         if signature is None:
             continue
@@ -136,7 +137,7 @@ def check_calls(graph: Mapping[str, object], signatures: Mapping[str, Signature]
         if len(signature.inputs) != len(node["inputs"]) or len(specs) != len(entries):
             raise ArtifactError(f"{where}: node {node['name']} has another number of tensors than its function takes")
         for entry, spec in zip(entries, specs, strict=True):
-            if dtypes[entry] != spec.dtype or not _may_be(shapes[entry], spec.shape):  # type: ignore[arg-type]
+            if dtypes[entry] != spec.dtype or not _may_be(shapes[entry], spec.shape):
                 raise ArtifactError(
                     f"{where}: node {node['name']} has {dtypes[entry]}{shapes[entry]} "
                     f"where its function takes {spec.dtype}{spec}"

@@ -112,20 +112,20 @@ class GraphExecutor(Executor):
                     check_time()
                     self._wait(order.waits[k])
                     if order.is_started(k):
-                        step.start([steps[a] for a in order.after[k]])  # type: ignore[attr-defined]
+                        step.start([steps[a] for a in order.after[k]])  # type: ignore[attr-defined]  # a RegionCall
                     else:
                         step()
             self._wait(order.waits[-1])
         except BaseException as error:
             for k, step in enumerate(steps):
                 if order.is_started(k):
-                    step.abandon(patience(error))  # type: ignore[attr-defined]
+                    step.abandon(patience(error))  # type: ignore[attr-defined]  # the same
             raise
 
     def _wait(self, started: Sequence[int]) -> None:
         for k in started:
             with _named(self._calls[k]):
-                self._steps[k].wait()  # type: ignore[attr-defined]
+                self._steps[k].wait()  # type: ignore[attr-defined]  # a RegionCall
 
     def _take(self, node: Node) -> None:
         """Have the steps read the input's value where it lies, or copy it."""
@@ -271,7 +271,7 @@ class GraphExecutor(Executor):
         A kernel may return a view of what it was given, whose place in the arena is soon another's: that is copied.
         """
         inputs = [self._buffers[e] for e in node.inputs]
-        results = function.call_returning(inputs)  # type: ignore[attr-defined]
+        results = function.call_returning(inputs)  # type: ignore[attr-defined]  # of a native module
         for entry, result in zip(node.outputs, results, strict=True):
             if None in self.graph.specs[entry].shape:
                 is_view = any(np.may_share_memory(result, array) for array in inputs)

@@ -31,8 +31,8 @@ class MappedExecutor(Executor):
     def set_input(self, key: str | int, value: object) -> None:
         self.inner.set_input(key, value)
 
-    def run(self, **inputs: object) -> None:
-        self._checked(lambda: self.inner.run(**inputs))
+    def run(self, timeout: object = None, **inputs: object) -> None:
+        self._checked(lambda: self.inner.run(timeout, **inputs))
 
     def get_output(self, index: int = 0) -> NDArray:
         return self.inner.get_output(index)

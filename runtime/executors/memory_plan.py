@@ -75,7 +75,8 @@ def _orders(buffers: Sequence[Lifetime]) -> Iterator[list[int]]:
         lambda b: (b.first, -b.size),
     )
     for key in keys:
-        yield sorted(range(len(buffers)), key=lambda i, key=key: (*key(buffers[i]), i))  # type: ignore[misc]
+        ranks = [(*key(buffer), i) for i, buffer in enumerate(buffers)]
+        yield sorted(range(len(buffers)), key=ranks.__getitem__)
 
 
 def _neighbours(buffers: Sequence[Lifetime]) -> list[list[int]]:

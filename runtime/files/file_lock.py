@@ -10,7 +10,7 @@ import contextlib
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # looked at before it is used
 
 
 def lock(descriptor: int) -> None:

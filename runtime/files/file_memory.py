@@ -89,7 +89,7 @@ def _read_into(file: BinaryIO, memory: mmap.mmap) -> int:
     with memoryview(memory) as view:
         while count < len(view):
             with view[count:] as rest:
-                read = file.readinto(rest)  # type: ignore[attr-defined]
+                read = file.readinto(rest)  # type: ignore[attr-defined]  # every binary file has it
             if not read:
                 break
             count += read

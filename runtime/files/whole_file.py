@@ -17,7 +17,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -96,7 +96,7 @@ def _write_named(path: Path, write: Write) -> None:
 
 
 @contextlib.contextmanager
-def _removed_on_error(part: Path):  # type: ignore[no-untyped-def]
+def _removed_on_error(part: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:  # also when the user interrupts it

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class JsonEngine:
     Raises ArtifactError for a graph that is not in the layout, KernelError for a kernel that is not in the table.
     """
 
-    def __init__(self, graph: Mapping[str, object], table: KernelTable):
+    def __init__(self, graph: Mapping[str, Any], table: KernelTable):
         try:
             self._read(graph, table)
         except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -34,10 +35,10 @@ class JsonEngine:
                 raise
             raise ArtifactError(f"the JSON graph is not in the layout of byoc ({error!r})") from error
 
-    def _read(self, graph: Mapping[str, object], table: KernelTable) -> None:
+    def _read(self, graph: Mapping[str, Any], table: KernelTable) -> None:
         self.symbol = str(graph["symbol"])
-        rows: Sequence[int] = graph["node_row_ptr"]  # type: ignore[assignment]
-        nodes: Sequence[Mapping[str, object]] = graph["nodes"]  # type: ignore[assignment]
+        rows: Sequence[int] = graph["node_row_ptr"]
+        nodes: Sequence[Mapping[str, Any]] = graph["nodes"]
         self._size = rows[-1]
         self._inputs: list[int] = []
         self._constants: list[int] = []
@@ -53,19 +54,19 @@ class JsonEngine:
                 self.constant_names.append(str(node["name"]))
             else:
                 self._steps.append(self._step(node, rows, rows[nid], rows[nid + 1], table))
-        self._heads = [rows[nid] + index for nid, index, _ in graph["heads"]]  # type: ignore[union-attr, misc]
+        self._heads = [rows[nid] + index for nid, index, _ in graph["heads"]]
 
     @staticmethod
-    def _step(node: Mapping[str, object], rows: Sequence[int], first: int, stop: int, table: KernelTable) -> Step:
+    def _step(node: Mapping[str, Any], rows: Sequence[int], first: int, stop: int, table: KernelTable) -> Step:
         kernel = table[str(node["name"])]
-        attrs = decode_attributes(node["attrs"], kernel.attributes)  # type: ignore[arg-type]
-        sources = [rows[nid] + index for nid, index, _ in node.get("inputs", [])]  # type: ignore[attr-defined, misc]
-        declared: Sequence[Sequence[str]] = node["attrs"].get("dtype", [[]])  # type: ignore[attr-defined]
+        attrs = decode_attributes(node["attrs"], kernel.attributes)
+        sources = [rows[nid] + index for nid, index, _ in node.get("inputs", [])]
+        declared: Sequence[Sequence[str]] = node["attrs"].get("dtype", [[]])
         wide = tuple(dtype == "int64" for dtype in declared[0]) if len(declared[0]) == stop - first else ()
         return functools.partial(_run_kernel, kernel, attrs, sources, first, stop, wide)
 
     def __call__(self, inputs: Sequence[np.ndarray], constants: Sequence[np.ndarray]) -> list[np.ndarray]:
-        values: list[object] = [None] * self._size
+        values: list[Any] = [None] * self._size
         for slot, value in zip(self._inputs, inputs, strict=True):
             values[slot] = value
         for slot, value in zip(self._constants, constants, strict=True):
@@ -73,7 +74,7 @@ class JsonEngine:
         for step in self._steps:
             check_time()
             step(values)
-        return [values[head] for head in self._heads]  # type: ignore[misc]
+        return [values[head] for head in self._heads]
 
 
 def _run_kernel(
@@ -83,10 +84,10 @@ def _run_kernel(
     first: int,
     stop: int,
     wide: tuple[bool, ...],
-    values: list[object],
+    values: list[Any],
 ) -> None:
     """Run one node; positions, which kernels count in int32, are widened where *wide* says that the graph has int64."""
-    result = kernel(*kernel.regroup([values[s] for s in sources]), **attrs)  # type: ignore[misc]
+    result = kernel(*kernel.regroup([values[s] for s in sources]), **attrs)
     results = result if isinstance(result, (tuple, list)) else (result,)
     if len(results) != stop - first:
         raise KernelError(f"kernel {kernel.name} gave {len(results)} outputs where the graph expects {stop - first}")

@@ -6,9 +6,9 @@ outputs and constants are those of the signature and of the attributes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from byoc.runtime.artefact.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
+from byoc.runtime.artefact.strict_json import at, list_of, mapping_of, number_of, numbered, object_of, text_of, texts_of
 from byoc.runtime.errors import ArtifactError
 from byoc.runtime.executors.graph_check import checked_entry, checked_rows
 from byoc.runtime.signature import Signature, TensorSpec, shape_of
@@ -25,7 +25,7 @@ def checked_json_graph(data: object, signature: Signature, where: str) -> dict[s
     nodes = numbered(graph, "nodes", where)
     rows = checked_rows(graph["node_row_ptr"], len(nodes), at(where, "node_row_ptr"))
     types = [_node(node, place, k, rows) for k, (place, node) in enumerate(nodes)]
-    kinds = [node["op"] for _, node in nodes]  # type: ignore[index]
+    kinds = [node["op"] for _, node in nodes]  # type: ignore[index]  # checked by _node
     arguments = [k for k, kind in enumerate(kinds) if kind != "kernel"]
     if [number_of(n, place) for place, n in numbered(graph, "arg_nodes", where)] != arguments:
         raise ArtifactError(f"{where}.arg_nodes: expected the nodes that are inputs or constants, in order")
@@ -37,13 +37,13 @@ def checked_json_graph(data: object, signature: Signature, where: str) -> dict[s
     return graph
 
 
-def constant_specs(graph: dict[str, object]) -> list[TensorSpec]:
+def constant_specs(graph: Mapping[str, object]) -> list[TensorSpec]:
     """What the constants of a checked graph are, in order."""
     nodes = enumerate(list_of(graph["nodes"], "nodes"))
     return [
         _types(node, f"nodes[{k}]")[0]
         for k, node in nodes
-        if node["op"] == "const"  # type: ignore[index]
+        if node["op"] == "const"  # type: ignore[index]  # checked before
     ]
 
 
@@ -61,7 +61,7 @@ def _node(data: object, where: str, index: int, rows: Sequence[int]) -> list[Ten
     types = _types(node, where)
     if len(types) != rows[index + 1] - rows[index] or (node["op"] == "const" and len(types) != 1):
         raise ArtifactError(f"{where}: it has {rows[index + 1] - rows[index]} outputs, and types for {len(types)}")
-    for key, value in node["attrs"].items():  # type: ignore[union-attr]
+    for key, value in mapping_of(node["attrs"], at(where, "attrs")).items():
         if key in _COUNTS:
             if value != str(len(inputs) if key == "num_inputs" else len(types)):
                 raise ArtifactError(f"{where}.attrs.{key}: it is another number")

@@ -34,14 +34,11 @@ class JsonModule(Module):
         super().__init__()
         self.table = table
         self.graphs = dict(graphs)
+        self.symbols = tuple(self.graphs)
         self.signatures = {s.symbol: s for s in signatures}
         self.constant_arrays: dict[str, NDArray] = {}
         self._engines = {symbol: JsonEngine(graph, get_table(table)) for symbol, graph in graphs.items()}
         self._constants: dict[str, list[np.ndarray]] = {}
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        return tuple(self.graphs)
 
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {symbol: tuple(engine.constant_names) for symbol, engine in self._engines.items()}

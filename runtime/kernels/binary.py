@@ -15,10 +15,12 @@ BinaryFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def truncated_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """``a / b``, on integers rounded toward zero without a detour through floats."""
     if a.dtype.kind not in "iu":
-        return np.divide(a, b)
+        result: np.ndarray = np.divide(a, b)
+        return result
     quotient = np.floor_divide(a, b)
     inexact = (quotient * b != a) & ((a < 0) != (b < 0)) & (b != 0)
-    return quotient + inexact.astype(a.dtype)
+    result = quotient + inexact.astype(a.dtype)
+    return result
 
 
 def _trunc_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -26,11 +28,13 @@ def _trunc_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.floor_divide(a, b) if a.dtype.kind in "iu" else np.floor(np.divide(a, b))
+    result: np.ndarray = np.floor_divide(a, b) if a.dtype.kind in "iu" else np.floor(np.divide(a, b))
+    return result
 
 
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.power(a, b) if a.dtype.kind == "f" else np.power(a.astype("float64"), b.astype("float64"))
+    result: np.ndarray = np.power(a, b) if a.dtype.kind == "f" else np.power(a.astype("float64"), b.astype("float64"))
+    return result
 
 
 BINARY: dict[str, BinaryFunction] = {

@@ -17,7 +17,8 @@ def _rounding(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndar
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
+    result: np.ndarray = 1 / (1 + np.exp(-x))
+    return result
 
 
 # functions whose result has the dtype of the input

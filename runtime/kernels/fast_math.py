@@ -60,14 +60,16 @@ def _exp(data: np.ndarray) -> np.ndarray:
     n = np.floor(x * one(LOG2_E) + one(0.5))
     rest = x - n * one(LN_2)
     series = _polynomial(EXP, rest) * rest * rest + rest + one(1)
-    return np.ldexp(series, n.astype(np.int32))
+    result: np.ndarray = np.ldexp(series, n.astype(np.int32))
+    return result
 
 
 def _quotient(coefficients: tuple[Sequence[float], Sequence[float]], bound: float) -> Callable[..., np.ndarray]:
     def function(data: np.ndarray) -> np.ndarray:
         x = np.clip(data, data.dtype.type(-bound), data.dtype.type(bound))
         square = x * x
-        return x * _polynomial(coefficients[0], square) / _polynomial(coefficients[1], square)
+        result: np.ndarray = x * _polynomial(coefficients[0], square) / _polynomial(coefficients[1], square)
+        return result
 
     return function
 
@@ -110,4 +112,5 @@ def fast_softmax(data: np.ndarray, *, axis: int = -1) -> np.ndarray:
     """softmax along *axis* with :func:`fast_exp` for exp."""
     x = wide(data)
     e = _fast_exp(np.asarray(x - extremum(x, axis, keepdims=True)))
-    return (e / e.sum(axis, keepdims=True)).astype(data.dtype, copy=False)
+    result: np.ndarray = (e / e.sum(axis, keepdims=True)).astype(data.dtype, copy=False)
+    return result

@@ -35,7 +35,8 @@ def _topk(data: np.ndarray, k: int, axis: int, ret_type: str, ascend: bool, dtyp
     size = data.shape[axis]
     order = np.take(_order(data, axis, ascend), np.arange(min(k, size) if k >= 1 else size), axis)
     values, indices = np.take_along_axis(data, order, axis), order.astype(numpy_dtype(dtype))
-    return {"both": (values, indices), "values": values, "indices": indices}[ret_type]
+    results: dict[str, Arrays] = {"both": (values, indices), "values": values, "indices": indices}
+    return results[ret_type]
 
 
 @kernel("topk")

@@ -80,8 +80,9 @@ def uniform_numbers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The next key, and numbers in [low, high) made of as many random bits as *dtype* has in its fraction."""
     after, words = generate(key, shape)
+    whole: type[np.unsignedinteger]
     whole, fraction, one = (np.uint32, 23, 127) if dtype == "float32" else (np.uint64, 52, 1023)
-    bits = words.astype(whole) >> whole(np.dtype(whole).itemsize * 8 - fraction)
+    bits: np.ndarray = np.right_shift(words.astype(whole), whole(np.dtype(whole).itemsize * 8 - fraction))
     unit = (bits | whole(one << fraction)).view(dtype) - np.dtype(dtype).type(1)
     start, span = low.reshape(()).astype(dtype), (high - low).reshape(()).astype(dtype)
     return after, np.asarray(unit * span + start, dtype)

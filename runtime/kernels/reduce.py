@@ -20,7 +20,8 @@ def reduced_axes(ndim: int, axis: tuple[int, ...] | None, exclude: bool) -> tupl
 
 def _mean(data: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
     if data.dtype.kind == "f":
-        return np.mean(data, axis=axis, keepdims=keepdims)
+        result: np.ndarray = np.mean(data, axis=axis, keepdims=keepdims)
+        return result
     total = np.sum(data, axis=axis, keepdims=keepdims, dtype=data.dtype)
     count = int(np.prod([data.shape[k] for k in axis], dtype=np.int64))
     return truncated_divide(np.asarray(total), np.asarray(count, data.dtype))
@@ -39,11 +40,13 @@ def extremum(data: np.ndarray, axis: int | tuple[int, ...], keepdims: bool, of_m
     """The greatest (or least) elements along *axis*, also where there is none; a NaN wins."""
     fold = np.min if of_minimum else np.max
     if data.size:
-        return fold(data, axis=axis, keepdims=keepdims)
-    return fold(data, axis=axis, keepdims=keepdims, initial=_neutral(data.dtype, of_minimum))
+        result: np.ndarray = fold(data, axis=axis, keepdims=keepdims)
+        return result
+    result = fold(data, axis=axis, keepdims=keepdims, initial=_neutral(data.dtype, of_minimum))
+    return result
 
 
-REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
+REDUCTIONS: dict[str, Callable[..., np.ndarray | np.generic]] = {
     "sum": lambda x, a, k: np.sum(x, axis=a, keepdims=k, dtype=x.dtype),
     "prod": lambda x, a, k: np.prod(x, axis=a, keepdims=k, dtype=x.dtype),
     "max": extremum,
@@ -54,7 +57,7 @@ REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
-def _kernel_of(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+def _kernel_of(function: Callable[..., np.ndarray | np.generic]) -> Callable[..., np.ndarray]:
     def run(
         data: np.ndarray, *, axis: tuple[int, ...] | None = None, keepdims: bool = False, exclude: bool = False
     ) -> np.ndarray:

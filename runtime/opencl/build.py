@@ -17,7 +17,7 @@ import re
 import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from byoc.runtime.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.errors import DeviceError
@@ -68,7 +68,8 @@ def build_program(source: str, opened: OpenDevice) -> pyopencl.Program:
     if "cl_khr_fp64" in source and not opened.info.has_float64:
         raise DeviceError(f"the OpenCL device {opened.info.name!r} has no float64, which this function needs")
     driver_use().keep(_built)
-    return _built(source, build_options(opened), opened, str(cache_folder()))
+    result: pyopencl.Program = _built(source, build_options(opened), opened, str(cache_folder()))
+    return result
 
 
 @functools.lru_cache(maxsize=32)
@@ -82,7 +83,7 @@ def _built(source: str, options: str, opened: OpenDevice, folder: str) -> pyopen
     program = _from_binary(cl, binary, options, opened) if binary is not None else None
     if program is None:
         program = _from_source(cl, source, options, opened)
-        binaries = program.get_info(cl.program_info.BINARIES)
+        binaries: Any = program.get_info(cl.program_info.BINARIES)
         if binaries and binaries[0]:
             write_entry(path, bytes(binaries[0]))
     return program
@@ -127,7 +128,8 @@ def _from_binary(cl: ModuleType, binary: bytes, options: str, opened: OpenDevice
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return cl.Program(opened.context, [opened.device], [binary]).build(options)
+            result: pyopencl.Program | None = cl.Program(opened.context, [opened.device], [binary]).build(options)
+            return result
     except cl.Error:
         return None
 
@@ -138,7 +140,8 @@ def _from_source(cl: ModuleType, source: str, options: str, opened: OpenDevice) 
             warnings.simplefilter("ignore")  # pyopencl warns that its own cache is not used, and of compiler chatter
             program = cl.Program(opened.context, source)
             program.get_info(cl.program_info.REFERENCE_COUNT)  # makes the program outside pyopencl's own cache
-            return bounded(lambda: program.build(options), compiler_seconds())
+            result: pyopencl.Program = bounded(lambda: program.build(options), compiler_seconds())
+            return result
     except TimeLimitError as error:
         raise DeviceError(
             f"the OpenCL compiler of {opened.info.name!r} {error}: give it more by ${LIMIT_VARIABLE}, or use another "

@@ -80,7 +80,8 @@ def list_devices() -> list[DeviceInfo]:
 def open_device() -> OpenDevice:
     """The device to use, with its context. Raises DeviceError when there is none or the variable names none."""
     driver_use().require_own_process()
-    return _open(os.environ.get(DEVICE_VARIABLE, ""))
+    result: OpenDevice = _open(os.environ.get(DEVICE_VARIABLE, ""))
+    return result
 
 
 @functools.cache
@@ -134,7 +135,8 @@ def _found_devices() -> Found:
 
 def _platforms(cl: ModuleType) -> list[pyopencl.Platform]:
     try:
-        return cl.get_platforms()
+        result: list[pyopencl.Platform] = cl.get_platforms()
+        return result
     except cl.Error:  # the loader says PLATFORM_NOT_FOUND_KHR where there is none
         return []
 

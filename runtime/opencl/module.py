@@ -46,13 +46,10 @@ class OpenCLModule(Module):
         self._source = source
         self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
         self._plans = {plan.signature.symbol: plan for plan in plans}
+        self.symbols = tuple(self._plans)
         self._given: dict[str, tuple[NDArray, ...]] = {}
         self._sessions: dict[str, Session] = {}
         self._lock = new_lock()
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        return tuple(self._plans)
 
     @property
     def plans(self) -> tuple[FunctionPlan, ...]:
@@ -161,4 +158,5 @@ class DeviceFunction:
 
     def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending]) -> Pending:
         """Put the call into the device's queue, behind *after*. Raises DeviceError, InputError."""
-        return self._session().start(arrays, after)
+        result: Pending = self._session().start(arrays, after)
+        return result

@@ -58,7 +58,7 @@ def evaluate(number: Number, sizes: Mapping[str, int]) -> int:
     if isinstance(number, str):
         return sizes[number]
     operation, left, right = number
-    return _OPERATIONS[operation](evaluate(left, sizes), evaluate(right, sizes))  # type: ignore[index]
+    return _OPERATIONS[str(operation)](evaluate(left, sizes), evaluate(right, sizes))
 
 
 def counted(number: Number, sizes: Mapping[str, int]) -> int:

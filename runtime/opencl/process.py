@@ -29,7 +29,8 @@ _FORKED = (
     "this process was forked from one that had used OpenCL, whose driver does not work in a child: start processes "
     "with multiprocessing's method 'spawn', or use OpenCL for the first time in the children"
 )
-Args, Result = ParamSpec("Args"), TypeVar("Result")
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
 
 
 class DriverUse:

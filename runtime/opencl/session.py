@@ -212,13 +212,15 @@ class Session:
                 f"{self._plan.signature.symbol} needs a buffer of {count} bytes, and the OpenCL device "
                 f"{self._opened.info.name!r} has {limit}: use smaller inputs or another device"
             )
-        return self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_WRITE, max(count, 1))
+        result: pyopencl.Buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_WRITE, max(count, 1))
+        return result
 
     def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
         buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
         if array.nbytes:
             self.wait_for([self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=False)])
-        return buffer
+        result: pyopencl.Buffer = buffer
+        return result
 
 
 class StartedCall:

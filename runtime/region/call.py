@@ -109,7 +109,7 @@ class RegionCall:
         self.is_started = False
         is_stale = any(call.was_repaired for call in after)
         try:
-            in_time(pending.wait, self._guard.place)  # type: ignore[union-attr]
+            in_time(pending.wait, self._guard.place)  # type: ignore[union-attr]  # is_started says that there is one
         except Exception as error:  # whatever a vendor's code raises
             if not is_stale:
                 self._failed(error)

@@ -157,9 +157,7 @@ class RegionFunction:
             guard.signature.bind_sizes(inputs)
         if guard.may_try(shapes):
             try:
-                return in_time(  # type: ignore[return-value]
-                    functools.partial(_results, guard.function(), guard.signature, inputs), guard.place
-                )
+                return in_time(functools.partial(_results, guard.function(), guard.signature, inputs), guard.place)
             except Exception as error:  # whatever a vendor's code raises
                 guard.failed(shapes, error)
         return _results(guard.host_function(), guard.signature, inputs)
@@ -167,9 +165,9 @@ class RegionFunction:
 
 def _results(function: PackedFunction, signature: Signature | None, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What *function* returns; one that fills its outputs gets them, of the sizes that the inputs tell."""
-    returning = getattr(function, "call_returning", None)
+    returning: Callable[..., list[np.ndarray]] | None = getattr(function, "call_returning", None)
     if returning is not None or signature is None:
-        return returning(inputs)  # type: ignore[misc]
+        return returning(inputs)  # type: ignore[misc]  # a function without a signature returns its outputs
     outputs = signature.empty_outputs(inputs)
     called(function, [*inputs, *outputs])()
     return outputs

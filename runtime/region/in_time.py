@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from byoc.runtime.region.left_behind import leave_behind
 from byoc.runtime.time_limit import LIMIT, seconds_left, timed_out
 
+Result = TypeVar("Result")
 
-def in_time(work: Callable[[], object], where: str) -> object:
+
+def in_time(work: Callable[[], Result], where: str) -> Result:
     """What *work* gives; where the run has a time limit, on a thread that is left behind when the time is over.
 
     What says ``keeps_time = True`` (it asks ``time_limit`` itself) is called as it is. Raises RunTimeoutError, which
@@ -35,10 +38,11 @@ def keeps_time(work: object) -> bool:
     return bool(getattr(getattr(work, "__self__", work), "keeps_time", False))
 
 
-class _Helper:
-    def __init__(self, work: Callable[[], object]):
+class _Helper(Generic[Result]):
+    result: Result  # once it is done and there is no error
+
+    def __init__(self, work: Callable[[], Result]):
         self.error: BaseException | None = None
-        self.result: object = None
         self.done = threading.Lock()
         self.done.acquire()
         self._work = work

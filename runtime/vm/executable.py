@@ -202,13 +202,14 @@ class ExecutableModule(Module):
             self.import_module(executable.lib)
 
     @property
-    def symbols(self) -> tuple[str, ...]:  # type: ignore[override]
+    def symbols(self) -> tuple[str, ...]:  # type: ignore[override]  # whose library may be loaded later
         return tuple(self.executable.globals)
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
         """A method of the executable by TVM's name for it, or a function of the library."""
         if name in _FUNCTIONS:
-            return getattr(self.executable, name)
+            method: PackedFunction = getattr(self.executable, name)
+            return method
         return super().get_function(name, query_imports)
 
     def get_source(self, fmt: str = "") -> str:

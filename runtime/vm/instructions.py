@@ -361,6 +361,5 @@ def instruction_from_json(data: Sequence[object]) -> Instruction:
 
 def _field(annotation: object, value: object) -> object | None:
     if annotation == "Registers":
-        fits = isinstance(value, list) and all(type(v) is int and v >= 0 for v in value)
-        return tuple(value) if fits else None  # type: ignore[arg-type]
+        return tuple(value) if isinstance(value, list) and all(type(v) is int and v >= 0 for v in value) else None
     return value if type(value) is {"int": int, "str": str}[str(annotation)] else None

@@ -130,7 +130,7 @@ class Machine:
         frame.registers[op.dst] = VMClosure(self._functions[op.function], captured)
 
     def _get_field(self, frames: list[Frame], frame: Frame, op: i.GetField) -> None:
-        frame.registers[op.dst] = _data(frame, op.object)[op.field]  # type: ignore[assignment]
+        frame.registers[op.dst] = _data(frame, op.object)[op.field]  # type: ignore[call-overload]  # of the VM's values
 
     def _get_tag(self, frames: list[Frame], frame: Frame, op: i.GetTag) -> None:
         frame.registers[op.dst] = _data(frame, op.object).tag

@@ -108,7 +108,7 @@ class VirtualMachine:
         given = self._inputs.get(func_name, [_MISSING] * len(function.params))
         with time_limit(timeout):
             result = self._machine.call(function, _arguments(function, given))
-        self._outputs = list(result) if isinstance(result, ADT) else [result]  # type: ignore[arg-type]
+        self._outputs = list(result) if isinstance(result, ADT) else [result]  # type: ignore[arg-type]  # of the VM's values
         return result
 
     def run(self, *args: object, **kwargs: object) -> NDArray | ADT | object:

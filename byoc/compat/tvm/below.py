@@ -6,7 +6,6 @@ Importing such a name works, so that files which only mention it can be loaded; 
 from __future__ import annotations
 
 import types
-from typing import ClassVar
 
 from byoc.errors import UserError
 
@@ -51,7 +50,7 @@ class Missing:
 class BelowModule(types.ModuleType):
     """A module of such names."""
 
-    __path__: ClassVar[list[str]] = []
+    __path__: list[str] = []  # noqa: RUF012
 
     def __getattr__(self, name: str) -> Missing:
         if name.startswith("__"):

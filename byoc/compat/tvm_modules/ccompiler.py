@@ -6,7 +6,8 @@ TVM's takes additions, subtractions and multiplications; ours takes whatever has
 
 from __future__ import annotations
 
-from byoc.codegen.c.backend import compile_functions, fuse_body
+from byoc.codegen.c.backend import compile_functions
+from byoc.codegen.kernel.region import fuse_body
 from byoc.errors import CompileError
 from byoc.ir.target import Target
 from byoc.relay.expr import Function

@@ -67,7 +67,8 @@ def _undefined_names(module: types.ModuleType) -> list[str]:
     tree = ast.parse(Path(path).read_bytes(), path)
     if any(isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names) for node in ast.walk(tree)):
         return []  # which names such an import brings is known only when it has run
-    read, bound = set(), {*vars(builtins), *vars(module)}
+    read: set[str] = set()
+    bound = {*vars(builtins), *vars(module)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)

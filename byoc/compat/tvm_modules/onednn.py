@@ -41,7 +41,7 @@ class _QuantizedComposites(ExprMutator):
             return super().visit_function(fn)
         last = fn.body
         assert isinstance(last, Call)
-        value, dtype = _with_plain_product(last.args[0], *names), str(last.attrs.dtype)  # type: ignore[union-attr]
+        value, dtype = _with_plain_product(last.args[0], *names), str(last.attrs.dtype)
         body = cast(clip(round(value), *_RANGES[dtype]), dtype) if dtype in _RANGES else cast(value, dtype)
         return Function(fn.params, body, fn.declared_ret_type, fn.type_params, fn.attrs, fn.span)
 
@@ -52,7 +52,7 @@ def _with_plain_product(body: RelayExpr, quantized: str, plain: str) -> RelayExp
     class Rewriter(ExprMutator):
         def visit_call(self, call: Call) -> RelayExpr:
             if isinstance(call.op, Op) and call.op.name == quantized:
-                attrs = replace(call.attrs, out_dtype="int32")  # type: ignore[type-var]
+                attrs = replace(call.attrs, out_dtype="int32")
                 return Call(get_op(plain), [self.visit(arg) for arg in call.args[:2]], attrs)
             return super().visit_call(call)
 

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from byoc.driver.cli.calibration_options import add_calibration_options, calibration_from
 from byoc.driver.cli.generator_options import add_generator_options, backend_options_from
@@ -20,6 +21,9 @@ from byoc.driver.cli.progress import StageProgress
 from byoc.driver.cli.words import AVAILABLE, PRECISIONS, TUNE_LEVELS
 from byoc.driver.entry import compile as compile_model
 from byoc.errors import UserError
+
+if TYPE_CHECKING:
+    from byoc.partition.plan.plan import Plan
 
 HELP = "compile an ONNX model into an artefact"
 
@@ -124,17 +128,19 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
 
 
-def plan_of(arguments: argparse.Namespace) -> object:
+def plan_of(arguments: argparse.Namespace) -> Plan | str | None:
     """The plan that the command line asks for: a file's, or one made as it says; None where the compiler makes it.
 
     Raises UserError for a file beside options that make a plan, and for what cannot be planned.
     """
     asked = asked_placing(arguments)
     if not asked:
-        return arguments.plan
+        given: str | None = arguments.plan
+        return given
     if arguments.plan is not None:
         raise UserError(f"--plan {arguments.plan}: the plan says where operators go already; leave out {asked[0]}")
-    return importlib.import_module("byoc.driver.cli.plan_command").planned(arguments)[1]
+    plan: Plan = importlib.import_module("byoc.driver.cli.plan_command").planned(arguments)[1]
+    return plan
 
 
 def tuning_lines(report: Mapping[str, object]) -> str:

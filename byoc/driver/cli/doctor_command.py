@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from byoc import __version__
 from byoc.codegen.backend import backend_names
-from byoc.codegen.c.toolchain.compiler import cache_dir, find_compiler
+from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.driver.cli.targets_command import describe
 from byoc.errors import UserError
 from byoc.runtime.distribution import install_command

@@ -57,8 +57,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     ]
     lines += [f"  {count} x {_sentence(plan.host, code)} [{code}]" for code, count in by_code.most_common()]
     lines += [line for d in plan.host for line in _by_node(d)]
-    data = {"host": [decision_to_json(d) for d in plan.host], "codes": dict(by_code)}
-    return data, "\n".join(lines), 0
+    return {"host": [decision_to_json(d) for d in plan.host], "codes": dict(by_code)}, "\n".join(lines), 0
 
 
 def _matrix(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:

@@ -15,7 +15,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import tensor_types
 from byoc.partition.plan.plan import Plan
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, Function
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.traverse import post_order
 from byoc.runtime.artefact.artifact import read_artifact
@@ -80,9 +80,11 @@ def inspect_model(path: Path, text: bool) -> tuple[Mapping[str, object], str, in
     mod = optimize(mod)
     after = _operators(mod)
     main = mod["main"]
-    inputs = [spec_of(p.name_hint, t) for p in main.params for t in tensor_types(p.checked_type)]  # type: ignore[attr-defined]
-    names = main.attrs.get("output_names") or ()  # type: ignore[attr-defined]
-    outputs = [spec_of(n, t) for n, t in zip(names, tensor_types(main.body.checked_type), strict=False)]  # type: ignore[attr-defined]
+    assert isinstance(main, Function)
+    inputs = [spec_of(p.name_hint, t) for p in main.params for t in tensor_types(p.checked_type)]
+    told = main.attrs.get("output_names")
+    names = [str(n) for n in told] if isinstance(told, (list, tuple)) else []
+    outputs = [spec_of(n, t) for n, t in zip(names, tensor_types(main.body.checked_type), strict=False)]
     data = {
         "inputs": [s.to_json() for s in inputs],
         "outputs": [s.to_json() for s in outputs],

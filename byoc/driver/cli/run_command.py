@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -150,7 +151,7 @@ def describe(name: str, value: np.ndarray) -> dict[str, object]:
     }
 
 
-def _line(row: Mapping[str, object]) -> str:
+def _line(row: Mapping[str, Any]) -> str:
     numbers = "  ".join(f"{k} {row[k]:.6g}" for k in ("min", "max", "mean") if row[k] is not None)
-    odd = f"  {row['not_finite']} of {math.prod(row['shape'])} not finite" if row["not_finite"] else ""  # type: ignore[arg-type]
+    odd = f"  {row['not_finite']} of {math.prod(row['shape'])} not finite" if row["not_finite"] else ""
     return f"{row['name']}: {row['dtype']}{row['shape']}  {numbers}{odd}".rstrip()

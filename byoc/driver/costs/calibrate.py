@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from byoc import relay
@@ -78,7 +78,8 @@ def calibrate(
     again; the source of the profile ends with ``BUSY`` where that was no help. Raises UserError where nothing at all
     can be built.
     """
-    sheet, runs = Sheet(), {}
+    sheet = Sheet()
+    runs: dict[str, Callable[[], object]] = {}
     host = backend == HOST_BACKEND
     apart, asked = by_annotation if host else by_pool, probes(channels_last=host)
     for probe in asked:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc import relay
+from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Constant, Function, RelayExpr, Var
+from byoc.relay.expr import Constant, Function, Var
 from byoc.runtime.ndarray import NDArray
 
 Step = Callable[[RelayExpr], RelayExpr]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.errors import UserError
-from byoc.ir.expr import GlobalVar
+from byoc.ir.expr import BaseFunc, GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.partition.costs.model import HOST_BACKEND, backend_of
@@ -47,7 +47,8 @@ def as_module(function: Function, target: str) -> IRModule:
     region = plain.with_attr("Compiler", target).with_attr("global_symbol", SYMBOL).with_attr("Primitive", 1)
     params = [Var(p.name_hint, p.checked_type) for p in function.params]
     symbol = GlobalVar(SYMBOL)
-    return infer_module(IRModule({"main": Function(params, Call(symbol, params)), symbol: region}))
+    functions: dict[GlobalVar | str, BaseFunc] = {"main": Function(params, Call(symbol, params)), symbol: region}
+    return infer_module(IRModule(functions))
 
 
 def ready(function: Function, target: str, build: Build, threads: int | None = None) -> Run:

@@ -47,8 +47,10 @@ def channels_innermost(function: Function) -> Function | None:
     given: dict[RelayExpr, RelayExpr] = {}
     params: list[Var] = []
     for param in typed.params:
-        shape = param.checked_type.shape if _is_image(param) else ()  # type: ignore[union-attr]
-        ty = TensorType([shape[a] for a in INWARD], param.checked_type.dtype) if shape else param.checked_type  # type: ignore
+        ty = param.checked_type
+        shape = ty.shape if isinstance(ty, TensorType) and _is_image(param) else ()
+        if isinstance(ty, TensorType) and shape:
+            ty = TensorType([shape[a] for a in INWARD], ty.dtype)
         params.append(Var(param.name_hint, ty))
         given[param] = relay.transpose(params[-1], OUTWARD) if shape else params[-1]
     fields = typed.body.fields if isinstance(typed.body, Tuple) else (typed.body,)
@@ -92,8 +94,8 @@ def _make(value: RelayExpr, inside: set[Call], made: dict[RelayExpr, RelayExpr],
 def key_of(function: Function) -> str:
     """64 hexadecimal digits: the same for functions that differ only in values of tensors and in their origins."""
     constants = [n for n in dict.fromkeys(post_order(function)) if isinstance(n, Constant) and n.data.ndim]
-    given = {c: Var(f"c{k}", c.checked_type) for k, c in enumerate(constants)}
-    plain = rewrite(function, lambda before, after: given.get(before, after))  # type: ignore[arg-type]
+    given: dict[RelayExpr, Var] = {c: Var(f"c{k}", c.checked_type) for k, c in enumerate(constants)}
+    plain = rewrite(function, lambda before, after: given.get(before, after))
     plain = Function([*function.params, *given.values()], plain.body)  # type: ignore[attr-defined]
     text = _SPAN.sub("", IRModule({"main": plain}).astext(show_meta_data=False))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -17,6 +17,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
+from byoc.relay.narrowing import as_call, operator_of
 from byoc.relay.traverse import post_order
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.vm.instructions import AllocADT, Invoke, InvokeClosure, InvokePacked, LoadConst, ReshapeTensor
@@ -103,7 +104,7 @@ def _emit_operator(to: Destination, call: Call) -> None:
     _emit_unit(to, single)
     for known in (to.values, to.tensors.parts):
         if single in known:
-            known[call] = known[single]  # type: ignore[index, assignment]
+            known[call] = known[single]  # type: ignore[assignment]
 
 
 def _emit_packed(to: Destination, call: Call, symbol: str, function: Function) -> None:
@@ -124,7 +125,7 @@ def _emit_reshape(to: Destination, call: Call, function: Function) -> bool:
     """A function that only gives its first argument another shape, where the new shape can be said."""
     node = function.body
     only = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == _DYN_RESHAPE
-    if only and not _allows_zero(node) and list(node.args) == list(function.params):  # type: ignore[arg-type, attr-defined]
+    if only and not _allows_zero(node) and list(as_call(node).args) == list(function.params):  # type: ignore[arg-type]
         data, shape = (to.register(arg) for arg in call.args)
         to.values[call] = to.code.into_new(lambda r: ReshapeTensor(r, data, shape))
         return True
@@ -146,13 +147,13 @@ def _newshape(calls: list[Call], ty: TensorType) -> tuple[int, ...] | None:
     """What reshapes to *ty*: its numbers, one of which may be inferred, or what *calls* of ``reshape`` ask for."""
     unknown = [dim for dim in ty.shape if not isinstance(dim, int)]
     if not unknown and 0 not in ty.shape:
-        return tuple(int(dim) for dim in ty.shape)  # type: ignore[arg-type]
+        return tuple(int(dim) for dim in ty.shape)
     if len(unknown) == 1 and 0 not in ty.shape:
         return tuple(int(dim) if isinstance(dim, int) else -1 for dim in ty.shape)
-    if any(call.op.name != _RESHAPE or _allows_zero(call) for call in calls):  # type: ignore[attr-defined]
+    if any(operator_of(call).name != _RESHAPE or _allows_zero(call) for call in calls):
         return None
     if len(calls) == 1:
-        return tuple(int(n) for n in calls[0].attrs.newshape)  # type: ignore[union-attr]
+        return tuple(int(n) for n in calls[0].attrs.newshape)
     return newshape_of(calls[-1])
 
 

@@ -34,6 +34,7 @@ from byoc.relay.expr import (
     TupleGetItem,
     Var,
 )
+from byoc.relay.narrowing import as_call
 from byoc.relay.text.trampoline import Step, run
 from byoc.relay.traverse import post_order
 from byoc.runtime.vm.instructions import (
@@ -78,7 +79,7 @@ class Graph:
             is_call = isinstance(node, Call)
             if is_call:
                 callees.add(node.op)  # type: ignore[attr-defined]
-            values.update(node.args if is_call else scope_children(node))  # type: ignore[attr-defined]
+            values.update(as_call(node).args if is_call else scope_children(node))
         self.only_called = {node for node in callees if is_unit(node) and node not in values}
 
     def inner(self, node: RelayExpr, index: int = 0) -> Sequence[RelayExpr]:
@@ -192,11 +193,13 @@ class FunctionLowering:
     def _node(self, node: RelayExpr, tail: bool) -> Step[bool]:
         rule = _STEPS.get(type(node))
         if rule is not None:
-            return (yield rule(self, node, tail))
+            done: bool = yield rule(self, node, tail)
+            return done
         return _RULES[type(node)](self, node, tail)
 
     def _let(self, let: Let, tail: bool) -> Step[bool]:
-        return (yield self._scope(self.graph.inner(let), let.body, tail))
+        done: bool = yield self._scope(self.graph.inner(let), let.body, tail)
+        return done
 
     def _if(self, node: If, tail: bool) -> Step[bool]:
         test = self.register(node.cond)
@@ -299,7 +302,7 @@ class FunctionLowering:
             register = self.register(parts)
             self.values[item] = self._field(register, item.index)
         elif isinstance(parts[item.index], list):
-            self.tensors.parts[item] = parts[item.index]  # type: ignore[assignment]
+            self.tensors.parts[item] = parts[item.index]
         else:
             self.values[item] = self.register(parts[item.index])
         return False

@@ -15,6 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Dim, TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order, rewrite, substitute
 from byoc.runtime.kernels.core.newshape import plan_newshape
 
@@ -33,7 +34,7 @@ def join_reshapes(root: Function) -> Function:
         made = Function(inner.params, body, outer.declared_ret_type, (), outer.attrs, outer.span)
         return Call(made, after.args[0].args, span=after.span)
 
-    return rewrite(root, join)  # type: ignore[return-value]
+    return as_function(rewrite(root, join))
 
 
 def _reshaping(expr: RelayExpr) -> Function | None:
@@ -41,7 +42,7 @@ def _reshaping(expr: RelayExpr) -> Function | None:
     if not isinstance(expr, Call) or not isinstance(expr.op, Function) or not expr.op.attrs.get("Primitive"):
         return None
     inner = [node for node in post_order(expr.op.body) if isinstance(node, Call)]
-    only = all(calls(call, "reshape") and not call.attrs.allowzero for call in inner)  # type: ignore[union-attr]
+    only = all(calls(call, "reshape") and not call.attrs.allowzero for call in inner)
     return expr.op if len(expr.op.params) == 1 and inner and only else None
 
 
@@ -89,7 +90,7 @@ def newshape_of(body: RelayExpr) -> tuple[int, ...] | None:
     """What a function's *body* of ``reshape`` calls asks for together; None where it cannot be said."""
     newshapes: list[Sequence[int]] = []
     while isinstance(body, Call):
-        newshapes.append(body.attrs.newshape)  # type: ignore[union-attr]
+        newshapes.append(body.attrs.newshape)
         body = body.args[0]
     ty = body.checked_type
     return combined_newshape(ty.shape, newshapes[::-1]) if isinstance(ty, TensorType) else None

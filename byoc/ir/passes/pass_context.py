@@ -74,7 +74,7 @@ class PassContext:
         self.opt_level = opt_level
         self.required_pass = listed(required_pass, "required_pass")
         self.disabled_pass = listed(disabled_pass, "disabled_pass")
-        self.instruments: tuple[PassInstrument, ...] = listed(instruments, "instruments")  # type: ignore[assignment]
+        self.instruments: tuple[PassInstrument, ...] = listed(instruments, "instruments")
         self.config = dict(config or {})
         self.trace, self.trace_stack = trace, list(trace_stack or [])
         self.make_traceable, self.num_evals = listed(make_traceable, "make_traceable"), num_evals
@@ -84,7 +84,8 @@ class PassContext:
     def _stack(cls) -> list[PassContext]:
         if not hasattr(cls._local, "stack"):
             cls._local.stack = [PassContext()]
-        return cls._local.stack
+        result: list[PassContext] = cls._local.stack
+        return result
 
     @classmethod
     def current(cls) -> PassContext:
@@ -112,7 +113,7 @@ class PassContext:
     def override_instruments(self, instruments: Sequence[PassInstrument] | None) -> None:
         """Leave the instruments that are here and enter others. Source: ``PassContext.override_instruments``."""
         self._exit_instruments()
-        self.instruments = listed(instruments, "instruments")  # type: ignore[assignment]
+        self.instruments = listed(instruments, "instruments")
         self._enter_instruments()
 
     def _enter_instruments(self) -> None:

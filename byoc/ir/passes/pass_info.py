@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from byoc.errors import UserError
 from byoc.ir.passes.pass_forms import checked_forms
+
+T = TypeVar("T")
 
 # what passes of this process are called: a context that names one of them names a pass
 NAMES_OF_PASSES: set[str] = set()
@@ -15,7 +18,7 @@ class PassTypeError(UserError, TypeError):
     """An argument of the pass manager that is not of the type that it must have."""
 
 
-def listed(value: object, what: str) -> tuple[object, ...]:
+def listed(value: Iterable[T] | None, what: str) -> tuple[T, ...]:
     """*value* as a tuple; () for None. Raises PassTypeError for what is no list, tuple or set."""
     if value is None:
         return ()
@@ -58,7 +61,7 @@ class PassInfo:
         if isinstance(opt_level, str):
             name, opt_level = opt_level, name
         self.name, self.opt_level = str(name), int(opt_level)
-        self.required: tuple[str, ...] = listed(required, "required")  # type: ignore[assignment]
+        self.required: tuple[str, ...] = listed(required, "required")
         self.traceable = bool(traceable)
         self.needs = checked_forms(needs, f"needs of the pass {self.name}")
         self.gives = checked_forms(gives, f"gives of the pass {self.name}")

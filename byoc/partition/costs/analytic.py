@@ -21,6 +21,7 @@ from byoc.partition.costs.products import depthwise_seconds, product_seconds
 from byoc.partition.costs.profile import PROFILES, Profile
 from byoc.partition.costs.work import Kind, Work, work_of
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import tensor_type
 
 
 class AnalyticModel(CostModel):
@@ -132,7 +133,7 @@ def _steps_seconds(step: Step, profile: Profile, dtype: str) -> float:
     work = step.work
     streamed = step.constants / profile.memories[-1].rate
     if work.kind is Kind.PRODUCT:
-        used = dtype or step.call.args[0].checked_type.dtype  # type: ignore[union-attr]
+        used = dtype or tensor_type(step.call.args[0]).dtype
         return max(product_seconds(work.product, profile, used), streamed)  # type: ignore[arg-type]
     if work.kind is Kind.DEPTHWISE:
         return max(depthwise_seconds(work.product, profile), streamed)  # type: ignore[arg-type]

@@ -115,7 +115,9 @@ def _is_scale(call: Call) -> bool:
     if traits is None or traits.scaling is not Scaling.FACTOR:
         return False
     by, ty = call.args[1], call.args[1].checked_type
-    return isinstance(by, Constant) and isinstance(ty, TensorType) and ty.is_static and math.prod(ty.shape) == 1
+    if not isinstance(by, Constant) or not isinstance(ty, TensorType):
+        return False
+    return ty.is_static and math.prod(ty.concrete_shape) == 1
 
 
 def _joins(first: set[Kind], second: set[Kind]) -> bool:
@@ -139,7 +141,7 @@ def _steps(calls: Sequence[Call], works: Sequence[Work], group: Sequence[int]) -
     for k, call in enumerate(calls):
         reads = constants = 0
         for node in dict.fromkeys(p for arg in call.args for p in producers(arg)):
-            inside = node in place and group[place[node]] == group[k]  # type: ignore[index]
+            inside = node in place and group[place[node]] == group[k]
             if inside or (group[k], node) in seen:
                 continue
             seen.add((group[k], node))

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from byoc.errors import PartitionError
 from byoc.ir.registry import Registry, caller_location
@@ -70,12 +71,13 @@ class Profile:
         """What :meth:`to_json` gave. Raises PartitionError for anything else."""
         known = {f.name for f in fields(Profile)}
         try:
-            given = {name: math.inf if value is None else value for name, value in data.items() if name in known}
+            kept = {name: value for name, value in data.items() if name in known}
+            given: dict[str, Any] = {name: math.inf if value is None else value for name, value in kept.items()}
             given["memories"] = tuple(
                 Memory(*(math.inf if m[key] is None else float(m[key]) for key in ("bytes", "rate")))
-                for m in given["memories"]  # type: ignore[union-attr]
+                for m in given["memories"]
             )
-            made = Profile(**given)  # type: ignore[arg-type]
+            made = Profile(**given)
             _check(made)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PartitionError(f"this is no profile of a device: {error}") from error

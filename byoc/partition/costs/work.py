@@ -16,6 +16,7 @@ from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType, Type, dtype_bytes, tensor_types
 from byoc.partition.measure import call_operations
 from byoc.relay.expr import Call
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, size_of, transposed_geometry
 from byoc.relay.transform.fuse.fusion_graph import OPAQUE, call_pattern
 
@@ -173,7 +174,7 @@ def _matrices(call: Call) -> Product:
 
 def _by_operations(call: Call) -> Product | None:
     """A heavy operator that no rule names, if it counts many operations for each element that it reads or writes."""
-    if int(call.op.get_attr("TOpPattern")) != OpPattern.OUT_ELEMWISE_FUSABLE or len(call.args) < 2:  # type: ignore
+    if int(operator_of(call).get_attr("TOpPattern")) != OpPattern.OUT_ELEMWISE_FUSABLE or len(call.args) < 2:
         return None
     elements = max(count(call.checked_type), 1)
     multiply_adds = call_operations(call) // 2

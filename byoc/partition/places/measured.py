@@ -78,7 +78,7 @@ def pick_measured(
     wish = valid_places(places)
     choices = [_choices(o, wish, kernels) for o in graph.operators]
     times = tuple(
-        tuple((c.kernel, _checked(time(c.kernel, c, graph), c)) for c in found)  # type: ignore[arg-type]
+        tuple((k, _checked(time(k, c, graph), c)) for c in found for k in (c.kernel,) if k is not None)
         for found in choices
     )
     search = _Search(graph, rules or CastRules(), cast_time, most)
@@ -119,7 +119,8 @@ class _Search:
         self.results: dict[int, list[TensorTy]] = {}
         for tensor, ty in graph.results:
             self.results.setdefault(tensor, []).append(ty)
-        lies, seconds = {}, 0.0
+        lies: dict[int, tuple[TensorTy, tuple[State, ...]]] = {}
+        seconds = 0.0
         for tensor in range(len(graph.tensors)):
             if tensor not in graph.producer and (tensor in self.last or tensor in self.results):
                 seconds += self._make(lies, tensor, graph.source_type(tensor))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from byoc.errors import PartitionError
 from byoc.partition.places.grade import Formula, Request, Row, formula_of, same_target
-from byoc.partition.places.graph import Graph
+from byoc.partition.places.graph import Graph, Operator
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry, covers
 from byoc.partition.places.place import ANY, Place, Precision
 
@@ -109,7 +109,8 @@ def pick_kernels(
     """
     wish, rule = valid_places(places), formula_of(formula)
     known: dict[Request, Explanation] = {}
-    operators, explanations = [], []
+    operators: list[Operator] = []
+    explanations: list[Explanation | None] = []
     for operator in graph.operators:
         if operator.opaque and operator.kernel is not None:
             operators.append(operator)

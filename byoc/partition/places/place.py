@@ -200,7 +200,7 @@ class Place:
             if not parts[3].isdecimal():
                 raise PartitionError(f"the device of a place is a number, got {parts[3]!r} in {text!r}")
             return Place(parts[0], parts[1], parts[2], int(parts[3]))
-        return Place(*parts)
+        return Place(*parts)  # type: ignore[arg-type]  # three texts at most
 
     @staticmethod
     def of(value: Place | str) -> Place:

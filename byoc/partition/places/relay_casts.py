@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from byoc.ir.attrs import as_ints
 from byoc.ir.expr import RelayExpr
 from byoc.partition.places.cast_rules import CastRules, State
 from byoc.partition.places.infer import Cast, Casting, insert_casts
@@ -18,6 +19,7 @@ from byoc.relay import op
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.narrowing import tensor_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.layout.forms import Wanted, as_given, order_of
 from byoc.relay.transform.simplify.fold_constant import can_fold, fold_call
@@ -159,10 +161,13 @@ def _now(call: Call) -> RelayExpr:
 def _undone(call: RelayExpr) -> RelayExpr | None:
     """The value of which *call* is a permutation of a permutation that together move nothing; None where it is not."""
     outer = _axes_moved(call)
-    inner = _axes_moved(call.args[0]) if outer is not None else None  # type: ignore[attr-defined]
-    if outer is None or inner is None or [inner[k] for k in outer] != list(range(len(outer))):
+    below = call.args[0] if isinstance(call, Call) and outer is not None else None
+    inner = _axes_moved(below) if below is not None else None
+    if outer is None or inner is None or not isinstance(below, Call):
         return None
-    return call.args[0].args[0]  # type: ignore[attr-defined]
+    if [inner[k] for k in outer] != list(range(len(outer))):
+        return None
+    return below.args[0]
 
 
 def _axes_moved(expr: RelayExpr) -> tuple[int, ...] | None:
@@ -170,9 +175,9 @@ def _axes_moved(expr: RelayExpr) -> tuple[int, ...] | None:
     if not isinstance(expr, Call) or expr.attrs is None:
         return None
     if calls(expr, "transpose"):
-        ndim = expr.checked_type.ndim  # type: ignore[attr-defined]
+        ndim = tensor_type(expr).ndim
         axes = expr.attrs["axes"] or range(ndim - 1, -1, -1)
-        return tuple(int(a) % ndim for a in axes)  # type: ignore[attr-defined]
+        return tuple(a % ndim for a in as_ints(axes))
     if calls(expr, "layout_transform"):
         source, destination = str(expr.attrs["src_layout"]), str(expr.attrs["dst_layout"])
         if sorted(source) == sorted(destination) and source.isalpha():

@@ -24,7 +24,7 @@ from byoc.partition.places.graph import Graph, Operator, Tensor
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.place import FLOATS, HOST, DataLayout, Place, Precision, dtype_of, precision_of
 from byoc.partition.places.tensor_type import LAYOUT_RANK, TensorTy
-from byoc.relay.analysis.region_graph import open_children
+from byoc.relay.analysis.annotated_regions import open_children
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
@@ -305,4 +305,4 @@ def _computing_in(attrs: Attrs | None, place: Place) -> Attrs | None:
     dtype = dtype_of(place.precision)  # type: ignore[arg-type]
     floats = {dtype_of(p) for p in FLOATS}
     changes = {name: dtype for name in ("out_dtype", "dtype") if getattr(attrs, name, None) in floats - {dtype}}
-    return dataclasses.replace(attrs, **changes) if changes else attrs  # type: ignore[type-var]
+    return dataclasses.replace(attrs, **changes) if changes else attrs

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from byoc.codegen.backend import Backend, Limits, PatternEntry, Reason, Verdict, refuse
 from byoc.errors import PartitionError
@@ -50,7 +50,7 @@ class Origin:
         rules = tuple(Rule(FORCE, name, place, origin=origin) for name, place in places.items())
         return replace(self.request, boundaries=Boundaries.of(self.request.names, lines=(*kept, *rules)))
 
-    def limited(self, changes: Mapping[str, object]) -> Plan:
+    def limited(self, changes: Mapping[str, Any]) -> Plan:
         """The best plan with *changes* to the limits of every backend."""
         limits = {b.name: replace(self.request.limits.get(b.name, b.limits), **changes) for b in self.request.backends}
         return self.remake(self.mod, replace(self.request, limits=limits), {})

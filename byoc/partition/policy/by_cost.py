@@ -179,14 +179,14 @@ def choice_of(
         regions_before += len(solution.regions)
     moved = tuple(m for p, s in zip(placings, solutions, strict=True) for m in _moves(p.problem, s))
     notes = tuple(note for s in solutions for note in s.notes)
-    placed = {
+    sites = {
         (p.name, o): p.problem.sites[candidate.site].name
         for p, s in zip(placings, solutions, strict=True)
         for c in s.chosen
         for candidate in (p.problem.candidates[c],)
         for o in candidate.operators
     }
-    return Choice(tuple(decisions), composites, moved, _total(placings, solutions, objective), notes, placed)
+    return Choice(tuple(decisions), composites, moved, _total(placings, solutions, objective), notes, sites)
 
 
 def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective: str) -> Total:

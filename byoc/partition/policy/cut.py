@@ -56,9 +56,9 @@ def regions_of(mod: IRModule) -> list[CutRegion]:
             found.append(
                 CutRegion(
                     region.target,
-                    tuple(number[c] for c in calls),  # type: ignore[index]
-                    sum(len(inner_calls(c)) for c in calls),  # type: ignore[arg-type]
-                    sum(call_operations(inner) for c in calls for inner in inner_calls(c)),  # type: ignore[arg-type]
+                    tuple(number[c] for c in calls),
+                    sum(len(inner_calls(c)) for c in calls),
+                    sum(call_operations(inner) for c in calls for inner in inner_calls(c)),
                     _constants(graph.region_nodes(region)),
                 )
             )
@@ -72,7 +72,7 @@ def outlined_calls(functions: Sequence[OutlinedFunction]) -> list[tuple[int, ...
     for outlined in functions:
         number = {call: count + k for k, call in enumerate(calls_among(outlined.nodes))}
         count += len(number)
-        found += (tuple(number[n] for n in nodes if n in number) for nodes in outlined.regions)  # type: ignore[index]
+        found += (tuple(number[n] for n in nodes if n in number) for nodes in outlined.regions)
     return found
 
 
@@ -82,4 +82,4 @@ def _constants(nodes: Sequence[RelayExpr]) -> int:
     for node in nodes:
         if isinstance(node, Call) and is_composite(node):
             inside.update((n, None) for n in post_order(node.op) if isinstance(n, Constant))
-    return sum(constant_bytes(c) for c in inside)  # type: ignore[arg-type]
+    return sum(constant_bytes(c) for c in inside)

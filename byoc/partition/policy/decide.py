@@ -12,7 +12,7 @@ from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of, is_composite
 from byoc.partition.plan.decision import Decision
-from byoc.relay.analysis.region_graph import open_children
+from byoc.relay.analysis.annotated_regions import open_children
 from byoc.relay.expr import Call
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.cut.merge_composite import CompositeRecord, MergeComposite
@@ -69,10 +69,10 @@ def dissolve(mod: IRModule, calls: set[Call]) -> IRModule:
     """*mod* where each of *calls* is its composite's body over its arguments."""
     result = mod.shallow_copy()
     for var, func in functions_of(mod):
-        result[var] = typed_rewrite(  # type: ignore[assignment]
+        result[var] = typed_rewrite(
             func,
-            lambda before, after: _inlined(after) if before in calls else after,
-            open_children,  # type: ignore[arg-type]
+            lambda before, after: _inlined(after) if before in calls and isinstance(after, Call) else after,
+            open_children,
         )
     return InferType()(result)
 

@@ -55,14 +55,14 @@ def matches_of(name: str, func: Function, backends: Sequence[Backend], record: C
     found: list[Match] = []
     for backend in backends:
         for row, entry in enumerate(backend.patterns()):
-            check = guarded_check(entry.name, entry.check, record)
+            check = guarded_check(entry.name, entry.asked, record)
             groups = Grouper(entry.pattern, graph, overlapping=True).groups
-            for root in sorted((r for r in groups if r in number), key=number.__getitem__):  # type: ignore[index]
+            for root in sorted((r for r in groups if r in number), key=number.__getitem__):
                 if not holds(check, groups[root], {"Composite": entry.name}):
                     continue
                 covered = _covered(groups[root], number)
                 if covered is not None:
-                    chosen = Chosen(name, backend.name, row, number[root])  # type: ignore[index]
+                    chosen = Chosen(name, backend.name, row, number[root])
                     call = composite_call(groups[root], {"Composite": entry.name}, {})
                     found.append(Match(chosen, entry.name, covered, call))
     return found
@@ -83,7 +83,8 @@ def with_composites(mod: IRModule, chosen: Iterable[Chosen]) -> tuple[IRModule, 
     by_function: dict[str, list[Chosen]] = {}
     for choice in chosen:
         by_function.setdefault(choice.function, []).append(choice)
-    result, numbers = mod.shallow_copy(), []
+    result = mod.shallow_copy()
+    numbers: list[int] = []
     for var, func in functions_of(mod):
         made = by_function.get(var.name_hint)
         if made is None:

@@ -204,7 +204,8 @@ def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
     costs = _costs_of_gains(request)
     while True:
         places = tuple(d.chosen for d in decided)
-        cut, numbers, decisions = prepared, range(len(decided)), decided
+        cut, decisions = prepared, decided
+        numbers: Sequence[int | None] = range(len(decided))
         if asks_for_casts(places):
             cut, numbers = with_casts(prepared, places)
             decisions = cast_decisions(cut, numbers, decided, request.backends)

@@ -50,7 +50,7 @@ def refused_matches(
             if entry.check is None and not unchecked(backend.name):
                 continue
             groups = Grouper(entry.pattern, graph, overlapping=True).groups
-            for root in sorted((r for r in groups if r in number), key=number.__getitem__):  # type: ignore[index]
+            for root in sorted((r for r in groups if r in number), key=number.__getitem__):
                 calls = tuple(n for n in groups[root].interior if isinstance(n, Call))
                 if any(call not in number or view.reason(backend.name, call) is not None for call in calls):
                     continue
@@ -74,7 +74,7 @@ class _Match:
 
     def check_reasons(self) -> tuple[Reason, ...]:
         """Why the check of the row refuses the match: its constraints, or its docstring."""
-        check = self.entry.check
+        check = self.entry.asked
         if check is None:
             return ()
         if isinstance(check, ConstraintCheck):

@@ -6,7 +6,7 @@ heuristic of Sugiyama, Tagawa and Toda, 1981). Deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.backend import callee_name
@@ -16,8 +16,8 @@ from byoc.ir.span import span_names
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.plan.plan import Plan
 from byoc.partition.policy.cut import regions_of
-from byoc.relay.analysis.region_graph import open_children
-from byoc.relay.expr import Function, Var
+from byoc.relay.analysis.annotated_regions import open_children
+from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order
 
 HOST = "host"
@@ -64,7 +64,7 @@ def picture_of(mod: IRModule, plan: Plan) -> Picture:
 
 def _draw_function(
     func: Function,
-    number: dict[RelayExpr, int],
+    number: Mapping[Call, int],
     plan: Plan,
     region_of: dict[int, int],
     boxes: list[Box],
@@ -74,11 +74,11 @@ def _draw_function(
     sources: dict[RelayExpr, tuple[int, ...]] = {}
     for node in post_order(func, open_children):
         above = tuple(dict.fromkeys(b for child in open_children(node) for b in sources[child]))
-        if node in number:
+        if isinstance(node, Call) and node in number:
             at = number[node]
             target = plan.decisions[at].target or HOST
             origin = ", ".join(span_names(node.span))
-            boxes.append(Box(callee_name(node), origin, target, region_of.get(at, -1)))  # type: ignore[arg-type]
+            boxes.append(Box(callee_name(node), origin, target, region_of.get(at, -1)))
             arrows.update(((source, len(boxes) - 1), None) for source in above)
             sources[node] = (len(boxes) - 1,)
         elif isinstance(node, Var) and node in func.params:

@@ -115,9 +115,9 @@ def _host_lines(plan: Plan) -> list[str]:
         groups.setdefault((operator, why), []).extend(nodes)
         counts[operator, why] += 1
     lines: list[str] = []
-    for (operator, why), nodes in groups.items():
+    for (operator, why), names in groups.items():
         count = counts[operator, why]
-        where = ", ".join(nodes[:SHOWN_NODES]) + (", …" if len(nodes) > SHOWN_NODES else "")
+        where = ", ".join(names[:SHOWN_NODES]) + (", …" if len(names) > SHOWN_NODES else "")
         lines.append(f"  {operator}{f' x{count}' if count > 1 else ''}{f' ({where})' if where else ''}")
         lines += [f"    {sentence}" for sentence in why]
     return lines

@@ -177,7 +177,7 @@ def _region_circle(
     if fixed or len({p for _, p in inner}) > 1:
         kept = [program.m[k] for k in inner]
         return [(summed((kept, -1.0), (fixed, -1.0)), 1.0 - len(kept) - len(fixed))]
-    rows = []
+    rows: list[Row] = []
     for p in sorted(program.regional):
         if not all((e, p) in program.m for e, _ in inner):
             continue
@@ -190,7 +190,7 @@ def _region_circle(
 
 def _torn(program: PlacementProgram, chosen: Sequence[int], root: Sequence[int]) -> list[Row]:
     """A candidate whose operators lie in several regions: merged edges must lead out of each part."""
-    rows = []
+    rows: list[Row] = []
     for c in chosen:
         candidate = program.problem.candidates[c]
         if candidate.site in program.regional and len({root[o] for o in candidate.operators}) > 1:
@@ -206,7 +206,8 @@ def _forest_cuts(program: PlacementProgram, values: np.ndarray, members: Sequenc
     forest = [program.f[e, p] for e in edges]
     if sum(values[f] for f in forest) <= len(members) - 1 + MARGIN:
         return []
-    rows, neighbours = [], {}
+    rows: list[Row] = []
+    neighbours: dict[int, list[int]] = {}
     for e in sorted(edges, key=lambda e: -values[program.f[e, p]]):
         u, v = program.problem.edges[e]
         ring = way_inside(u, v, neighbours) if u in neighbours and v in neighbours else []

@@ -78,7 +78,7 @@ def check(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[in
             inner.setdefault(region[u], []).append((u, v))
     touching: dict[int, list[Value]] = {}
     for value in problem.values:
-        for number in {region.get(o) for o in (*value.consumers, value.producer)} - {None}:
+        for number in {region[o] for o in (*value.consumers, value.producer) if o is not None and o in region}:
             touching.setdefault(number, []).append(value)
     for number, members in enumerate(regions):
         if len({candidates[c].site for c in members}) != 1:

@@ -84,8 +84,6 @@ def _consistent(problem: Problem, model: LabelModel, labels: Sequence[int]) -> l
     rest = []
     for o in (o for o in range(problem.operators) if o not in covered):
         site = candidates[labels[o]].site
-        rest += sorted(
-            model.labels[o],
-            key=lambda c, at=site: (len(candidates[c].operators), candidates[c].site != at, candidates[c].seconds),
-        )
+        ranks = {c: (len(k.operators), k.site != site, k.seconds) for c in model.labels[o] for k in (candidates[c],)}
+        rest += sorted(model.labels[o], key=ranks.__getitem__)
     return _cover(problem, [*agreed, *rest])

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Rows:
             self._ends.append(len(self._columns))
             self.least.append(least)
 
-    def matrix(self, columns: int):
+    def matrix(self, columns: int) -> Any:
         """As scipy's csr_array."""
         sparse = importlib.import_module("scipy.sparse")
         return sparse.csr_array((self._data, self._columns, self._ends), shape=(len(self.least), columns))

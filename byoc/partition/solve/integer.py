@@ -18,7 +18,7 @@ from byoc.partition.solve.cover_cuts import Covers
 from byoc.partition.solve.cuts import MARGIN, Pool, described_regions, integer_cuts
 from byoc.partition.solve.evaluate import cost_of, is_solution
 from byoc.partition.solve.highs import Outcome, Solver
-from byoc.partition.solve.program import PlacementProgram
+from byoc.partition.solve.program import PlacementProgram, Row
 from byoc.partition.solve.settle import Settled
 
 CUT_ROUNDS = 40
@@ -113,7 +113,7 @@ class _Search:
         """Whether the last rounds of cuts have closed next to nothing of the gap: then it is time to branch."""
         return len(bounds) > 4 and bounds[-1] - bounds[-4] < 0.05 * (self.found.cost - bounds[-1])
 
-    def _guess(self, values: np.ndarray) -> list:
+    def _guess(self, values: np.ndarray) -> list[Row]:
         """Cuts that *values* break, found by looking at a whole-numbered point near them."""
         near = self._round(values)
         if near is None:
@@ -129,7 +129,7 @@ class _Search:
             self._prove()
         return cuts
 
-    def _look(self, values: np.ndarray) -> list:
+    def _look(self, values: np.ndarray) -> list[Row]:
         """Cuts that a whole-numbered point breaks; what it chooses may be better than what is known."""
         self._try(self.repair(self.program.chosen(values)))
         cuts = integer_cuts(self.program, values)

@@ -49,7 +49,8 @@ def _too_many(program: PlacementProgram, members: Sequence[int], most: int, neig
 
 def _tree(start: int, neighbours: Neighbours, size: int) -> list[tuple[int, int]]:
     """The edges of a tree that grows from *start* until it has *size* operators."""
-    seen, tree, pending = {start}, [], deque([start])
+    seen, pending = {start}, deque([start])
+    tree: list[tuple[int, int]] = []
     while pending:
         node = pending.popleft()
         for other in neighbours.get(node, ()):

@@ -30,7 +30,7 @@ def merge_units(
 
 
 class _Merger:
-    def __init__(self, site, parents, fits):
+    def __init__(self, site: Sequence[int], parents: Sequence[Sequence[int]], fits: Callable[[int, int], bool] | None):
         self._site = site
         self._direct = parents
         self._above = [list(p) for p in parents]

@@ -54,7 +54,9 @@ def regions_and_broken(
     return tuple(regions), _broken(problem, sizes, regions)
 
 
-def _broken(problem: Problem, sizes: RegionBytes, regions: Sequence[tuple[int, ...]]) -> list:
+def _broken(
+    problem: Problem, sizes: RegionBytes, regions: Sequence[tuple[int, ...]]
+) -> list[tuple[tuple[int, ...], str]]:
     found = []
     count: dict[tuple[int, ...], int] = {}
     for region in regions:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from byoc.partition.plan.problem import HOME, Problem
 from byoc.partition.solve.ways import components
@@ -124,7 +124,14 @@ class Messages:
             range(len(self.out) - 1, -1, -1), self.into, self.backward, self.forward, self.model.table
         )
 
-    def _pass(self, order, following, sent, received, tables) -> float:
+    def _pass(
+        self,
+        order: Iterable[int],
+        following: Sequence[Sequence[int]],
+        sent: list[list[float]],
+        received: list[list[float]],
+        tables: Sequence[Sequence[Sequence[float]]],
+    ) -> float:
         bound = 0.0
         add = operator.add
         subtract = operator.sub

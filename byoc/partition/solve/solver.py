@@ -54,7 +54,7 @@ def solve(
         if objective == "makespan":
             return shortest_schedule(problem, usable, start, deadline)
         if method in ("auto", "minimum cut") and is_a_cut(problem, usable):
-            chosen = cheapest_cut(problem, usable)
+            chosen = tuple(cheapest_cut(problem, usable))
             return _solution(problem, (chosen, form_regions(problem, chosen)), 0.0, "minimum cut", (), exact=True)
         if method == "minimum cut":
             raise PartitionError(

@@ -8,7 +8,7 @@ must bring to the intervals after it. On a chain that is the best cut, and with 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from byoc.partition.plan.problem import Problem
 from byoc.partition.solve.region_bytes import RegionBytes
@@ -103,7 +103,7 @@ class _Splitter:
                     ends[start] = end
         return ends
 
-    def _intervals(self, start: int):
+    def _intervals(self, start: int) -> Iterator[tuple[int, float]]:
         """The ends of intervals from *start* within the limits, and what each costs; one unit always counts."""
         members, unit = self.members, self.units
         root: dict[int, int] = {}

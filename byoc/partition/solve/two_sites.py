@@ -46,8 +46,9 @@ def cheapest_cut(problem: Problem, usable: Sequence[int]) -> list[int]:
     for o in range(problem.operators):
         for site, (start, end) in ((HOME, (node[o], SINK)), (AWAY, (SOURCE, node[o]))):
             # whoever stays on the source's side is at home: the edge to the sink is then cut, and pays for that
-            c = fastest.get((o, site))
-            network.add_edge(start, end, UNBOUNDED if c is None else round(problem.candidates[c].seconds * scale))
+            best = fastest.get((o, site))
+            cost = UNBOUNDED if best is None else round(problem.candidates[best].seconds * scale)
+            network.add_edge(start, end, cost)
     for t, value in enumerate(problem.values):
         there, back = (round(float(problem.transfer[t, p, q]) * scale) for p, q in ((HOME, AWAY), (AWAY, HOME)))
         source = SOURCE if value.producer is None else node[value.producer]

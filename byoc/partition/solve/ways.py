@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from byoc.partition.plan.problem import Problem
 
@@ -22,17 +22,17 @@ def bypassed_edges(problem: Problem) -> dict[int, tuple[int, ...]]:
     for k, (u, v) in enumerate(problem.edges):
         if len(after[u]) < 2 or len(before[v]) < 2:
             continue
-        behind = _reached(u, after, lambda o, end=v: o < end)
+        behind = _reached(u, after, v.__gt__)
         if behind.isdisjoint(before[v]):
             continue
-        between = behind & _reached(v, before, lambda o, start=u: o > start)
+        between = behind & _reached(v, before, u.__lt__)
         inner = [(a, b) for a in between for b in after[a] if b in between or b == v]
         inner += [(u, b) for b in after[u] if b in between]
         found[k] = tuple(sorted(number[e] for e in inner))
     return found
 
 
-def _reached(start: int, following: Sequence[Sequence[int]], allowed) -> set[int]:
+def _reached(start: int, following: Sequence[Sequence[int]], allowed: Callable[[int], bool]) -> set[int]:
     seen: set[int] = set()
     pending = [start]
     while pending:

@@ -19,7 +19,9 @@ def move_whole_regions(
 
 
 class _Mover:
-    def __init__(self, problem: Problem, usable: Sequence[int], chosen: Sequence[int], regions):
+    def __init__(
+        self, problem: Problem, usable: Sequence[int], chosen: Sequence[int], regions: Sequence[Sequence[int]]
+    ):
         self.problem, self.regions = problem, regions
         self.candidate = [0] * problem.operators
         self.region = [-1] * problem.operators
@@ -56,13 +58,13 @@ class _Mover:
         before = [self.candidate[o] for o in operators]
         best, least = before, self._cost(operators, tensors, now)
         for site in range(len(problem.sites)):
-            there = [self.alone.get((o, site)) for o in operators]
-            if site == now or None in there:
+            there = [self.alone[o, site] for o in operators if (o, site) in self.alone]
+            if site == now or len(there) < len(operators):
                 continue
-            self._put(operators, there)  # type: ignore[arg-type]
+            self._put(operators, there)
             cost = self._cost(operators, tensors, site)
             if cost < least:
-                best, least = there, cost  # type: ignore[assignment]
+                best, least = there, cost
         self._put(operators, best)
 
     def _put(self, operators: Iterable[int], candidates: Iterable[int]) -> None:

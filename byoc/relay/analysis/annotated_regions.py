@@ -51,12 +51,12 @@ class AnnotatedRegion:
     @property
     def args(self) -> list[Call]:
         """The begins that enter it."""
-        return [n for n in self.nodes if is_begin(n)]  # type: ignore[misc]
+        return [n for n in self.nodes if is_begin(n)]
 
     @property
     def rets(self) -> list[Call]:
         """The ends that leave it."""
-        return [n for n in self.nodes if is_end(n)]  # type: ignore[misc]
+        return [n for n in self.nodes if is_end(n)]
 
     def add(self, item: RelayExpr | AnnotatedRegion) -> None:
         """Make an expression a node of this region, or take over all of another region."""
@@ -85,7 +85,7 @@ class AnnotatedRegionSet:
     def get_region(self, expr: RelayExpr) -> AnnotatedRegion | None:
         """The region that *expr* is a node of, or None."""
         region = self._of.get(expr)
-        return self._find(region) if region in self._merged else region  # type: ignore[arg-type]
+        return self._find(region) if region in self._merged else region
 
     def __iter__(self) -> Iterator[AnnotatedRegion]:
         return iter(self._regions.values())

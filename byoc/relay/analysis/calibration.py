@@ -35,7 +35,7 @@ def get_calibration_data(mod: IRModule, data: Mapping[str, object]) -> dict[Glob
     values = evaluate(infer_module(probe), data)
     found: dict[GlobalVar, RegionData] = {}
     for var, row in zip(calls, values, strict=True):  # type: ignore[arg-type]
-        *inputs, output = row  # type: ignore[misc]
+        *inputs, output = row
         found[var] = {"inputs": [a for value in inputs for a in _arrays(value)], "outputs": _arrays(output)}
     return found
 
@@ -43,7 +43,7 @@ def get_calibration_data(mod: IRModule, data: Mapping[str, object]) -> dict[Glob
 def _region_calls(mod: IRModule, main: Function) -> dict[GlobalVar, Call]:
     calls: dict[GlobalVar, Call] = {}
     for node in post_order(main.body):
-        if isinstance(node, Call) and isinstance(node.op, GlobalVar) and "Compiler" in mod[node.op].attrs:  # type: ignore[attr-defined]
+        if isinstance(node, Call) and isinstance(node.op, GlobalVar) and "Compiler" in mod[node.op].attrs:
             if node.op in calls:
                 raise UserError(f"{node.op.name_hint} is called more than once: its data would be mixed up")
             calls[node.op] = node

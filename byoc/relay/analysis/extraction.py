@@ -23,7 +23,7 @@ def extract_fused_functions(mod: IRModule) -> dict[GlobalVar, Function]:
     Source: ``relay.analysis.extract_fused_functions``.
     """
     found: dict[str, Function] = {}
-    for node in post_order(mod["main"]):  # type: ignore[arg-type]
+    for node in post_order(mod["main"]):
         if isinstance(node, Function) and node.attrs.get("Primitive"):
             bare = Function(node.params, node.body, node.declared_ret_type, node.type_params, node.attrs)
             found.setdefault(str(structural_hash(bare)), bare)
@@ -53,8 +53,8 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
     """
     found: dict[str, None] = {}
     for node in post_order(expr):
-        if calls(node, "nn.dense") and calls(node.args[1], "transpose"):  # type: ignore[attr-defined]
-            weight = node.args[1].args[0]  # type: ignore[attr-defined]
+        if calls(node, "nn.dense") and calls(node.args[1], "transpose"):
+            weight = node.args[1].args[0]
             if isinstance(weight, Var):
                 found[weight.name_hint] = None
     return list(found)
@@ -62,5 +62,5 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
 
 def search_dense_op_weight(expr: RelayExpr) -> list[str]:
     """The names of the variables that are the weights of ``nn.dense``. Source: ``search_dense_op_weight``."""
-    weights = [node.args[1] for node in post_order(expr) if calls(node, "nn.dense")]  # type: ignore[attr-defined]
+    weights = [node.args[1] for node in post_order(expr) if calls(node, "nn.dense")]
     return list(dict.fromkeys(weight.name_hint for weight in weights if isinstance(weight, Var)))

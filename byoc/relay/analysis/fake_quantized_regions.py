@@ -13,6 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
+from byoc.relay.narrowing import operator_of
 from byoc.relay.traverse import children, post_order
 
 QUANTIZE, DEQUANTIZE = "qnn.quantize", "qnn.dequantize"
@@ -22,7 +23,7 @@ def region_children(expr: RelayExpr) -> Sequence[RelayExpr]:
     """What of *expr* may belong to its region: nothing above a dequantize, of a quantize the data alone."""
     if calls(expr, DEQUANTIZE):
         return ()
-    return expr.args[:1] if calls(expr, QUANTIZE) else children(expr)  # type: ignore[attr-defined]
+    return expr.args[:1] if calls(expr, QUANTIZE) else children(expr)
 
 
 def is_closed(expr: RelayExpr, known: Mapping[RelayExpr, bool]) -> bool:
@@ -56,6 +57,6 @@ def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
             if calls(node, QUANTIZE) and closed[node]:
                 for inner in region_of(node)[:-1]:
                     if isinstance(inner, Call) and not calls(inner, DEQUANTIZE):
-                        name = inner.op.name  # type: ignore[attr-defined]
+                        name = operator_of(inner).name
                         counts[name] = counts.get(name, 0) + 1
     return counts

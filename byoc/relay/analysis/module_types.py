@@ -50,7 +50,7 @@ def infer_module(mod: IRModule) -> IRModule:
     for var in _callees_first(mod):
         func = mod[var]
         try:
-            infer_expr(func, mod)  # type: ignore[arg-type]
+            infer_expr(func, mod)
         except NeedsSolvingError:
             unsolved[var] = func  # type: ignore[assignment]
     if not unsolved:
@@ -68,8 +68,8 @@ def _callees_first(mod: IRModule) -> list[GlobalVar]:
     A function whose parameters have no types gets them from its callers, so it waits for them.
     """
     untyped = [v for v in mod if not _is_typed(mod[v])]  # type: ignore[arg-type]
-    known = [v for v in untyped if not _waits_for_caller(mod[v])]  # type: ignore[arg-type]
-    waiting = [v for v in untyped if _waits_for_caller(mod[v])]  # type: ignore[arg-type]
+    known = [v for v in untyped if not _waits_for_caller(mod[v])]
+    waiting = [v for v in untyped if _waits_for_caller(mod[v])]
     pending = [(var, False) for var in (*reversed(waiting), *reversed(known))]
     done: set[GlobalVar] = set()
     order: list[GlobalVar] = []
@@ -82,8 +82,8 @@ def _callees_first(mod: IRModule) -> list[GlobalVar]:
             continue
         done.add(var)
         pending.append((var, True))
-        for callee in _callees(mod[var]):  # type: ignore[arg-type]
-            if callee in mod and callee not in done and not _waits_for_caller(mod[callee]):  # type: ignore[arg-type]
+        for callee in _callees(mod[var]):
+            if callee in mod and callee not in done and not _waits_for_caller(mod[callee]):
                 pending.append((callee, False))
     return order
 

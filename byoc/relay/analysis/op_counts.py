@@ -36,15 +36,15 @@ def _shape(expr: RelayExpr) -> tuple[int, ...]:
 
 def _convolution(call: Call) -> int:
     """Elements of the result times channels of a group times size of the window."""
-    layout, data = str(call.attrs["data_layout"]), _shape(call.args[0])  # type: ignore[index]
+    layout, data = str(call.attrs["data_layout"]), _shape(call.args[0])
     letters = [c for c in layout if c.isalpha()]
     channels = math.prod(size for letter, size in zip(letters, data, strict=True) if letter in "Cc")
-    window = call.attrs["kernel_size"] or _window(call)  # type: ignore[index]
-    return math.prod(_shape(call)) * channels // int(call.attrs["groups"]) * math.prod(window)  # type: ignore[index]
+    window = call.attrs["kernel_size"] or _window(call)
+    return math.prod(_shape(call)) * channels // int(call.attrs["groups"]) * math.prod(window)
 
 
 def _window(call: Call) -> Sequence[int]:
-    layout = str(call.attrs["kernel_layout"])  # type: ignore[index]
+    layout = str(call.attrs["kernel_layout"])
     return [size for letter, size in zip(layout, _shape(call.args[1]), strict=True) if letter in "DHW"]
 
 
@@ -83,7 +83,7 @@ def count_layers(expr: RelayExpr | IRModule, valid_ops: Sequence[str]) -> int:
     root = expr["main"] if isinstance(expr, IRModule) else expr
     counted = {get_op(name) for name in valid_ops}
     depth: dict[RelayExpr, int] = {}
-    for node in post_order(root):  # type: ignore[arg-type]
+    for node in post_order(root):
         below = max((depth[child] for child in children(node)), default=0)
         depth[node] = below + (isinstance(node, Call) and node.op in counted)
-    return depth[root]  # type: ignore[index]
+    return depth[root]

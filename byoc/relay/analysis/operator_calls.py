@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.traits import Traits
@@ -14,7 +16,7 @@ def op_name(expr: RelayExpr) -> str | None:
     return expr.op.name if isinstance(expr, Call) and isinstance(expr.op, Op) else None
 
 
-def calls(expr: RelayExpr, *names: str) -> bool:
+def calls(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
     """True for a call of one of the operators *names*."""
     return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
 

@@ -43,6 +43,7 @@ from byoc.relay.expr import (
     Var,
     is_complete,
 )
+from byoc.relay.narrowing import operator_of
 from byoc.relay.traverse import children, post_order, rebuild
 
 UNIT = TupleType(())
@@ -78,7 +79,7 @@ class TypeCheck:
             if isinstance(node, Function) and node not in self._types:
                 params = [self._of(p) for p in node.params]
                 result = node.declared_ret_type or IncompleteType()
-                self._types[node] = FuncType(params, result, node.type_params)  # type: ignore[arg-type]
+                self._types[node] = FuncType(params, result, node.type_params)
             elif isinstance(node, Let) and isinstance(node.value, Function):
                 self._unify(node.variable, self._of(node.variable), self._of(node.value))
 
@@ -271,7 +272,7 @@ class TypeCheck:
         inner = children(node)
         new = rebuild(node, [memo[c] for c in inner]) if inner else node
         if isinstance(new, Call) and node in self._type_args:
-            found = [self._solver.resolve(t) for t in self._type_args[node]]  # type: ignore[index]
+            found = [self._solver.resolve(t) for t in self._type_args[node]]
             if list(new.type_args) != found:
                 new = Call(new.op, new.args, new.attrs, found, new.span)
         if isinstance(new, Function) and new.declared_ret_type is not None and not is_complete(new.declared_ret_type):
@@ -282,7 +283,11 @@ class TypeCheck:
         for call in self._operators:
             for name, arg in zip(_input_names(call), call.args, strict=False):
                 if self._solver.known(self._of(arg)) is None:
-                    what = f"variable %{arg.name_hint}" if isinstance(arg, Var) else f"input {name} of {call.op.name}"
+                    what = (
+                        f"variable %{arg.name_hint}"
+                        if isinstance(arg, Var)
+                        else f"input {name} of {operator_of(call).name}"
+                    )
                     return TypeInferenceError(
                         f"{what} has no type{located(call)}: annotate it with relay.var(name, shape=…)"
                     )
@@ -290,7 +295,7 @@ class TypeCheck:
 
 
 def _input_names(call: Call) -> Sequence[str]:
-    names = call.op.input_names  # type: ignore[attr-defined]
+    names = operator_of(call).input_names
     return [*names, *(str(i) for i in range(len(names), len(call.args)))]
 
 

@@ -212,7 +212,7 @@ def _infer_function(func: Function, mod: IRModule | None) -> Type:
         raise TypeInferenceError(
             f"a function is declared to return {declared}, its body is {body}{located(func)}", (body, declared)
         )
-    return FuncType([p.checked_type for p in func.params], declared or body, func.type_params)  # type: ignore[arg-type]
+    return FuncType([p.checked_type for p in func.params], declared or body, func.type_params)
 
 
 def _infer_global(var: GlobalVar, mod: IRModule | None) -> Type:

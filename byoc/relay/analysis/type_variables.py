@@ -21,7 +21,7 @@ def _types_in(expr: RelayExpr | Type) -> Iterator[Type]:
         if isinstance(node, Var) and node.type_annotation is not None:
             yield node.type_annotation
         elif isinstance(node, Function):
-            yield from node.type_params  # type: ignore[misc]
+            yield from node.type_params
             if node.ret_type is not None:
                 yield node.ret_type
         elif isinstance(node, Call):
@@ -56,7 +56,7 @@ def bound_type_vars(expr: RelayExpr | Type, mod: IRModule | None = None) -> list
     if isinstance(expr, RelayExpr):
         for node in post_order(expr):
             if isinstance(node, Function):
-                found.update(dict.fromkeys(node.type_params))  # type: ignore[arg-type]
+                found.update(dict.fromkeys(node.type_params))
     for outer in _types_in(expr):
         for ty in _walk(outer):
             if isinstance(ty, FuncType):

@@ -12,6 +12,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.collage.sub_graph import COMPILER
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_call
 from byoc.relay.structural import structural_equal, structural_hash
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import keep_type, typed_rewrite
@@ -68,11 +69,11 @@ def outline_compiler_functions(mod: IRModule, cache: CandidateFunctionCache) -> 
         function: Function = after.op  # type: ignore[attr-defined]
         var = cache.entry("", function).global_symbol
         outlined.setdefault(var.name_hint, (var, function.with_attr("global_symbol", var.name_hint)))
-        return keep_type(before, Call(var, after.args, span=after.span))  # type: ignore[attr-defined]
+        return keep_type(before, Call(var, as_call(after).args, span=after.span))
 
     for var, func in mod.functions.items():
         if isinstance(func, Function) and any(map(_calls_compiler, post_order(func))):
-            result[var] = typed_rewrite(func, globally)  # type: ignore[assignment]
+            result[var] = typed_rewrite(func, globally)
         else:
             result[var] = func
     for var, function in outlined.values():

@@ -80,7 +80,7 @@ def fusion_style(compiler: str) -> FusionStyle:
     The option is a list of ``<compiler>.<style>``. Raises UserError for one that has another form or style.
     """
     style = _STYLES.get(compiler, FusionStyle.ARBITRARY_FUSION)
-    for entry in PassContext.current().config.get(BYOC_FUSION_STYLE) or ():  # type: ignore[union-attr, attr-defined]
+    for entry in PassContext.current().config.get(BYOC_FUSION_STYLE) or ():  # type: ignore[attr-defined]
         name, _, wanted = str(entry).rpartition(".")
         if wanted not in {each.value for each in FusionStyle} or not name:
             known = ", ".join(each.value for each in FusionStyle)
@@ -148,7 +148,7 @@ def make_byoc_partition_rule(compiler: str) -> PartitionRule:
         )
     return make_pattern_byoc_partition_rule(
         compiler,
-        [make_labelled_dfpattern_partition_rule(compiler, *row) for row in table],  # type: ignore[arg-type]
+        [make_labelled_dfpattern_partition_rule(compiler, *row) for row in table],
     )
 
 

@@ -20,6 +20,7 @@ from byoc.relay.collage.partition_spec import PartitionSpec
 from byoc.relay.collage.pruning import prune_candidates
 from byoc.relay.collage.sub_expr_kind import sub_expr_kind_and_label
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
 
 
 @dataclass
@@ -70,7 +71,7 @@ class Partitioner:
         Raises PartitionError for a node that no target takes.
         """
         chosen = max_coalesce(self.best_candidates())
-        return rewrite_candidates(self._graph, chosen)  # type: ignore[return-value]
+        return as_function(rewrite_candidates(self._graph, chosen))
 
     def best_candidates(self) -> list[CandidatePartition]:
         """The disjoint candidates of least cost that cover every node, the last one first."""

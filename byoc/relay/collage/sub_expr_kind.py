@@ -24,7 +24,7 @@ def _call_kind(call: Call) -> KindAndLabel:
         pattern = call.op.get_attr("TOpPattern")
         if pattern is None or (_is_dynamic(call.checked_type) and _is_data_dependent(call.op)):
             return OpPattern.OPAQUE, call.op.name
-        return OpPattern(int(pattern)), call.op.name  # type: ignore[call-overload]
+        return OpPattern(int(pattern)), call.op.name
     if isinstance(call.op, Function):
         pattern = call.op.attrs.get("TOpPattern")
         if pattern is not None:

@@ -21,7 +21,7 @@ def convert(func: Function, params: dict[str, NDArray]) -> tuple[Function, dict[
     """
     names = [name for name in search_fc_transpose(func) if name in params]
     new = SimplifyFCTranspose(names)(IRModule.from_expr(func))["main"]
-    kept = {param.name_hint for param in new.params}  # type: ignore[attr-defined]
+    kept = {param.name_hint for param in new.params}
     for name in (n for n in names if f"{n}.T" in kept):
         params[f"{name}.T"] = NDArray(np.asarray(np.asarray(from_any(params[name])).T, order="C"))
         if name not in kept:

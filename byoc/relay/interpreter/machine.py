@@ -20,21 +20,10 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType
 from byoc.relay.adt import Match
 from byoc.relay.analysis.located import located
-from byoc.relay.expr import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.interpreter.matching import first_fitting
 from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value
+from byoc.relay.narrowing import operator_of
 from byoc.runtime.kernels.core.registry import get_kernel
 
 Pending = list[tuple[RelayExpr, Scope]]
@@ -70,7 +59,7 @@ def _missing(scope: Scope, nodes: Sequence[RelayExpr]) -> Pending:
 
 
 def _simple(
-    operands: Callable[[RelayExpr], Sequence[RelayExpr]], compute: Callable[..., Value]
+    operands: Callable[..., Sequence[RelayExpr]], compute: Callable[..., Value]
 ) -> Callable[[Interpreter, RelayExpr, Scope], Pending]:
     """The step of a node that needs all its operands and then computes."""
 
@@ -146,7 +135,7 @@ def _step_if(machine: Interpreter, node: If, scope: Scope) -> Pending:
     cond = scope.get(node.cond)
     if cond is None:
         return [(node.cond, scope)]
-    branch = node.true_branch if bool(cond) else node.false_branch  # type: ignore[arg-type]
+    branch = node.true_branch if bool(cond) else node.false_branch
     value = scope.get(branch)
     if value is None:
         return [(branch, scope)]
@@ -212,7 +201,7 @@ def run_operator(call: Call, args: Sequence[Value]) -> Value:
 
     Raises KernelError where there is none.
     """
-    kernel = get_kernel(call.op.kernel)  # type: ignore[attr-defined]
+    kernel = get_kernel(operator_of(call).kernel)
     result = kernel(*args, **(call.attrs.as_dict() if call.attrs is not None else {}))
     if isinstance(result, (tuple, list)):
         return [np.asarray(r) for r in result]

@@ -83,7 +83,7 @@ class Reader:
 
     def array(self, row: Row) -> NDArray:
         """The array that a node names."""
-        text = self._arrays[int(row["attrs"]["data"])]  # type: ignore[index, call-overload]
+        text = self._arrays[int(row["attrs"]["data"])]  # type: ignore[index]
         return read_array(base64.b64decode(text, validate=True))
 
     def _make(self, row: Row) -> object:
@@ -97,13 +97,13 @@ class Reader:
             cls = Attrs.class_named(key.removeprefix("attrs."))
             given = row.get("attrs", {})
             known = [name for name in attribute_forms(cls) if name in given]  # type: ignore[operator]
-            return cls(**{name: self.value(row, name) for name in known})  # type: ignore[arg-type]
+            return cls(**{name: self.value(row, name) for name in known})
         raise ParseError(f"byoc has no object called {row['type_key']!r}")
 
     def _of_kind(self, kind: Kind, row: Row) -> object:
         values = {name: self.value(row, name) for name in kind.fields}
         if "var" in row.get("attrs", {}) and "name_hint" in kind.fields:  # type: ignore[operator]
-            values["name_hint"] = self.value(row, "var").name  # type: ignore[union-attr]  # before TVM 0.7
+            values["name_hint"] = self.value(row, "var").name  # before TVM 0.7
         if is_expression(kind) or "span" in row.get("attrs", {}):  # type: ignore[operator]
             return self._with_span(kind.make(**_lists(kind, values)), row)
         return kind.make(**_lists(kind, values))
@@ -208,7 +208,7 @@ _MAKERS: dict[str, Callable[[Reader, Row], object]] = {
     "Map": _mapping,
     "runtime.String": lambda reader, row: _named(row),
     "IntImm": _integer,
-    "FloatImm": lambda reader, row: float(row["attrs"]["value"]),  # type: ignore[index, call-overload]
+    "FloatImm": lambda reader, row: float(row["attrs"]["value"]),  # type: ignore[index]
     "tir.Any": lambda reader, row: Any(row.get("attrs", {}).get("name", "")),  # type: ignore[attr-defined]
     "tir.Var": lambda reader, row: _size(Var, row),
     "tir.SizeVar": lambda reader, row: _size(SizeVar, row),

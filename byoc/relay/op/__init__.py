@@ -1,6 +1,7 @@
 """Relay's operators: importing this package registers them, and its names are their builder functions."""
 
 from byoc.ir.op import Op, OpPattern, register_op_attr
+from byoc.ir.op import get_op as get
 from byoc.relay.op import annotation, dynamic, dynamic_images, image, memory, nn, op, random, vision, vm
 from byoc.relay.op.core import blocked
 from byoc.relay.op.core.support_levels import set_support_levels
@@ -54,7 +55,6 @@ from byoc.relay.op.numeric.scan import cumprod, cumsum
 from byoc.relay.op.numeric.sparse import segment_sum, sparse_fill_empty_rows, sparse_reshape, sparse_to_dense
 from byoc.relay.op.op import (
     debug,
-    get,
     register,
     register_alter_op_layout,
     register_broadcast_schedule,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
@@ -84,19 +85,20 @@ def checkpoint(data: RelayExpr | TupleWrapper) -> Call:
     return make_call("annotation.checkpoint", [data.astuple() if isinstance(data, TupleWrapper) else data])
 
 
-def is_begin(expr: RelayExpr) -> bool:
+def is_begin(expr: RelayExpr) -> TypeGuard[Call]:
     """True for a compiler_begin."""
     return type(expr) is Call and expr.op is BEGIN
 
 
-def is_end(expr: RelayExpr) -> bool:
+def is_end(expr: RelayExpr) -> TypeGuard[Call]:
     """True for a compiler_end."""
     return type(expr) is Call and expr.op is END
 
 
 def compiler_of(annotation: Call) -> str:
     """The target of a compiler_begin or compiler_end."""
-    return annotation.attrs.compiler  # type: ignore[union-attr]
+    result: str = annotation.attrs.compiler
+    return result
 
 
 def strip_annotations(expr: RelayExpr) -> RelayExpr:

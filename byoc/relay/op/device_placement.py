@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from byoc import te
 from byoc.errors import UserError
@@ -20,6 +21,7 @@ from byoc.ir.traits import SAME
 from byoc.ir.types import Type
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.expr import VIRTUAL_DEVICE, Call, Function, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import substitute
 from byoc.relay.typed_rewrite import keep_type
 from byoc.runtime.device import DEVICE_TYPES, Device
@@ -127,7 +129,7 @@ def function_on_device(function: Function, param_devices: Sequence[DeviceLike], 
     params = [var_on_device(p, as_virtual_device(d)) for p, d in zip(function.params, param_devices, strict=True)]
     body = substitute(function.body, dict(zip(function.params, params, strict=True)))
     made = Function(params, body, function.declared_ret_type, function.type_params, function.attrs, function.span)
-    return keep_type(function, made.with_attr(VIRTUAL_DEVICE, as_virtual_device(result_device)))  # type: ignore[return-value]
+    return as_function(keep_type(function, made.with_attr(VIRTUAL_DEVICE, as_virtual_device(result_device))))
 
 
 def var_on_device(var: Var, device: VirtualDevice) -> Var:
@@ -145,16 +147,16 @@ def maybe_on_device(body: RelayExpr, device: VirtualDevice) -> RelayExpr:
     """
     if device == UNCONSTRAINED or isinstance(body, _TOLD_ELSEWHERE):
         return body
-    if is_on_device(body) and body.attrs.virtual_device == device:  # type: ignore[attr-defined]
-        return on_device(body.args[0], device, constrain_result=True)  # type: ignore[attr-defined]
+    if is_on_device(body) and body.attrs.virtual_device == device:
+        return on_device(body.args[0], device, constrain_result=True)
     return on_device(body, device, constrain_result=True)
 
 
-def is_on_device(expr: RelayExpr) -> bool:
+def is_on_device(expr: RelayExpr) -> TypeGuard[Call]:
     """True for a call of ``on_device``."""
     return type(expr) is Call and expr.op is ON_DEVICE
 
 
-def is_device_copy(expr: RelayExpr) -> bool:
+def is_device_copy(expr: RelayExpr) -> TypeGuard[Call]:
     """True for a call of ``device_copy``."""
     return type(expr) is Call and expr.op is DEVICE_COPY

@@ -12,7 +12,7 @@ import numpy as np
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import Sample, TypeRelation, register_op
+from byoc.ir.op import RelationOf, Sample, register_op
 from byoc.ir.traits import move
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
@@ -37,7 +37,7 @@ def _resize_rel(types: Sequence[Type], attrs: Resize2DAttrs) -> Type:
     return _unknown_sizes(types, attrs, 2, attrs.out_dtype)
 
 
-def _upsampling_rel(n: int) -> TypeRelation:
+def _upsampling_rel(n: int) -> RelationOf[Attrs]:
     def relation(types: Sequence[Type], attrs: Attrs) -> Type:
         for k in range(1, n + 1):
             if any(d != 1 for d in tensor_arg(types, k, "scale").shape):

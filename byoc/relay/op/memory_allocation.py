@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import TypeRelation, register_op
+from byoc.ir.op import A, RelationOf, register_op
 from byoc.ir.registry import get_global_func
 from byoc.ir.types import Any, TensorType, TupleType, Type, TypeCall
 from byoc.ir.virtual_device import VirtualDevice
@@ -54,7 +54,7 @@ class AllocTensorAttrs(Attrs):
 
 def storage_type() -> Type:
     """``Storage[]`` of the standard module ``core.rly``."""
-    return TypeCall(get_global_func("relay.std.type_header")("core.rly", "Storage"), ())  # type: ignore[operator, arg-type]
+    return TypeCall(get_global_func("relay.std.type_header")("core.rly", "Storage"), ())
 
 
 def _check_number(types: Sequence[Type], index: int, name: str) -> None:
@@ -79,7 +79,7 @@ def _tensor_rel(types: Sequence[Type], attrs: AllocTensorAttrs) -> Type:
 
 
 def _register(
-    name: str, inputs: Sequence[str], rel: TypeRelation, attrs: type[Attrs] | None, stateful: bool, doc: str
+    name: str, inputs: Sequence[str], rel: RelationOf[A], attrs: type[A] | None, stateful: bool, doc: str
 ) -> None:
     op = register_op(name, inputs=inputs, rel=rel, attrs=attrs, doc=doc)
     op.set_attr("TOpIsStateful", stateful)

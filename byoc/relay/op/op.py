@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from byoc.errors import RegistryError
 from byoc.ir.attrs import Attrs
@@ -55,14 +56,16 @@ def register_stateful(op_name: str, stateful: bool, level: int = 10) -> object:
     return register_op_attr(op_name, "TOpIsStateful", stateful, level)
 
 
-def register_compute(op_name: str, compute: Rule | None = None, level: int = 10) -> object:
+def register_compute(op_name: str, compute: Rule | None = None, level: int = 10) -> Callable[..., Any]:
     """Keep a function under ``FTVMCompute``. Source: ``relay.op.register_compute``."""
-    return register_op_attr(op_name, "FTVMCompute", compute, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FTVMCompute", compute, level)
+    return result
 
 
-def register_strategy(op_name: str, fstrategy: Rule | None = None, level: int = 10) -> object:
+def register_strategy(op_name: str, fstrategy: Rule | None = None, level: int = 10) -> Callable[..., Any]:
     """Keep a function under ``FTVMStrategy``. Source: ``relay.op.register_strategy``."""
-    return register_op_attr(op_name, "FTVMStrategy", fstrategy, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FTVMStrategy", fstrategy, level)
+    return result
 
 
 def register_schedule(op_name: str, schedule: Rule, level: int = 10) -> object:
@@ -85,29 +88,36 @@ def register_reduce_schedule(op_name: str, level: int = 10) -> object:
     return register_op_attr(op_name, "FTVMStrategy", "reduce", level)
 
 
-def register_legalize(op_name: str, legal_op: Rule | None = None, level: int = 10) -> object:
+def register_legalize(op_name: str, legal_op: Rule | None = None, level: int = 10) -> Callable[..., Any]:
     """Keep a function under ``FTVMLegalize``. Source: ``relay.op.register_legalize``."""
-    return register_op_attr(op_name, "FTVMLegalize", legal_op, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FTVMLegalize", legal_op, level)
+    return result
 
 
-def register_alter_op_layout(op_name: str, alter_layout: Rule | None = None, level: int = 10) -> object:
+def register_alter_op_layout(op_name: str, alter_layout: Rule | None = None, level: int = 10) -> Callable[..., Any]:
     """Keep a function under ``FTVMAlterOpLayout``. Source: ``relay.op.register_alter_op_layout``."""
-    return register_op_attr(op_name, "FTVMAlterOpLayout", alter_layout, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FTVMAlterOpLayout", alter_layout, level)
+    return result
 
 
-def register_convert_op_layout(op_name: str, convert_layout: Rule | None = None, level: int = 10) -> object:
+def register_convert_op_layout(op_name: str, convert_layout: Rule | None = None, level: int = 10) -> Callable[..., Any]:
     """Keep a function under ``FTVMConvertOpLayout``. Source: ``relay.op.register_convert_op_layout``."""
-    return register_op_attr(op_name, "FTVMConvertOpLayout", convert_layout, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FTVMConvertOpLayout", convert_layout, level)
+    return result
 
 
-def register_infer_correct_layout(op_name: str, infer_layout: Rule | None = None, level: int = 10) -> object:
+def register_infer_correct_layout(
+    op_name: str, infer_layout: Rule | None = None, level: int = 10
+) -> Callable[..., Any]:
     """Keep a function under ``FInferCorrectLayout``. Source: ``relay.op.register_infer_correct_layout``."""
-    return register_op_attr(op_name, "FInferCorrectLayout", infer_layout, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FInferCorrectLayout", infer_layout, level)
+    return result
 
 
-def register_gradient(op_name: str, fgradient: Rule | None = None, level: int = 10) -> object:
+def register_gradient(op_name: str, fgradient: Rule | None = None, level: int = 10) -> Callable[..., Any]:
     """Keep a function under ``FPrimalGradient``. Source: ``relay.op.register_gradient``."""
-    return register_op_attr(op_name, "FPrimalGradient", fgradient, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FPrimalGradient", fgradient, level)
+    return result
 
 
 def register_shape_func(
@@ -122,24 +132,32 @@ def register_shape_func(
     return register_op_attr(op_name, "FShapeFunc", shape_func, level)
 
 
-def register_external_compiler(op_name: str, fexternal: Rule | None = None, level: int = 10) -> object:
+def register_external_compiler(op_name: str, fexternal: Rule | None = None, level: int = 10) -> Callable[..., Any]:
     """Keep a function under ``FTVMExternalCompiler``. Source: ``relay.op.register_external_compiler``."""
-    return register_op_attr(op_name, "FTVMExternalCompiler", fexternal, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FTVMExternalCompiler", fexternal, level)
+    return result
 
 
-def register_fake_quantization_to_integer(op_name: str, func: Rule | None = None, level: int = 10) -> object:
+def register_fake_quantization_to_integer(
+    op_name: str, func: Rule | None = None, level: int = 10
+) -> Callable[..., Any]:
     """Keep a function under ``FTVMFakeQuantizationToInteger``."""
-    return register_op_attr(op_name, "FTVMFakeQuantizationToInteger", func, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FTVMFakeQuantizationToInteger", func, level)
+    return result
 
 
-def register_optional_fake_quantization_to_integer(op_name: str, func: Rule | None = None, level: int = 10) -> object:
+def register_optional_fake_quantization_to_integer(
+    op_name: str, func: Rule | None = None, level: int = 10
+) -> Callable[..., Any]:
     """Keep a function under ``FTVMOptionalFakeQuantizationToInteger``."""
-    return register_op_attr(op_name, "FTVMOptionalFakeQuantizationToInteger", func, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FTVMOptionalFakeQuantizationToInteger", func, level)
+    return result
 
 
-def register_mixed_precision_conversion(op_name: str, func: Rule | None = None, level: int = 10) -> object:
+def register_mixed_precision_conversion(op_name: str, func: Rule | None = None, level: int = 10) -> Callable[..., Any]:
     """Keep a function under ``FTVMMixedPrecisionConversionType``."""
-    return register_op_attr(op_name, "FTVMMixedPrecisionConversionType", func, level)
+    result: Callable[..., Any] = register_op_attr(op_name, "FTVMMixedPrecisionConversionType", func, level)
+    return result
 
 
 @dataclass(frozen=True)

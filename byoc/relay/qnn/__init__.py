@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib
 import types
+from typing import TYPE_CHECKING
 
 from byoc.relay.qnn import lowering, op
 from byoc.relay.qnn.op import legalizations
+
+if TYPE_CHECKING:
+    from byoc.relay.qnn import transform as transform
 
 __all__ = ["legalizations", "lowering", "op"]
 

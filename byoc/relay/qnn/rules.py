@@ -17,6 +17,7 @@ from byoc.ir.types import Type
 from byoc.relay.analysis.located import located
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call
+from byoc.relay.narrowing import operator_of
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import children, post_order, rewrite
 
@@ -32,11 +33,11 @@ def _with_span(expr: RelayExpr, inputs: Sequence[RelayExpr], call: Call) -> None
 
 
 def _replacement(key: str, call: Call, args: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
-    rule = call.op.get_attr(key)  # type: ignore[attr-defined]
-    new = rule(call.attrs, list(args), list(types))  # type: ignore[operator]
+    rule = operator_of(call).get_attr(key)
+    new = rule(call.attrs, list(args), list(types))
     if new is not None and not isinstance(new, RelayExpr):
         raise UserError(
-            f"the {key} rule of {call.op.name} must return an expression or None, "  # type: ignore[attr-defined]
+            f"the {key} rule of {operator_of(call).name} must return an expression or None, "
             f"got {type(new).__name__}{located(call)}"
         )
     return new

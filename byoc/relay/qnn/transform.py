@@ -7,6 +7,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.qnn.op.op import CANONICALIZE, LEGALIZE
 from byoc.relay.qnn.rules import apply_rules
 from byoc.relay.transform.base.call_rules import calls_with_attr
@@ -17,7 +18,7 @@ def _rules_pass(name: str, key: str) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if not calls_with_attr(func, key):
             return func
-        return apply_rules(infer_function(func, mod), key, mod)  # type: ignore[return-value]
+        return as_function(apply_rules(infer_function(func, mod), key, mod))
 
     return FunctionPass(run, PassInfo(name, 1, ("InferType",), ends=REWRITES))
 

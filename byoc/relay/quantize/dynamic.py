@@ -76,7 +76,7 @@ def _product(call: Call, row: Row) -> RelayExpr:
     rule = rule_of(call)
     axis = rule.axis(call)
     whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
-    attrs = dataclasses.replace(call.attrs, out_dtype=SUM)  # type: ignore[type-var]
+    attrs = dataclasses.replace(call.attrs, out_dtype=SUM)
     summed = Call(call.op, [data, constant(whole)], attrs, None, call.span)
     # weights [..., outputs, terms] or [..., terms, outputs]
     sums = whole.sum(axis=axis - 1 if axis == whole.ndim - 1 else axis + 1, dtype=np.int32)

@@ -13,6 +13,7 @@ from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.operator_calls import op_name, traits_of
 from byoc.relay.expr import Call, Constant
+from byoc.relay.narrowing import tensor_type
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
 from byoc.relay.transform.mixed_precision import is_always_converted
 from byoc.relay.transform.narrow_integers import FEWEST_CHANNELS
@@ -58,7 +59,8 @@ def _conv(call: Call) -> Left | None:
 
 
 def _conv_axis(call: Call) -> int:
-    return call.attrs.kernel_layout.index("O")
+    result: int = call.attrs.kernel_layout.index("O")
+    return result
 
 
 def _matmul(call: Call) -> Left | None:
@@ -66,7 +68,7 @@ def _matmul(call: Call) -> Left | None:
 
 
 def _matmul_axis(call: Call) -> int:
-    ndim = call.args[1].checked_type.ndim
+    ndim = tensor_type(call.args[1]).ndim
     return ndim - 2 if call.attrs.transpose_b else ndim - 1
 
 

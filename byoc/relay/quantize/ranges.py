@@ -47,7 +47,8 @@ class Affine:
     def rounded(self, values: np.ndarray) -> np.ndarray:
         """*values* as they are after quantizing and dequantizing."""
         whole = np.clip(np.rint(values / self.scale) + self.zero_point, 0, STEPS)
-        return (whole - self.zero_point) * self.scale
+        result: np.ndarray = (whole - self.zero_point) * self.scale
+        return result
 
 
 Method = Callable[[Histogram, float], Affine]

@@ -17,6 +17,7 @@ from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import carries_one
 from byoc.relay.expr import Call, Function, constant
+from byoc.relay.narrowing import as_call
 from byoc.relay.op.pointwise.sensitivity import sensitivities
 from byoc.relay.qnn.op import dequantize, quantize
 from byoc.relay.quantize.products import FLOAT, Left, is_product, refusal, rule_of
@@ -117,7 +118,7 @@ class _Rewriter:
                 self.bytes[node] = quantize(self.new[node], scale, zero, out_dtype="uint8")
                 self.bytes[node].span = node.span
             else:
-                self.bytes[node] = rebuild(node, [self._bytes(node.args[0])])  # type: ignore[attr-defined]
+                self.bytes[node] = rebuild(node, [self._bytes(as_call(node).args[0])])
         return self.bytes[node]
 
     def _has_narrow_readers(self, source: RelayExpr) -> bool:

@@ -120,7 +120,7 @@ def create_workload(
     fill = initializer or Xavier()
     np.random.seed(seed)
     params: dict[str, NDArray] = {}
-    for param in mod["main"].params:  # type: ignore[union-attr]
+    for param in mod["main"].params:
         ty = param.checked_type
         if param.name_hint == "data":
             continue

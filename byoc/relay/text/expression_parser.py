@@ -107,14 +107,15 @@ class ExpressionParser(ScopeReader):
                 value = yield self._expr()
                 if not self.skip(";"):
                     break
-            lets.append((var, value, span))  # type: ignore[arg-type]
+            lets.append((var, value, span))
         if end != END and not self.next_is(end):
             raise self.expected(f"';' or {end!r}")
         self._close(opened)
         body = value
         for var, bound, span in reversed(lets):
-            body = Let(var, bound, body, span)  # type: ignore[arg-type]
-        return body  # type: ignore[return-value]
+            body = Let(var, bound, body, span)
+        result: RelayExpr = body
+        return result
 
     def _graph_binding(self) -> Step[None]:
         at = self._at
@@ -122,14 +123,15 @@ class ExpressionParser(ScopeReader):
         if key in self._graph:
             raise self.error(f"{key} is bound twice")
         self._at += 2
-        self._graph[key] = yield self._expr()  # type: ignore[assignment]
+        self._graph[key] = yield self._expr()
         self.take(";")
 
     def _braces(self) -> Step[RelayExpr]:
         self.take("{")
         body = yield self._statements("}")
         self.take("}")
-        return body  # type: ignore[return-value]
+        result: RelayExpr = body
+        return result
 
     # expressions --------------------------------------------------------------------------------------------------
 
@@ -149,8 +151,9 @@ class ExpressionParser(ScopeReader):
                 break
             self._at += 1
             right = yield self._expr(binds + 1)
-            left = self._placed(self._op_call(self._op(op, at), [left, right], {}, at), first)  # type: ignore[list-item]
-        return left  # type: ignore[return-value]
+            left = self._placed(self._op_call(self._op(op, at), [left, right], {}, at), first)
+        result: RelayExpr = left
+        return result
 
     def _postfixed(self) -> Step[RelayExpr]:
         first = self._at
@@ -160,18 +163,18 @@ class ExpressionParser(ScopeReader):
             if kind == "span":
                 span = self.span()
                 if not isinstance(expr, (Op, GlobalVar, Var)):
-                    bind_span(expr, span)  # type: ignore[arg-type]
+                    bind_span(expr, span)
             elif kind == "projection":
                 self._at += 1
-                expr = TupleGetItem(expr, int(self._texts[self._at - 1][1:]))  # type: ignore[arg-type]
+                expr = TupleGetItem(expr, int(self._texts[self._at - 1][1:]))
             elif self.next_is("(") or self.next_is("["):
-                expr = yield self._call(expr)  # type: ignore[arg-type]
+                expr = yield self._call(expr)
             elif isinstance(expr, Constructor) and not expr.inputs:
                 expr = Call(expr, [])  # a value without fields is its constructor's name
             else:
-                return self._placed(expr, first)  # type: ignore[arg-type]
+                return self._placed(expr, first)
             if not self._has_span_next():
-                self._placed(expr, first)  # type: ignore[arg-type]
+                self._placed(expr, first)
 
     def _has_span_next(self) -> bool:
         return self._kinds[self._at] == "span"
@@ -183,23 +186,29 @@ class ExpressionParser(ScopeReader):
             return reference
         if kind == "mark" and text == "-" and not self._is_negative_number():
             self._at += 1
-            return self._op_call(self._op("negative", at), [(yield self._postfixed())], {}, at)  # type: ignore[list-item]
+            return self._op_call(self._op("negative", at), [(yield self._postfixed())], {}, at)
         if kind == "number" or (kind == "mark" and text == "-") or (kind == "name" and text in ("True", "False")):
             return Constant(self.scalar(), self.span())
         if kind == "mark" and text == "{":
-            return (yield self._braces())  # type: ignore[return-value]
+            result: RelayExpr = yield self._braces()
+            return result
         if self.skip("("):
-            return (yield self._parenthesised())  # type: ignore[return-value]
+            result = yield self._parenthesised()
+            return result
         if self.skip("fn"):
-            return (yield self._function())  # type: ignore[return-value]
+            result = yield self._function()
+            return result
         if self.skip("if"):
-            return (yield self._if())  # type: ignore[return-value]
+            result = yield self._if()
+            return result
         if self.skip("match"):
-            return (yield self._match())  # type: ignore[return-value]
+            result = yield self._match()
+            return result
         if self.skip("meta"):
             return self._meta_expression()
         if kind == "name" and text in _REFERENCES:
-            return (yield self._reference_node(text))  # type: ignore[return-value]
+            result = yield self._reference_node(text)
+            return result
         if kind in ("name", "string"):
             self._at += 1
             name = self.unquoted(text)
@@ -241,7 +250,7 @@ class ExpressionParser(ScopeReader):
         trailing = False
         while not self.skip(")"):
             step = self._statements(")") if not fields and self._starts_statement() else self._expr()
-            fields.append((yield step))  # type: ignore[arg-type]
+            fields.append((yield step))
             trailing = self.skip(",")
             if not trailing and not self.next_is(")"):
                 raise self.expected("',' or ')'")
@@ -249,7 +258,7 @@ class ExpressionParser(ScopeReader):
 
     def _parenthesised(self) -> Step[RelayExpr]:
         """What follows ``(``: a tuple, or one expression or block in parentheses."""
-        fields, trailing = yield self._fields()  # type: ignore[misc]
+        fields, trailing = yield self._fields()
         return fields[0] if len(fields) == 1 and not trailing else Tuple(fields)
 
     def _reference_node(self, name: str) -> Step[RelayExpr]:
@@ -257,10 +266,11 @@ class ExpressionParser(ScopeReader):
         self._at += 1
         self.take("(")
         make, count = _REFERENCES[name]
-        parts, _ = yield self._fields()  # type: ignore[misc]
+        parts, _ = yield self._fields()
         if len(parts) != count:
             raise self.error(f"{name} takes {count} expressions, got {len(parts)}", at)
-        return make(*parts)
+        result: RelayExpr = make(*parts)
+        return result
 
     def _if(self) -> Step[RelayExpr]:
         self.take("(")
@@ -269,7 +279,7 @@ class ExpressionParser(ScopeReader):
         then = yield self._braces()
         self.take("else")
         otherwise = yield self._braces()
-        return If(cond, then, otherwise, self.span())  # type: ignore[arg-type]
+        return If(cond, then, otherwise, self.span())
 
     def _match(self) -> Step[Match]:
         """What follows ``match``: ``?`` where it is not complete, the value, and the clauses."""
@@ -277,7 +287,7 @@ class ExpressionParser(ScopeReader):
         if not complete:
             self._at += 1
         self.take("(")
-        fields, trailing = yield self._fields()  # type: ignore[misc]
+        fields, trailing = yield self._fields()
         data = fields[0] if len(fields) == 1 and not trailing else Tuple(fields)
         self.take("{")
         clauses: list[Clause] = []
@@ -285,7 +295,7 @@ class ExpressionParser(ScopeReader):
             keys: list[str] = []
             pattern = self.pattern(keys)
             self.take("=>")
-            clauses.append(Clause(pattern, (yield self._expr())))  # type: ignore[arg-type]
+            clauses.append(Clause(pattern, (yield self._expr())))
             self._close(keys)
             if not self.skip(",") and not self.next_is("}"):
                 raise self.expected("',' or '}'")
@@ -314,7 +324,7 @@ class ExpressionParser(ScopeReader):
         body = yield self._braces()
         self._close(keys)
         self.close_type_params(generic)
-        return Function(params, body, ret_type, generic, attrs, self.span())  # type: ignore[arg-type]
+        return Function(params, body, ret_type, generic, attrs, self.span())
 
     def _attribute(self, attrs: dict[str, object], what: str) -> None:
         at = self._at
@@ -342,7 +352,7 @@ class ExpressionParser(ScopeReader):
                 pass
             else:
                 arg = self._quick_argument()
-                args.append((yield self._expr()) if arg is None else arg)  # type: ignore[arg-type]
+                args.append((yield self._expr()) if arg is None else arg)
             if not self.skip(",") and not self.next_is(")"):
                 raise self.expected("',' or ')'")
         if isinstance(callee, Op):

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from byoc.errors import ParseError, UserError
+from byoc.ir.attrs import as_int
 from byoc.ir.size_var import SizeVar, Var
 from byoc.ir.target import Target
 from byoc.ir.virtual_device import VirtualDevice
@@ -82,7 +83,7 @@ def encode_device(device: VirtualDevice) -> dict[str, object]:
 def decode_device(row: Mapping[str, object]) -> VirtualDevice:
     """The device that :func:`encode_device` wrote. Raises KeyError, TypeError or UserError for a damaged row."""
     target = Target(row["target"]) if row["target"] is not None else None  # type: ignore[arg-type]
-    return VirtualDevice.of_type(int(row["device_type"]), int(row["id"]), target, str(row["scope"]))  # type: ignore[call-overload]
+    return VirtualDevice.of_type(as_int(row["device_type"]), as_int(row["id"]), target, str(row["scope"]))
 
 
 def encode(array: NDArray) -> dict[str, object]:

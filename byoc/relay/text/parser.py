@@ -66,7 +66,7 @@ class TextParser(ExpressionParser):
             var = self._global(name, at)
             self._graph = {}
             func = run(self._function())
-            self.module[var] = self._placed(func, at - 1)  # type: ignore[assignment]
+            self.module[var] = self._placed(func, at - 1)
         if self._at == start:
             return False
         if self._kinds[self._at] != END:

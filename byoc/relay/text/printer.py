@@ -299,7 +299,7 @@ class FunctionPrinter:
         return [_REF_NAMES[type(node)], "(", ", ".join(parts), ")", self._notes(node)]
 
 
-_INLINE: dict[type, Callable[[FunctionPrinter, RelayExpr], str]] = {
+_INLINE: dict[type, Callable[..., str]] = {
     Op: lambda printer, op: op_text(op.name),
     GlobalVar: lambda printer, var: f"@{name_text(var.name_hint)}",
     Var: lambda printer, var: f"%{variable_text(var.name_hint)[0]}",
@@ -309,7 +309,7 @@ _INLINE: dict[type, Callable[[FunctionPrinter, RelayExpr], str]] = {
 
 _REF_NAMES: dict[type, str] = {RefCreate: "ref", RefRead: "ref_read", RefWrite: "ref_write"}
 
-_FORMS: dict[type, Callable[[FunctionPrinter, RelayExpr], Step[Rope]]] = {
+_FORMS: dict[type, Callable[..., Step[Rope]]] = {
     Call: FunctionPrinter._call,
     Function: FunctionPrinter._closure,
     If: FunctionPrinter._if,

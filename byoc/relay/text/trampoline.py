@@ -7,16 +7,16 @@ Nesting is bounded by memory alone; an exception passes through the waiting step
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
-Step = Generator["Step[object]", object, T]
+Step = Generator["Step[Any]", Any, T]  # what it is sent is what the step that it yielded returned
 
 
 def run(step: Step[T]) -> T:
     """The return value of *step*, running every step that it yields to. Raises what a step raises."""
-    stack: list[Step[object]] = [step]
-    value: object = None
+    stack: list[Step[Any]] = [step]
+    value: Any = None
     failure: BaseException | None = None
     while stack:
         try:
@@ -34,4 +34,5 @@ def run(step: Step[T]) -> T:
             failure, value = error, None
     if failure is not None:
         raise failure
-    return value  # type: ignore[return-value]
+    result: T = value
+    return result

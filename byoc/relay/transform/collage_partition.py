@@ -28,6 +28,7 @@ from byoc.relay.collage.index_set import IndexSet, index_set
 from byoc.relay.collage.partitioner import Partitioner
 from byoc.relay.collage.sub_graph import COMPILER, COMPOSITE, NestedSubGraph, SubGraph, SubGraphConfig
 from byoc.relay.expr import Function, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass, is_optimizable
 from byoc.relay.traverse import children, post_order, rebuild
 
@@ -64,7 +65,7 @@ def CapturePostDfsIndexInSpans() -> FunctionPass:
         memo: dict[RelayExpr, RelayExpr] = {}
         for node in post_order(func):
             memo[node] = _with_span(node, [memo[c] for c in children(node)], graph.index[node], dominators)
-        return memo[func]  # type: ignore[return-value]
+        return as_function(memo[func])
 
     return FunctionPass(capture, PassInfo("CapturePostDfsIndexInSpans", ends=REWRITES))
 
@@ -110,7 +111,7 @@ def PartitionForTesting(
         sub_graph = SubGraph(graph, index_set(int(i) for i in indexes), composites)
         if not sub_graph.is_valid(config):
             return func
-        return rewrite_sub_graphs(graph, [sub_graph.with_attrs({COMPILER: compiler})])  # type: ignore[return-value]
+        return as_function(rewrite_sub_graphs(graph, [sub_graph.with_attrs({COMPILER: compiler})]))
 
     return FunctionPass(partition, PassInfo("PartitionForTesting", ends=REWRITES))
 

@@ -14,6 +14,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.op.op import (
     register_fake_quantization_to_integer,
     register_optional_fake_quantization_to_integer,
@@ -46,7 +47,7 @@ def FakeQuantizationToInteger(
         new = rewrite_regions(infer_function(func, mod), optional, hard_fail)
         if use_qat:
             new = turn_dequantized(infer_function(new, mod), optional)  # type: ignore[arg-type]
-        return new  # type: ignore[return-value]
+        return as_function(new)
 
     return FunctionPass(run, PassInfo("FakeQuantizationToInteger", 0, ("InferType",), ends=REWRITES))
 

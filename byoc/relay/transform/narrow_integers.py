@@ -23,6 +23,7 @@ from byoc.relay.analysis.operator_calls import calls, moves_one
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.interpreter import evaluate
+from byoc.relay.narrowing import tensor_type
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
 from byoc.relay.transform.base.call_rules import by_form, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -43,7 +44,7 @@ class Shifted:
 
     def unsigned(self) -> Shifted:
         """The same over data without a sign."""
-        if self.data.checked_type.dtype == "uint8":
+        if tensor_type(self.data).dtype == "uint8":
             return self
         wide = relay.add(relay.cast(self.data, "int16"), constant(np.int16(128)))
         moved = constant(np.int32(128)) if self.zero is None else relay.add(self.zero, constant(np.int32(128)))
@@ -58,13 +59,13 @@ def shifted(expr: RelayExpr) -> Shifted | None:
     if ty.dtype in BYTES and not isinstance(expr, Constant):
         return Shifted(expr)
     if calls(expr, "cast"):
-        inner = expr.args[0]  # type: ignore[attr-defined]
+        inner = expr.args[0]
         return Shifted(inner) if inner.checked_type.dtype in BYTES else None
     if calls(expr, "subtract"):
-        left, right = expr.args  # type: ignore[attr-defined]
+        left, right = expr.args
         base = shifted(left)
         number = right.checked_type
-        if base is None or base.zero is not None or base.data.checked_type.shape != ty.shape or not _is_number(number):
+        if base is None or base.zero is not None or tensor_type(base.data).shape != ty.shape or not _is_number(number):
             return None
         return Shifted(base.data, relay.reshape(relay.cast(right, SUM), []))
     if moves_one(expr):
@@ -152,11 +153,11 @@ RULES: Mapping[ProductForm, Rule] = {
 
 def _narrowed(rule: Rule) -> Callable[[Call, Call], RelayExpr]:
     def narrowed(before: Call, after: Call) -> RelayExpr:
-        if before.checked_type.dtype != SUM:
+        if tensor_type(before).dtype != SUM:
             return after
         for arg in after.args:
             infer_expr(arg)
-        if [a.checked_type.dtype for a in after.args] == ["uint8", "int8"]:
+        if [tensor_type(a).dtype for a in after.args] == ["uint8", "int8"]:
             return after
         data, weights = shifted(after.args[0]), narrow_weights(after.args[1])
         if data is None or weights is None:

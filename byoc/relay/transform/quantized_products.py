@@ -23,6 +23,7 @@ from byoc.relay.analysis.operator_calls import calls, moves_one
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.interpreter import evaluate
+from byoc.relay.narrowing import tensor_type
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
 from byoc.relay.transform.base.call_rules import by_form, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -53,11 +54,11 @@ def dequantized(expr: RelayExpr) -> Dequantized | None:
         infer_expr(moved)
         return Dequantized(moved, base.scale)
     if calls(expr, "qnn.dequantize"):
-        return _of_bytes(expr)  # type: ignore[arg-type]
+        return _of_bytes(expr)
     if not calls(expr, "multiply"):
         return None
-    left, right = expr.args  # type: ignore[attr-defined]
-    if not calls(left, "cast") or left.checked_type.shape != expr.checked_type.shape:
+    left, right = expr.args
+    if not calls(left, "cast") or tensor_type(left).shape != tensor_type(expr).shape:
         return None
     integers = left.args[0]
     if integers.checked_type.dtype != SUM or shifted(integers) is None or not is_constant(right):
@@ -69,7 +70,7 @@ def dequantized(expr: RelayExpr) -> Dequantized | None:
 def _of_bytes(call: Call) -> Dequantized | None:
     """The bytes less their zero point that ``qnn.dequantize`` reads; None for other integers and several scales."""
     data, scale, zero = call.args
-    if data.checked_type.dtype not in BYTES or not isinstance(scale, Constant) or not isinstance(zero, Constant):
+    if tensor_type(data).dtype not in BYTES or not isinstance(scale, Constant) or not isinstance(zero, Constant):
         return None
     if scale.data.numpy().size != 1 or zero.data.numpy().size != 1:
         return None
@@ -106,7 +107,7 @@ def whole_multiples(weights: np.ndarray) -> Weights | None:
 def _weights(expr: RelayExpr, axis: int) -> Weights | None:
     """Constant weights as bytes and a scale for each position along *axis*."""
     if calls(expr, "qnn.dequantize"):
-        return _bytes_with_scales(expr, axis)  # type: ignore[arg-type]
+        return _bytes_with_scales(expr, axis)
     if not isinstance(expr.checked_type, TensorType) or not is_constant(expr):
         return None
     values = np.moveaxis(np.asarray(evaluate(expr)), axis, 0)
@@ -121,7 +122,7 @@ def _bytes_with_scales(call: Call, axis: int) -> Weights | None:
         return None
     if scales.size == 1:
         return whole, np.full(whole.shape[axis], float(scales.reshape(())))
-    along = call.attrs.axis % whole.ndim == axis % whole.ndim  # type: ignore[union-attr]
+    along = call.attrs.axis % whole.ndim == axis % whole.ndim
     return (whole, scales.astype("float64")) if along else None
 
 
@@ -135,7 +136,7 @@ def _conv(call: Call) -> tuple[int, tuple[int, ...]] | None:
 
 
 def _matmul(call: Call) -> tuple[int, tuple[int, ...]] | None:
-    ndim = call.args[1].checked_type.ndim
+    ndim = tensor_type(call.args[1]).ndim
     return None if call.attrs.transpose_a else (ndim - 2 if call.attrs.transpose_b else ndim - 1, (-1,))
 
 
@@ -150,7 +151,7 @@ PLACES: Mapping[ProductForm, Place] = {
 
 def _rewritten(place: Place) -> Callable[[Call, Call], RelayExpr]:
     def rewritten(before: Call, after: Call) -> RelayExpr:
-        if before.checked_type.dtype != FLOAT or not is_constant(after.args[1]):
+        if tensor_type(before).dtype != FLOAT or not is_constant(after.args[1]):
             return after
         for arg in after.args:
             infer_expr(arg)
@@ -159,7 +160,7 @@ def _rewritten(place: Place) -> Callable[[Call, Call], RelayExpr]:
         if data is None or where is None or weights is None:
             return after
         whole, scales = weights
-        attrs = dataclasses.replace(after.attrs, out_dtype=SUM)  # type: ignore[type-var]
+        attrs = dataclasses.replace(after.attrs, out_dtype=SUM)
         wide = relay.cast(constant(whole), SUM)
         sums = Call(after.op, [data.integers, wide], attrs, None, before.span)
         scale = constant((scales * data.scale).astype(FLOAT).reshape(where[1]))
@@ -173,18 +174,18 @@ def _rewritten(place: Place) -> Callable[[Call, Call], RelayExpr]:
 def _quantized(before: Call, after: Call) -> RelayExpr:
     """``qnn.quantize`` by one constant scale as a product with its reciprocal, which is faster than to divide."""
     _, scale, zero = after.args
-    if before.args[0].checked_type.dtype != FLOAT or not isinstance(scale, Constant) or not isinstance(zero, Constant):
+    if tensor_type(before.args[0]).dtype != FLOAT or not isinstance(scale, Constant) or not isinstance(zero, Constant):
         return after
     if scale.data.numpy().size != 1 or zero.data.numpy().size != 1:
         return after
-    limits = np.iinfo(after.attrs.out_dtype)  # type: ignore[union-attr]
+    limits = np.iinfo(after.attrs.out_dtype)
     if limits.bits > 16:  # a float32 has no such limits
         return after
     made = relay.multiply(after.args[0], constant(np.float32(1.0) / scale.data.numpy().reshape(())))
     point = int(zero.data.numpy().reshape(()))
     moved = relay.add(made, constant(np.float32(point))) if point else made
     kept = relay.clip(moved, float(limits.min), float(limits.max))
-    return relay.cast(relay.round(kept), after.attrs.out_dtype)  # type: ignore[union-attr]
+    return relay.cast(relay.round(kept), after.attrs.out_dtype)
 
 
 def QuantizedProducts() -> FunctionPass:

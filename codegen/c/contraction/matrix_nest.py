@@ -110,7 +110,7 @@ class _MatrixBlocks(Blocks):
     def _at_border(self, start: int) -> bool:
         """Whether a guard fails for some row of the block from *start* on, and some term."""
         guards = [g for g in self.c.guards if g.position is not None and g.position is self.c.row]
-        terms = [(g, k) for g in guards for k in range(int(g.axis.extent))]  # type: ignore[call-overload]
+        terms = [(g, k) for g in guards for k in range(int(g.axis.extent))]
         return any(not g.holds(start + r, k) for g, k in terms for r in range(self.tile.rows))
 
 
@@ -134,7 +134,7 @@ class _MatrixBody(TileBody):
         if len(axes) > 1:
             return super().summed(axes, fixed, rows)
         (axis,), step = axes, self.product.step
-        index = Index(axis.name, int(axis.extent) // step)  # type: ignore[call-overload]
+        index = Index(axis.name, int(axis.extent) // step)
         return [For(index, index.extent, self._step({**fixed, axis: index * step}, rows))]
 
     def _step(self, fixed: dict[Index, PrimExpr], rows: Sequence[int]) -> list[Stmt]:

@@ -112,7 +112,7 @@ def border_blocks(c: Contraction, height: int) -> list[int]:
         row // height
         for row in range(c.row.extent)
         for g in guards
-        for k in range(int(g.axis.extent))  # type: ignore[call-overload]
+        for k in range(int(g.axis.extent))
         if not g.holds(row, k)
     }
     return sorted(found)
@@ -159,7 +159,7 @@ class TileBody:
         by_row = [g for g in self.c.guards if g.axis is axis and g.position is not None and g.position is self.c.row]
         if by_row and self.known is not None:
             code: list[Stmt] = []
-            for k in range(int(axis.extent)):  # type: ignore[call-overload]
+            for k in range(int(axis.extent)):
                 alive = [r for r in rows if all(g.holds(self.known + r, k) for g in by_row)]
                 if alive:
                     code += self.summed(inner, {**fixed, axis: const(k, INDEX)}, alive)
@@ -244,7 +244,7 @@ class TileBody:
 
     def by_end(self, stores: Callable[[int], list[Stmt]]) -> list[Stmt]:
         """*stores* of whole tiles, and where the last block of lanes ends raggedly, those of what it has."""
-        width, extent = self.tile.width, int(self.c.lane.extent)  # type: ignore[call-overload]
+        width, extent = self.tile.width, int(self.c.lane.extent)
         last, rest = extent // width, extent % width
         if not rest:
             return stores(width)

@@ -63,7 +63,7 @@ class _Packing:
         """*stage* over a panel, after the stage that packs it where that is not done already."""
         if 0 in stage.shape:
             return [stage]
-        c = contraction(Nest(stage, stage.axes, tuple(stage.axes), stage.body), self.simplify)  # type: ignore[arg-type]
+        c = contraction(Nest(stage, stage.axes, tuple(stage.axes), stage.element), self.simplify)
         operand = None if c is None else self._to_pack(c)
         if c is None or operand is None:
             return [self._direct(stage)]
@@ -137,8 +137,8 @@ class _Panel:
     @property
     def shape(self) -> tuple[int, ...]:
         outer = (*self.batch, *self.c.reduce.axes)
-        before = [int(a.extent) for a in self.batch]  # type: ignore[call-overload]
-        terms = [int(a.extent) for a in outer[len(self.batch) :]]  # type: ignore[call-overload]
+        before = [int(a.extent) for a in self.batch]
+        terms = [int(a.extent) for a in outer[len(self.batch) :]]
         return (*before, self.blocks, *terms, self.width)
 
     def load(self, tensor: Tensor) -> Load:
@@ -185,7 +185,7 @@ class _Panel:
         axes = [*self.batch, self.c.lane, *self.c.reduce.axes]
         lane = len(self.batch)
         steps = [self.operand.steps.get(a, 0) for a in axes]
-        extents = [int(a.extent) for a in axes]  # type: ignore[call-overload]
+        extents = [int(a.extent) for a in axes]
         if all(s is not None for s in steps) and all(a in self.operand.steps for a in axes):
             flat = np.asarray(source, order="C").reshape(-1)[self._start(simplify) :]
             strides = [int(s) * flat.itemsize for s in steps]  # type: ignore[arg-type]
@@ -221,7 +221,7 @@ def _numbers(index: PrimExpr, grid: Mapping[Index, np.ndarray]) -> np.ndarray:
     if isinstance(index, Index):
         return grid[index]
     assert isinstance(index, Binary), index
-    return _NUMBERS[index.op](_numbers(index.left, grid), _numbers(index.right, grid))
+    return np.asarray(_NUMBERS[index.op](_numbers(index.left, grid), _numbers(index.right, grid)))
 
 
 def _undivided(stage: Tensor, nest: Nest, value: PrimExpr) -> PrimExpr:

@@ -25,7 +25,7 @@ def absorb_padding(program: Program, machine: Machine) -> Program:
     """*program* without the padding stages whose only reader is a contraction that can do without."""
     readers: dict[Tensor, list[Tensor]] = {}
     for stage in (s for g in program.groups for s in g.stages):
-        for tensor in loaded_tensors(stage.body):  # type: ignore[arg-type]
+        for tensor in loaded_tensors(stage.element):
             readers.setdefault(tensor, []).append(stage)
     simplify = Simplifier()
     absorbed = {
@@ -56,17 +56,17 @@ def _without(stage: Tensor, pad: Tensor, padding: Tensor) -> Tensor:
 
     def leaf(e: PrimExpr) -> PrimExpr | None:
         if isinstance(e, Load) and e.tensor is pad:
-            padded = substitute_axes(padding.body, padding.axes, e.indices)  # type: ignore[arg-type]
+            padded = substitute_axes(padding.element, padding.axes, e.indices)
             return as_words(padded, e.indices[-1], e.dtype) if e.is_word else padded
         return None
 
-    return with_body(stage, map_expr(stage.body, leaf))  # type: ignore[arg-type]
+    return with_body(stage, map_expr(stage.element, leaf))
 
 
 def _pays(stage: Tensor, machine: Machine, simplify: Simplifier) -> bool:
     if 0 in stage.shape or machine.lanes(4) == 1:
         return False
-    c = contraction(Nest(stage, stage.axes, tuple(stage.axes), stage.body), simplify)  # type: ignore[arg-type]
+    c = contraction(Nest(stage, stage.axes, tuple(stage.axes), stage.element), simplify)
     if c is None or not c.guards or not _is_tiled(c):
         return False
     tile = choose_tile(c, machine, packed=bool(c.standing))
@@ -84,4 +84,4 @@ def _is_tiled(c: Contraction) -> bool:
     if len(c.moving) != 1 or (c.row is not None and c.moving[0].steps[c.row] != 0):
         return False
     inner = c.reduce.axes[-1]
-    return not any(g.axis is inner for g in c.guards) and int(inner.extent) >= FEWEST_TERMS  # type: ignore[call-overload]
+    return not any(g.axis is inner for g in c.guards) and int(inner.extent) >= FEWEST_TERMS

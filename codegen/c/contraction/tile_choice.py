@@ -64,7 +64,7 @@ def tiles(c: Contraction, machine: Machine, packed: bool = False) -> list[tuple[
     lanes = lane_count(c, machine, ragged)
     panels = [] if packed else [a.load.tensor for a in c.moving if a.load.tensor.tag == PANEL]
     width = panels[0].shape[-1] if panels else None
-    widths = [int(width) // lanes] if width is not None else range(1, 9)  # type: ignore[call-overload]
+    widths = [int(width) // lanes] if width is not None else range(1, 9)
     rows = estimated_size([c.row_count])
     found: list[tuple[float, Tile]] = []
     for vectors in widths:
@@ -88,7 +88,7 @@ def _matrix_tiles(
     if product is None or lanes != machine.lanes(dtype_bytes(c.reduce.dtype)):
         return []
     ragged = packed or product.right.load.tensor.tag == PANEL
-    extent = int(c.lane.extent)  # type: ignore[call-overload]
+    extent = int(c.lane.extent)
     fitting = [v for v in widths if (v - 1) * lanes < extent and (ragged or extent % (v * lanes) == 0)]
     return [
         (b.cycles, Tile(rows, b.vectors, lanes, _lanes_first(c, b.vectors * lanes, rows), b.rows))

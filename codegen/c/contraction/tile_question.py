@@ -19,7 +19,7 @@ from byoc.codegen.tune.choice import Choice, Choices, Question
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.ndarray import NDArray
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor
-from byoc.te.expr import Binary, Cast, Const, Intrinsic, Load, Select
+from byoc.te.expr import Binary, Cast, Const, Intrinsic, Load, Select, operands
 from byoc.te.walk import unique_nodes
 
 META = "tile"
@@ -121,8 +121,9 @@ def _text(term: PrimExpr, names: Mapping[Load, str]) -> str:
         return names[term]
     if isinstance(term, Const):
         return repr(term.value)
-    operation, inner = (term.op, (term.left, term.right)) if isinstance(term, Binary) else (term.name, term.args)
-    return f"{operation}({', '.join(_text(e, names) for e in inner)})"
+    assert isinstance(term, (Binary, Intrinsic))
+    operation = term.op if isinstance(term, Binary) else term.name
+    return f"{operation}({', '.join(_text(e, names) for e in operands(term))})"
 
 
 def _epilogue(c: Contraction) -> str:

@@ -92,13 +92,13 @@ class _Words:
         axis = word_axis(product, self.arrays, self.simplify)
         if axis is None:
             return [stage]
-        words = Index(axis.name, -(-int(axis.extent) // product.terms))  # type: ignore[call-overload]
+        words = Index(axis.name, -(-int(axis.extent) // product.terms))
         made: list[Tensor] = []
         left, right = (self._word(load, axis, words, product, made) for load in (product.left, product.right))
         dot = Intrinsic(product.dot, (left, right, const(0, DOTS[product.dot])))
         axes = [words if a is axis else a for a in product.reduce.axes]
         value = Reduce("sum", dot, axes)
-        body = map_expr(stage.body, lambda e: value if e is product.reduce else None)  # type: ignore[arg-type]
+        body = map_expr(stage.element, lambda e: value if e is product.reduce else None)
         return [*made, with_body(stage, body)]
 
     def _word(self, load: Load, axis: Index, words: Index, product: Product, made: list[Tensor]) -> Load:
@@ -154,7 +154,7 @@ def _cost(load: Load, axis: Index, terms: int, constants: Container[Tensor], sim
 
 def _lies_in_words(load: Load, axis: Index, terms: int, simplify: Simplifier) -> bool:
     step = simplify.flat_index(load.tensor, load.indices).coefficient(axis)
-    return step == 1 and int(axis.extent) % terms == 0  # type: ignore[call-overload]
+    return step == 1 and int(axis.extent) % terms == 0
 
 
 def _dimension(load: Load, axis: Index) -> int | None:
@@ -176,7 +176,7 @@ def words_of_array(array: np.ndarray, dimension: int, terms: int) -> np.ndarray:
 
 def _stage_of_words(source: Tensor, dimension: int, terms: int) -> Tensor:
     """The stage that puts the numbers of *source* along *dimension* into words."""
-    extent = int(source.shape[dimension])  # type: ignore[call-overload]
+    extent = int(source.shape[dimension])
     shape = [-(-extent // terms) if k == dimension else d for k, d in enumerate(source.shape)]
     bits = f"uint{8 * dtype_bytes(source.dtype)}"
 

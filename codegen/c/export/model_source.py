@@ -190,7 +190,7 @@ class _Entry:
                 elif isinstance(step, CopyStep):
                     source, target = step.buffers
                     alone = "if (team->thread == 0) " if team else ""
-                    size = math.prod(source.shape) * dtype_bytes(source.dtype)  # type: ignore[arg-type]
+                    size = math.prod(source.shape) * dtype_bytes(source.dtype)
                     writer.line(f"{alone}memcpy({self._name(target)}, {self._name(source)}, {size});")
 
     def _bases(self) -> None:

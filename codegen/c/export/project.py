@@ -145,6 +145,6 @@ def _constants(plan: WholePlan, programs: Mapping[str, Program], weights: Weight
 def _arena(plan: WholePlan) -> tuple[dict[Buffer, int], int]:
     """The offset of each buffer in the arena, and the arena's bytes."""
     lives = plan.lifetimes()
-    sizes = [math.prod(b.shape) * dtype_bytes(b.dtype) for b in lives]  # type: ignore[arg-type]
+    sizes = [math.prod(map(int, b.shape)) * dtype_bytes(b.dtype) for b in lives]
     memory = plan_memory([Lifetime(size, *life) for size, life in zip(sizes, lives.values(), strict=True)])
     return dict(zip(lives, memory.offsets, strict=True)), memory.total

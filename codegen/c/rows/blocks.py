@@ -29,7 +29,7 @@ class Block:
     def let(self) -> Let:
         """The start of a block, inside the loop."""
         begin = self.loop * self.count
-        return Let(self.start, minimum(begin, self.axis.extent - self.count) if self.overlaps else begin)  # type: ignore[operator]
+        return Let(self.start, minimum(begin, self.axis.extent - self.count) if self.overlaps else begin)
 
     def around(self, body: Sequence[Stmt]) -> For:
         """The loop over the blocks around *body*."""

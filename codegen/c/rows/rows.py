@@ -40,7 +40,7 @@ class Rows:
 def rows_of(stages: Sequence[Tensor]) -> list[Rows]:
     """*stages* in order, as many together as have leading axes in common."""
     result: list[Rows] = []
-    if any(t in stages[k:] for k, s in enumerate(stages) for t in loaded_tensors(s.body)):  # type: ignore[arg-type]
+    if any(t in stages[k:] for k, s in enumerate(stages) for t in loaded_tensors(s.element)):
         return [Rows((s,), 0) for s in stages]  # a recurrence keeps its order
     start = 0
     while start < len(stages):
@@ -70,7 +70,7 @@ def _is_apart(stage: Tensor) -> bool:
 
 
 def _connected(stage: Tensor, others: Sequence[Tensor]) -> bool:
-    return any(t in others for t in loaded_tensors(stage.body))  # type: ignore[arg-type]
+    return any(t in others for t in loaded_tensors(stage.element))
 
 
 def common_depth(stages: Sequence[Tensor]) -> int:
@@ -84,7 +84,7 @@ def common_depth(stages: Sequence[Tensor]) -> int:
             if stage.shape[k] != largest.shape[k]:
                 depth = k
                 break
-        for node in unique_nodes(stage.body):  # type: ignore[arg-type]
+        for node in unique_nodes(stage.element):
             if isinstance(node, Load) and node.tensor in stages:
                 while not all(i is a for i, a in zip(node.indices[:depth], stage.axes[:depth], strict=True)):
                     depth -= 1
@@ -111,7 +111,7 @@ def local_stages(stages: Sequence[Tensor], outside: Collection[Tensor], machine:
     for rows in [r for part in parts for r in rows_of(part)] if machine.lanes(4) > 1 else ():
         frame = 0
         for stage in rows.stages if rows.depth else ():
-            readers = [s for s in stages if stage in loaded_tensors(s.body)]  # type: ignore[arg-type]
+            readers = [s for s in stages if stage in loaded_tensors(s.element)]
             if stage in outside or not all(r in rows.stages for r in readers):
                 continue
             size = _row_bytes(stage, rows.depth)
@@ -133,7 +133,7 @@ def row_nests(rows: Rows, local: Collection[Tensor]) -> tuple[list[Index], list[
     result: list[tuple[list[Stmt], Nest]] = []
     for stage in rows.stages:
         table = dict(zip(stage.axes[: rows.depth], leading, strict=True))
-        value = _in_row(stage.body, table, buffers, rows.depth)  # type: ignore[arg-type]
+        value = _in_row(stage.element, table, buffers, rows.depth)
         inner = stage.axes[rows.depth :]
         axes = tuple(a for a in inner if a.extent != 1)
         if stage in local:

@@ -75,7 +75,7 @@ def _bound(condition: PrimExpr, reduce: Reduce, lane: Index, window: Window, sim
         return False
     if factor > 0:  # axis >= -rest / factor, rounded up
         bound = (factor - 1 - rest) // factor
-        window.first[axis] = maximum(window.first.get(axis, 0), bound)  # type: ignore[arg-type]
+        window.first[axis] = maximum(window.first.get(axis, 0), bound)
     else:
         window.end[axis] = minimum(window.end.get(axis, as_index(axis.extent)), rest // -factor + 1)
     return True

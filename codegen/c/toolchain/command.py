@@ -147,7 +147,7 @@ def _memory() -> BinaryIO:
     if hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):
             return os.fdopen(os.memfd_create("byoc-output", os.MFD_CLOEXEC), "w+b")
-    return tempfile.TemporaryFile()  # type: ignore[return-value]
+    return tempfile.TemporaryFile()
 
 
 def _text(file: BinaryIO) -> str:

@@ -40,7 +40,7 @@ class VectorExprWriter:
         line: Callable[[str], None],
     ):
         self.exprs, self.lane, self.count, self.parts, self.block, self.line = exprs, lane, count, parts, block, line
-        self.lanes = int(lane.extent)  # type: ignore[call-overload]
+        self.lanes = int(lane.extent)
         self.analysis = LaneAnalysis(lane, self.lanes, exprs.simplify)
         self.bound: dict[int, str] = {}
         self.uniform: list[int] = []
@@ -121,8 +121,9 @@ class VectorExprWriter:
         affine = self.analysis.affine(expr)
         if affine is not None:
             return self._widened(self._compared_lanes(expr.op, *affine), 32, bits)  # type: ignore[attr-defined]
-        if isinstance(expr, Load) or not self.analysis.direct(expr):
-            whole = self._load(expr, "uint8") if self.analysis.direct(expr) else self._by_lanes(expr)
+        is_direct = self.analysis.direct(expr)
+        if isinstance(expr, Load) or not is_direct:
+            whole = self._load(expr, "uint8") if isinstance(expr, Load) and is_direct else self._by_lanes(expr)
             return f"(__builtin_convertvector({whole}, {self.type(dtype)}) != 0)"
         return _MASK_RULES[type(expr)](self, expr, bits)
 

@@ -97,7 +97,7 @@ class LaneAnalysis:
         if all(isinstance(d, int) for d in load.tensor.shape):
             size = 1
             for d in load.tensor.shape:
-                size *= int(d)  # type: ignore[call-overload]
+                size *= int(d)
             low, high = self.simplify.poly_bounds(self.simplify.flat_index(load.tensor, load.indices))
             return low >= 0 and high < size
         return all(self._inside_axis(i, d) for i, d in zip(load.indices, load.tensor.shape, strict=True))

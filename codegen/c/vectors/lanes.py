@@ -42,7 +42,7 @@ def lanes(nest: Nest, simplify: Simplifier) -> list[Stmt]:
 
 
 def _contiguous(loads: Sequence[Access], axis: Index | None) -> bool:
-    return all(a.steps[axis] in (0, 1) for a in loads)  # type: ignore[index]
+    return axis is not None and all(a.steps[axis] == 0 or a.steps[axis] == 1 for a in loads)
 
 
 def _start(array: Tensor, kind: str) -> list[Stmt]:
@@ -53,8 +53,8 @@ def _start(array: Tensor, kind: str) -> list[Stmt]:
 
 def _by_columns(nest: Nest, reduce: Reduce) -> list[Stmt]:
     column = nest.axes[-1]
-    pieces = -(-column.extent // WIDEST)  # type: ignore[operator]
-    block = block_of(column, -(-column.extent // pieces))  # type: ignore[operator]
+    pieces = -(-int(column.extent) // WIDEST)
+    block = block_of(column, -(-int(column.extent) // pieces))
     results = placeholder((block.count,), reduce.dtype, "results")
     x, y = Index("x", block.count), Index("x", block.count)
     step = Store(results, (x,), combine(reduce.kind, results[x], at(reduce.body, {column: block.start + x})))
@@ -68,7 +68,7 @@ def _by_columns(nest: Nest, reduce: Reduce) -> list[Stmt]:
 
 def _by_partials(nest: Nest, reduce: Reduce) -> list[Stmt]:
     inner = reduce.axes[-1]
-    extent = int(inner.extent)  # type: ignore[arg-type]
+    extent = int(inner.extent)
     # a long sum in float32 would lose digits: numpy adds pairwise, we add in double
     wide = "float64" if reduce.kind == "sum" and reduce.dtype == "float32" else reduce.dtype
     partial = placeholder((PARTIALS,), wide, "partial")

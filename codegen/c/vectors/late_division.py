@@ -34,13 +34,13 @@ def divide_late(program: Program) -> Program:
 class _LateDivision:
     def __init__(self, program: Program):
         self.program = program
-        self.uses = Counter(t for g in program.groups for s in g.stages for t in loaded_tensors(s.body))  # type: ignore
+        self.uses = Counter(t for g in program.groups for s in g.stages for t in loaded_tensors(s.element))
         self.weights: set[Tensor] = set()  # stages that one other reads, as they are now
 
     def run(self) -> Program:
         """The program, without the stages that nothing reads any more."""
         program = with_stages(self.program, self._changed)
-        read = {t for g in program.groups for s in g.stages for t in loaded_tensors(s.body)}  # type: ignore[arg-type]
+        read = {t for g in program.groups for s in g.stages for t in loaded_tensors(s.element)}
         groups = [
             dataclasses.replace(g, stages=tuple(s for s in g.stages if s in read or s in program.outputs))
             for g in program.groups
@@ -50,7 +50,7 @@ class _LateDivision:
     def _changed(self, stage: Tensor, renamed: Tensor) -> list[Tensor]:
         if self.uses[stage] == 1 and stage not in self.program.outputs:
             self.weights.add(renamed)
-        found = [n for n in unique_nodes(renamed.body) if isinstance(n, Reduce)]  # type: ignore[arg-type]
+        found = [n for n in unique_nodes(renamed.element) if isinstance(n, Reduce)]
         if len(found) != 1 or found[0].kind != "sum" or len(found[0].axes) != 1:
             return [renamed]
         return self._over_inlined(renamed, found[0]) or self._over_stage(renamed, found[0]) or [renamed]
@@ -66,7 +66,7 @@ class _LateDivision:
         if load is None or load.tensor not in self.weights:
             return []
         weights, key = load.tensor, load.tensor.axes[-1]
-        power, behind = _split(weights.body, key)  # type: ignore[arg-type]
+        power, behind = _split(weights.element, key)
         if not _is_at(load, reduce.axes[0]) or not _divides(behind, reduce.dtype):
             return []
         made = [] if isinstance(power, Load) else [with_body(weights, power)]
@@ -84,7 +84,7 @@ class _LateDivision:
 def _with_sum(stage: Tensor, reduce: Reduce, term: PrimExpr, behind: Behind) -> Tensor:
     """*stage* with *term* summed instead, and *behind* done with the sum."""
     value = behind(Reduce(reduce.kind, term, reduce.axes))
-    return with_body(stage, map_expr(stage.body, lambda e: value if e is reduce else None))  # type: ignore[arg-type]
+    return with_body(stage, map_expr(stage.element, lambda e: value if e is reduce else None))
 
 
 def _weight(reduce: Reduce) -> Load | None:
@@ -93,8 +93,9 @@ def _weight(reduce: Reduce) -> Load | None:
     if not isinstance(term, Binary) or term.op != "mul":
         return None
     left, right = (e.value if isinstance(e, Cast) else e for e in (term.left, term.right))
-    apart = isinstance(left, Load) and isinstance(right, Load) and left.tensor is not right.tensor
-    return left if apart and left.tensor.axes and not left.is_word else None  # type: ignore[union-attr, return-value]
+    if not isinstance(left, Load) or not isinstance(right, Load) or left.tensor is right.tensor:
+        return None
+    return left if left.tensor.axes and not left.is_word else None
 
 
 def _is_at(load: Load, key: Index) -> bool:

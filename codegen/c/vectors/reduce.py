@@ -8,7 +8,7 @@ inside its tensor become bounds of its loops. Products of different tensors are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from byoc.codegen.c.elementwise import SMALLEST_LANES, SMALLEST_VECTOR, lane_count
@@ -115,9 +115,11 @@ def _by_columns(nest: Nest, reduces: Sequence[Reduce], simplify: Simplifier, mac
             totals[v][reduce] = a[lane]
     for v, place in enumerate(places):
         indices = [at(i, dict(place)) for i in nest.indices]
-        value = map_expr(
-            nest.value, lambda e, v=v, p=place: totals[v].get(e) or (p.get(e) if isinstance(e, Index) else None)
-        )
+
+        def leaf(e: PrimExpr, v: int = v, p: Mapping[Index, PrimExpr] = place) -> PrimExpr | None:
+            return totals[v].get(e) or (p.get(e) if isinstance(e, Index) else None)
+
+        value = map_expr(nest.value, leaf)
         code.append(VectorStore(nest.stage, indices, value, lane))
     return loops(nest.axes[:-1], [block.over(code)])
 
@@ -158,14 +160,15 @@ class _Row:
 
     def statements(self) -> list[Stmt]:
         """The accumulators, their steps, and the combination of what they hold."""
-        whole = as_index(self.extent) // self.stride if not isinstance(self.extent, int) else self.extent // self.stride
         start: list[Stmt] = [Alloc(self.total, neutral(self.kind, self.total.dtype))]
         if not isinstance(self.extent, int):
-            step, rest = Index(self.inner.name, whole), Index(self.inner.name, as_index(self.extent) % self.stride)
-            last = at(self.reduce.body, {self.inner: rest + as_index(whole) * self.stride})
+            steps = as_index(self.extent) // self.stride
+            step, rest = Index(self.inner.name, steps), Index(self.inner.name, as_index(self.extent) % self.stride)
+            last = at(self.reduce.body, {self.inner: rest + as_index(steps) * self.stride})
             body = loops([*self.others, step], self._step(step * self.stride))
             tail = Store(self.total, (), combine(self.kind, self.total[()], last))
             return [*start, *self._fold(body), *loops([*self.others, rest], [tail])]
+        whole = self.extent // self.stride
         if not self.is_long:
             return [*start, *self._fold(loops(self.others, self._span(0, whole)))]
         blocks = whole // LONGEST_CHAIN
@@ -209,7 +212,7 @@ class _Row:
         """The steps from *first* to *whole*, and what is left of the axis: vectors, then the last one moved back."""
         step = Index(self.inner.name, whole - first)
         code = loops([step], self._step((step + first) * self.stride)) if whole > first else []
-        at_place, extent, lanes = whole * self.stride, int(self.extent), self.lanes  # type: ignore[call-overload]
+        at_place, extent, lanes = whole * self.stride, int(self.extent), self.lanes
         for acc in self.accs:
             if at_place + lanes > extent:
                 break

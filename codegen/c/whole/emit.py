@@ -8,6 +8,7 @@ when the sizes are known from what ``<symbol>_buffers`` tells.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from byoc.codegen.c.dialect import HOSTED
@@ -198,9 +199,8 @@ def _type(buffer: Buffer) -> str:
 
 
 def _static_bytes(buffer: Buffer) -> int | None:
-    if not all(isinstance(d, int) for d in buffer.shape):
-        return None
-    return math.prod(buffer.shape) * dtype_bytes(buffer.dtype)  # type: ignore[arg-type]
+    sizes = [d for d in buffer.shape if isinstance(d, int)]
+    return math.prod(sizes) * dtype_bytes(buffer.dtype) if len(sizes) == len(buffer.shape) else None
 
 
 def _buffer_sizes(buffer: Buffer) -> list[str]:
@@ -214,4 +214,8 @@ def _step_sizes(step: Step) -> list[str]:
     return _buffer_sizes(step.buffers[0]) if isinstance(step, CopyStep) else []
 
 
-_STEPS = {CallStep: _WholeWriter._call, ExternalStep: _WholeWriter._external, CopyStep: _WholeWriter._copy}
+_STEPS: dict[type, Callable[..., None]] = {
+    CallStep: _WholeWriter._call,
+    ExternalStep: _WholeWriter._external,
+    CopyStep: _WholeWriter._copy,
+}

@@ -125,7 +125,7 @@ def _keyed(found: RowStages, top: Tensor, powers: Tensor) -> tuple[Tensor, ...] 
             if stage not in keyed:
                 keyed.add(stage)
                 open_ends.append((stage.body, stage.axes[-1]))  # type: ignore[arg-type]
-    whole_words = int(powers.shape[-1]) % int(weighed.axes[0].extent) == 0  # type: ignore[call-overload]
+    whole_words = int(powers.shape[-1]) % int(weighed.axes[0].extent) == 0
     return tuple(s for s in found.stages if s in keyed) if powers in keyed and whole_words else None
 
 
@@ -147,14 +147,14 @@ def _is_apart(found: RowStages, keyed: Sequence[Tensor], softmax: tuple[Tensor, 
         late |= {top} if stage is not powers else set()
         if stage is not inverse and read & late:
             return False
-    behind = map_expr(last.body, lambda e: const(0, e.dtype) if e is weighed else None)  # type: ignore[arg-type]
+    behind = map_expr(last.element, lambda e: const(0, e.dtype) if e is weighed else None)
     inside = {n.tensor for n in loads_in(weighed)}
     return not inside & {top, inverse} and not {n.tensor for n in loads_in(behind)} & {top, *keyed}
 
 
 def _block_length(length: int, read: Sequence[Tensor]) -> int:
     """The keys of a block: whole panels, and blocks as equal as these allow."""
-    panels = [int(t.shape[-1]) for t in read if t.tag == PANEL]  # type: ignore[call-overload]
+    panels = [int(t.shape[-1]) for t in read if t.tag == PANEL]
     step = math.lcm(FEWEST_KEYS, *panels)
     steps = -(-length // step)
     return step * -(-steps // -(-steps // max(MOST_KEYS // step, 1)))
@@ -223,7 +223,7 @@ class _OverKeys:
 
     def _cut(self, axis: Index, number: PrimExpr, count: int) -> dict[Index, Cut]:
         """The part of *axis*, over the keys or over words of them, in block *number* of *count* keys."""
-        terms = self.blocks.length // int(axis.extent)  # type: ignore[call-overload]
+        terms = self.blocks.length // int(axis.extent)
         return {axis: Cut(number * (self.blocks.count // terms), Index(axis.name, count // terms))}
 
     def _kept(self, stage: Tensor, cuts: Mapping[Index, Cut]) -> list[Stmt]:
@@ -245,7 +245,8 @@ class _OverKeys:
         """*array*, the sums so far that *reduce* of *stage* takes, with those of one block."""
 
         def total(row: Index, *inner: Index) -> PrimExpr:
-            places = dict(zip(self.block.inner(stage), inner, strict=True)) if stage is self.last else {}
+            inside = zip(self.block.inner(stage), inner, strict=True)
+            places: dict[Index, PrimExpr] = dict(inside) if stage is self.last else {}
             term = at(self.block.value(stage, reduce, row, cuts), places)
             return array(row, *inner) * cast(array.dtype, self.kept(row, ZERO)) + term
 
@@ -268,7 +269,7 @@ class _OverKeys:
         (summed,) = reduces_in(inverse.body)
 
         def value(stage: Tensor, reduce: Reduce, total: PrimExpr, row: Index) -> PrimExpr:
-            body = map_expr(stage.body, lambda e: total if e is reduce else None)  # type: ignore[arg-type]
+            body = map_expr(stage.element, lambda e: total if e is reduce else None)
             return block.value(stage, body, row)
 
         code: list[Stmt] = [Alloc(one_over, aligned=True)]

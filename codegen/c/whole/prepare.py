@@ -40,7 +40,7 @@ def _with_local_stages(program: Program, machine: Machine) -> Program:
     readers: dict[Tensor, set[int]] = {}
     for number, group in enumerate(program.groups):
         for stage in group.stages:
-            for tensor in loaded_tensors(stage.body):  # type: ignore[arg-type]
+            for tensor in loaded_tensors(stage.element):
                 readers.setdefault(tensor, set()).add(number)
     groups = []
     for number, group in enumerate(program.groups):

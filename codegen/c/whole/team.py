@@ -45,7 +45,7 @@ def _shared_loop(loop: For, depth: int | None) -> list[Stmt]:
 
 def _row(loop: For) -> int:
     """The iterations of *loop* of which the last two stay together, or 0."""
-    return int(loop.extent) if loop.overlaps else 0  # type: ignore[call-overload]
+    return int(loop.extent) if loop.overlaps else 0
 
 
 def _joined(loop: For) -> list[Stmt]:
@@ -56,7 +56,7 @@ def _joined(loop: For) -> list[Stmt]:
     """
     if not _runs_over_its_index(loop):
         return []
-    chain, count = [loop], int(loop.extent)  # type: ignore[call-overload]
+    chain, count = [loop], int(loop.extent)
     while count < ENOUGH and not chain[-1].overlaps:
         body = chain[-1].body
         inner = body[0] if len(body) == 1 else None
@@ -65,7 +65,7 @@ def _joined(loop: For) -> list[Stmt]:
         if not any(isinstance(s, For) for s in inner.body):
             break
         chain.append(inner)
-        count *= int(inner.extent)  # type: ignore[call-overload]
+        count *= int(inner.extent)
     if len(chain) == 1 or count < SOME:
         return []
     return shared_over([part.index for part in chain], chain[-1].body, "joined", _row(chain[-1]))

@@ -23,7 +23,7 @@ from byoc.codegen.c.statements import StatementWriter
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.gathers import gathers
 from byoc.codegen.c.vectors.math import POLYNOMIALS
-from byoc.codegen.c.vectors.vectors import vector_support
+from byoc.codegen.c.vectors.vectors import VectorPart, vector_support
 from byoc.codegen.c.whole.group_key import Key, group_key
 from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.c.winograd.plan import META
@@ -57,7 +57,7 @@ class Unit:
     signature: str
     text: str
     notation: str
-    vectors: tuple[tuple[object, ...], ...]
+    vectors: tuple[VectorPart, ...]
     helpers: tuple[tuple[str, str], ...]
     wraps: bool
     local_bytes: int = 0
@@ -213,21 +213,21 @@ def _parameters(
 
 
 def _parameter_name(parameter: str) -> str:
-    return re.findall(r"\w+", parameter)[-1]
+    return str(re.findall(r"\w+", parameter)[-1])
 
 
 def group_sources(group: Group) -> tuple[Tensor, ...]:
     """The tensors that *group* reads and does not fill, in the order of their first use."""
-    return tuple(dict.fromkeys(t for s in group.stages for t in loaded_tensors(s.body) if t not in group.stages))
+    return tuple(dict.fromkeys(t for s in group.stages for t in loaded_tensors(s.element) if t not in group.stages))
 
 
 def group_sizes(group: Group) -> tuple[str, ...]:
     """The names of the sizes on which the code of *group* depends, in the order of their first use."""
     found: dict[str, None] = {}
     for stage in group.stages:
-        nodes = list(unique_nodes(stage.body))
+        nodes = list(unique_nodes(stage.element))
         found.update((n.name, None) for n in nodes if isinstance(n, Size))
-        tensors = (stage, *loaded_tensors(stage.body))
+        tensors = (stage, *loaded_tensors(stage.element))
         dims = [d for t in tensors for d in t.shape]
         dims += [a.extent for n in nodes for a in getattr(n, "axes", ())]
         for dim in (d for d in dims if isinstance(d, PrimExpr)):

@@ -43,9 +43,8 @@ def plan_workspace(program: Program, guard: int = 0) -> WorkspacePlan:
 
 def _bytes(tensor: Tensor) -> int | None:
     """The size, or None for a symbolic one."""
-    if not all(isinstance(d, int) for d in tensor.shape):
-        return None
-    return math.prod(tensor.shape) * dtype_bytes(tensor.dtype)  # type: ignore[arg-type]
+    sizes = [d for d in tensor.shape if isinstance(d, int)]
+    return math.prod(sizes) * dtype_bytes(tensor.dtype) if len(sizes) == len(tensor.shape) else None
 
 
 def _lifetimes(program: Program) -> dict[Tensor, tuple[int, int]]:
@@ -54,7 +53,7 @@ def _lifetimes(program: Program) -> dict[Tensor, tuple[int, int]]:
     for number, group in enumerate(program.groups):
         for stage in group.stages:
             lives[stage] = (number, number)
-            for source in loaded_tensors(stage.body):  # type: ignore[arg-type]
+            for source in loaded_tensors(stage.element):
                 if source in lives:
                     lives[source] = (lives[source][0], number)
     return lives

@@ -40,7 +40,7 @@ GAIN = 0.95  # of the time of the direct way, at most: what is left must be wort
 
 def candidates(conv: Convolution, machine: Machine, outputs: int) -> Iterator[Plan]:
     """The plans of F(*outputs*, 3) to choose from, or to measure."""
-    batch, height, width, filters = (int(d) for d in conv.stage.shape)  # type: ignore[call-overload]
+    batch, height, width, filters = (int(d) for d in conv.stage.shape)
     lanes = machine.lanes(4)
     while lanes >= 2 * filters:
         lanes //= 2
@@ -94,7 +94,7 @@ def _tile_cycles(plan: Plan, rows: int) -> float:
 
 def direct_cycles(conv: Convolution, machine: Machine) -> float:
     """What the convolution takes on one core as a sum of products; terms outside of the image are left out there."""
-    batch, height, width, filters = (int(d) for d in conv.stage.shape)  # type: ignore[call-overload]
+    batch, height, width, filters = (int(d) for d in conv.stage.shape)
     vectors = math.ceil(filters / machine.lanes(4))
     terms = batch * _terms(height, conv.inside[0]) * _terms(width, conv.inside[1]) * conv.channels
     product = DIRECT * terms * vectors / 2

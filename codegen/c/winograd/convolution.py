@@ -36,7 +36,7 @@ class Convolution:
 
     @property
     def channels(self) -> int:
-        return int(self.image.shape[-1])  # type: ignore[call-overload]
+        return int(self.image.shape[-1])
 
     @property
     def inside(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -140,7 +140,7 @@ def is_padded(image: Tensor) -> bool:
 
 def inner_part(image: Tensor) -> tuple[tuple[int, int], tuple[int, int]]:
     """The first row of *image* that is no padding and the one after the last, and the same of columns."""
-    down, across = (int(d) for d in image.shape[1:3])  # type: ignore[call-overload]
+    down, across = (int(d) for d in image.shape[1:3])
     if not is_padded(image):
         return (0, down), (0, across)
     assert isinstance(image.body, Select)

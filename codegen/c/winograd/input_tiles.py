@@ -42,7 +42,7 @@ class InputTiles:
 
     def statements(self, tile: PrimExpr, target: Tensor, place: PrimExpr) -> list[Stmt]:
         """Tile *tile* of the image into ``target[point, place * channels + channel]``."""
-        plan, lanes = self.plan, int(self.lane.extent)  # type: ignore[call-overload]
+        plan, lanes = self.plan, int(self.lane.extent)
         block = Index("channel_block", -(-plan.channels // lanes))
         start: PrimExpr = block * lanes
         if plan.channels % lanes:  # the last vector overlaps the one before
@@ -103,14 +103,14 @@ class InputTiles:
     def _is_inside(self) -> PrimExpr:
         """Whether the tile has all its pixels."""
         shape = (self.plan.down, self.plan.across)
-        inside = np.ones(shape, bool)
+        inside: np.ndarray = np.ones(shape, bool)
         for condition, _ in self.pixels.values():
 
             def element(row: Index, column: Index, condition: PrimExpr = condition) -> PrimExpr:
                 return at(condition, {self.row: row, self.column: column})
 
-            inside &= evaluate(compute(shape, element), {})
-        rows, columns = inside.any(axis=1).nonzero()[0], inside.any(axis=0).nonzero()[0]
+            inside = inside & evaluate(compute(shape, element), {})
+        rows, columns = np.nonzero(inside.any(axis=1))[0], np.nonzero(inside.any(axis=0))[0]
         if not inside.any() or inside.sum() != len(rows) * len(columns):
             return const(False, "bool")
         return self.simplify(

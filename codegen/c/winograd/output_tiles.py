@@ -65,14 +65,14 @@ class OutputTiles:
         plan, lane = self.plan, Index("lane", self.plan.lanes)
         y, x = Index("y", plan.outputs), Index("x", plan.outputs)
         row, column = self.row * plan.outputs + y, self.column * plan.outputs + x
-        reduce = outer_sum(self.stage.body)  # type: ignore[arg-type]
+        reduce = outer_sum(self.stage.element)
         body: list[Stmt] = []
         for v in range(-(-valid // plan.lanes)):
             place = v * plan.lanes + lane
             places = (self.n, row, column, self.panel * plan.panel + place)
             table: dict[PrimExpr, PrimExpr] = {reduce: self.pixels[y, x, place]}
             table.update(zip(self.stage.axes, places, strict=True))
-            value = map_expr(self.stage.body, table.get)  # type: ignore[arg-type]
+            value = map_expr(self.stage.element, table.get)
             count = min(valid - v * plan.lanes, plan.lanes)
             body.append(VectorStore(self.stage, places, value, lane, count if count < plan.lanes else None))
         for index, total, tile in ((x, plan.width, self.column), (y, plan.height, self.row)):

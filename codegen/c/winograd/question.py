@@ -36,7 +36,7 @@ class WinogradChooser:
         best = ranked[0][2]
         if self.choices is None or len(ranked) == 1:
             return best
-        loaded = loaded_tensors(conv.stage.body)  # type: ignore[arg-type]
+        loaded = loaded_tensors(conv.stage.element)
         kept = {t: self.constants[t] for t in loaded if t in self.constants}
         answers = tuple((cost, choice) for cost, choice, _ in ranked)
         kernel = f"{describe(conv)}; outputs {self.allowed}"
@@ -69,7 +69,7 @@ def describe(conv: Convolution) -> str:
     inside = {id(n) for n in unique_nodes(conv.reduce)}
     found = Counter(
         n.op if isinstance(n, Binary) else n.name
-        for n in unique_nodes(conv.stage.body)  # type: ignore[arg-type]
+        for n in unique_nodes(conv.stage.element)
         if id(n) not in inside and isinstance(n, Binary | Intrinsic) and n.dtype != INDEX
     )
     after = " ".join(f"{name}*{count}" for name, count in sorted(found.items())) or "stored"

@@ -49,7 +49,7 @@ class _Rewriting:
         self.readers: dict[Tensor, int] = {}
         groups = {s: g for g in program.groups for s in g.stages}
         stages = list(groups)
-        for tensor in (t for s in stages for t in loaded_tensors(s.body)):  # type: ignore[arg-type]
+        for tensor in (t for s in stages for t in loaded_tensors(s.element)):
             self.readers[tensor] = self.readers.get(tensor, 0) + 1
         simplify = Simplifier()
         self.chosen: dict[Tensor, tuple[Convolution, Plan]] = {}
@@ -85,7 +85,7 @@ class _Rewriting:
             return winograd_stages(new, pad, self._weights(new, plan), plan)
 
         program = with_stages(self.program, change)
-        used = {t for g in program.groups for s in g.stages for t in loaded_tensors(s.body)}  # type: ignore[arg-type]
+        used = {t for g in program.groups for s in g.stages for t in loaded_tensors(s.element)}
         constants = tuple((t, a) for t, a in self.arrays.items() if t in used)
         specs = tuple(TensorSpec(self.names[t], a.shape, a.dtype) for t, a in constants)
         signature = dataclasses.replace(program.signature, constants=specs)

@@ -50,7 +50,7 @@ def _input_statements(stage: Tensor, plan: Plan, simplify: Simplifier) -> list[S
 
 def _pixels(stage: Tensor) -> Reduce:
     """The sum over the inputs of a tile in the expression of *stage*."""
-    found = [n for n in unique_nodes(stage.body) if isinstance(n, Reduce) and len(n.axes) == 2]  # type: ignore[arg-type]
+    found = [n for n in unique_nodes(stage.element) if isinstance(n, Reduce) and len(n.axes) == 2]
     if len(found) != 1:
         raise InternalError(f"{stage.name} has no transform of an image")
     return found[0]
@@ -65,7 +65,7 @@ class _Output:
 
     def __init__(self, stage: Tensor, plan: Plan, simplify: Simplifier):
         self.stage, self.plan, self.simplify = stage, plan, simplify
-        loads = [n.tensor for n in unique_nodes(stage.body) if isinstance(n, Load)]  # type: ignore[arg-type]
+        loads = [n.tensor for n in unique_nodes(stage.element) if isinstance(n, Load)]
         self.weights = next(t for t in loads if t.tag == WEIGHTS)
         self.panel, self.chunk = Index("panel", plan.panels), Index("chunk", plan.chunks)
         self.sums = placeholder((plan.points, plan.together, plan.panel), stage.dtype, "products")
@@ -97,7 +97,7 @@ class _Output:
     def _transform(self) -> list[Stmt]:
         tile = Index("tile", self.plan.together)
         n, y, x, _ = self.stage.axes
-        outputs, summed = self.plan.outputs, outer_sum(self.stage.body).axes[-1]  # type: ignore[arg-type]
+        outputs, summed = self.plan.outputs, outer_sum(self.stage.element).axes[-1]
 
         def places(image: PrimExpr, row: PrimExpr, column: PrimExpr, channel: PrimExpr) -> dict[Index, PrimExpr]:
             return {n: image, y: row * outputs, x: column * outputs, summed: channel}

@@ -56,7 +56,7 @@ def winograd_stages(conv: Convolution, pad: Tensor | None, weights: Tensor, plan
     factor = _entry(inverse, y % outputs, down) * _entry(inverse, x % outputs, across)
     load = weights[o // plan.panel, point, channel, o % plan.panel]
     total = Reduce("sum", factor * (transformed * load), (down, across, channel))
-    body = map_expr(conv.stage.body, lambda e: total if e is conv.reduce else None)  # type: ignore[arg-type]
+    body = map_expr(conv.stage.element, lambda e: total if e is conv.reduce else None)
     stage = conv.stage
     return [*stored, Tensor(stage.name, stage.shape, stage.dtype, stage.axes, body, OUTPUT, {META: plan})]
 
@@ -89,7 +89,7 @@ def _transformed(
 
 def _pixel(image: Tensor, pad: Tensor | None, place: Sequence[PrimExpr]) -> PrimExpr:
     """The image at *place*, 0 outside of it: the last tiles reach beyond it."""
-    value = image[tuple(place)] if pad is None else substitute_axes(pad.body, pad.axes, tuple(place))
+    value = image[tuple(place)] if pad is None else substitute_axes(pad.element, pad.axes, tuple(place))
     conditions = []
     for index, extent in zip(place[1:3], image.shape[1:3], strict=True):
         conditions += [index >= 0, index < extent]

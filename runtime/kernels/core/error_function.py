@@ -75,16 +75,19 @@ def _erf(x: np.ndarray) -> np.ndarray:
     if far.any():
         rest[far] = _erfc_large(magnitude[far])
     small = x * _rational(ERF_SMALL, np.minimum(magnitude, x.dtype.type(SMALL)) ** 2)
-    return np.where(magnitude <= SMALL, small, np.copysign(1 - rest, x))
+    result: np.ndarray = np.where(magnitude <= SMALL, small, np.copysign(1 - rest, x))
+    return result
 
 
 def _erfc_middle(x: np.ndarray) -> np.ndarray:
-    return np.exp(-x * x) * _rational(ERFC_MIDDLE, x)
+    result: np.ndarray = np.exp(-x * x) * _rational(ERFC_MIDDLE, x)
+    return result
 
 
 def _erfc_large(x: np.ndarray) -> np.ndarray:
     inverse = 1 / (x * x)
-    return np.exp(-x * x) / x * (1 / math.sqrt(math.pi) - inverse * _rational(ERFC_LARGE, inverse))
+    result: np.ndarray = np.exp(-x * x) / x * (1 / math.sqrt(math.pi) - inverse * _rational(ERFC_LARGE, inverse))
+    return result
 
 
 def _rational(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: np.ndarray) -> np.ndarray:
@@ -95,4 +98,5 @@ def _rational(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: np.n
         for coefficient in rest:
             polynomial *= x
             polynomial += x.dtype.type(coefficient)
-    return np.divide(above, below, out=above)
+    result: np.ndarray = np.divide(above, below, out=above)
+    return result

@@ -12,6 +12,7 @@ import importlib
 import inspect
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from byoc.runtime.errors import KernelError
 
 Arrays = np.ndarray | tuple[np.ndarray, ...]
 KernelFunction = Callable[..., Arrays]
+F = TypeVar("F", bound=KernelFunction)
 
 
 @dataclass(frozen=True)
@@ -198,10 +200,10 @@ class KernelTable(dict[str, Kernel]):
 KERNELS = KernelTable(FAMILIES)
 
 
-def kernel(*names: str) -> Callable[[KernelFunction], KernelFunction]:
+def kernel(*names: str) -> Callable[[F], F]:
     """Register a numpy kernel under one or several operator names. Raises KernelError for a taken name."""
 
-    def register(function: KernelFunction) -> KernelFunction:
+    def register(function: F) -> F:
         for name in names:
             if KERNELS.has_registered(name):
                 raise KernelError(f"kernel {name!r} is registered twice")

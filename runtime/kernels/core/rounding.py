@@ -22,4 +22,5 @@ def saturated(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """*value* as *dtype*: floats as integers to the nearest, ties to even, within their limits."""
     if dtype.kind not in "iu" or value.dtype.kind in "iub":
         return value.astype(dtype, copy=False)
-    return np.clip(np.rint(value), *integer_limits(dtype.name, value.dtype.name)).astype(dtype)
+    result: np.ndarray = np.clip(np.rint(value), *integer_limits(dtype.name, value.dtype.name)).astype(dtype)
+    return result

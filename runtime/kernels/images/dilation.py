@@ -6,7 +6,7 @@ import numpy as np
 
 from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, per_axis, to_letters
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.kernels.nn.conv import positions
+from byoc.runtime.kernels.nn.conv import on_last_axes, positions
 
 
 @kernel("image.dilation2d")
@@ -31,6 +31,6 @@ def dilation2d(
     for at in positions(w.shape[1:]):
         where = [slice(a * d, a * d + (n - 1) * s + 1, s) for a, d, n, s in zip(at, spread, outs, steps, strict=True)]
         with np.errstate(over="ignore"):
-            value = x[(Ellipsis, *where)] + w[(slice(None), *at)][:, None, None]
+            value = x[on_last_axes(where)] + w[on_last_axes(at)][:, None, None]
         best = value if best is None else np.maximum(best, value)
     return from_letters(np.asarray(best).astype(out_dtype or data.dtype), "NCHW", data_layout)

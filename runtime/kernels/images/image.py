@@ -72,8 +72,13 @@ _ROUND: dict[str, Callable[[np.ndarray, np.ndarray, int], np.ndarray]] = {
 
 def cubic_weights(t: np.ndarray, a: float) -> list[np.ndarray]:
     """Weights of the elements at -1, 0, 1, 2 from the floor, for a fraction *t* (Keys, 1981)."""
-    near = lambda x: ((a + 2) * x - (a + 3)) * x * x + 1  # noqa: E731
-    far = lambda x: ((a * x - 5 * a) * x + 8 * a) * x - 4 * a  # noqa: E731
+
+    def near(x: np.ndarray) -> np.ndarray:
+        return np.asarray(((a + 2) * x - (a + 3)) * x * x + 1)
+
+    def far(x: np.ndarray) -> np.ndarray:
+        return np.asarray(((a * x - 5 * a) * x + 8 * a) * x - 4 * a)
+
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
@@ -123,6 +128,7 @@ def _resize_axis(
         if weight is not None:
             piece = piece * weight.astype(data.dtype).reshape([-1 if k == axis else 1 for k in range(ndim)])
         value = piece if value is None else value + piece
+    assert value is not None  # there is a tap at least
     if outside is not None:
         beyond = (numerator < 0) | (numerator > (size - 1) * denominator)
         value[(slice(None),) * axis + (beyond,)] = outside

@@ -21,7 +21,8 @@ def affine_grid(data: np.ndarray, *, target_shape: tuple[int, ...]) -> np.ndarra
     rows, columns = (np.linspace(-1, 1, n) for n in target_shape)
     x, y = np.meshgrid(columns, rows)
     places = np.stack([x, y, np.ones_like(x)])
-    return np.einsum("nck,khw->nchw", data.astype(np.float64), places).astype(data.dtype)
+    result: np.ndarray = np.einsum("nck,khw->nchw", data.astype(np.float64), places).astype(data.dtype)
+    return result
 
 
 def _reflected(place: np.ndarray, size: int, align_corners: bool) -> np.ndarray:
@@ -55,13 +56,16 @@ def _sampled(image: np.ndarray, taps: Sequence[Taps], padding_mode: str, align_c
     """image: T[C, *in], one list of taps an axis, each of shape ``out`` -> f64[C, *out]."""
     value: np.ndarray | int = 0
     for combination in itertools.product(*taps):
-        weight, inside, index = 1.0, True, []
+        weight: float | np.ndarray = 1.0
+        inside: bool | np.ndarray = True
+        index: list[np.ndarray] = []
         for (place, part), size in zip(combination, image.shape[1:], strict=True):
             moved = _moved(place, size, padding_mode, align_corners)
             inside = inside & (moved >= 0) & (moved <= size - 1)
             index.append(np.clip(moved, 0, size - 1).astype(np.int64))
             weight = weight * part
-        value = value + np.where(inside, image[(slice(None), *index)] * weight, 0)
+        places: tuple[slice | np.ndarray, ...] = (slice(None), *index)
+        value = value + np.where(inside, image[places] * weight, 0)
     return np.asarray(value)
 
 
@@ -114,7 +118,7 @@ def crop_and_resize(
         places = np.meshgrid(y, x, indexing="ij")
         kind = "bilinear"
         if method == "nearest_neighbor":
-            places, kind = [np.floor(p + 0.5) for p in places], "nearest"
+            places, kind = tuple(np.floor(p + 0.5) for p in places), "nearest"
         inside = (y[:, None] >= 0) & (y[:, None] <= height - 1) & (x >= 0) & (x <= width - 1)
         value = _sampled(images[index].astype(np.float64), [_taps(p, kind) for p in places], "border", True)
         out[n] = np.where(inside, value, extrapolation_value)

@@ -86,7 +86,8 @@ def _anchors(scales: tuple[float, ...], ratios: tuple[float, ...], base: int) ->
 
 def _moved(boxes: np.ndarray, moves: np.ndarray, iou_loss: bool) -> np.ndarray:
     if iou_loss:
-        return boxes + moves
+        result: np.ndarray = boxes + moves
+        return result
     size = boxes[..., 2:] - boxes[..., :2] + 1
     centre = boxes[..., :2] + 0.5 * (size - 1) + moves[..., :2] * size
     half = 0.5 * (np.exp(moves[..., 2:]) * size - 1)

@@ -68,7 +68,8 @@ def arange(start: np.ndarray, stop: np.ndarray, step: np.ndarray, *, dtype: str)
         raise KernelError(f"arange: from {first} to {last} by {by} are not finitely many numbers")
     count = max(0, int(np.ceil(span)))
     target = numpy_dtype(dtype)
-    return target.type(first) + np.arange(count).astype(target) * target.type(by)
+    result: np.ndarray = target.type(first) + np.arange(count).astype(target) * target.type(by)
+    return result
 
 
 def _one_hot(
@@ -138,7 +139,8 @@ def collapse_sum_to(data: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     """The sum over the dimensions along which an array of *shape* would be broadcast."""
     lead = data.ndim - len(shape)
     axes = tuple(k for k in range(data.ndim) if k < lead or (shape[k - lead] == 1 and data.shape[k] != 1))
-    return np.sum(data, axis=axes, dtype=data.dtype).reshape(shape)
+    result: np.ndarray = np.sum(data, axis=axes, dtype=data.dtype).reshape(shape)
+    return result
 
 
 @kernel("collapse_sum_like")

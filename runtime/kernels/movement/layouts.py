@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, cast
 
 import numpy as np
 
@@ -86,4 +87,4 @@ def layout_transform(data: np.ndarray, *, src_layout: str, dst_layout: str) -> n
 @kernel("meshgrid")
 def meshgrid(data: list[np.ndarray], *, indexing: str = "ij") -> tuple[np.ndarray, ...]:
     """Each vector spread over the grid that all of them span."""
-    return tuple(np.meshgrid(*data, indexing=indexing))  # type: ignore[arg-type]
+    return tuple(np.meshgrid(*data, indexing=cast(Literal["ij", "xy"], indexing)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -24,9 +26,10 @@ def searchsorted(
     sorted_sequence: np.ndarray, values: np.ndarray, *, right: bool = False, dtype: str = "int32"
 ) -> np.ndarray:
     """The places of values in a sorted sequence, or in the sequence of their row."""
-    side = "right" if right else "left"
+    side: Literal["left", "right"] = "right" if right else "left"
     if sorted_sequence.ndim == 1:
-        return np.searchsorted(sorted_sequence, values, side).astype(dtype)
+        result: np.ndarray = np.searchsorted(sorted_sequence, values, side).astype(dtype)
+        return result
     out = np.empty(values.shape, dtype)
     for row in np.ndindex(sorted_sequence.shape[:-1]):
         out[row] = np.searchsorted(sorted_sequence[row], values[row], side)

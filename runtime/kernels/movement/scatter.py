@@ -37,7 +37,7 @@ def scatter_elements(
 ) -> np.ndarray:
     """Each update written, along an axis, at the position that the indices hold."""
     place = axis % data.ndim
-    grid = list(np.indices(indices.shape, sparse=True))
+    grid: list[np.ndarray] = list(np.indices(indices.shape, sparse=True))
     grid[place] = _from_front(indices, data.shape[place])
     return _write(data, tuple(grid), updates, reduction)
 

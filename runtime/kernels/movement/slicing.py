@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from byoc.runtime.errors import KernelError
@@ -67,7 +69,7 @@ def take(
     data: np.ndarray, indices: np.ndarray, *, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
 ) -> np.ndarray:
     """The slices at positions along an axis; positions outside are clipped or wrapped."""
-    how = "wrap" if mode == "wrap" else "clip"
+    how: Literal["wrap", "clip"] = "wrap" if mode == "wrap" else "clip"
     if axis is None or not batch_dims:
         return np.asarray(np.take(data, indices, axis, mode=how))
     place, batch = axis % data.ndim, batch_dims % indices.ndim if batch_dims < 0 else batch_dims
@@ -89,7 +91,7 @@ def _inside(indices: np.ndarray, size: int) -> np.ndarray:
 def gather(data: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
     """Along an axis, the element at the position that the indices hold at the same place."""
     place = axis % data.ndim
-    grid = list(np.indices(indices.shape, sparse=True))
+    grid: list[np.ndarray] = list(np.indices(indices.shape, sparse=True))
     grid[place] = _inside(indices, data.shape[place])
     return np.asarray(data[tuple(grid)])
 

@@ -12,7 +12,8 @@ from byoc.runtime.kernels.reduce import extremum
 @kernel("nn.relu")
 def relu(data: np.ndarray) -> np.ndarray:
     """max(x, 0); a NaN stays."""
-    return np.maximum(data, data.dtype.type(0))
+    result: np.ndarray = np.maximum(data, data.dtype.type(0))
+    return result
 
 
 @kernel("nn.leaky_relu")
@@ -32,7 +33,8 @@ def softmax(data: np.ndarray, *, axis: int = -1) -> np.ndarray:
     """exp(x) over its sum along *axis*, after the greatest is taken off."""
     x = wide(data)
     e = np.exp(x - extremum(x, axis, keepdims=True))
-    return (e / e.sum(axis, keepdims=True)).astype(data.dtype, copy=False)
+    result: np.ndarray = (e / e.sum(axis, keepdims=True)).astype(data.dtype, copy=False)
+    return result
 
 
 @kernel("nn.log_softmax")
@@ -40,13 +42,15 @@ def log_softmax(data: np.ndarray, *, axis: int = -1) -> np.ndarray:
     """x less the logarithm of the sum of exp(x) along *axis*."""
     x = wide(data)
     shifted = x - extremum(x, axis, keepdims=True)
-    return (shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))).astype(data.dtype, copy=False)
+    result: np.ndarray = (shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))).astype(data.dtype, copy=False)
+    return result
 
 
 @kernel("nn.bias_add")
 def bias_add(data: np.ndarray, bias: np.ndarray, *, axis: int = 1) -> np.ndarray:
     """Add ``bias[C]`` along *axis*."""
-    return data + along(bias, axis, data.ndim)
+    result: np.ndarray = data + along(bias, axis, data.ndim)
+    return result
 
 
 @kernel("nn.dropout")

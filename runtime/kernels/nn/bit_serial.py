@@ -33,7 +33,8 @@ def _unpacked(weight: np.ndarray, axis: int) -> np.ndarray:
     bits = (weight[..., None].astype(np.uint64) >> places & np.uint64(1)).astype(np.int64)
     scales = 1 << np.arange(weight.shape[-1])
     values = np.moveaxis((bits * scales[:, None]).sum(-2), -1, axis + 1)
-    return values.reshape(*weight.shape[:axis], weight.shape[axis] * width, *weight.shape[axis + 1 : -1])
+    result: np.ndarray = values.reshape(*weight.shape[:axis], weight.shape[axis] * width, *weight.shape[axis + 1 : -1])
+    return result
 
 
 @kernel("nn.bitserial_conv2d")
@@ -77,4 +78,5 @@ def bitserial_dense(
 ) -> np.ndarray:
     """A product of the low bits."""
     low = data.astype(np.int64) & (1 << data_bits) - 1
-    return (low @ _weights(weight, weight_bits, unipolar).T).astype(out_dtype)
+    result: np.ndarray = (low @ _weights(weight, weight_bits, unipolar).T).astype(out_dtype)
+    return result

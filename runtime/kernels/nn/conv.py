@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from types import EllipsisType
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -32,6 +33,11 @@ BLOCK_BYTES = 32 * 2**20
 def positions(kernel_shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Every position in a kernel, the last axis fastest."""
     return itertools.product(*map(range, kernel_shape))
+
+
+def on_last_axes(at: Iterable[int | slice]) -> tuple[int | slice | EllipsisType, ...]:
+    """The index of *at* along the last axes, everything along those before."""
+    return (Ellipsis, *at)
 
 
 def padded(data: np.ndarray, pads: Sequence[tuple[int, int]], value: float = 0) -> np.ndarray:
@@ -77,8 +83,8 @@ def _depthwise(weight: np.ndarray, view: np.ndarray) -> np.ndarray:
     taps = weight.reshape(channels, weight.shape[0] // channels, *weight.shape[2:])
     out = np.zeros((view.shape[0], channels, taps.shape[1], *view.shape[2 : 2 + n]), view.dtype)
     for at in positions(weight.shape[2:]):
-        tap = taps[(slice(None), slice(None), *at)].reshape(*taps.shape[:2], *(1,) * n)
-        out += view[(Ellipsis, *at)][:, :, None] * tap
+        tap = taps[on_last_axes(at)].reshape(*taps.shape[:2], *(1,) * n)
+        out += view[on_last_axes(at)][:, :, None] * tap
     return out.reshape(view.shape[0], weight.shape[0], *view.shape[2 : 2 + n])
 
 
@@ -91,7 +97,7 @@ def _by_taps(data: np.ndarray, weight: np.ndarray, dilation: Sequence[int], grou
     out = np.zeros((batch, groups, w.shape[1], *outs), data.dtype)
     for at in positions(kernel_shape):
         where = [slice(a * d, a * d + o) for a, d, o in zip(at, dilation, outs, strict=True)]
-        out += (w[(Ellipsis, *at)] @ x).reshape(*out.shape[:3], *sizes)[(Ellipsis, *where)]
+        out += (w[on_last_axes(at)] @ x).reshape(*out.shape[:3], *sizes)[on_last_axes(where)]
     return out.reshape(batch, weight.shape[0], *outs)
 
 
@@ -169,17 +175,17 @@ def convolve_transposed(
     x = np.asarray(data, order="C").reshape(batch, groups, data.shape[1] // groups, math.prod(sizes))
     w = weight.reshape(groups, weight.shape[0] // groups, per_group, *kernel_shape)
     for at in positions(kernel_shape):
-        tap = np.swapaxes(w[(Ellipsis, *at)], 1, 2)
+        tap = np.swapaxes(w[on_last_axes(at)], 1, 2)
         steps = zip(at, dilation, sizes, strides, strict=True)
         where = [slice(a * d, a * d + (i - 1) * s + 1, s) for a, d, i, s in steps]
-        out[(Ellipsis, *where)] += (tap @ x).reshape(batch, groups, per_group, *sizes)
+        out[on_last_axes(where)] += (tap @ x).reshape(batch, groups, per_group, *sizes)
     kept = [
         slice(before, (i - 1) * s + d * (k - 1) + 1 + p - after)
         for i, s, d, k, p, (before, after) in zip(
             sizes, strides, dilation, kernel_shape, output_padding, pads, strict=True
         )
     ]
-    return out[(Ellipsis, *kept)].reshape(batch, groups * per_group, *(k.stop - k.start for k in kept))
+    return out[on_last_axes(kept)].reshape(batch, groups * per_group, *(k.stop - k.start for k in kept))
 
 
 @kernel_in_blocks("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")

@@ -9,7 +9,7 @@ import numpy as np
 
 from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, per_axis, to_letters
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.kernels.nn.conv import conv, convolve, padded, positions
+from byoc.runtime.kernels.nn.conv import conv, convolve, on_last_axes, padded, positions
 from byoc.runtime.kernels.nn.dense import finish, result_dtype, working_dtype
 
 
@@ -81,7 +81,7 @@ def conv_backward_weight(
     for at in positions(kernel_size):
         starts = [a * d for a, d in zip(at, per_axis(dilation, 2), strict=True)]
         where = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, sizes, steps, strict=True)]
-        result[(Ellipsis, *at)] = np.einsum("ngohw,ngihw->goi", g, x[(Ellipsis, *where)], optimize=True)
+        result[on_last_axes(at)] = np.einsum("ngohw,ngihw->goi", g, x[on_last_axes(where)], optimize=True)
     value = finish(result.reshape(groups * result.shape[1], *result.shape[2:]), out)
     return from_letters(value, "OIHW", out_layout)
 

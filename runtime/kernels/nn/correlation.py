@@ -37,7 +37,8 @@ def correlation(
                     b = _patch(second, max_displacement + row + down, max_displacement + column + right, outs, stride1)
                     total += (a * b if is_multiply else np.abs(a - b)).sum(1)
             channels.append(total)
-    return (np.stack(channels, 1) / (kernel_size**2 * data1.shape[1])).astype(data1.dtype)
+    result: np.ndarray = (np.stack(channels, 1) / (kernel_size**2 * data1.shape[1])).astype(data1.dtype)
+    return result
 
 
 def _patch(image: np.ndarray, top: int, left: int, outs: list[int], stride: int) -> np.ndarray:

@@ -18,7 +18,8 @@ def _standardised(data: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np
     mean = data.mean(axes, keepdims=True, dtype=np.float64)
     deviation = data - mean
     variance = np.square(deviation).mean(axes, keepdims=True)
-    return deviation / np.sqrt(variance + epsilon)
+    result: np.ndarray = deviation / np.sqrt(variance + epsilon)
+    return result
 
 
 @kernel("nn.batch_norm")
@@ -113,4 +114,5 @@ def lrn(
 def l2_normalize(data: np.ndarray, *, eps: float, axis: tuple[int, ...] = ()) -> np.ndarray:
     """Divide by the Euclidean length along *axis* (all axes where empty), whose square is at least *eps*."""
     square = np.square(data.astype(np.float64)).sum(axis or None, keepdims=True)
-    return (data / np.sqrt(np.maximum(square, eps))).astype(data.dtype)
+    result: np.ndarray = (data / np.sqrt(np.maximum(square, eps))).astype(data.dtype)
+    return result

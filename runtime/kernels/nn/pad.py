@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal, cast
+
 import numpy as np
 
 from byoc.runtime.kernels.core.layout import from_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel
+
+PadMode = Literal["edge", "reflect", "symmetric"]
 
 
 @kernel("nn.pad")
@@ -21,8 +25,9 @@ def pad(
     if pad_mode == "constant":
         kept = tuple(slice(a, n - b) for n, (a, b) in zip(data.shape, cut, strict=True))
         return np.pad(data[kept], added, constant_values=np.asarray(pad_value).astype(data.dtype).reshape(()))
-    whole = np.pad(data, added, mode=pad_mode)
-    return whole[tuple(slice(a, n - b) for n, (a, b) in zip(whole.shape, cut, strict=True))]
+    whole = np.pad(data, added, mode=cast(PadMode, pad_mode))
+    result: np.ndarray = whole[tuple(slice(a, n - b) for n, (a, b) in zip(whole.shape, cut, strict=True))]
+    return result
 
 
 @kernel("nn.dilate")
@@ -37,7 +42,8 @@ def dilate(data: np.ndarray, *, strides: tuple[int, ...], dilation_value: float 
 @kernel("nn.mirror_pad")
 def mirror_pad(data: np.ndarray, *, pad_width: tuple[tuple[int, ...], ...], mode: str = "SYMMETRIC") -> np.ndarray:
     """Pad by reflection: with the edge repeated (SYMMETRIC) or not (REFLECT)."""
-    return np.pad(data, pad_width, mode=mode.lower())
+    result: np.ndarray = np.pad(data, pad_width, mode=cast(PadMode, mode.lower()))
+    return result
 
 
 @kernel("nn.depth_to_space")

@@ -25,7 +25,7 @@ from byoc.runtime.kernels.core.layout import (
 )
 from byoc.runtime.kernels.core.window import window_count
 from byoc.runtime.kernels.nn.blocked import kernel_in_blocks
-from byoc.runtime.kernels.nn.conv import padded, positions
+from byoc.runtime.kernels.nn.conv import on_last_axes, padded, positions
 
 
 def _fold(
@@ -56,8 +56,9 @@ def _fold(
             slice(at[j] * dilation[j], at[j] * dilation[j] + (outs[j] - 1) * strides[j] + 1, strides[j])
             for j in range(n)
         ]
-        piece = source[(slice(None), slice(None), *where)]
+        piece = source[on_last_axes(where)]
         result = piece.copy() if result is None else fold(result, piece, out=result)
+    assert result is not None  # a kernel has a position at least
     return result
 
 
@@ -135,11 +136,13 @@ def _mean(block: np.ndarray, axis: tuple[int, ...], dtype: np.dtype) -> np.ndarr
     if dtype.kind in "iu":
         count = math.prod(block.shape[a] for a in axis)
         return truncated_divide(block.sum(axis, dtype).astype(np.int64), np.asarray(count))
-    return block.mean(axis, dtype=np.float64)
+    result: np.ndarray = block.mean(axis, dtype=np.float64)
+    return result
 
 
 def _greatest(block: np.ndarray, axis: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    return block.max(axis)
+    result: np.ndarray = block.max(axis)
+    return result
 
 
 def _adaptive(
@@ -152,9 +155,7 @@ def _adaptive(
     value = np.empty((*x.shape[:2], *outs), data.dtype)
     for at in positions(outs):
         where = [slice(a * i // o, -(-(a + 1) * i // o)) for a, i, o in zip(at, x.shape[2:], outs, strict=True)]
-        value[(slice(None), slice(None), *at)] = fold(
-            x[(slice(None), slice(None), *where)], tuple(range(2, 2 + n)), data.dtype
-        )
+        value[on_last_axes(at)] = fold(x[on_last_axes(where)], tuple(range(2, 2 + n)), data.dtype)
     return from_letters(value, letters, out_layout or layout)
 
 

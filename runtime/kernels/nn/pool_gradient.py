@@ -6,7 +6,7 @@ import numpy as np
 
 from byoc.runtime.kernels.core.layout import from_letters, lowest, pad_pairs, per_axis, to_letters
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.kernels.nn.conv import positions
+from byoc.runtime.kernels.nn.conv import on_last_axes, positions
 
 
 class _Windows:
@@ -39,7 +39,7 @@ class _Windows:
 
     def cropped(self, data: np.ndarray) -> np.ndarray:
         """What of *data* with padding is data."""
-        return data[(Ellipsis, *(slice(b, b + n) for (b, _), n in zip(self.pads, self.sizes, strict=True)))]
+        return data[on_last_axes(slice(b, b + n) for (b, _), n in zip(self.pads, self.sizes, strict=True))]
 
 
 @kernel("nn.max_pool2d_grad")
@@ -58,11 +58,11 @@ def max_pool2d_grad(
     grad, x = to_letters(out_grad, out_layout or layout, "NCHW"), to_letters(data, layout, "NCHW")
     windows = _Windows(x.shape[2:], grad.shape[2:], pool_size, strides, dilation, padding)
     grown = windows.grown(x, lowest(x.dtype))
-    seen = np.stack([grown[(Ellipsis, *windows.tap(at))] for at in positions(windows.kernel)])
+    seen = np.stack([grown[on_last_axes(windows.tap(at))] for at in positions(windows.kernel)])
     chosen = seen.argmax(0)
     out = np.zeros(grown.shape, x.dtype)
     for k, at in enumerate(positions(windows.kernel)):
-        out[(Ellipsis, *windows.tap(at))] += np.where(chosen == k, grad, 0).astype(x.dtype)
+        out[on_last_axes(windows.tap(at))] += np.where(chosen == k, grad, 0).astype(x.dtype)
     return from_letters(windows.cropped(out), "NCHW", layout)
 
 
@@ -89,9 +89,9 @@ def avg_pool2d_grad(
         counted = np.pad(inside, [(0, 0), (0, 0), *extra])
     else:
         counted = windows.grown(inside, 0)
-    total = sum(counted[(Ellipsis, *windows.tap(at))] for at in positions(windows.kernel))
+    total: np.ndarray | int = sum(counted[on_last_axes(windows.tap(at))] for at in positions(windows.kernel))
     share = grad / np.maximum(total, 1)
     out = np.zeros((*x.shape[:2], *windows.padded), np.float64)
     for at in positions(windows.kernel):
-        out[(Ellipsis, *windows.tap(at))] += share
+        out[on_last_axes(windows.tap(at))] += share
     return from_letters(windows.cropped(out).astype(x.dtype), "NCHW", layout)

@@ -93,7 +93,8 @@ def winograd(data: np.ndarray, weight: np.ndarray, tile: int, taps: Sequence[int
         product = _along(matrices(tile, r)[0], product, 2 + n + k)
     woven = [k for pair in zip(range(2, 2 + n), range(2 + n, 2 + 2 * n), strict=True) for k in pair]
     whole = product.transpose([0, 1, *woven]).reshape(*product.shape[:2], *(c * tile for c in counts))
-    return whole[(slice(None), slice(None), *(slice(out) for out in outs))]
+    result: np.ndarray = whole[(slice(None), slice(None), *(slice(out) for out in outs))]
+    return result
 
 
 def transforms_depth(kernel_size: Sequence[int]) -> bool:

@@ -111,7 +111,8 @@ def mul(
 
 def hard_swish(x: np.ndarray) -> np.ndarray:
     """``x * clip(x + 3, 0, 6) / 6``."""
-    return x * np.clip(x + x.dtype.type(3), x.dtype.type(0), x.dtype.type(6)) / x.dtype.type(6)
+    result: np.ndarray = x * np.clip(x + x.dtype.type(3), x.dtype.type(0), x.dtype.type(6)) / x.dtype.type(6)
+    return result
 
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -41,4 +41,5 @@ def multiply_fixed_point(values: np.ndarray, multipliers: np.ndarray, rounding: 
     half = np.left_shift(np.int64(1), bits - 1)
     if rounding != UPWARD:
         half = half - (wide < 0)
-    return np.right_shift(wide * significand + half, bits).astype(np.int32)
+    result: np.ndarray = np.right_shift(wide * significand + half, bits).astype(np.int32)
+    return result

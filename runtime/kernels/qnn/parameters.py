@@ -19,7 +19,8 @@ def spread(parameter: np.ndarray, axis: int, ndim: int) -> np.ndarray:
 
 def scalar(parameter: np.ndarray) -> np.generic:
     """The one number that *parameter* holds."""
-    return parameter.reshape(())[()]
+    number: np.generic = parameter.reshape(()).flat[0]
+    return number
 
 
 def limits(dtype: np.dtype, work: np.dtype) -> tuple[np.generic, np.generic]:
@@ -34,4 +35,5 @@ def narrow(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype == values.dtype or dtype.kind not in "iu":
         return values.astype(dtype, copy=False)
     info = np.iinfo(dtype)
-    return np.clip(values, max(info.min, -(2**31)), min(info.max, 2**31 - 1)).astype(dtype)
+    result: np.ndarray = np.clip(values, max(info.min, -(2**31)), min(info.max, 2**31 - 1)).astype(dtype)
+    return result

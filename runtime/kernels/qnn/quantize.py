@@ -9,7 +9,7 @@ from byoc.runtime.kernels.qnn.parameters import limits, spread
 from byoc.runtime.ndarray import numpy_dtype
 
 # the codes of the dtypes that a simulated quantization takes as a tensor; 0 passes the data through
-SIMULATED_DTYPES = {1: np.dtype("int8"), 2: np.dtype("uint8"), 3: np.dtype("int32")}
+SIMULATED_DTYPES: dict[int, np.dtype[np.integer]] = {1: np.dtype("int8"), 2: np.dtype("uint8"), 3: np.dtype("int32")}
 
 
 def quantized(data: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int, dtype: np.dtype) -> np.ndarray:
@@ -18,7 +18,8 @@ def quantized(data: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis:
     with np.errstate(all="ignore"):
         x = x / spread(scale, axis, data.ndim) + spread(zero_point, axis, data.ndim).astype(np.float32)
         low, high = limits(dtype, x.dtype)
-        return np.rint(np.minimum(np.maximum(x, low), high)).astype(dtype)
+        result: np.ndarray = np.rint(np.minimum(np.maximum(x, low), high)).astype(dtype)
+        return result
 
 
 def dequantized(
@@ -26,7 +27,8 @@ def dequantized(
 ) -> np.ndarray:
     """``scale * (data - zero_point)``: an int32 difference times a float32 scale, as the float *dtype*."""
     shifted = data.astype(np.int32) - spread(zero_point, axis, data.ndim).astype(np.int32)
-    return (shifted.astype(np.float32) * spread(scale, axis, data.ndim)).astype(dtype, copy=False)
+    result: np.ndarray = (shifted.astype(np.float32) * spread(scale, axis, data.ndim)).astype(dtype, copy=False)
+    return result
 
 
 @kernel("qnn.quantize")

@@ -26,7 +26,8 @@ def _multipliers(data: np.ndarray, input_scale: np.ndarray, output_scale: np.nda
 def round_away(x: np.ndarray) -> np.ndarray:
     """The nearest whole number, halves away from zero; each step is exact."""
     whole = np.trunc(x)
-    return whole + np.trunc((x - whole) * x.dtype.type(2))
+    result: np.ndarray = whole + np.trunc((x - whole) * x.dtype.type(2))
+    return result
 
 
 def _in_floats(
@@ -44,7 +45,8 @@ def _in_floats(
     x = np.floor(x + work.type(0.5)) if rounding == UPWARD else round_away(x)
     x = x + zero_out.astype(work)
     low, high = limits(out, work)
-    return np.minimum(np.maximum(x, low), high).astype(out)
+    result: np.ndarray = np.minimum(np.maximum(x, low), high).astype(out)
+    return result
 
 
 def requantized(

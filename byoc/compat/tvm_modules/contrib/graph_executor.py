@@ -11,7 +11,8 @@ from byoc.errors import UserError
 from byoc.runtime.benchmark import BenchmarkResult
 from byoc.runtime.container import ShapeTuple, String
 from byoc.runtime.device import Device
-from byoc.runtime.executors.graph_executor import Graph, GraphExecutor
+from byoc.runtime.executors.graph import Graph
+from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.library import Library
 from byoc.runtime.module import Module
 from byoc.runtime.ndarray import NDArray

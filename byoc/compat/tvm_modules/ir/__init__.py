@@ -21,7 +21,7 @@ def make_node(type_key: str, **kwargs: object) -> Attrs | DictAttrs:
         attrs_type = Attrs.class_named(name)
     except RegistryError as error:
         raise UserError(f"byoc makes attributes by key, and has none called {type_key!r}") from error
-    return attrs_type(**kwargs)  # type: ignore[arg-type]
+    return attrs_type(**kwargs)
 
 
 __all__ = ["EnvFunc", "load_json", "make_node", "save_json"]

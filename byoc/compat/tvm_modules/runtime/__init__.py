@@ -37,7 +37,7 @@ class LoadedLibrary(Module):
         self.library = library
 
     @property
-    def imports(self) -> list[Module]:  # type: ignore[override]
+    def imports(self) -> list[Module]:
         """The modules below the root: the host's and the regions'."""
         return list(self.library.module.imports)
 

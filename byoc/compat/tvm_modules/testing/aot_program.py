@@ -43,7 +43,7 @@ def run_program(mod: IRModule, folder: Path, inputs: Sequence[np.ndarray]) -> tu
     printed = _called([str((folder / "model").absolute()), "-o", str(results), *map(str, files)])
     names = [line.split(":")[0] for line in printed.splitlines()]
     raw = [(results / f"{name}.bin").read_bytes() for name in names]
-    pairs = zip(raw, _tensors(mod["main"].checked_type.ret_type), strict=True)  # type: ignore[attr-defined]
+    pairs = zip(raw, _tensors(mod["main"].checked_type.ret_type), strict=True)
     return [np.frombuffer(data, numpy_dtype(ty.dtype)).reshape(ty.concrete_shape) for data, ty in pairs], printed
 
 

@@ -88,7 +88,8 @@ def _cached(func: Callable[..., object]) -> Callable[..., object]:
 
 
 def _marked(name: str, names: Sequence[object], reason: object) -> Callable[[object], object]:
-    return getattr(pytest.mark, name)(*names, reason=reason)
+    mark: Callable[[object], object] = getattr(pytest.mark, name)(*names, reason=reason)
+    return mark
 
 
 def xfail_parameterizations(*xfail_params: object, reason: object) -> Callable[[object], object]:

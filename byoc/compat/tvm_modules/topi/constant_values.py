@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from byoc.compat.tvm.below import Missing
 from byoc.errors import UserError
+from byoc.ir.attrs import as_int
 from byoc.ir.dims import Any
 
 
@@ -13,7 +14,7 @@ def get_const_int(expr: object) -> int:
     """*expr* as a Python int. Raises UserError for a size that is not known."""
     if isinstance(expr, Any):
         raise UserError(f"the size {expr} is not known when compiling, where an int is needed")
-    return int(expr)  # type: ignore[call-overload]
+    return as_int(expr)
 
 
 def get_const_float(expr: object) -> float:

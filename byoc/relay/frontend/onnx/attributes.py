@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -74,12 +75,12 @@ class NodeAttributes:
         found = self._find(name, AttributeProto.STRING, default is None)
         return found.s.decode("utf-8", "replace") if found is not None else default  # type: ignore[return-value]
 
-    def ints(self, name: str, default: Sequence[int] | None = None) -> list[int]:
+    def ints(self, name: str, default: Sequence[builtins.int] | None = None) -> list[builtins.int]:
         """A list of integers."""
         found = self._find(name, AttributeProto.INTS, default is None)
         return list(found.ints) if found is not None else list(default)  # type: ignore[arg-type]
 
-    def floats(self, name: str, default: Sequence[float] | None = None) -> list[float]:
+    def floats(self, name: str, default: Sequence[builtins.float] | None = None) -> list[builtins.float]:
         """A list of floats."""
         found = self._find(name, AttributeProto.FLOATS, default is None)
         return list(found.floats) if found is not None else [in_float32(x) for x in default]  # type: ignore[union-attr]

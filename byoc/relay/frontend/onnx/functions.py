@@ -54,7 +54,8 @@ class FunctionTable:
         if schema.has_function:
             body = _plain_body(schema, self.opset(domain))
             return body is not None and all(self.inside(body).supports(n) for n in body.node)
-        return schema.has_context_dependent_function
+        result: bool = schema.has_context_dependent_function
+        return result
 
     def inside(self, body: FunctionProto) -> FunctionTable:
         """The table that holds inside *body*, which names its own operator sets."""

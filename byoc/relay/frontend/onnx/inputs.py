@@ -84,7 +84,8 @@ class InputTypes:
     def _dim(self, value: ValueInfoProto, axis: int) -> Dim:
         dim = value.type.tensor_type.shape.dim[axis]
         if dim.HasField("dim_value") and dim.dim_value >= 0:
-            return dim.dim_value
+            result: Dim = dim.dim_value
+            return result
         if dim.dim_param:
             if dim.dim_param in self._sizes:
                 return self._sizes[dim.dim_param]

@@ -7,6 +7,7 @@ What the graph says is checked where it is converted. ``onnx.checker`` is not as
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from byoc.relay.frontend.onnx.size_limits import check_dims
 from byoc.runtime.files.regular_file import read_file
 
 MAX_OPSET = 28  # the newest version of the default operator set that the converters were checked against
-ModelSource = str | Path | bytes | ModelProto
+ModelSource = str | os.PathLike[str] | bytes | ModelProto
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def load_model(source: ModelSource, opset: int | None = None) -> LoadedModel:
     elif isinstance(source, (bytes, bytearray, memoryview)):
         name, folder = "<bytes>", None
         proto = _parse(bytes(source), name)
-    elif isinstance(source, (str, Path)):
+    elif isinstance(source, (str, os.PathLike)):
         path = Path(source)
         name, folder = str(path), path.parent
         proto = _parse(_read(path), name)

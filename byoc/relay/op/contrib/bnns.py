@@ -18,6 +18,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.bind import bind_params_by_name
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from byoc.relay.expr import Call, Constant
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.contrib.endings import gelu_pattern
 from byoc.relay.op.contrib.register import register_pattern_table
 from byoc.relay.transform import (
@@ -42,7 +43,7 @@ def _floats(call: Call) -> bool:
 def conv2d_supported(call: Call) -> bool:
     """A convolution of float32 in NCHW, with constant weights of four axes."""
     attrs, weight = call.attrs, call.args[1]
-    layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout or "NCHW")  # type: ignore[union-attr]
+    layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout or "NCHW")
     return layouts == ("NCHW", "OIHW", "NCHW") and isinstance(weight, Constant) and _floats(call)
 
 
@@ -83,10 +84,10 @@ def _chain(call: RelayExpr, product: str) -> list[Call]:
 def check_conv2d(call: Call) -> bool:
     """Whether the convolution is supported, and its bias has one number for each channel, along axis 1."""
     for node in _chain(call, "nn.conv2d"):
-        name = node.op.name  # type: ignore[attr-defined]
+        name = operator_of(node).name
         if name == "nn.conv2d" and not conv2d_supported(node):
             return False
-        if name == "nn.bias_add" and node.attrs.axis != 1:  # type: ignore[union-attr]
+        if name == "nn.bias_add" and node.attrs.axis != 1:
             return False
         if name == "add" and not any(_is_bias(arg.checked_type, node.checked_type) for arg in node.args):
             return False
@@ -103,7 +104,7 @@ def _is_bias(ty: Type, out: Type) -> bool:
 
 def check_dense(call: Call) -> bool:
     """Whether the product is supported."""
-    return all(dense_supported(n) for n in _chain(call, "nn.dense") if n.op.name == "nn.dense")  # type: ignore[attr-defined]
+    return all(dense_supported(n) for n in _chain(call, "nn.dense") if operator_of(n).name == "nn.dense")
 
 
 @register_pattern_table(COMPILER)

@@ -9,14 +9,19 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from byoc.errors import PartitionError
 from byoc.ir.registry import Registry, caller_location
 from byoc.ir.target_kind import KNOWS_COMPILER
 from byoc.relay.expr import Call
 
-# rows of (composite name, pattern) or (composite name, pattern, check)
-PatternTable = Sequence[tuple[object, ...]]
+if TYPE_CHECKING:
+    from byoc.relay.dataflow_pattern import DFPattern
+
+# rows of (composite name, pattern) or (composite name, pattern, check); a check is a function, constraints, or None
+PatternTable = Sequence[tuple[str, "DFPattern"] | tuple[str, "DFPattern", Any]]
+TableMaker = TypeVar("TableMaker", bound=Callable[[], PatternTable])
 PATTERN_TABLES: Registry[Callable[[], PatternTable]] = Registry("pattern table")
 # target -> what it says of a call (anything with a truth value, such as a Verdict); beside the ``target.X`` attributes
 TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predicate")
@@ -49,16 +54,18 @@ def load_target(name: str) -> None:
                 TARGET_LOADERS[loader](name)
 
 
-def register_pattern_table(
-    compiler: str, table: Callable[[], PatternTable] | None = None
-) -> Callable[[], PatternTable] | Callable[[Callable[[], PatternTable]], Callable[[], PatternTable]]:
+@overload
+def register_pattern_table(compiler: str) -> Callable[[TableMaker], TableMaker]: ...
+@overload
+def register_pattern_table(compiler: str, table: Callable[[], PatternTable]) -> Callable[[], PatternTable]: ...
+def register_pattern_table(compiler: str, table: Callable[[], PatternTable] | None = None) -> object:
     """Register a function that gives the pattern table of *compiler*, as a call or as a decorator.
 
     Raises RegistryError when *compiler* has one already, unless that is of byoc's :data:`INTEGRATIONS`.
     """
     where = caller_location()
 
-    def register(make: Callable[[], PatternTable]) -> Callable[[], PatternTable]:
+    def register(make: TableMaker) -> TableMaker:
         PATTERN_TABLES.register(compiler, make, where=where, override=compiler in INTEGRATIONS)
         return make
 

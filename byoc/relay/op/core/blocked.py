@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from byoc import te
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import BijectiveLayout, Layout
-from byoc.ir.op import OPS, Op, TensorCompute, TypeRelation
+from byoc.ir.op import OPS, ComputeOf, Op, RelationOf, TensorCompute, TypeRelation
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.op import image, nn  # noqa: F401 - what is wrapped is registered there
 from byoc.relay.op.movement.rearrange import transform_stage
@@ -65,7 +66,7 @@ def _whole_shape(ty: TensorType, source: Layout) -> tuple[Dim, ...]:
     return BijectiveLayout(source, Layout("".join(source.primal))).forward_shape(ty.shape)
 
 
-def _wrap_relation(name: str, rel: TypeRelation) -> TypeRelation:
+def _wrap_relation(name: str, rel: TypeRelation) -> RelationOf[Attrs]:
     def relation(types: Sequence[Type], attrs: Attrs) -> Type:
         blocks = _Blocks.of(name, attrs)
         if blocks is None:
@@ -100,11 +101,11 @@ def _wrap_inference(name: str, rule: Callable[..., Sequence[Type | None]]) -> Ca
 def _staged(data: Tensor, src: str, dst: str) -> Tensor:
     if src == dst:
         return data
-    ty = TensorType([Any(d.name) if isinstance(d, te.Size) else d for d in data.shape], data.dtype)
+    ty = TensorType([Any(d.name) if isinstance(d, te.Size) else int(d) for d in data.shape], data.dtype)
     return transform_stage(data, parse_layout(src), parse_layout(dst), te.shape_of(_in_layout(ty, src, dst)))
 
 
-def _wrap_compute(name: str, compute: TensorCompute) -> TensorCompute:
+def _wrap_compute(name: str, compute: ComputeOf[Attrs, Tensor, TensorType]) -> ComputeOf[Attrs, Tensor, TensorType]:
     def blocked(attrs: Attrs, inputs: Sequence[Tensor], out_type: TensorType) -> Sequence[Tensor]:
         blocks = _Blocks.of(name, attrs)
         if blocks is None:
@@ -120,11 +121,13 @@ def _wrap_compute(name: str, compute: TensorCompute) -> TensorCompute:
 def allow_blocks(op: Op) -> None:
     """Let *op* take blocked layouts."""
     assert op.rel is not None
-    op.rel = _wrap_relation(op.name, op.rel)
+    op.rel = cast(TypeRelation, _wrap_relation(op.name, op.rel))
     if op.infer_inputs is not None:
         op.infer_inputs = _wrap_inference(op.name, op.infer_inputs)
     if op.compute is not None:
-        op.compute = _wrap_compute(op.name, op.compute)
+        op.compute = cast(
+            TensorCompute, _wrap_compute(op.name, cast("ComputeOf[Attrs, Tensor, TensorType]", op.compute))
+        )
 
 
 for _name in LAYOUT_ATTRIBUTES:

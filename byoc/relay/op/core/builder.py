@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from byoc.errors import UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, get_op
@@ -109,7 +109,7 @@ def _constant_int(value: object) -> int:
         return int(value.data.numpy().reshape(()))
     if isinstance(value, SizeExpr):
         return value  # type: ignore[return-value]
-    return int(value)  # type: ignore[call-overload]
+    return as_int(value)
 
 
 def _binary_overload(op_name: str) -> Callable[[Operand, Operand], Call]:

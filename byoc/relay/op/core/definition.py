@@ -41,11 +41,11 @@ def define(op: Op, attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: T
     """
     if op.compute is None:
         raise InternalError(f"{op.name} has no tensor expression")
-    outputs = list(op.compute(attrs, inputs, out_type))
+    outputs = [out for out in op.compute(attrs, inputs, out_type) if isinstance(out, te.Tensor)]
     expected = tensor_types(out_type)
     if len(outputs) != len(expected):
         raise InternalError(f"{op.name} defines {len(outputs)} tensors where its type has {len(expected)}")
     for tensor, ty in zip(outputs, expected, strict=True):
         if tensor.dtype != ty.dtype or tensor.ndim != ty.ndim:
             raise InternalError(f"{op.name} defines {tensor} where its type is {ty}")
-    return outputs  # type: ignore[return-value]
+    return outputs

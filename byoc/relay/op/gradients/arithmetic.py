@@ -92,7 +92,7 @@ def where_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def prelu_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad, below 0 times alpha; alpha gets the sum of grad * x over what is below 0."""
     x, alpha = orig.args
-    ndim, axis = tensor(x).ndim, orig.attrs.axis  # type: ignore[union-attr]
+    ndim, axis = tensor(x).ndim, orig.attrs.axis
     wide = op.expand_dims(alpha, 1, ndim - 1 - axis % ndim) if axis % ndim != ndim - 1 else alpha
     below = op.less(x, op.zeros_like(x))
     by_alpha = op.where(below, op.multiply(grad, x), op.zeros_like(x))

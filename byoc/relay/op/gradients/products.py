@@ -24,7 +24,7 @@ def dense_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def matmul_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad @ bᵀ, aᵀ @ grad, transposed as the arguments are."""
     (a, b), attrs = orig.args, orig.attrs
-    ta, tb = bool(attrs.transpose_a), bool(attrs.transpose_b)  # type: ignore[union-attr]
+    ta, tb = bool(attrs.transpose_a), bool(attrs.transpose_b)
     by_a = nn.matmul(b, grad, transpose_a=tb, transpose_b=True) if ta else nn.matmul(grad, b, transpose_b=not tb)
     by_b = nn.matmul(grad, a, transpose_a=True, transpose_b=ta) if tb else nn.matmul(a, grad, transpose_a=not ta)
     return [op.reshape_like(by_a, a), op.reshape_like(by_b, b)]
@@ -34,7 +34,7 @@ def matmul_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def batch_matmul_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """As of ``nn.matmul``, for each matrix of the batch."""
     (a, b), attrs = orig.args, orig.attrs
-    ta, tb = bool(attrs.transpose_a), bool(attrs.transpose_b)  # type: ignore[union-attr]
+    ta, tb = bool(attrs.transpose_a), bool(attrs.transpose_b)
     if ta:
         by_a = nn.batch_matmul(b, grad, transpose_a=tb, transpose_b=True)
     else:

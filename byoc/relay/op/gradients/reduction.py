@@ -12,12 +12,12 @@ from byoc.relay.op.gradients.rules import axes_of, gradient, scalar, shape, tens
 
 def _axes(orig: Call) -> list[int]:
     attrs = orig.attrs
-    return axes_of(attrs.axis, tensor(orig.args[0]).ndim, attrs.exclude)  # type: ignore[union-attr]
+    return axes_of(attrs.axis, tensor(orig.args[0]).ndim, attrs.exclude)
 
 
 def _kept(orig: Call, value: RelayExpr) -> RelayExpr:
     """*value*, which has the shape of the result, with the reduced axes as 1."""
-    if orig.attrs.keepdims:  # type: ignore[union-attr]
+    if orig.attrs.keepdims:
         return value
     for axis in _axes(orig):
         value = op.expand_dims(value, axis)
@@ -46,7 +46,7 @@ def mean_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def variance_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """2 * grad * (x - mean) / n, and minus its sum for the mean."""
     data, mean = orig.args
-    count = _count(orig) - (1 if orig.attrs.unbiased else 0)  # type: ignore[union-attr]
+    count = _count(orig) - (1 if orig.attrs.unbiased else 0)
     wide = op.multiply(_kept(orig, grad), scalar(2.0 / count, orig))
     by_data = op.multiply(wide, op.subtract(data, mean))
     return [by_data, op.negative(op.collapse_sum_like(by_data, mean))]
@@ -82,7 +82,7 @@ def prod_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def cumsum_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """The sum of grad from each place on."""
     attrs, data = orig.attrs, orig.args[0]
-    axis = 0 if attrs.axis is None else attrs.axis % tensor(data).ndim  # type: ignore[union-attr]
-    exclusive = bool(attrs.exclusive)  # type: ignore[union-attr]
+    axis = 0 if attrs.axis is None else attrs.axis % tensor(data).ndim
+    exclusive = bool(attrs.exclusive)
     back = op.reverse(op.cumsum(op.reverse(grad, axis), axis=axis, exclusive=exclusive), axis)
     return [op.cast_like(op.reshape_like(back, data), data)]

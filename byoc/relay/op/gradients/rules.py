@@ -36,7 +36,8 @@ def gradient_rule(call: Call) -> GradientRule:
             f"input has operators with missing gradients: {name}{located(call)}; give it one with "
             f"relay.op.register_gradient({name!r}, rule)"
         )
-    return rule  # type: ignore[return-value]
+    result: GradientRule = rule
+    return result
 
 
 def tensor(expr: RelayExpr) -> TensorType:
@@ -71,5 +72,5 @@ def axes_of(axis: object, ndim: int, exclude: object = False) -> list[int]:
         chosen = list(range(ndim))
     else:
         given = axis if isinstance(axis, (tuple, list)) else [axis]
-        chosen = sorted({int(a) % max(ndim, 1) for a in given})  # type: ignore[call-overload]
+        chosen = sorted({int(a) % max(ndim, 1) for a in given})
     return [a for a in range(ndim) if a not in chosen] if exclude else chosen

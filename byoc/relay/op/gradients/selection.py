@@ -24,14 +24,14 @@ def _in_range(indices: RelayExpr, size: int, mode: str) -> RelayExpr:
 def take_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad added where it was taken from. Raises UserError for batches of indices."""
     (data, indices), attrs = orig.args, orig.attrs
-    if attrs.batch_dims:  # type: ignore[union-attr]
+    if attrs.batch_dims:
         raise UserError("take with batch_dims has no gradient")
     sizes, picked = list(shape(data)), list(shape(indices))
-    axis = attrs.axis  # type: ignore[union-attr]
+    axis = attrs.axis
     if axis is None:
         sizes, axis = [math.prod(sizes)], 0
     axis %= len(sizes)
-    places = op.expand_dims(_in_range(indices, sizes[axis], attrs.mode), 0)  # type: ignore[union-attr]
+    places = op.expand_dims(_in_range(indices, sizes[axis], attrs.mode), 0)
     rank = len(picked) + len(sizes) - 1
     chosen = list(range(axis, axis + len(picked)))
     first = op.transpose(grad, [*chosen, *(a for a in range(rank) if a not in chosen)]) if axis else grad
@@ -47,7 +47,7 @@ def take_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def gather_nd_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad added where it was gathered from. Raises UserError for batches of indices."""
     data, indices = orig.args
-    if orig.attrs.batch_dims:  # type: ignore[union-attr]
+    if orig.attrs.batch_dims:
         raise UserError("gather_nd with batch_dims has no gradient")
     return [op.scatter_nd(op.zeros_like(data), indices, grad, mode="add"), op.zeros_like(indices)]
 
@@ -56,7 +56,7 @@ def gather_nd_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def gather_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad added where it was gathered from."""
     data, indices = orig.args
-    axis = orig.attrs.axis  # type: ignore[union-attr]
+    axis = orig.attrs.axis
     return [op.scatter_elements(op.zeros_like(data), indices, grad, axis, "add"), op.zeros_like(indices)]
 
 
@@ -65,7 +65,7 @@ def strided_slice_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad put where it was cut out, 0 elsewhere."""
     data, attrs = orig.args[0], orig.attrs
     sizes, dtype = shape(data), "int32"
-    cuts, result = slices(attrs, len(sizes)), grad  # type: ignore[arg-type]
+    cuts, result = slices(attrs, len(sizes)), grad
     for axis, kept in enumerate(shape(orig)):
         if axis in cuts:
             begin, _, step = cuts[axis].indices(sizes[axis])
@@ -89,6 +89,6 @@ def one_hot_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     indices, on, off = orig.args
     attrs = orig.attrs
     one, zero = scalar(1, orig), scalar(0, orig)
-    mask = op.one_hot(indices, one, zero, attrs.depth, attrs.axis, attrs.dtype)  # type: ignore[union-attr]
+    mask = op.one_hot(indices, one, zero, attrs.depth, attrs.axis, attrs.dtype)
     by_on = op.sum(op.multiply(grad, mask))
     return [op.zeros_like(indices), op.cast_like(by_on, on), op.cast_like(op.subtract(op.sum(grad), by_on), off)]

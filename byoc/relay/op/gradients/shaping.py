@@ -6,6 +6,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op
 from byoc.relay.expr import Call, Tuple, TupleGetItem
+from byoc.relay.narrowing import tuple_type
 from byoc.relay.op import nn
 from byoc.relay.op.gradients.rules import axes_of, gradient, scalar, shape, tensor
 
@@ -26,7 +27,7 @@ def reshape_like_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 @gradient("transpose")
 def transpose_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad with the axes moved back."""
-    axes, ndim = orig.attrs.axes, tensor(orig.args[0]).ndim  # type: ignore[union-attr]
+    axes, ndim = orig.attrs.axes, tensor(orig.args[0]).ndim
     if axes is None or len(axes) == 0:
         return [op.transpose(grad)]
     moved = [int(a) % ndim for a in axes]
@@ -36,14 +37,14 @@ def transpose_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 @gradient("reverse")
 def reverse_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad reversed."""
-    return [op.reverse(grad, orig.attrs.axis)]  # type: ignore[union-attr]
+    return [op.reverse(grad, orig.attrs.axis)]
 
 
 @gradient("layout_transform")
 def layout_transform_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad in the layout of the argument."""
     attrs = orig.attrs
-    return [op.layout_transform(grad, attrs.dst_layout, attrs.src_layout)]  # type: ignore[union-attr]
+    return [op.layout_transform(grad, attrs.dst_layout, attrs.src_layout)]
 
 
 @gradient("broadcast_to", "broadcast_to_like")
@@ -65,7 +66,7 @@ def _fields(value: RelayExpr) -> list[RelayExpr]:
     if isinstance(value, Tuple):
         return list(value.fields)
     fields: list[RelayExpr] = []
-    for index, ty in enumerate(value.checked_type.fields):  # type: ignore[attr-defined]
+    for index, ty in enumerate(tuple_type(value).fields):
         field = TupleGetItem(value, index)
         field._checked_type = ty
         fields.append(field)
@@ -76,7 +77,7 @@ def _fields(value: RelayExpr) -> list[RelayExpr]:
 def concatenate_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """A slice of grad for each tensor."""
     fields = _fields(orig.args[0])
-    axis = orig.attrs.axis % tensor(orig).ndim  # type: ignore[union-attr]
+    axis = orig.attrs.axis % tensor(orig).ndim
     parts, start = [], 0
     for field in fields:
         stop = start + shape(field)[axis]
@@ -88,7 +89,7 @@ def concatenate_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 @gradient("stack")
 def stack_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """A slice of grad for each tensor."""
-    axis = orig.attrs.axis % tensor(orig).ndim  # type: ignore[union-attr]
+    axis = orig.attrs.axis % tensor(orig).ndim
     count = len(_fields(orig.args[0]))
     slices = (op.strided_slice(grad, [k], [k + 1], axes=[axis]) for k in range(count))
     return [Tuple([op.squeeze(part, [axis]) for part in slices])]
@@ -97,13 +98,13 @@ def stack_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 @gradient("split")
 def split_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """The gradients of the parts, joined."""
-    return [op.concatenate(grad, orig.attrs.axis)]  # type: ignore[union-attr]
+    return [op.concatenate(grad, orig.attrs.axis)]
 
 
 @gradient("tile")
 def tile_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """The sum over the copies."""
-    sizes, reps = list(shape(orig.args[0])), [int(r) for r in orig.attrs.reps]  # type: ignore[union-attr]
+    sizes, reps = list(shape(orig.args[0])), [int(r) for r in orig.attrs.reps]
     rank = max(len(sizes), len(reps))
     sizes, reps = [1] * (rank - len(sizes)) + sizes, [1] * (rank - len(reps)) + reps
     apart = op.reshape(grad, [n for pair in zip(reps, sizes, strict=True) for n in pair])
@@ -114,8 +115,8 @@ def tile_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def repeat_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """The sum over the copies."""
     sizes, attrs = list(shape(orig.args[0])), orig.attrs
-    axis = attrs.axis % len(sizes)  # type: ignore[union-attr]
-    apart = op.reshape(grad, [*sizes[: axis + 1], attrs.repeats, *sizes[axis + 1 :]])  # type: ignore[union-attr]
+    axis = attrs.axis % len(sizes)
+    apart = op.reshape(grad, [*sizes[: axis + 1], attrs.repeats, *sizes[axis + 1 :]])
     return [op.sum(apart, axis=axis + 1)]
 
 
@@ -124,10 +125,10 @@ def pad_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """What was inside; the padding's number gets the rest. Raises UserError for a padding that is not constant."""
     data, value = orig.args
     attrs = orig.attrs
-    if attrs.pad_mode != "constant":  # type: ignore[union-attr]
-        raise UserError(f"nn.pad with pad_mode {attrs.pad_mode!r} has no gradient")  # type: ignore[union-attr]
-    cut = [tuple(max(-int(w), 0) for w in pair) for pair in attrs.pad_width]  # type: ignore[union-attr]
-    begin = [max(int(pair[0]), 0) for pair in attrs.pad_width]  # type: ignore[union-attr]
+    if attrs.pad_mode != "constant":
+        raise UserError(f"nn.pad with pad_mode {attrs.pad_mode!r} has no gradient")
+    cut = [tuple(max(-int(w), 0) for w in pair) for pair in attrs.pad_width]
+    begin = [max(int(pair[0]), 0) for pair in attrs.pad_width]
     end = [b + n - sum(off) for b, n, off in zip(begin, shape(data), cut, strict=True)]
     inside = op.strided_slice(grad, begin, end)
     rest = op.reshape_like(op.subtract(op.sum(grad), op.sum(inside)), value)
@@ -159,7 +160,7 @@ def arange_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 @gradient("nn.bias_add")
 def bias_add_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad, and its sum over all axes but the bias's."""
-    axis = axes_of(orig.attrs.axis, tensor(orig).ndim)  # type: ignore[union-attr]
+    axis = axes_of(orig.attrs.axis, tensor(orig).ndim)
     return [grad, op.sum(grad, axis=axis, exclude=True)]
 
 
@@ -174,9 +175,9 @@ def dropout_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def upsampling_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """The sum over the copies. Raises UserError but for whole factors, nearest neighbours and NCHW."""
     attrs = orig.attrs
-    factors = (attrs.scale_h, attrs.scale_w)  # type: ignore[union-attr]
+    factors = (attrs.scale_h, attrs.scale_w)
     whole = all(float(f).is_integer() for f in factors)
-    if not whole or attrs.method != "nearest_neighbor" or attrs.layout != "NCHW":  # type: ignore[union-attr]
+    if not whole or attrs.method != "nearest_neighbor" or attrs.layout != "NCHW":
         raise UserError("nn.upsampling has a gradient for whole factors, nearest_neighbor and NCHW only")
     size = tuple(int(f) for f in factors)
     mean = nn.avg_pool2d(grad, pool_size=size, strides=size)

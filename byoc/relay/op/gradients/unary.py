@@ -81,7 +81,7 @@ def cast_like_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 def clip_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad where the value was within the limits."""
     x = orig.args[0]
-    low, high = orig.attrs.a_min, orig.attrs.a_max  # type: ignore[union-attr]
+    low, high = orig.attrs.a_min, orig.attrs.a_max
     above = op.where(op.less(scalar(high, x), x), op.zeros_like(x), op.ones_like(x))
     inside = op.where(op.less(x, scalar(low, x)), op.zeros_like(x), above)
     return [op.multiply(inside, grad)]
@@ -97,21 +97,21 @@ def relu_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 @gradient("nn.leaky_relu")
 def leaky_relu_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad, below 0 times alpha."""
-    x, alpha = orig.args[0], orig.attrs.alpha  # type: ignore[union-attr]
+    x, alpha = orig.args[0], orig.attrs.alpha
     return [op.where(op.less(x, op.zeros_like(x)), op.multiply(grad, scalar(alpha, x)), grad)]
 
 
 @gradient("nn.softmax")
 def softmax_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """y * (grad - sum(grad * y))."""
-    axis = orig.attrs.axis  # type: ignore[union-attr]
+    axis = orig.attrs.axis
     return [op.multiply(op.subtract(grad, op.sum(op.multiply(grad, orig), axis=axis, keepdims=True)), orig)]
 
 
 @gradient("nn.log_softmax")
 def log_softmax_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad - softmax(x) * sum(grad)."""
-    axis = orig.attrs.axis  # type: ignore[union-attr]
+    axis = orig.attrs.axis
     soft = nn.softmax(orig.args[0], axis=axis)
     return [op.subtract(grad, op.multiply(op.sum(grad, axis=axis, keepdims=True), soft))]
 

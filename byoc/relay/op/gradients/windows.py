@@ -8,6 +8,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op
 from byoc.relay.expr import Call
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op import nn
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.window import pad_tuple
@@ -21,11 +22,11 @@ def conv2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     Raises UserError for layouts other than NCHW and OIHW.
     """
     (data, weight), attrs = orig.args, orig.attrs
-    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW":  # type: ignore[union-attr]
-        raise UserError(f"nn.conv2d has a gradient in NCHW and OIHW, not in {attrs.data_layout}")  # type: ignore[union-attr]
-    pads = pad_tuple(attrs.padding, 2)  # type: ignore[union-attr]
-    strides = [int(s) for s in attrs.strides]  # type: ignore[union-attr]
-    dilation = [int(d) for d in attrs.dilation]  # type: ignore[union-attr]
+    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW":
+        raise UserError(f"nn.conv2d has a gradient in NCHW and OIHW, not in {attrs.data_layout}")
+    pads = pad_tuple(attrs.padding, 2)
+    strides = [int(s) for s in attrs.strides]
+    dilation = [int(d) for d in attrs.dilation]
     kernel = shape(weight)[2:]
     rest = [
         shape(data)[2 + k]
@@ -38,7 +39,7 @@ def conv2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
         strides=strides,
         padding=pads,
         dilation=dilation,
-        groups=attrs.groups,  # type: ignore[union-attr]
+        groups=attrs.groups,
         output_padding=tuple(rest),
         kernel_size=kernel,
         channels=shape(data)[1],
@@ -59,14 +60,14 @@ def _weight_attrs(attrs: object, weight: RelayExpr) -> object:
 def conv2d_transpose_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """The convolution that was transposed, of grad. Raises UserError for layouts other than NCHW and IOHW."""
     (data, weight), attrs = orig.args, orig.attrs
-    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "IOHW":  # type: ignore[union-attr]
+    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "IOHW":
         raise UserError("nn.conv2d_transpose has a gradient in NCHW and IOHW only")
     same = {
         "strides": attrs.strides,
-        "padding": pad_tuple(attrs.padding, 2),  # type: ignore[union-attr]
+        "padding": pad_tuple(attrs.padding, 2),
         "dilation": attrs.dilation,
         "groups": attrs.groups,
-        "kernel_size": shape(weight)[2:],  # type: ignore[union-attr]
+        "kernel_size": shape(weight)[2:],
     }
     by_data = nn.conv2d(grad, weight, channels=shape(data)[1], **same)
     by_weight = make_call("nn.conv2d_backward_weight", [data, grad], _weight_attrs(by_data.attrs, weight))
@@ -76,11 +77,11 @@ def conv2d_transpose_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
 @gradient("nn.max_pool2d", "nn.avg_pool2d")
 def pool2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad to the largest element of each window, or to all of them."""
-    return [make_call(f"{orig.op.name}_grad", [grad, orig.args[0]], orig.attrs)]  # type: ignore[attr-defined]
+    return [make_call(f"{operator_of(orig).name}_grad", [grad, orig.args[0]], orig.attrs)]
 
 
 def _space(orig: Call) -> list[int]:
-    layout = orig.attrs.layout  # type: ignore[union-attr]
+    layout = orig.attrs.layout
     return [layout.index("H"), layout.index("W")]
 
 

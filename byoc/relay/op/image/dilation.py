@@ -15,7 +15,7 @@ from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
-from byoc.relay.op.core.type_relations import is_float, same_dtype
+from byoc.relay.op.core.type_relations import is_float, same_dtype, tensor_arg
 from byoc.relay.op.core.window import differ, pad_pairs, pad_tuple, per_axis, window_extent
 from byoc.relay.op.nn.convolution.compute import pad_stage
 from byoc.te import Index, PrimExpr, Tensor
@@ -45,7 +45,7 @@ def _relation(types: Sequence[Type], attrs: Dilation2DAttrs) -> Type:
     if differ(kernel[0], dims[1]) or not weight.is_static:
         raise TypeInferenceError(f"weight must have {dims[1]} channels of a known size, got {weight}")
     steps = zip(dims[2:], kernel[1:], attrs.strides[:2], attrs.dilations[:2], pad_pairs(attrs.padding, 2), strict=True)
-    sizes = [window_extent(*step) for step in steps]  # type: ignore[arg-type]
+    sizes = [window_extent(*step) for step in steps]
     return TensorType(arranged((*dims[:2], *sizes), "NCHW", attrs.data_layout), attrs.out_dtype or data.dtype)
 
 
@@ -70,8 +70,8 @@ def _compute(attrs: Dilation2DAttrs, inputs: Sequence[Tensor], out_type: TensorT
 
 
 def _operations(attrs: Dilation2DAttrs, types: Sequence[Type], out_type: TensorType) -> int:
-    sizes = (*out_type.shape, *types[1].shape)  # type: ignore[attr-defined]
-    channels = types[1].shape[attrs.kernel_layout.index("I")]  # type: ignore[attr-defined]
+    sizes = (*out_type.shape, *tensor_arg(types, 1).shape)
+    channels = tensor_arg(types, 1).shape[attrs.kernel_layout.index("I")]
     return 2 * math.prod(1 if isinstance(d, Any) else d for d in sizes) // max(int(channels), 1)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import ComputeOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, Constant, constant
@@ -66,7 +66,7 @@ def _one_of(value: str, known: Sequence[str], what: str) -> None:
         raise TypeInferenceError(f"{what} is one of {', '.join(known)}, got {value!r}")
 
 
-def _relation(n: int) -> TypeRelation:
+def _relation(n: int) -> RelationOf[ResizeAttrs]:
     def relation(types: Sequence[Type], attrs: ResizeAttrs) -> TensorType:
         data, letters = tensor_of(types[0], n + 2, "data"), data_letters(n)
         dims = [data.shape[a] for a in axes_of(attrs.layout, letters, "data")]
@@ -86,7 +86,7 @@ def _relation(n: int) -> TypeRelation:
     return relation
 
 
-def _compute(n: int) -> TensorCompute:
+def _compute(n: int) -> ComputeOf[ResizeAttrs, Tensor, TensorType]:
     def compute(attrs: ResizeAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
         mode = attrs.coordinate_transformation_mode
         how = Interpolation(

@@ -251,7 +251,7 @@ def arange(start: Operand, stop: Operand | None = None, step: Operand | None = N
     bounds = (start, stop, 1 if step is None else step)
     numbers = [_known_number(b) for b in bounds]
     known = None not in numbers
-    attrs = ArangeAttrs(*(numbers if known else (None, None, None)), dtype)  # type: ignore[arg-type]
+    attrs = ArangeAttrs(*(numbers if known else (None, None, None)), dtype)
     return make_call("arange", [as_expr(b, dtype) for b in bounds], attrs)
 
 

@@ -93,7 +93,7 @@ def _flatten_relation(types: Sequence[Type], attrs: Attrs | None) -> TensorType:
         raise TypeInferenceError("data must have a batch dimension, got a scalar")
     others = [d for d in data.shape[1:] if d != 1]
     if not any(isinstance(d, Any) for d in others):
-        return TensorType((data.shape[0], math.prod(others)), data.dtype)
+        return TensorType((data.shape[0], math.prod(map(int, others))), data.dtype)
     return TensorType((data.shape[0], functools.reduce(times, others)), data.dtype)
 
 

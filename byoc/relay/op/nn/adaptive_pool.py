@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import ComputeOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -64,7 +64,7 @@ class GlobalPool2DAttrs(Attrs):
     out_layout: str = ""
 
 
-def _relation(n: int, whole: bool) -> TypeRelation:
+def _relation(n: int, whole: bool) -> RelationOf[AdaptivePoolAttrs | GlobalPool2DAttrs]:
     def relation(types: Sequence[Type], attrs: AdaptivePoolAttrs | GlobalPool2DAttrs) -> TensorType:
         data, letters = tensor_of(types[0], n + 2, "data"), data_letters(n)
         dims = [data.shape[a] for a in axes_of(attrs.layout, letters, "data")]
@@ -78,14 +78,14 @@ def _relation(n: int, whole: bool) -> TypeRelation:
     return relation
 
 
-def _compute(mean: bool) -> TensorCompute:
-    def compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
+def _compute(mean: bool) -> ComputeOf[AdaptivePoolAttrs, Tensor, TensorType]:
+    def compute(attrs: AdaptivePoolAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
         return [adaptive_stages(inputs[0], attrs.layout, attrs.out_layout, mean, out_type)]
 
     return compute
 
 
-def _operations(attrs: Attrs, types: Sequence[Type], out_type: Type) -> int:
+def _operations(attrs: Attrs | None, types: Sequence[Type], out_type: Type) -> int:
     return math.prod(d if isinstance(d, int) else 1 for d in tensor_arg(types, 0).shape)
 
 

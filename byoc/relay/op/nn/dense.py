@@ -109,8 +109,8 @@ def _product(a: Tensor, b: Tensor, out: TensorType, transpose_a: bool, transpose
         return [broadcast_index(i, s, o) for i, s, o in zip(kept, tensor.shape, shape, strict=False)]
 
     def element(*index: Index) -> PrimExpr:
-        *lead, row, column = index if a.ndim > 1 else (None, *index)
-        left = [k] if row is None else [*batch_of(a, lead), *((k, row) if transpose_a else (row, k))]
+        lead, row, column = index[:-2], index[-2:-1] if a.ndim > 1 else (), index[-1]
+        left = [*batch_of(a, lead), *((k, *row) if transpose_a else (*row, k))] if row else [k]
         right = [*batch_of(b, lead), *((column, k) if transpose_b else (k, column))]
         return te.sum(te.cast(out.dtype, a(*left)) * te.cast(out.dtype, b(*right)), k)
 
@@ -118,18 +118,18 @@ def _product(a: Tensor, b: Tensor, out: TensorType, transpose_a: bool, transpose
 
 
 def _dense_compute(attrs: DenseAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
-    return _product(*inputs, out_type, False, True, "dense")
+    return _product(inputs[0], inputs[1], out_type, False, True, "dense")
 
 
 def _matmul_compute(attrs: MatmulAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
-    return _product(*inputs, out_type, attrs.transpose_a, attrs.transpose_b, "matmul")
+    return _product(inputs[0], inputs[1], out_type, attrs.transpose_a, attrs.transpose_b, "matmul")
 
 
 def _batch_matmul_compute(attrs: BatchMatmulAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
-    return _product(*inputs, out_type, attrs.transpose_a, attrs.transpose_b, "batch_matmul")
+    return _product(inputs[0], inputs[1], out_type, attrs.transpose_a, attrs.transpose_b, "batch_matmul")
 
 
-def _operations(attrs: Attrs, types: Sequence[Type], out_type: Type) -> int:
+def _operations(attrs: DenseAttrs | MatmulAttrs | BatchMatmulAttrs, types: Sequence[Type], out_type: Type) -> int:
     a, out = tensor_arg(types, 0), tensor_types(out_type)[0]
     transposed = not isinstance(attrs, DenseAttrs) and attrs.transpose_a
     sizes = (*out.shape, a.shape[-2] if transposed else a.shape[-1])

@@ -15,6 +15,7 @@ from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import tensor_of
+from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.relay.op.core.window import differ
 from byoc.runtime.kernels.movement.layouts import parse_layout
 from byoc.te import Index, PrimExpr, Tensor
@@ -66,7 +67,7 @@ def _compute(attrs: DensePackAttrs, inputs: Sequence[Tensor], out_type: TensorTy
 
 
 def _operations(attrs: DensePackAttrs, types: Sequence[Type], out_type: TensorType) -> int:
-    sizes = (*out_type.shape, types[0].shape[1])  # type: ignore[attr-defined]
+    sizes = (*out_type.shape, tensor_arg(types, 0).shape[1])
     return 2 * math.prod(1 if isinstance(d, Any) else d for d in sizes)
 
 

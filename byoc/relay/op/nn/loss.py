@@ -10,7 +10,7 @@ import numpy as np
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import OpPattern, Sample, TensorCompute, register_op
+from byoc.ir.op import ComputeOf, OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -40,7 +40,7 @@ def _cross_entropy_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
     return TensorType((), dtype)
 
 
-def _cross_entropy_compute(measure: Callable[[PrimExpr], PrimExpr]) -> TensorCompute:
+def _cross_entropy_compute(measure: Callable[[PrimExpr], PrimExpr]) -> ComputeOf[Attrs | None, Tensor, TensorType]:
     def compute(attrs: Attrs | None, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
         x, y = inputs
         row, column = te.reduce_axis(x.shape[0]), te.reduce_axis(x.shape[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,13 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, TypeRelation, register_op
+from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.type_relations import is_float, normalize_axes, normalize_axis, only, tensor_arg
-from byoc.relay.op.core.untyped_inputs import vectors_of_axis
+from byoc.relay.op.core.untyped_inputs import HasAxis, vectors_of_axis
 from byoc.relay.op.core.window import differ
 from byoc.relay.op.nn.norm_compute import (
     batch_norm_stages,
@@ -89,10 +89,10 @@ class L2NormalizeAttrs(Attrs):
     axis: tuple[int, ...] = ()
 
 
-def _per_channel(*names: str) -> TypeRelation:
+def _per_channel(*names: str) -> Callable[[Sequence[Type], HasAxis], TensorType]:
     """The relation of a norm whose inputs after the data hold one number for each index of ``attrs.axis``."""
 
-    def relation(types: Sequence[Type], attrs: BatchNormAttrs) -> TensorType:
+    def relation(types: Sequence[Type], attrs: HasAxis) -> TensorType:
         data = tensor_arg(types, 0)
         channels = data.shape[normalize_axis(attrs.axis, data.ndim)]
         for index, name in enumerate(names, 1):
@@ -116,7 +116,7 @@ def _batch_norm_relation(types: Sequence[Type], attrs: BatchNormAttrs) -> TupleT
     return TupleType([_moments(types, attrs), types[3], types[4]])
 
 
-def _inner_relation(types: Sequence[Type], attrs: InstanceNormAttrs) -> TensorType:
+def _inner_relation(types: Sequence[Type], attrs: InstanceNormAttrs | GroupNormAttrs) -> TensorType:
     data = _affine(types, attrs)
     if normalize_axis(attrs.axis, data.ndim) == 0 or data.ndim < 2:
         raise TypeInferenceError(f"the channels are an axis after the batch, got axis {attrs.axis} of {data}")

@@ -6,16 +6,28 @@ The reductions have tag ``reduce`` and run in at least float32; the last stage i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from byoc import te
-from byoc.ir.attrs import Attrs
 from byoc.ir.types import Type
 from byoc.relay.op.core.indexing import ZERO, size_of
 from byoc.relay.op.nn.pool_compute import sum_dtype
 from byoc.te import Index, PrimExpr, Tensor
 
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.norm import (
+        BatchNormAttrs,
+        GroupNormAttrs,
+        InstanceNormAttrs,
+        L2NormalizeAttrs,
+        LayerNormAttrs,
+        LRNAttrs,
+    )
 
-def batch_norm_stages(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
+    NormAttrs: TypeAlias = BatchNormAttrs | InstanceNormAttrs | LayerNormAttrs | GroupNormAttrs
+
+
+def batch_norm_stages(attrs: BatchNormAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
     """The normalised data, and the two moments as they came."""
     data, gamma, beta, mean, variance = inputs
     axis = attrs.axis % data.ndim
@@ -29,7 +41,7 @@ def batch_norm_stages(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) ->
     return [te.compute(data.shape, element, name="batch_norm"), *moments]
 
 
-def _scaled(value: PrimExpr, channel: PrimExpr, gamma: Tensor, beta: Tensor, attrs: Attrs) -> PrimExpr:
+def _scaled(value: PrimExpr, channel: PrimExpr, gamma: Tensor, beta: Tensor, attrs: NormAttrs) -> PrimExpr:
     if attrs.scale:
         value = value * te.cast(value.dtype, gamma(channel))
     return value + te.cast(value.dtype, beta(channel)) if attrs.center else value
@@ -71,7 +83,7 @@ def _sum_over(
     return te.compute([1 if k in axes else d for k, d in enumerate(shape)], element, name=name, tag="reduce")
 
 
-def _normalised(attrs: Attrs, inputs: Sequence[Tensor], over: Sequence[int], axis: int, name: str) -> list[Tensor]:
+def _normalised(attrs: NormAttrs, inputs: Sequence[Tensor], over: Sequence[int], axis: int, name: str) -> list[Tensor]:
     data, gamma, beta = inputs
     mean = mean_over(data, over, None, "mean")
     variance = mean_over(data, over, mean, "variance")
@@ -84,20 +96,20 @@ def _normalised(attrs: Attrs, inputs: Sequence[Tensor], over: Sequence[int], axi
     return [te.compute(data.shape, element, name=name)]
 
 
-def layer_norm_compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
+def layer_norm_compute(attrs: LayerNormAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
     """Layer norm in five stages."""
     axis = attrs.axis % inputs[0].ndim
     return _normalised(attrs, inputs, (axis,), axis, "layer_norm")
 
 
-def instance_norm_compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
+def instance_norm_compute(attrs: InstanceNormAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
     """Instance norm in five stages."""
     ndim = inputs[0].ndim
     axis = attrs.axis % ndim
     return _normalised(attrs, inputs, tuple(k for k in range(1, ndim) if k != axis), axis, "instance_norm")
 
 
-def group_norm_compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
+def group_norm_compute(attrs: GroupNormAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
     """Group norm: the data with its channels split in two axes, normalised, and put together again."""
     data, gamma, beta = inputs
     axis = attrs.axis % data.ndim
@@ -119,7 +131,7 @@ def group_norm_compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -
     return [te.compute(data.shape, element, name="group_norm")]
 
 
-def lrn_compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
+def lrn_compute(attrs: LRNAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
     """The sum of squares of the neighbours, then the division by its power."""
     data = inputs[0]
     axis, half, dtype = attrs.axis % data.ndim, attrs.size // 2, sum_dtype(data.dtype)
@@ -140,7 +152,7 @@ def lrn_compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[
     return [te.compute(data.shape, element, name="lrn")]
 
 
-def l2_normalize_compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
+def l2_normalize_compute(attrs: L2NormalizeAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
     """The sum of squares, then the division by its root."""
     data = inputs[0]
     dtype = sum_dtype(data.dtype)

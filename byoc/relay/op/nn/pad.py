@@ -165,7 +165,7 @@ def _depth_to_space_compute(attrs: SubPixelAttrs, inputs: Sequence[Tensor], out_
     channels = shape[attrs.layout.index("C")]
 
     def element(*index: Index) -> PrimExpr:
-        at = dict(zip(attrs.layout, index, strict=True))
+        at: dict[str, PrimExpr] = dict(zip(attrs.layout, index, strict=True))
         inner = (at["H"] % b) * b + at["W"] % b
         at["C"] = inner * channels + at["C"] if attrs.mode == "DCR" else at["C"] * (b * b) + inner
         at["H"], at["W"] = at["H"] / b, at["W"] / b
@@ -179,7 +179,7 @@ def _space_to_depth_compute(attrs: SubPixelAttrs, inputs: Sequence[Tensor], out_
     channels = data.shape[attrs.layout.index("C")]
 
     def element(*index: Index) -> PrimExpr:
-        at = dict(zip(attrs.layout, index, strict=True))
+        at: dict[str, PrimExpr] = dict(zip(attrs.layout, index, strict=True))
         inner = at["C"] / channels
         at["C"] = at["C"] % channels
         at["H"], at["W"] = at["H"] * b + inner / b, at["W"] * b + inner % b

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OperationCount, OpPattern, Sample, TypeRelation, register_op
+from byoc.ir.op import CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call
@@ -106,7 +106,7 @@ class AvgPool3DAttrs(AvgPoolAttrs):
     layout: str = "NCDHW"
 
 
-def _relation(n: int) -> TypeRelation:
+def _relation(n: int) -> RelationOf[MaxPoolAttrs]:
     def relation(types: Sequence[Type], attrs: MaxPoolAttrs) -> TensorType:
         data, letters = tensor_of(types[0], n + 2, "data"), data_letters(n)
         dims = [data.shape[a] for a in axes_of(attrs.layout, letters, "data")]
@@ -139,7 +139,7 @@ def _avg_compute(attrs: AvgPoolAttrs, inputs: Sequence[Tensor], out_type: Tensor
     return [avg_stages(inputs[0], attrs, attrs.count_include_pad, out_type)]
 
 
-def _operations(n: int) -> OperationCount:
+def _operations(n: int) -> CountOf[MaxPoolAttrs, Type]:
     def operations(attrs: MaxPoolAttrs, types: Sequence[Type], out_type: Type) -> int:
         outputs = math.prod(d if isinstance(d, int) else 1 for d in tensor_types(out_type)[0].shape)
         data = tensor_types(types[0])[0].shape

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from byoc import te
-from byoc.ir.attrs import Attrs
 from byoc.ir.types import TensorType
 from byoc.relay.op.core.indexing import ZERO, as_index
 from byoc.relay.op.core.layout import spatial_letters
@@ -20,6 +20,9 @@ from byoc.relay.op.core.window import pad_pairs, per_axis
 from byoc.relay.op.pointwise.binary import truncated_divide
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import INDEX, Dimension
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.pool import MaxPoolAttrs
 
 _FLOATS = ("float16", "float32", "float64")
 
@@ -43,7 +46,7 @@ def sum_dtype(dtype: str) -> str:
 class _Windows:
     """The sliding windows of one pool: sizes by axis, and where an output's window lies."""
 
-    def __init__(self, data: Tensor, attrs: Attrs, out_type: TensorType):
+    def __init__(self, data: Tensor, attrs: MaxPoolAttrs, out_type: TensorType):
         n = data.ndim - 2
         self.data, self.layout, self.letters = data, attrs.layout, spatial_letters(n)
         self.out_layout = attrs.out_layout or attrs.layout
@@ -82,14 +85,15 @@ class _Windows:
         axes = [te.reduce_axis(k, f"k{letter.lower()}") for k, letter in zip(self.kernel, self.letters, strict=True)]
 
         def element(*index: Index) -> PrimExpr:
-            at = dict(zip(self.out_layout, index, strict=True))
+            at: dict[str, PrimExpr] = dict(zip(self.out_layout, index, strict=True))
             conditions: list[PrimExpr] = []
             for k, letter in enumerate(self.letters):
                 at[letter] = self.start(index, k) + axes[k] * self.dilation[k]
                 conditions += [at[letter] >= 0] if self.pads[k][0] else []
                 conditions += [at[letter] < self.sizes[k]] if self.reaches_over(k, self.sizes[k]) else []
             value = te.cast(dtype, self.data(*(at[letter] for letter in self.layout)))
-            return getattr(te, kind)(te.if_then_else(te.all_of(*conditions), value, fill), axes)
+            result: PrimExpr = getattr(te, kind)(te.if_then_else(te.all_of(*conditions), value, fill), axes)
+            return result
 
         return te.compute(
             self.shape,
@@ -108,7 +112,8 @@ class _Windows:
         """How many elements a window counts along axis *k*."""
         d, kernel = self.dilation[k], te.const(self.kernel[k], INDEX)
         end = self.sizes[k] + self.pads[k][1] if include_pad else self.sizes[k]
-        first, last = ZERO, kernel
+        first: PrimExpr = ZERO
+        last: PrimExpr = kernel
         if not include_pad and self.pads[k][0]:
             first = te.maximum(ZERO, (d - 1 - self.start(index, k)) // d)
         if self.reaches_over(k, end):
@@ -116,14 +121,14 @@ class _Windows:
         return te.maximum(last - first, 1) if first is not ZERO or last is not kernel else kernel
 
 
-def max_stages(data: Tensor, attrs: Attrs, out_type: TensorType) -> Tensor:
+def max_stages(data: Tensor, attrs: MaxPoolAttrs, out_type: TensorType) -> Tensor:
     """A maximum pool: one stage of tag ``pool``."""
     windows = _Windows(data, attrs, out_type)
     fill = least_finite(data.dtype) if windows.sees_only_padding() else lowest(data.dtype)
     return windows.fold("max", fill, data.dtype)
 
 
-def avg_stages(data: Tensor, attrs: Attrs, include_pad: bool, out_type: TensorType) -> Tensor:
+def avg_stages(data: Tensor, attrs: MaxPoolAttrs, include_pad: bool, out_type: TensorType) -> Tensor:
     """An average pool: the sum of each window (tag ``pool``), then its division by the count."""
     dtype = sum_dtype(data.dtype)
     windows = _Windows(data, attrs, out_type)
@@ -156,7 +161,7 @@ def adaptive_stages(data: Tensor, layout: str, out_layout: str, mean: bool, out_
         return index * size // out, ((index + 1) * size + (out - 1)) // out
 
     def element(*index: Index) -> PrimExpr:
-        at = dict(zip(out_layout, index, strict=True))
+        at: dict[str, PrimExpr] = dict(zip(out_layout, index, strict=True))
         conditions: list[PrimExpr] = []
         for axis, letter, size, out in zip(axes, letters, sizes, outs, strict=True):
             first, end = bounds(at[letter], size, out)
@@ -173,7 +178,7 @@ def adaptive_stages(data: Tensor, layout: str, out_layout: str, mean: bool, out_
         return total
 
     def divided(*index: Index) -> PrimExpr:
-        at = dict(zip(out_layout, index, strict=True))
+        at: dict[str, PrimExpr] = dict(zip(out_layout, index, strict=True))
         count: PrimExpr = te.const(1, INDEX)
         for letter, size, out in zip(letters, sizes, outs, strict=True):
             first, end = bounds(at[letter], size, out)

@@ -23,7 +23,7 @@ def _relation(types: Sequence[Type], attrs: MaxPoolAttrs) -> Type:
     same_dtype([grad, data])
     kind = "avg" if isinstance(attrs, AvgPool2DAttrs) else "max"
     pooled = get_op(f"nn.{kind}_pool2d").rel([data], attrs)  # type: ignore[misc]
-    if any(differ(a, b) for a, b in zip(grad.shape, pooled.shape, strict=True)):  # type: ignore[attr-defined]
+    if any(differ(a, b) for a, b in zip(grad.shape, pooled.shape, strict=True)):
         raise TypeInferenceError(f"out_grad must have the type {pooled} of the pool, got {grad}")
     return data
 

@@ -16,7 +16,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Sample, TypeRelation, register_op, register_op_attr
+from byoc.ir.op import RelationOf, Sample, register_op, register_op_attr
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.type_relations import is_float, is_integer, same_dtype, tensor_arg, unify_dim
@@ -76,7 +76,7 @@ class LSTMSequenceAttrs(RNNSequenceAttrs):
         return (("peepholes",) if self.peepholes else ()) + super().extra
 
 
-def _relation(gate_count: int, states: Sequence[str]) -> TypeRelation:
+def _relation(gate_count: int, states: Sequence[str]) -> RelationOf[RNNSequenceAttrs]:
     """The relation of a layer of so many gates: outputs of all steps, then each state after the last."""
 
     def relation(types: Sequence[Type], attrs: RNNSequenceAttrs) -> Type:

@@ -7,9 +7,15 @@ before a step is a stage of its own, so that the product reads it as any matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from byoc import te
 from byoc.ir.types import Type
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
+
+    Layer: TypeAlias = LSTMSequenceAttrs | GRUSequenceAttrs | RNNSequenceAttrs
 
 Expr = te.PrimExpr
 Unary = Callable[[Expr], Expr]
@@ -31,7 +37,7 @@ ACTIVATIONS: dict[str, Callable[[Expr, float, float], Expr]] = {
 class _Steps:
     """What the layers share: sizes, the states with what they are before each step, activations, lengths."""
 
-    def __init__(self, attrs: object, inputs: Sequence[te.Tensor], states: int):
+    def __init__(self, attrs: Layer, inputs: Sequence[te.Tensor], states: int):
         self.attrs = attrs
         self.gates, self.recurrence, *rest = inputs
         self.first, self.more = rest[:states], rest[states:]
@@ -53,7 +59,9 @@ class _Steps:
         """*state* before step *t*, which is *first* before the first."""
         return te.if_then_else(t > 0, state[t - 1, b, j], first[b, j])
 
-    def product(self, source: te.Tensor, columns: int, start: int = 0, name: str = "sums") -> te.Tensor:
+    def product(
+        self, source: te.Tensor, columns: te.Dimension, start: te.Dimension = 0, name: str = "sums"
+    ) -> te.Tensor:
         """*columns* columns of the recurrent product with *source*, from column *start* on, for each step."""
         k = te.reduce_axis(self.size, "k")
         return te.compute(
@@ -64,7 +72,7 @@ class _Steps:
 
     def function(self, index: int, clipped: bool = True) -> Unary:
         """Activation *index* of the layer, over what it is given within the bound."""
-        attrs, bound = self.attrs, self.attrs.clip  # type: ignore[attr-defined]
+        attrs, bound = self.attrs, self.attrs.clip
         apply = ACTIVATIONS[attrs.activations[index]]
         alpha, beta = attrs.alphas[index], attrs.betas[index]
         if not clipped or bound <= 0:
@@ -77,12 +85,12 @@ class _Steps:
 
     def kept(self, new: Expr, old: Expr, t: Expr, b: Expr) -> Expr:
         """*new* where the row has the step, else *old*."""
-        return te.if_then_else(self.running(t, b), new, old) if self.attrs.masked else new  # type: ignore[attr-defined]
+        return te.if_then_else(self.running(t, b), new, old) if self.attrs.masked else new
 
     def outputs(self, cell: te.Tensor | None = None) -> list[te.Tensor]:
         """The hidden states of all steps, zero where a row has none, and the states after the last."""
         whole = self.hidden
-        if self.attrs.masked:  # type: ignore[attr-defined]
+        if self.attrs.masked:
             hidden = self.hidden
             whole = self.stage(lambda t, b, j: self.kept(hidden[t, b, j], te.const(0.0, hidden.dtype), t, b), "shown")
         states = [self.hidden, *([] if cell is None else [cell])]
@@ -97,7 +105,7 @@ class _Steps:
         return te.compute(self.shape[1:], element, f"last_{state.name}")
 
 
-def lstm_compute(attrs: object, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:
+def lstm_compute(attrs: LSTMSequenceAttrs, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:
     """``nn.lstm_sequence``."""
     s = _Steps(attrs, inputs, 2)
     sums, size, cell = s.product(s.before, s.size * 4), s.size, s.state("cell")
@@ -107,13 +115,13 @@ def lstm_compute(attrs: object, inputs: Sequence[te.Tensor], out_type: Type) -> 
         return s.gates[t, b, j + g * size] + sums[t, b, j + g * size]
 
     def through(x: Expr, part: int, state: Expr, j: Expr) -> Expr:
-        return x + s.more[0][j + part * size] * state if attrs.peepholes else x  # type: ignore[attr-defined]
+        return x + s.more[0][j + part * size] * state if attrs.peepholes else x
 
     def next_cell(t: Expr, b: Expr, j: Expr) -> Expr:
         old = s.last(cell, s.first[1], t, b, j)
         enter = gate(through(given(0, t, b, j), 0, old, j))
         forget = gate(through(given(2, t, b, j), 2, old, j))
-        keep = te.const(1.0, old.dtype) - enter if attrs.input_forget else forget  # type: ignore[attr-defined]
+        keep = te.const(1.0, old.dtype) - enter if attrs.input_forget else forget
         return s.kept(keep * old + enter * squash(given(3, t, b, j)), old, t, b)
 
     def next_hidden(t: Expr, b: Expr, j: Expr) -> Expr:
@@ -125,11 +133,11 @@ def lstm_compute(attrs: object, inputs: Sequence[te.Tensor], out_type: Type) -> 
     return s.outputs(cell)
 
 
-def gru_compute(attrs: object, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:
+def gru_compute(attrs: GRUSequenceAttrs, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:
     """``nn.gru_sequence``."""
     s = _Steps(attrs, inputs, 1)
     size, gate, squash = s.size, s.function(0), s.function(1)
-    linear = attrs.linear_before_reset  # type: ignore[attr-defined]
+    linear = attrs.linear_before_reset
     sums = s.product(s.before, size * (3 if linear else 2))
 
     def gated(g: int, t: Expr, b: Expr, j: Expr) -> Expr:
@@ -155,7 +163,7 @@ def gru_compute(attrs: object, inputs: Sequence[te.Tensor], out_type: Type) -> l
     return s.outputs()
 
 
-def rnn_compute(attrs: object, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:
+def rnn_compute(attrs: RNNSequenceAttrs, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:
     """``nn.rnn_sequence``."""
     s = _Steps(attrs, inputs, 1)
     squash, sums = s.function(0), s.product(s.before, s.size)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import ComputeOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.size_var import SizeExpr, size_of
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant, constant
@@ -83,7 +83,7 @@ def _scaled(size: Dim, scale: float) -> Dim:
     return out
 
 
-def _relation(n: int) -> TypeRelation:
+def _relation(n: int) -> RelationOf[Upsampling]:
     def relation(types: Sequence[Type], attrs: Upsampling) -> TensorType:
         data, letters = tensor_of(types[0], n + 2, "data"), data_letters(n)
         dims = [data.shape[a] for a in axes_of(attrs.layout, letters, "data")]
@@ -97,7 +97,7 @@ def _relation(n: int) -> TypeRelation:
     return relation
 
 
-def _compute(n: int) -> TensorCompute:
+def _compute(n: int) -> ComputeOf[Upsampling, Tensor, TensorType]:
     def compute(attrs: Upsampling, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
         how = Interpolation(_METHODS[attrs.method], attrs.mode, default_rounding(attrs.mode, ""))
         every = [attrs.layout.index(letter) for letter in spatial_letters(n)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, register_op
+from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TensorCompute, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Tuple
@@ -112,7 +112,7 @@ def _fold(kind: str, attrs: ReduceAttrs, data: te.Tensor, ty: TensorType, elemen
     return te.compute(te.shape_of(ty), body, name)
 
 
-def _compute(kind: str, name: str) -> TensorCompute:
+def _compute(kind: str, name: str) -> ComputeOf[ReduceAttrs, te.Tensor, TensorType]:
     def compute(attrs: ReduceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
         data = inputs[0]
         return [_fold(kind, attrs, data, out_type, lambda i: data[tuple(i)], name)]
@@ -128,7 +128,7 @@ def _divided(total: te.Tensor, attrs: ReduceAttrs, data: te.Tensor, less: int, n
 
 def _mean(attrs: ReduceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
     total = _compute("sum", "mean_sum")(attrs, inputs, out_type)[0]
-    return [_divided(total, attrs, inputs[0], 0, "mean")]  # type: ignore[arg-type]
+    return [_divided(total, attrs, inputs[0], 0, "mean")]
 
 
 def _variance(attrs: VarianceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
@@ -143,7 +143,7 @@ def _variance(attrs: VarianceAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
     return [_divided(total, attrs, data, int(attrs.unbiased), "variance")]
 
 
-def _extreme(kind: str, of_bools: str) -> TensorCompute:
+def _extreme(kind: str, of_bools: str) -> ComputeOf[ReduceAttrs, te.Tensor, TensorType]:
     """The greatest or least element; of truth values that is whether any or all of them hold."""
     numbers, bools = _compute(kind, kind), _compute(of_bools, kind)
 
@@ -153,7 +153,7 @@ def _extreme(kind: str, of_bools: str) -> TensorCompute:
     return compute
 
 
-def _arg_compute(kind: str) -> TensorCompute:
+def _arg_compute(kind: str) -> ComputeOf[ArgReduceAttrs, te.Tensor, TensorType]:
     def compute(attrs: ArgReduceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
         data = inputs[0]
         axes = reduced_axes(attrs, data.ndim)
@@ -166,7 +166,8 @@ def _arg_compute(kind: str) -> TensorCompute:
             position = as_index(count) - 1 - over if attrs.select_last_index else over
             for k, at in zip(axes, split_index(position, inner), strict=True):
                 index[k] = at
-            return getattr(te, kind)(data[tuple(index)], over)
+            result: te.PrimExpr = getattr(te, kind)(data[tuple(index)], over)
+            return result
 
         found = te.compute(te.shape_of(out_type), body, kind)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from byoc import te
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import Sample, TensorCompute, register_op
+from byoc.ir.op import ComputeOf, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call
@@ -107,7 +107,7 @@ def _moved(places: Sequence[Dimension], axis: int, place: Dimension) -> tuple[Di
     return (*places[:axis], place, *places[axis + 1 :])
 
 
-def _compute(scan: _Scan, name: str) -> TensorCompute:
+def _compute(scan: _Scan, name: str) -> ComputeOf[ScanopAttrs, te.Tensor, TensorType]:
     def compute(attrs: ScanopAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
         data, shape = inputs[0], inputs[0].shape
         axis = 0 if attrs.axis is None else normalize_axis(attrs.axis, data.ndim)

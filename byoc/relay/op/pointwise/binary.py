@@ -12,7 +12,7 @@ import numpy as np
 
 from byoc import te
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TypeRelation, register_op
 from byoc.ir.traits import EDGE, POINTWISE, STEP, Conversion, Scaling, Traits, pointwise
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Call
@@ -24,7 +24,7 @@ Scalar = Callable[[te.PrimExpr, te.PrimExpr], te.PrimExpr]
 BinaryBuilder = Callable[[Operand, Operand], Call]
 
 
-def each_pair(function: Scalar, name: str) -> TensorCompute:
+def each_pair(function: Scalar, name: str) -> ComputeOf[Attrs | None, te.Tensor, TensorType]:
     """The definition ``y[i] = function(a[i], b[i])`` over the broadcast shape."""
 
     def compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:

@@ -14,7 +14,7 @@ import numpy as np
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
-from byoc.ir.op import DtypePredicate, OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TypeRelation, register_op
 from byoc.ir.registry import register_func
 from byoc.ir.traits import EDGE, POINTWISE, SAME, STEP, Conversion, Scaling, Traits, pointwise
 from byoc.ir.types import TensorType, Type, dtype_bytes
@@ -51,7 +51,7 @@ class ClipAttrs(Attrs):
     a_max: float = float("inf")
 
 
-def each_element(function: Scalar, name: str) -> TensorCompute:
+def each_element(function: Scalar, name: str) -> ComputeOf[Attrs | None, te.Tensor, Type]:
     """The definition ``y[i, …] = function(x[i, …])``."""
 
     def compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:

@@ -21,7 +21,7 @@ from byoc.te import PrimExpr
 
 
 def _polynomial(coefficients: Sequence[float], x: PrimExpr) -> PrimExpr:
-    result = te.const(coefficients[0], x.dtype)
+    result: PrimExpr = te.const(coefficients[0], x.dtype)
     for coefficient in coefficients[1:]:
         result = result * x + coefficient
     return result

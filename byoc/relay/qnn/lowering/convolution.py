@@ -17,6 +17,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
 from byoc.relay.expr import constant
 from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.relay.op.nn.convolution.conv import Conv2DAttrs
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry
 from byoc.relay.op.nn.convolution.transpose import Conv2DTransposeAttrs
@@ -34,7 +35,7 @@ class _Convolution:
     def __init__(self, attrs: Conv2DAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]):
         self.attrs, self.inputs, self.types = attrs, inputs, types
         self.geometry: Geometry = conv_geometry(types, attrs, 2)
-        self.data, self.weight = types[0], types[1]
+        self.data, self.weight = tensor_arg(types, 0), tensor_arg(types, 1)
         assert isinstance(self.data, TensorType) and isinstance(self.weight, TensorType)
         self.free_input, self.free_kernel = is_zero(inputs[2]), is_zero(inputs[3])
         self.layout = attrs.out_layout or attrs.data_layout

@@ -20,6 +20,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.core.builder import make_call
+from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.relay.qnn.lowering.convolution import lower_conv2d_transpose, shifted_conv2d
 from byoc.relay.qnn.lowering.matrix_products import shifted_dense
 from byoc.relay.qnn.op.canonicalizations import FloatFunction, create_integer_lookup_op
@@ -144,7 +145,7 @@ def _stay(attrs: Attrs | None, inputs: Sequence[RelayExpr], types: Sequence[Type
 
 
 def _dtypes(types: Sequence[Type]) -> tuple[str, str]:
-    return types[0].dtype, types[1].dtype  # type: ignore[attr-defined]
+    return tensor_arg(types, 0).dtype, tensor_arg(types, 1).dtype
 
 
 def _moved(data: RelayExpr, zero_point: RelayExpr, dtype: str) -> tuple[RelayExpr, RelayExpr]:
@@ -204,5 +205,5 @@ qnn_conv2d_legalize = _product_rules("qnn.conv2d", shifted_conv2d)
 qnn_dense_legalize = _product_rules("qnn.dense", shifted_dense)
 
 # whatever the target, transposed convolutions are made of differences
-qnn_conv2d_transpose_legalize = RulesByTarget(lower_conv2d_transpose)  # type: ignore[arg-type]
+qnn_conv2d_transpose_legalize = RulesByTarget(lower_conv2d_transpose)
 register_qnn_legalize(get_op("qnn.conv2d_transpose").name, qnn_conv2d_transpose_legalize)

@@ -13,7 +13,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, TypeRelation, get_op, register_op
+from byoc.ir.op import OpPattern, RelationOf, Sample, get_op, register_op
 from byoc.ir.traits import ProductForm, quantized_product
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
@@ -51,7 +51,7 @@ def _check_product(types: Sequence[Type], out_dtype: str, channels: Callable[[],
     check_vector(types[5], "kernel_scale", SCALE, channels())
 
 
-def _like_plain(name: str, channels: Callable[[Sequence[Type], Attrs], Dim]) -> TypeRelation:
+def _like_plain(name: str, channels: Callable[[Sequence[Type], Attrs], Dim]) -> RelationOf[Attrs]:
     """The relation of a quantized product whose shapes are those of the plain operator *name*."""
 
     def relation(types: Sequence[Type], attrs: Attrs) -> Type:

@@ -105,6 +105,8 @@ class RequantizeConfig:
     """
 
     __slots__ = ("compute_dtype", "rounding")
+    compute_dtype: str
+    rounding: str
 
     def __init__(self, rounding: str = "UPWARD", compute_dtype: str = "int64"):
         if rounding not in ROUNDINGS or compute_dtype not in COMPUTE_DTYPES:

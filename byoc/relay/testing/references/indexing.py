@@ -73,7 +73,8 @@ def gather_python(data: np.ndarray, axis: int, indices: np.ndarray) -> np.ndarra
 
 def gather_nd_python(a_np: np.ndarray, indices_np: np.ndarray) -> np.ndarray:
     """The elements of *a_np* at ``indices: [K, *S]``, which has one row for each of the first K axes."""
-    return a_np[tuple(indices_np.astype(np.int64))]
+    result: np.ndarray = a_np[tuple(indices_np.astype(np.int64))]
+    return result
 
 
 def one_hot(indices: np.ndarray, on_value: float, off_value: float, depth: int, axis: int, dtype: str) -> np.ndarray:
@@ -95,7 +96,8 @@ def searchsorted_ref(sorted_sequence: np.ndarray, values: np.ndarray, right: boo
     """The places of *values* in the rows of *sorted_sequence*, which may also be a single row."""
     side = "right" if right else "left"
     if sorted_sequence.ndim == 1:
-        return np.searchsorted(sorted_sequence, values, side=side).astype(out_dtype)
+        result: np.ndarray = np.searchsorted(sorted_sequence, values, side=side).astype(out_dtype)
+        return result
     rows = zip(
         sorted_sequence.reshape(-1, sorted_sequence.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True
     )

@@ -12,19 +12,22 @@ Axes = int | Sequence[int]
 def softmax_python(a_np: np.ndarray, axis: int = 1) -> np.ndarray:
     """``exp(a) / sum(exp(a))`` along *axis*."""
     shifted = np.exp(a_np - np.max(a_np, axis=axis, keepdims=True))
-    return (shifted / np.sum(shifted, axis=axis, keepdims=True)).astype(a_np.dtype)
+    result: np.ndarray = (shifted / np.sum(shifted, axis=axis, keepdims=True)).astype(a_np.dtype)
+    return result
 
 
 def log_softmax_python(a_np: np.ndarray, axis: int = 1) -> np.ndarray:
     """The logarithm of the softmax along *axis*."""
     shifted = a_np - np.max(a_np, axis=axis, keepdims=True)
-    return (shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))).astype(a_np.dtype)
+    result: np.ndarray = (shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))).astype(a_np.dtype)
+    return result
 
 
 def _normal(data: np.ndarray, axes: Axes, epsilon: float) -> np.ndarray:
     axes = axes if isinstance(axes, int) else tuple(axes)
     mean, variance = np.mean(data, axis=axes, keepdims=True), np.var(data, axis=axes, keepdims=True)
-    return (data - mean) / np.sqrt(variance + epsilon)
+    result: np.ndarray = (data - mean) / np.sqrt(variance + epsilon)
+    return result
 
 
 def _along(values: np.ndarray, axes: Axes, ndim: int) -> np.ndarray:
@@ -41,14 +44,16 @@ def layer_norm_python(
 ) -> np.ndarray:
     """*data* with mean 0 and variance 1 over *axis*, times gamma plus beta, which are over *axis* too."""
     result = _normal(data, axis, epsilon) * _along(gamma, axis, data.ndim)
-    return result if beta is None else result + _along(beta, axis, data.ndim)
+    found: np.ndarray = result if beta is None else result + _along(beta, axis, data.ndim)
+    return found
 
 
 def instance_norm_python(
     data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, axis: Axes, epsilon: float = 1e-5
 ) -> np.ndarray:
     """*data* with mean 0 and variance 1 over *axis*, times gamma plus beta, which are over axis 1, the channels."""
-    return _normal(data, axis, epsilon) * _along(gamma, 1, data.ndim) + _along(beta, 1, data.ndim)
+    result: np.ndarray = _normal(data, axis, epsilon) * _along(gamma, 1, data.ndim) + _along(beta, 1, data.ndim)
+    return result
 
 
 def group_norm_python(
@@ -66,7 +71,8 @@ def group_norm_python(
     shape[channel_axis : channel_axis + 1] = [num_groups, shape[channel_axis] // num_groups]
     inside = [axis % data.ndim + (axis % data.ndim > channel_axis) for axis in axes]
     normal = _normal(data.reshape(shape), [channel_axis + 1, *inside], epsilon).reshape(data.shape)
-    return normal * _along(gamma, channel_axis, data.ndim) + _along(beta, channel_axis, data.ndim)
+    result: np.ndarray = normal * _along(gamma, channel_axis, data.ndim) + _along(beta, channel_axis, data.ndim)
+    return result
 
 
 def batch_norm(
@@ -99,7 +105,8 @@ def batch_norm(
 def l2_normalize_python(a_np: np.ndarray, eps: float, axis: Axes | None = None) -> np.ndarray:
     """``a / sqrt(max(sum(a^2), eps))`` over *axis*."""
     axes = tuple(axis) if isinstance(axis, (list, tuple)) else axis
-    return a_np / np.sqrt(np.maximum(np.sum(np.square(a_np), axis=axes, keepdims=True), eps))
+    result: np.ndarray = a_np / np.sqrt(np.maximum(np.sum(np.square(a_np), axis=axes, keepdims=True), eps))
+    return result
 
 
 def lrn_python(a_np: np.ndarray, size: int, axis: int, bias: float, alpha: float, beta: float) -> np.ndarray:
@@ -108,7 +115,8 @@ def lrn_python(a_np: np.ndarray, size: int, axis: int, bias: float, alpha: float
     squares = np.moveaxis(np.square(a_np), axis, -1)
     padded = np.pad(squares, [(0, 0)] * (a_np.ndim - 1) + [(radius, radius)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * radius + 1, axis=-1)
-    return a_np / np.power(bias + alpha / size * np.moveaxis(windows.sum(axis=-1), -1, axis), beta)
+    result: np.ndarray = a_np / np.power(bias + alpha / size * np.moveaxis(windows.sum(axis=-1), -1, axis), beta)
+    return result
 
 
 def nll_loss(
@@ -120,4 +128,5 @@ def nll_loss(
     loss = -np.take_along_axis(predictions, np.expand_dims(chosen, 1), axis=1).squeeze(1) * weight
     if reduction == "none":
         return loss
-    return np.sum(loss) / np.sum(weight) if reduction == "mean" else np.sum(loss)
+    result: np.ndarray = np.sum(loss) / np.sum(weight) if reduction == "mean" else np.sum(loss)
+    return result

@@ -86,7 +86,8 @@ def batch_matmul(
     left = x.swapaxes(1, 2) if trans_x else x
     right = y.swapaxes(1, 2) if trans_y else y
     dtype = out_dtype or x.dtype
-    return np.matmul(left.astype(dtype), right.astype(dtype))
+    result: np.ndarray = np.matmul(left.astype(dtype), right.astype(dtype))
+    return result
 
 
 def dense(
@@ -102,4 +103,5 @@ def dense(
     result = x.astype(dtype) @ y.T.astype(dtype)
     if use_bias and bias is not None:
         result = result + bias.astype(dtype)
-    return np.maximum(result, 0) if use_relu else result
+    found: np.ndarray = np.maximum(result, 0) if use_relu else result
+    return found

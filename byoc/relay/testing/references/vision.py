@@ -131,7 +131,8 @@ def affine_grid_python(data: np.ndarray, target_shape: Sequence[int]) -> np.ndar
     """``data: [N, 2, 3] -> [N, 2, H, W]``: where each place of the target is in the source, both from -1 to 1."""
     rows, columns = (np.linspace(-1, 1, size) for size in target_shape)
     places = np.stack([*np.meshgrid(columns, rows), np.ones(tuple(target_shape))])
-    return np.einsum("nij,jhw->nihw", data, places)
+    result: np.ndarray = np.einsum("nij,jhw->nihw", data, places)
+    return result
 
 
 def grid_sample_python(

@@ -18,6 +18,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rewrite
@@ -58,6 +59,6 @@ def call_rule_pass(name: str, opt_level: int, rules: Mapping[str, CallRule]) -> 
     """The function pass *name* that applies *rules*."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return rewrite_calls(func, rules, mod)  # type: ignore[return-value]
+        return as_function(rewrite_calls(func, rules, mod))
 
     return FunctionPass(run, PassInfo(name, opt_level, ("InferType",), ends=REWRITES))

@@ -13,6 +13,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.call_rules import calls_with_attr
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
@@ -30,7 +31,7 @@ def legalize(root: RelayExpr, key: str) -> RelayExpr:
         if hook is None:
             return after
         types = [*(arg.checked_type for arg in before.args), before.checked_type]
-        made = hook(before.attrs, list(after.args), types)  # type: ignore[operator, attr-defined]
+        made = hook(before.attrs, list(as_call(after).args), types)
         if made is None:
             return after
         return made.tuple_value if isinstance(made, TupleWrapper) else made
@@ -44,6 +45,6 @@ def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if not calls_with_attr(func, legalize_map_attr_name):
             return func
-        return legalize(infer_function(func, mod), legalize_map_attr_name)  # type: ignore[return-value]
+        return as_function(legalize(infer_function(func, mod), legalize_map_attr_name))
 
     return FunctionPass(run, PassInfo("Legalize", 1, ("InferType",), ends=REWRITES))

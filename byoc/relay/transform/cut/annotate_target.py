@@ -18,6 +18,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.region_checks import check_regions
 from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.op.contrib.register import TARGET_PREDICATES, load_target
 from byoc.relay.transform.base.infer_type import FunctionPass, InferType
@@ -98,7 +99,7 @@ class _Annotator:
         for node in post_order(func, _children_to_annotate):
             new = [memo[c] for c in _children_to_annotate(node)]
             memo[node] = _RULES.get(type(node), _plain)(self, node, new)
-        return memo[func]  # type: ignore[return-value]
+        return as_function(memo[func])
 
     def end(self, expr: RelayExpr) -> RelayExpr:
         """*expr* as it leaves its region, where it is in one: a call without arguments is an input, not a region."""

@@ -16,6 +16,7 @@ from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Let, Var
+from byoc.relay.narrowing import as_call
 from byoc.relay.structural import structural_equal
 from byoc.relay.traverse import post_order, rewrite, substitute
 
@@ -50,7 +51,7 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
             if isinstance(before, Let) and before.variable in bound:
                 return after.body  # type: ignore[attr-defined]
             var = bound.get(before.op, global_of(after.op)) if isinstance(before, Call) else None  # type: ignore[attr-defined]
-            return after if var is None else Call(var, after.args, after.attrs, span=after.span)  # type: ignore[attr-defined]
+            return after if var is None else Call(var, as_call(after).args, as_call(after).attrs, span=after.span)
 
         for function in mod.functions.values():
             for node in post_order(function) if isinstance(function, Function) else ():
@@ -59,7 +60,7 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
                     bound[node.variable] = found
         for var, function in mod.functions.items():
             if isinstance(function, Function) and not _is_of(function, compiler_filter):
-                result[var] = rewrite(function, globally)  # type: ignore[assignment]
+                result[var] = rewrite(function, globally)
         return infer_module(result)
 
     return ModulePass(outline, PassInfo("OutlineCompilerFunctionsWithExistingGlobalSymbols", ends=REWRITES))
@@ -115,7 +116,7 @@ def InlineComposites(target: str) -> ModulePass:
         result = mod.shallow_copy()
         for var, function in mod.functions.items():
             if isinstance(function, Function) and function.attrs.get("Compiler", target) == target:
-                result[var] = rewrite(function, _without_composites)  # type: ignore[assignment]
+                result[var] = rewrite(function, _without_composites)
         return infer_module(result)
 
     return ModulePass(inline, PassInfo("InlineComposites", ends=("fused", *REWRITES)))

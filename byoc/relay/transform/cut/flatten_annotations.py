@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import Function, Tuple
+from byoc.relay.narrowing import as_call
 from byoc.relay.op.annotation import compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import keep_type, typed_rewrite
@@ -19,23 +20,23 @@ DEFAULT = "default"
 def without_defaults_and_tuples(func: Function) -> Function:
     """*func* where a tuple that leaves a region is made outside of it, and without the annotations of the default."""
     marks = [node for node in post_order(func) if is_end(node) or is_begin(node)]
-    if any(is_end(mark) and isinstance(mark.args[0], Tuple) for mark in marks):  # type: ignore[attr-defined]
+    if any(is_end(mark) and isinstance(mark.args[0], Tuple) for mark in marks):
         func = typed_rewrite(func, _flattened)  # type: ignore[assignment]
         marks = [node for node in post_order(func) if is_end(node) or is_begin(node)]
-    if any(compiler_of(mark) == DEFAULT for mark in marks):  # type: ignore[arg-type]
+    if any(compiler_of(mark) == DEFAULT for mark in marks):
         func = typed_rewrite(func, _without_default)  # type: ignore[assignment]
     return func
 
 
 def _flattened(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-    if is_end(after) and isinstance(after.args[0], Tuple):  # type: ignore[attr-defined]
-        return _end_fields(after.args[0], compiler_of(after))  # type: ignore[attr-defined, arg-type]
+    if is_end(after) and isinstance(after.args[0], Tuple):
+        return _end_fields(after.args[0], compiler_of(after))
     return after
 
 
 def _without_default(before: RelayExpr, after: RelayExpr) -> RelayExpr:
     is_mark = is_begin(after) or is_end(after)
-    return after.args[0] if is_mark and compiler_of(after) == DEFAULT else after  # type: ignore[attr-defined, arg-type]
+    return as_call(after).args[0] if is_mark and compiler_of(after) == DEFAULT else after  # type: ignore[arg-type]
 
 
 def _fields(expr: RelayExpr) -> Sequence[RelayExpr]:
@@ -48,7 +49,7 @@ def _end_fields(root: Tuple, compiler: str) -> RelayExpr:
         if isinstance(node, Tuple):
             memo[node] = keep_type(node, Tuple([memo[f] for f in node.fields], node.span))
         elif is_begin(node):
-            memo[node] = node.args[0]  # type: ignore[attr-defined]
+            memo[node] = node.args[0]
         else:
             memo[node] = compiler_end(node, compiler)
     return memo[root]

@@ -52,7 +52,7 @@ def mangle_compiler_functions(mod: IRModule, mod_name: str | None) -> IRModule:
         new = rename_globals(func, names)
         if var in names and isinstance(new, Function):
             new = new.with_attr("global_symbol", new_var.name_hint)
-        renamed[new_var] = new  # type: ignore[assignment]
+        renamed[new_var] = new
     return renamed
 
 

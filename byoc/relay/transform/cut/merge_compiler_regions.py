@@ -14,10 +14,11 @@ from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.ancestor_tree import AncestorTree
-from byoc.relay.analysis.annotated_regions import AnnotatedRegion
+from byoc.relay.analysis.annotated_regions import AnnotatedRegion, open_children
 from byoc.relay.analysis.region_checks import check_regions
-from byoc.relay.analysis.region_graph import RegionGraph, open_children
+from byoc.relay.analysis.region_graph import RegionGraph
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import is_begin, is_end
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.typed_rewrite import typed_rebuild
@@ -48,7 +49,7 @@ def merge_regions(func: Function) -> Function:
     after: dict[RelayExpr, RelayExpr] = {}
     for node in graph.nodes:
         if is_begin(node):
-            end = node.args[0]  # type: ignore[attr-defined]
+            end = node.args[0]
             if is_end(end) and merger.find(unit_of[node]) == merger.find(unit_of[end]):
                 after[node] = after[end.args[0]]
                 continue
@@ -57,7 +58,7 @@ def merge_regions(func: Function) -> Function:
     merged = after[func]
     if not merger.is_ordered():
         check_regions(merged, "MergeCompilerRegions")  # type: ignore[arg-type]
-    return merged  # type: ignore[return-value]
+    return as_function(merged)
 
 
 class _Merger:

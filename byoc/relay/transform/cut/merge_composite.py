@@ -20,6 +20,7 @@ from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.dataflow_pattern.partitioning import MatchCheck, partition_in_place
 from byoc.relay.dataflow_pattern.patterns import DFPattern
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 
 Check = Callable[[RelayExpr], object]
@@ -82,7 +83,7 @@ def MergeComposite(pattern_table: Sequence[Sequence[object]], record: CompositeR
             partition_in_place(pattern, graph, {"Composite": name}, guarded_check(name, check, notes))
             for name, pattern, check in rows
         ]
-        return graph.root if any(changes) else func  # type: ignore[return-value]
+        return as_function(graph.root if any(changes) else func)
 
     return FunctionPass(merge, PassInfo("MergeComposite", ends=REWRITES))
 

@@ -17,11 +17,11 @@ from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.span import merge_spans
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.types import TupleType
-from byoc.relay.analysis.annotated_regions import AnnotatedRegion
+from byoc.relay.analysis.annotated_regions import AnnotatedRegion, open_children
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.region_checks import check_regions
-from byoc.relay.analysis.region_graph import open_children
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import is_begin, is_end, strip_annotations
 from byoc.relay.transform.base.infer_type import is_optimizable
 from byoc.relay.transform.cut.flatten_annotations import without_defaults_and_tuples
@@ -82,7 +82,7 @@ class _Outliner:
                 self._outside[node] = typed_rebuild(node, parts) if parts else node
             else:
                 self._outline(region, graph.region_nodes(region))
-        return self._outside[self._func]  # type: ignore[return-value]
+        return as_function(self._outside[self._func])
 
     def _outline(self, region: AnnotatedRegion, nodes: list[RelayExpr]) -> None:
         inside: dict[RelayExpr, RelayExpr] = {}
@@ -90,7 +90,7 @@ class _Outliner:
         outputs: dict[RelayExpr, int] = {}
         for node in nodes:
             if is_end(node):
-                outputs.setdefault(inside[node.args[0]], len(outputs))  # type: ignore[attr-defined]
+                outputs.setdefault(inside[node.args[0]], len(outputs))
             elif not is_begin(node):
                 parts = [inside.get(c, self._outside.get(c, c)) for c in open_children(node)]
                 inside[node] = typed_rebuild(node, parts) if parts else node
@@ -104,7 +104,7 @@ class _Outliner:
         items = [call] if len(outputs) == 1 else [_item(call, k, out) for k, out in enumerate(outputs)]
         for node in nodes:
             if is_end(node):
-                self._outside[node] = items[outputs[inside[node.args[0]]]]  # type: ignore[attr-defined]
+                self._outside[node] = items[outputs[inside[node.args[0]]]]
 
     def _enter(self, region: AnnotatedRegion, inside: dict[RelayExpr, RelayExpr]) -> list[tuple[Var, RelayExpr]]:
         """The parameters with their values; each value enters once, constants as they are where they are bound."""

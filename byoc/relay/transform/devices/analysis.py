@@ -78,7 +78,7 @@ class DeviceAnalysis:
     def device(self, expr: RelayExpr) -> VirtualDevice:
         """Where *expr* is computed, looking through ``on_device``; for a function, where its result is."""
         while is_on_device(expr):
-            expr = expr.args[0]  # type: ignore[attr-defined]
+            expr = expr.args[0]
         return self.domain(expr).result_device
 
     def callee_domain(self, call: Call) -> Domain:
@@ -196,15 +196,15 @@ _RULES: dict[type, Callable[..., None]] = {
 
 def _on_device(analysis: DeviceAnalysis, call: Call) -> Domain:
     attrs, ty = call.attrs, call.checked_type
-    device = analysis.canonical(attrs.virtual_device)  # type: ignore[union-attr]
-    body = Domain.of_type(ty, device if attrs.constrain_body else UNCONSTRAINED)  # type: ignore[union-attr]
-    result = Domain.of_type(ty, device if attrs.constrain_result else UNCONSTRAINED)  # type: ignore[union-attr]
+    device = analysis.canonical(attrs.virtual_device)
+    body = Domain.of_type(ty, device if attrs.constrain_body else UNCONSTRAINED)
+    result = Domain.of_type(ty, device if attrs.constrain_result else UNCONSTRAINED)
     return Domain.of_function([body], result)
 
 
 def _device_copy(analysis: DeviceAnalysis, call: Call) -> Domain:
-    src = analysis.canonical(call.attrs.src_virtual_device)  # type: ignore[union-attr]
-    dst = analysis.canonical(call.attrs.dst_virtual_device)  # type: ignore[union-attr]
+    src = analysis.canonical(call.attrs.src_virtual_device)
+    dst = analysis.canonical(call.attrs.dst_virtual_device)
     return Domain.of_function([Domain.of_type(call.checked_type, src)], Domain.of_type(call.checked_type, dst))
 
 

@@ -19,6 +19,7 @@ from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import VIRTUAL_DEVICE, Call, Function, If, Let, TupleGetItem, Var
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.op.device_placement import (
     device_copy,
     is_device_copy,
@@ -44,7 +45,7 @@ def PlanDevices(config: CompilationConfig) -> ModulePass:
         annotated = typed.shallow_copy()
         for var, func in typed.functions.items():
             if isinstance(func, Function) and not is_primitive(func):
-                annotated[var] = typed_rewrite(func, _fixed, open_children)  # type: ignore[assignment]
+                annotated[var] = typed_rewrite(func, _fixed, open_children)
         annotated = infer_module(annotated)
         analysis = DeviceAnalysis(annotated, config)
         analysis.solve()
@@ -64,16 +65,16 @@ def _fixed(before: RelayExpr, after: RelayExpr) -> RelayExpr:
     if isinstance(after, Function) and not is_primitive(after) and is_on_device(after.body):
         return typed_rebuild(after, [*after.params, _both(after.body)])
     if isinstance(after, TupleGetItem) and is_on_device(after.tuple_value):
-        annotation: Call = after.tuple_value  # type: ignore[assignment]
+        annotation: Call = after.tuple_value
         item = keep_type(after, TupleGetItem(annotation.args[0], after.index, after.span))
         attrs = annotation.attrs
-        return on_device(item, attrs.virtual_device, attrs.constrain_result, attrs.constrain_body)  # type: ignore[union-attr]
+        return on_device(item, attrs.virtual_device, attrs.constrain_result, attrs.constrain_body)
     return after
 
 
 def _both(annotation: RelayExpr) -> Call:
     """*annotation*, an on_device, for body and result."""
-    body, device = annotation.args[0], annotation.attrs.virtual_device  # type: ignore[attr-defined]
+    body, device = as_call(annotation).args[0], as_call(annotation).attrs.virtual_device
     return on_device(body, device, constrain_result=True, constrain_body=True)
 
 
@@ -94,7 +95,7 @@ class _Capturer:
         for node in order:
             if node not in self._new:
                 self._new[node] = _RULES.get(type(node), _Capturer.other)(self, node)
-        return self._new[func]  # type: ignore[return-value]
+        return as_function(self._new[func])
 
     def child(
         self, child: RelayExpr, around: VirtualDevice, expected: VirtualDevice, actual: VirtualDevice
@@ -134,8 +135,8 @@ class _Capturer:
     def _copy(self, call: Call) -> RelayExpr:
         """A copy that the program asks for; none where both devices are one."""
         attrs = call.attrs
-        src = self._analysis.canonical(attrs.src_virtual_device)  # type: ignore[union-attr]
-        dst = self._analysis.canonical(attrs.dst_virtual_device)  # type: ignore[union-attr]
+        src = self._analysis.canonical(attrs.src_virtual_device)
+        dst = self._analysis.canonical(attrs.dst_virtual_device)
         return self._new[call.args[0]] if src == dst else self.child(call.args[0], dst, dst, src)
 
     def function(self, func: Function) -> RelayExpr:

@@ -49,19 +49,23 @@ def _device_of(
         return node.virtual_device_
     if isinstance(node, Var):
         return bound.get(node, around)
-    if is_on_device(node) and node.attrs.constrain_result:  # type: ignore[attr-defined]
-        return node.attrs.virtual_device  # type: ignore[attr-defined]
+    if is_on_device(node) and node.attrs.constrain_result:
+        result: VirtualDevice = node.attrs.virtual_device
+        return result
     if is_device_copy(node):
-        return node.attrs.dst_virtual_device  # type: ignore[attr-defined]
+        result = node.attrs.dst_virtual_device
+        return result
     return around
 
 
 def _around(node: RelayExpr, here: VirtualDevice) -> VirtualDevice:
     """Where the parts of *node* are unless they say otherwise."""
     if isinstance(node, Call) and is_device_copy(node):
-        return node.attrs.src_virtual_device  # type: ignore[union-attr]
-    if isinstance(node, Call) and is_on_device(node) and node.attrs.constrain_body:  # type: ignore[union-attr]
-        return node.attrs.virtual_device  # type: ignore[union-attr]
+        result: VirtualDevice = node.attrs.src_virtual_device
+        return result
+    if isinstance(node, Call) and is_on_device(node) and node.attrs.constrain_body:
+        result = node.attrs.virtual_device
+        return result
     return here
 
 

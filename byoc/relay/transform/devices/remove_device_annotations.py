@@ -5,11 +5,14 @@ Ensures: neither is left; every value is what it was. byoc's host and its region
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
-from byoc.relay.expr import Function
+from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.op.device_placement import is_device_copy, is_on_device
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order
@@ -22,14 +25,14 @@ def RemoveDeviceAnnotations() -> FunctionPass:
     def remove(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if not any(map(_is_annotation, post_order(func))):
             return func
-        return typed_rewrite(func, _annotated_value)  # type: ignore[return-value]
+        return as_function(typed_rewrite(func, _annotated_value))
 
     return FunctionPass(remove, PassInfo("RemoveDeviceAnnotations", gives=("no_device_marks",), ends=REWRITES))
 
 
-def _is_annotation(expr: RelayExpr) -> bool:
+def _is_annotation(expr: RelayExpr) -> TypeGuard[Call]:
     return is_on_device(expr) or is_device_copy(expr)
 
 
 def _annotated_value(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-    return after.args[0] if _is_annotation(after) else after  # type: ignore[attr-defined]
+    return after.args[0] if _is_annotation(after) else after

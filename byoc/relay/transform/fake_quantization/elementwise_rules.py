@@ -211,7 +211,7 @@ def softmax(expr: Call, type_map: TypeMap) -> Result:
     arg = expr.args[0]
     x_t, out_t = type_map[arg], type_map[expr]
     assert isinstance(x_t, TensorAffineType) and isinstance(out_t, TensorAffineType)
-    out = qnn.op.softmax(arg, x_t.scale, x_t.zero_point, out_t.scale, out_t.zero_point, **expr.attrs)  # type: ignore
+    out = qnn.op.softmax(arg, x_t.scale, x_t.zero_point, out_t.scale, out_t.zero_point, **expr.attrs)
     return [out, TensorAffineType(out_t.scale, out_t.zero_point, x_t.dtype, out_t.axis)]
 
 
@@ -221,7 +221,7 @@ def leaky_relu(expr: Call, type_map: TypeMap) -> Result:
     arg = expr.args[0]
     x_t, out_t = type_map[arg], type_map[expr]
     assert isinstance(x_t, TensorAffineType) and isinstance(out_t, TensorAffineType)
-    alpha = expr.attrs["alpha"]  # type: ignore[index]
+    alpha = expr.attrs["alpha"]
     out = qnn.op.leaky_relu(arg, alpha, x_t.scale, x_t.zero_point, out_t.scale, out_t.zero_point)
     return [out, TensorAffineType(out_t.scale, out_t.zero_point, x_t.dtype, out_t.axis)]
 
@@ -242,14 +242,14 @@ def clip(expr: Call, type_map: TypeMap) -> Result:
     arg = expr.args[0]
     ty = type_map[arg]
     assert isinstance(ty, TensorAffineType)
-    bounds = [expr.attrs["a_min"], expr.attrs["a_max"]]  # type: ignore[index]
+    bounds = [expr.attrs["a_min"], expr.attrs["a_max"]]
     scale, zero = fold_constant(ty.scale), fold_constant(ty.zero_point)
     if isinstance(scale, Constant) and isinstance(zero, Constant) and not is_per_axis(ty):
         s, z = scale.data.numpy().reshape(()), zero.data.numpy().reshape(())
         low, high = (float(np.rint(np.float32(b) / s + z.astype(np.float32))) for b in bounds)
         return [relay.clip(arg, low, high), ty]
     ndim = tensor_type(arg).ndim
-    low_q, high_q = (_bound(float(b), scale, zero, ty, ndim) for b in bounds)  # type: ignore[arg-type]
+    low_q, high_q = (_bound(float(b), scale, zero, ty, ndim) for b in bounds)
     return [relay.minimum(relay.maximum(arg, low_q), high_q), ty]
 
 

@@ -28,7 +28,7 @@ def quantize_qnn(expr: Call, type_map: TypeMap) -> Sequence[object]:
     found = type_map[out]
     assert isinstance(found, TensorAffineType)
     attrs = expr.attrs
-    asked = TensorAffineType(expr.args[1], expr.args[2], attrs.out_dtype, attrs.axis)  # type: ignore[union-attr]
+    asked = TensorAffineType(expr.args[1], expr.args[2], attrs.out_dtype, attrs.axis)
     if not same_numbers(found, asked):
         out = qnn.op.requantize(
             out,

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant, Tuple
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
 from byoc.relay.transform.fake_quantization.parameters import fold_constant, is_per_axis, same_numbers, tensor_type
 from byoc.relay.transform.fake_quantization.rewriting import TypeMap
@@ -36,8 +37,8 @@ def _transposed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> i
 
 
 def _expanded(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
-    at = int(attrs["axis"]) % (data.ndim + 1)  # type: ignore[call-overload]
-    return axis if axis < at else axis + int(attrs["num_newaxis"])  # type: ignore[call-overload]
+    at = as_int(attrs["axis"]) % (data.ndim + 1)
+    return axis if axis < at else axis + as_int(attrs["num_newaxis"])
 
 
 def _squeezed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
@@ -77,9 +78,9 @@ def moved(ty: TensorAffineType, call: Call, data: RelayExpr, where: AxisRule) ->
     if not is_per_axis(ty):
         return ty
     source, target = tensor_type(data), tensor_type(call)
-    axis = where(call.attrs, source, target, ty.axis % source.ndim)  # type: ignore[arg-type]
+    axis = where(call.attrs, source, target, ty.axis % source.ndim)
     if axis is None:
-        raise UserError(f"{call.op.name} loses axis {ty.axis}, along which the scales lie")  # type: ignore[attr-defined]
+        raise UserError(f"{operator_of(call).name} loses axis {ty.axis}, along which the scales lie")
     return TensorAffineType(ty.scale, ty.zero_point, ty.dtype, axis)
 
 
@@ -128,7 +129,7 @@ def concatenate(expr: Call, type_map: TypeMap) -> Result:
     out = type_map[expr]
     assert isinstance(out, TensorAffineType)
     scales, zeros = Tuple([t.scale for t in types]), Tuple([t.zero_point for t in types])
-    joined = qnn.op.concatenate(expr.args[0], scales, zeros, out.scale, out.zero_point, **expr.attrs)  # type: ignore
+    joined = qnn.op.concatenate(expr.args[0], scales, zeros, out.scale, out.zero_point, **expr.attrs)
     return [joined, TensorAffineType(out.scale, out.zero_point, types[0].dtype, out.axis)]
 
 
@@ -137,19 +138,19 @@ def split(expr: Call, type_map: TypeMap) -> Result:
     """Each section stands for what the whole does. Raises UserError along the axis of the scales."""
     ty, data = type_map[expr.args[0]], tensor_type(expr.args[0])
     assert isinstance(ty, TensorAffineType)
-    at = expr.attrs["axis"]  # type: ignore[index]
-    if is_per_axis(ty) and ty.axis % data.ndim == int(at) % data.ndim:  # type: ignore[call-overload]
+    at = expr.attrs["axis"]
+    if is_per_axis(ty) and ty.axis % data.ndim == int(at) % data.ndim:
         raise UserError(f"split cuts axis {at}, along which the scales lie")
-    sections = expr.attrs["indices_or_sections"]  # type: ignore[index]
-    count = sections if isinstance(sections, int) else len(sections) + 1  # type: ignore[arg-type]
+    sections = expr.attrs["indices_or_sections"]
+    count = sections if isinstance(sections, int) else len(sections) + 1
     return [expr, TupleAffineType([ty] * count)]
 
 
 @register("topk")
 def topk(expr: Call, type_map: TypeMap) -> Result:
     """The greatest integers are those of the greatest numbers. Raises UserError where indices are asked for too."""
-    if expr.attrs["ret_type"] != "values":  # type: ignore[index]
-        raise UserError(f"topk of integers gives values alone, got ret_type {expr.attrs['ret_type']!r}")  # type: ignore
+    if expr.attrs["ret_type"] != "values":
+        raise UserError(f"topk of integers gives values alone, got ret_type {expr.attrs['ret_type']!r}")
     arg = expr.args[0]
     return [expr, moved(type_map[arg], expr, arg, _kept)]  # type: ignore[arg-type]
 
@@ -173,4 +174,4 @@ def pad(expr: Call, type_map: TypeMap) -> Result:
         value = qnn.op.quantize(value, ty.scale, ty.zero_point, out_dtype=ty.dtype)
     else:
         raise UserError("the pad value must be quantized or a constant")
-    return [relay.nn.pad(arg, pad_value=fold_constant(value), **expr.attrs), ty]  # type: ignore[arg-type]
+    return [relay.nn.pad(arg, pad_value=fold_constant(value), **expr.attrs), ty]

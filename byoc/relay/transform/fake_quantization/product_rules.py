@@ -14,6 +14,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
 from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
 from byoc.relay.transform.fake_quantization.parameters import (
     fold_constant,
@@ -33,14 +34,14 @@ def _sides(expr: Call, type_map: TypeMap) -> Sides:
     x, y = expr.args[:2]
     for arg in (x, y):
         if arg not in type_map:
-            raise UserError(f"both inputs of {expr.op.name} must be quantized")  # type: ignore[attr-defined]
+            raise UserError(f"both inputs of {operator_of(expr).name} must be quantized")
     return x, y, type_map[x], type_map[y]  # type: ignore[return-value]
 
 
 def _check_axes(expr: Call, sides: Sides, weight_axis: int | None) -> None:
     """Raises UserError where scales lie along axes whose products have no one scale."""
     _x, y, x_t, y_t = sides
-    name = expr.op.name  # type: ignore[attr-defined]
+    name = operator_of(expr).name
     if is_per_axis(x_t):
         raise UserError(f"the data of {name} must have one scale and one zero point")
     if is_per_axis(y_t) and (weight_axis is None or y_t.axis % tensor_type(y).ndim != weight_axis):
@@ -53,14 +54,14 @@ def _product(scale: RelayExpr, other: RelayExpr) -> RelayExpr:
 
 def _convolution(builder: Callable[..., Call]) -> Callable[[Call, TypeMap], Result]:
     def rule(expr: Call, type_map: TypeMap) -> Result:
-        attrs = {k: v for k, v in expr.attrs.items() if k != "out_dtype"}  # type: ignore[union-attr]
+        attrs = {k: v for k, v in expr.attrs.items() if k != "out_dtype"}
         sides = _sides(expr, type_map)
         _check_axes(expr, sides, attrs["kernel_layout"].index("O"))
         x, weight, x_t, w_t = sides
         scale = _product(x_t.scale, w_t.scale)
         out = builder(x, weight, x_t.zero_point, w_t.zero_point, x_t.scale, w_t.scale, **attrs)
         axis = (attrs["out_layout"] or attrs["data_layout"]).index("C")
-        return [out, TensorAffineType(scale, get_zeros(scale), out.attrs.out_dtype, axis)]  # type: ignore[union-attr]
+        return [out, TensorAffineType(scale, get_zeros(scale), out.attrs.out_dtype, axis)]
 
     return rule
 
@@ -72,28 +73,28 @@ conv2d_transpose = register("nn.conv2d_transpose", _convolution(qnn.op.conv2d_tr
 @register("nn.dense")
 def dense(expr: Call, type_map: TypeMap) -> Result:
     """``qnn.dense``, with a scale for each output where the weight has one."""
-    attrs = {k: v for k, v in expr.attrs.items() if k != "out_dtype"}  # type: ignore[union-attr]
+    attrs = {k: v for k, v in expr.attrs.items() if k != "out_dtype"}
     sides = _sides(expr, type_map)
     _check_axes(expr, sides, 0)
     x, weight, x_t, w_t = sides
     scale = _product(x_t.scale, w_t.scale)
     out = qnn.op.dense(x, weight, x_t.zero_point, w_t.zero_point, x_t.scale, w_t.scale, **attrs)
     axis = tensor_type(x).ndim - 1
-    return [out, TensorAffineType(scale, get_zeros(scale), out.attrs.out_dtype, axis)]  # type: ignore[union-attr]
+    return [out, TensorAffineType(scale, get_zeros(scale), out.attrs.out_dtype, axis)]
 
 
 @register("nn.batch_matmul")
 def batch_matmul(expr: Call, type_map: TypeMap) -> Result:
     """``qnn.batch_matmul``. Raises UserError for factors that are not transposed as it has them."""
     attrs = expr.attrs
-    if attrs["transpose_a"] or not attrs["transpose_b"]:  # type: ignore[index]
+    if attrs["transpose_a"] or not attrs["transpose_b"]:
         raise UserError("qnn.batch_matmul takes its second factor transposed and its first not")
     sides = _sides(expr, type_map)
     _check_axes(expr, sides, None)
     x, y, x_t, y_t = sides
     out = qnn.op.batch_matmul(x, y, x_t.zero_point, y_t.zero_point, x_t.scale, y_t.scale)
     scale = _product(x_t.scale, y_t.scale)
-    return [out, TensorAffineType(scale, constant(0), out.attrs.out_dtype, x_t.axis)]  # type: ignore[union-attr]
+    return [out, TensorAffineType(scale, constant(0), out.attrs.out_dtype, x_t.axis)]
 
 
 @register("nn.bias_add")
@@ -105,7 +106,7 @@ def bias_add(expr: Call, type_map: TypeMap) -> Result:
     if x_t.dtype != "int32":
         x, x_t = relay.cast(x, "int32"), TensorAffineType(x_t.scale, x_t.zero_point, "int32", x_t.axis)
     scale, zero = fold_constant(x_t.scale), fold_constant(x_t.zero_point)
-    if is_per_axis(x_t) and x_t.axis % tensor_type(x).ndim != expr.attrs["axis"] % tensor_type(x).ndim:  # type: ignore
+    if is_per_axis(x_t) and x_t.axis % tensor_type(x).ndim != expr.attrs["axis"] % tensor_type(x).ndim:
         raise UserError(f"the scales lie along axis {x_t.axis}, the bias does not")
     if bias in type_map:
         b_t = type_map[expr.args[1]]
@@ -118,7 +119,7 @@ def bias_add(expr: Call, type_map: TypeMap) -> Result:
         raise UserError("the bias must be quantized or a constant")
     if not _is_zero(zero):
         bias = relay.subtract(bias, zero)
-    return [relay.nn.bias_add(x, bias, **expr.attrs), x_t]  # type: ignore[arg-type]
+    return [relay.nn.bias_add(x, bias, **expr.attrs), x_t]
 
 
 def _is_zero(zero: RelayExpr) -> bool:

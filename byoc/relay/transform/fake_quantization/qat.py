@@ -10,9 +10,11 @@ from __future__ import annotations
 from byoc.ir.affine_type import AffineType, TensorAffineType, TupleAffineType
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.relay.analysis.fake_quantized_regions import DEQUANTIZE, QUANTIZE, calls
+from byoc.relay.analysis.fake_quantized_regions import DEQUANTIZE, QUANTIZE
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
+from byoc.relay.narrowing import as_call, tensor_type, tuple_type
 from byoc.relay.qnn.op import dequantize
 from byoc.relay.transform.fake_quantization.rewriting import TypeMap, affine_type_of, apply_rule, rule_of
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
@@ -41,7 +43,7 @@ class _Turning:
         if calls(node, DEQUANTIZE):
             after = self.floats[node]
             infer_expr(after)
-            self.integers[node] = (after.args[0], affine_type_of(after))  # type: ignore[attr-defined, arg-type]
+            self.integers[node] = (as_call(after).args[0], affine_type_of(after))  # type: ignore[arg-type]
 
     def float_of(self, node: RelayExpr) -> RelayExpr:
         """What stands for the float *node*: integers are dequantized where floats are read."""
@@ -89,14 +91,14 @@ class _Turning:
 def _dequantized(expr: RelayExpr, ty: AffineType, like: RelayExpr) -> RelayExpr:
     if isinstance(ty, TupleAffineType):
         fields = [TupleGetItem(expr, k, like.span) for k in range(len(ty.types))]
-        likes = like.checked_type.fields  # type: ignore[attr-defined]
+        likes = tuple_type(like).fields
         made = []
         for field, t, field_type in zip(fields, ty.types, likes, strict=True):
             assert isinstance(t, TensorAffineType)
             made.append(dequantize(field, t.scale, t.zero_point, t.axis, field_type.dtype))
         return Tuple(made, like.span)
     assert isinstance(ty, TensorAffineType)
-    new = dequantize(expr, ty.scale, ty.zero_point, ty.axis, like.checked_type.dtype)  # type: ignore[attr-defined]
+    new = dequantize(expr, ty.scale, ty.zero_point, ty.axis, tensor_type(like).dtype)
     new.span = like.span
     return new
 

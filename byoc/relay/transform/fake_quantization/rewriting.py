@@ -17,13 +17,14 @@ from byoc.ir.span import span_names
 from byoc.relay.analysis.fake_quantized_regions import (
     DEQUANTIZE,
     QUANTIZE,
-    calls,
     is_closed,
     region_children,
     region_of,
 )
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
+from byoc.relay.narrowing import operator_of
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import rebuild
 from byoc.relay.typed_rewrite import typed_rewrite
@@ -60,20 +61,21 @@ def rule_of(op: Op, optional_qnn_ops: frozenset[str]) -> Rule | None:
     rule = op.get_attr(RULE)
     if rule is None and op.name in optional_qnn_ops:
         rule = op.get_attr(OPTIONAL_RULE)
-    return rule  # type: ignore[return-value]
+    result: Rule | None = rule
+    return result
 
 
 def affine_type_of(dequantize: Call) -> TensorAffineType:
     """What the integers stand for that a ``qnn.dequantize`` reads."""
     dtype = infer_expr(dequantize.args[0]).dtype  # type: ignore[attr-defined]
-    return TensorAffineType(dequantize.args[1], dequantize.args[2], dtype, dequantize.attrs.axis)  # type: ignore
+    return TensorAffineType(dequantize.args[1], dequantize.args[2], dtype, dequantize.attrs.axis)
 
 
 def apply_rule(rule: Rule, call: Call, types: TypeMap) -> tuple[RelayExpr, AffineType]:
     """What *rule* makes of *call*: a typed integer expression and what it stands for. Raises what the rule raises."""
     made = list(rule(call, types))
     if len(made) != 2 or not isinstance(made[0], RelayExpr) or not isinstance(made[1], AffineType):
-        raise UserError(f"the rule of {call.op} must return [expression, affine type], got {made!r}")  # type: ignore
+        raise UserError(f"the rule of {call.op} must return [expression, affine type], got {made!r}")
     if made[0].span is None:
         made[0].span = call.span
     infer_expr(made[0])
@@ -93,7 +95,7 @@ class _Region:
             quantize.args[1],
             quantize.args[2],
             attrs.out_dtype,
-            attrs.axis,  # type: ignore[union-attr]
+            attrs.axis,
         )
 
     def integers(self) -> RelayExpr:
@@ -105,7 +107,7 @@ class _Region:
             elif isinstance(node, Call) and rule_of(node.op, self.optional) is None:  # type: ignore[arg-type]
                 where = ", ".join(span_names(node.span))
                 raise NoRuleError(
-                    f"Found no rewrite rule for {node.op.name}{f' (node {where})' if where else ''}; "  # type: ignore
+                    f"Found no rewrite rule for {operator_of(node).name}{f' (node {where})' if where else ''}; "
                     "give it one with register_fake_quantization_to_integer"
                 )
         for node in nodes:
@@ -182,9 +184,9 @@ def rewrite_regions(root: RelayExpr, optional_qnn_ops: frozenset[str], hard_fail
 
     def visit(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         new = after
-        if calls(after, QUANTIZE) and closed.get(after.args[0], False):  # type: ignore[attr-defined]
+        if calls(after, QUANTIZE) and closed.get(after.args[0], False):
             infer_expr(after)
-            new = to_integers(after, optional_qnn_ops, hard_fail, shared)  # type: ignore[arg-type]
+            new = to_integers(after, optional_qnn_ops, hard_fail, shared)
         closed[new] = new is after and not is_open(after)
         return new
 

@@ -12,6 +12,7 @@ from byoc.ir.affine_type import TensorAffineType
 from byoc.relay import op as relay
 from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
 from byoc.relay.transform.fake_quantization.parameters import fold_constant, is_per_axis
 from byoc.relay.transform.fake_quantization.rewriting import TypeMap
@@ -23,7 +24,7 @@ def _one_scale(expr: Call, type_map: TypeMap) -> TensorAffineType:
     ty = type_map[expr.args[0]]
     assert isinstance(ty, TensorAffineType)
     if is_per_axis(ty):
-        raise UserError(f"the data of {expr.op.name} must have one scale and one zero point")  # type: ignore
+        raise UserError(f"the data of {operator_of(expr).name} must have one scale and one zero point")
     return ty
 
 
@@ -45,7 +46,7 @@ def avgpool2d(expr: Call, type_map: TypeMap) -> Result:
         ty.zero_point,
         out_t.scale,
         out_t.zero_point,
-        **expr.attrs,  # type: ignore[arg-type]
+        **expr.attrs,
     )
     return [out, TensorAffineType(out_t.scale, out_t.zero_point, ty.dtype, out_t.axis)]
 
@@ -55,7 +56,7 @@ def register_integer_mean(op_name: str, op: Callable[..., Call]) -> object:
 
     def mean(expr: Call, type_map: TypeMap) -> Result:
         ty = _one_scale(expr, type_map)
-        out = op(relay.cast(expr.args[0], "int32"), **expr.attrs)  # type: ignore[arg-type]
+        out = op(relay.cast(expr.args[0], "int32"), **expr.attrs)
         return [relay.cast(out, ty.dtype), ty]
 
     return register(op_name, mean)

@@ -44,9 +44,9 @@ def dedup(
 
 def applied(function: Function, args: Sequence[RelayExpr], type_args: Sequence[Type] = ()) -> RelayExpr:
     """The body of *function* over *args*; of a generic one over *type_args*, or over types to be inferred."""
-    given = type_args or [IncompleteType(var.kind) for var in function.type_params]  # type: ignore[attr-defined]
+    given = type_args or [IncompleteType(var.kind) for var in function.type_params]
     types = dict(zip(function.type_params, given, strict=True))
-    return dedup(function.body, dict(zip(function.params, args, strict=True)), types)  # type: ignore[arg-type]
+    return dedup(function.body, dict(zip(function.params, args, strict=True)), types)
 
 
 def _over(ty: Type | None, types: Mapping[TypeVar, Type]) -> Type | None:

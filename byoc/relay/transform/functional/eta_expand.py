@@ -15,6 +15,7 @@ from byoc.ir.transform import ModulePass, PassInfo
 from byoc.ir.types import TypeCall, TypeVar, substitute_types
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Var
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.traverse import children, post_order, rebuild
 
 
@@ -42,7 +43,7 @@ def _expanded(root: Function, mod: IRModule, constructors: bool, globals_: bool)
     memo: dict[RelayExpr, RelayExpr] = {}
 
     def inner(node: RelayExpr) -> Sequence[RelayExpr]:
-        return node.args if _called_by_name(node) else children(node)  # type: ignore[attr-defined]
+        return as_call(node).args if _called_by_name(node) else children(node)
 
     for node in post_order(root, inner):
         new = [memo[c] for c in inner(node)]
@@ -54,7 +55,7 @@ def _expanded(root: Function, mod: IRModule, constructors: bool, globals_: bool)
             memo[node] = rebuild(node, [node.op, *new])  # type: ignore[attr-defined]
         else:
             memo[node] = rebuild(node, new) if new else node
-    return memo[root]  # type: ignore[return-value]
+    return as_function(memo[root])
 
 
 def _constructor_literal(constructor: Constructor, mod: IRModule) -> Function:
@@ -69,12 +70,12 @@ def _global_literal(var: GlobalVar, mod: IRModule) -> RelayExpr:
     func = mod[var]
     if not isinstance(func, Function):
         return var
-    types = {v: TypeVar(v.name_hint, v.kind) for v in func.type_params}  # type: ignore[attr-defined]
+    types = {v: TypeVar(v.name_hint, v.kind) for v in func.type_params}
     params = [
-        Var("eta_expand_param", substitute_types(p.type_annotation, types))  # type: ignore[arg-type]
+        Var("eta_expand_param", substitute_types(p.type_annotation, types))
         if p.type_annotation is not None
         else Var("eta_expand_param")
         for p in func.params
     ]
-    result = substitute_types(func.ret_type, types) if func.ret_type is not None else None  # type: ignore[arg-type]
+    result = substitute_types(func.ret_type, types) if func.ret_type is not None else None
     return Function(params, Call(var, params), result, list(types.values()))

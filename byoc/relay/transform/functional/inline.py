@@ -13,6 +13,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.call_graph import GlobalCalls
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.functional.de_duplicate import applied, dedup
 from byoc.relay.traverse import children, post_order, rebuild
 
@@ -57,12 +58,12 @@ def _over_inlined(func: Function, ready: dict[GlobalVar, Function]) -> Function:
     for node in post_order(func, inner):
         new = [memo[c] for c in inner(node)]
         if isinstance(node, Call) and node.op in ready:
-            memo[node] = _inlined_call(ready[node.op], node, new)  # type: ignore[index]
+            memo[node] = _inlined_call(ready[node.op], node, new)
         elif isinstance(node, GlobalVar) and node in ready:
             memo[node] = dedup(ready[node])
         else:
             memo[node] = rebuild(node, new) if new else node
-    return memo[func]  # type: ignore[return-value]
+    return as_function(memo[func])
 
 
 def _inlined_call(func: Function, call: Call, args: list[RelayExpr]) -> RelayExpr:

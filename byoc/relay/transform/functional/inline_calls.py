@@ -13,6 +13,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import rewrite, substitute
 
@@ -23,7 +24,7 @@ def InlineCalls() -> FunctionPass:
     """The pass that leaves no call of a plain function literal, so that graph executors can run what is left."""
 
     def inline(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return rewrite(func, _inlined)  # type: ignore[return-value]
+        return as_function(rewrite(func, _inlined))
 
     return FunctionPass(inline, PassInfo("InlineCalls", ends=REWRITES))
 

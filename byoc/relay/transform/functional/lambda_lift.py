@@ -15,6 +15,7 @@ from byoc.ir.types import FuncType, GlobalTypeVar, Type, TypeVar, type_children
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Call, Function, Let, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.structural import structural_equal, structural_hash
 from byoc.relay.transform.functional.de_duplicate import dedup
 from byoc.relay.traverse import children, post_order, rebuild, substitute
@@ -59,7 +60,7 @@ class Lifter:
             if isinstance(after, Function) and node is not root and not _is_unit(after):
                 after = self._lift(after, self._bound_to.get(node), node._checked_type)
             self._memo[node] = after
-        return self._memo[root]  # type: ignore[return-value]
+        return as_function(self._memo[root])
 
     def _lift(self, func: Function, bound_to: Var | None, ty: Type | None) -> RelayExpr:
         """What stands for *func*, whose inner functions are lifted: a name, or its call with captured variables."""
@@ -69,7 +70,7 @@ class Lifter:
         symbol = GlobalVar(f"lifted_name{structural_hash(func, map_free_vars=True)}")
         if bound_to in free:
             again: RelayExpr = Call(symbol, captured) if captured or type_vars else symbol
-            func = substitute(func, {bound_to: again})  # type: ignore[assignment, dict-item]
+            func = substitute(func, {bound_to: again})  # type: ignore[assignment]
         func = dedup(func)  # type: ignore[assignment]
         if captured or type_vars:
             func = self._closure(func, captured, type_vars, ty)

@@ -48,6 +48,7 @@ from byoc.relay.expr import (
     constant,
 )
 from byoc.relay.interpreter.machine import run_operator
+from byoc.relay.narrowing import operator_of
 from byoc.relay.text.trampoline import Step, run
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.functional.to_a_normal_form import to_a_normal_form
@@ -121,7 +122,7 @@ def partially_evaluated(func: Function, mod: IRModule | None = None) -> Function
     normal = to_a_normal_form(func)
     assert isinstance(normal, Function)
     left = run(machine.residual(Closure(normal, {}, {})))
-    return Function(left.params, left.body, func.declared_ret_type, func.type_params, func.attrs, func.span)  # type: ignore[attr-defined]
+    return Function(left.params, left.body, func.declared_ret_type, func.type_params, func.attrs, func.span)
 
 
 class _Machine:
@@ -142,7 +143,7 @@ class _Machine:
         self._active[function] = self._active.get(function, 0) + 1
         result = yield self._eval(function.body, frame)
         self._active[function] -= 1
-        body = frame.closed(result.expr)  # type: ignore[attr-defined]
+        body = frame.closed(result.expr)
         declared = _over(function.declared_ret_type, closure.types)
         kept = [t for t in function.type_params if t not in closure.types]
         return Function(params, body, declared, kept, function.attrs, function.span)
@@ -153,9 +154,10 @@ class _Machine:
                 value = yield self._function(node.value, frame, node.variable)
             else:
                 value = yield self._eval(node.value, frame)
-            frame.env[node.variable] = value  # type: ignore[assignment]
+            frame.env[node.variable] = value
             node = node.body
-        return (yield _RULES[type(node)](self, node, frame))  # type: ignore[return-value]
+        result: Value = yield _RULES[type(node)](self, node, frame)
+        return result
 
     def _function(self, node: Function, frame: Frame, name: Var | None = None) -> Step[Value]:
         if any(node.attrs.get(key) for key in _OPAQUE):
@@ -166,7 +168,7 @@ class _Machine:
         if name is not None:
             closure.env[name] = value
         left = yield self.residual(closure)
-        frame.block.append((var, left))  # type: ignore[arg-type]
+        frame.block.append((var, left))
         return value
 
     def _var(self, node: Var, frame: Frame) -> Step[Value]:
@@ -192,39 +194,40 @@ class _Machine:
 
     def _tuple(self, node: Tuple, frame: Frame) -> Step[Value]:
         fields = yield self._all(node.fields, frame)
-        return Value(frame.emit(Tuple([f.expr for f in fields], node.span)), tuple(fields))  # type: ignore[attr-defined, arg-type]
+        return Value(frame.emit(Tuple([f.expr for f in fields], node.span)), tuple(fields))
 
     def _all(self, nodes: Sequence[RelayExpr], frame: Frame) -> Step[list[Value]]:
         found: list[Value] = []
         for node in nodes:
-            found.append((yield self._eval(node, frame)))  # type: ignore[arg-type]
+            found.append((yield self._eval(node, frame)))
         return found
 
     def _item(self, node: TupleGetItem, frame: Frame) -> Step[Value]:
         value = yield self._eval(node.tuple_value, frame)
-        if isinstance(value.known, tuple):  # type: ignore[attr-defined]
-            return value.known[node.index]  # type: ignore[attr-defined]
-        return Value(frame.emit(TupleGetItem(value.expr, node.index, node.span)))  # type: ignore[attr-defined]
+        if isinstance(value.known, tuple):
+            result: Value = value.known[node.index]
+            return result
+        return Value(frame.emit(TupleGetItem(value.expr, node.index, node.span)))
 
     def _ref_create(self, node: RefCreate, frame: Frame) -> Step[Value]:
         value = yield self._eval(node.value, frame)
         cell = Cell()
-        frame.store[cell] = value  # type: ignore[assignment]
-        return Value(frame.emit(RefCreate(value.expr, node.span)), cell)  # type: ignore[attr-defined]
+        frame.store[cell] = value
+        return Value(frame.emit(RefCreate(value.expr, node.span)), cell)
 
     def _ref_read(self, node: RefRead, frame: Frame) -> Step[Value]:
         ref = yield self._eval(node.ref, frame)
-        known = frame.store.get(ref.known)  # type: ignore[attr-defined, arg-type]
-        return known if known is not None else Value(frame.emit(RefRead(ref.expr, node.span)))  # type: ignore[attr-defined]
+        known = frame.store.get(ref.known)
+        return known if known is not None else Value(frame.emit(RefRead(ref.expr, node.span)))
 
     def _ref_write(self, node: RefWrite, frame: Frame) -> Step[Value]:
         ref = yield self._eval(node.ref, frame)
         value = yield self._eval(node.value, frame)
-        if isinstance(ref.known, Cell):  # type: ignore[attr-defined]
-            frame.store[ref.known] = value  # type: ignore[attr-defined, assignment]
+        if isinstance(ref.known, Cell):
+            frame.store[ref.known] = value
         else:
             frame.store.clear()
-        return Value(frame.emit(RefWrite(ref.expr, value.expr, node.span)), ())  # type: ignore[attr-defined]
+        return Value(frame.emit(RefWrite(ref.expr, value.expr, node.span)), ())
 
     # branches -------------------------------------------------------------------------------------------------------
 
@@ -233,54 +236,57 @@ class _Machine:
         env = {**frame.env, **{old: Value(new) for old, new in names.items()}}
         inner = Frame(env, frame.types, dict(frame.store))
         result = yield self._eval(node, inner)
-        return inner.closed(result.expr)  # type: ignore[attr-defined]
+        return inner.closed(result.expr)
 
     def _if(self, node: If, frame: Frame) -> Step[Value]:
         cond = yield self._eval(node.cond, frame)
-        if isinstance(cond.known, Constant):  # type: ignore[attr-defined]
-            taken = node.true_branch if bool(cond.known.data.numpy()) else node.false_branch  # type: ignore[attr-defined]
-            return (yield self._eval(taken, frame))  # type: ignore[return-value]
+        if isinstance(cond.known, Constant):
+            taken = node.true_branch if bool(cond.known.data.numpy()) else node.false_branch
+            result: Value = yield self._eval(taken, frame)
+            return result
         left = yield self._apart(node.true_branch, frame, {})
         right = yield self._apart(node.false_branch, frame, {})
         frame.store.clear()
-        return Value(frame.emit(If(cond.expr, left, right, node.span)))  # type: ignore[attr-defined, arg-type]
+        return Value(frame.emit(If(cond.expr, left, right, node.span)))
 
     def _match(self, node: Match, frame: Frame) -> Step[Value]:
         data = yield self._eval(node.data, frame)
         for clause in node.clauses:
             found: dict[Var, Value] = {}
-            fits = _fits(clause.lhs, data, found)  # type: ignore[arg-type]
+            fits = _fits(clause.lhs, data, found)
             if fits is None:
                 break
             if fits:
                 frame.env.update(found)
-                return (yield self._eval(clause.rhs, frame))  # type: ignore[return-value]
+                made: Value = yield self._eval(clause.rhs, frame)
+                return made
         names = {v: Var(v.name_hint, _over(v.type_annotation, frame.types)) for v in pattern_vars(node)}
         clauses = []
         for clause in node.clauses:
             result = yield self._apart(clause.rhs, frame, names)
-            clauses.append(Clause(rename_pattern(clause.lhs, names), result))  # type: ignore[arg-type]
+            clauses.append(Clause(rename_pattern(clause.lhs, names), result))
         frame.store.clear()
-        return Value(frame.emit(Match(data.expr, clauses, node.complete, node.span)))  # type: ignore[attr-defined]
+        return Value(frame.emit(Match(data.expr, clauses, node.complete, node.span)))
 
     # calls ----------------------------------------------------------------------------------------------------------
 
     def _call(self, node: Call, frame: Frame) -> Step[Value]:
         if isinstance(node.op, Op):
             args = yield self._all(node.args, frame)
-            return _operator(node, args, frame)  # type: ignore[arg-type]
+            return _operator(node, args, frame)
         callee = yield self._eval(node.op, frame)
         args = yield self._all(node.args, frame)
         types = [_over(t, frame.types) for t in node.type_args]
-        exprs = [arg.expr for arg in args]  # type: ignore[attr-defined]
+        exprs = [arg.expr for arg in args]
         if isinstance(node.op, Constructor):
-            made = Data(node.op, tuple(args))  # type: ignore[arg-type]
+            made = Data(node.op, tuple(args))
             return Value(frame.emit(Call(node.op, exprs, None, types, node.span)), made)  # type: ignore[arg-type]
-        closure = callee.known  # type: ignore[attr-defined]
+        closure = callee.known
         if isinstance(closure, Closure) and self._unfolds(closure, args, types):  # type: ignore[arg-type]
-            return (yield self._unfold(closure, args, types, frame))  # type: ignore[return-value, arg-type]
+            result: Value = yield self._unfold(closure, args, types, frame)  # type: ignore[arg-type]
+            return result
         frame.store.clear()
-        return Value(frame.emit(Call(callee.expr, exprs, None, types, node.span)))  # type: ignore[attr-defined, arg-type]
+        return Value(frame.emit(Call(callee.expr, exprs, None, types, node.span)))  # type: ignore[arg-type]
 
     def _unfolds(self, closure: Closure, args: Sequence[Value], types: Sequence[Type]) -> bool:
         """True when the call is to be replaced by the body of what it calls."""
@@ -298,13 +304,14 @@ class _Machine:
         self._active[function] = self._active.get(function, 0) + 1
         result = yield self._eval(function.body, inner)
         self._active[function] -= 1
-        return result  # type: ignore[return-value]
+        found: Value = result
+        return found
 
 
 def _operator(node: Call, args: Sequence[Value], frame: Frame) -> Value:
     """The call of an operator; its result where all arguments are known tensors."""
     call = Call(node.op, [arg.expr for arg in args], node.attrs, node._type_args, node.span)
-    stateful = bool(node.op.get_attr("TOpIsStateful"))  # type: ignore[attr-defined]
+    stateful = bool(operator_of(node).get_attr("TOpIsStateful"))
     if args and not stateful and all(isinstance(arg.known, Constant) for arg in args):
         try:
             result = run_operator(call, [arg.known.data.numpy() for arg in args])  # type: ignore[union-attr]

@@ -15,6 +15,7 @@ from byoc.ir.transform import ModulePass, PassInfo
 from byoc.relay.adt import Match
 from byoc.relay.analysis.scopes import NAMES, Scopes, scope_children
 from byoc.relay.expr import Call, Function, If, Let, Var
+from byoc.relay.narrowing import as_call
 from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.transform.base.infer_type import is_optimizable
 from byoc.relay.traverse import rebuild
@@ -31,7 +32,7 @@ def ToANormalForm() -> ModulePass:
         result = mod.shallow_copy()
         for var, func in mod.functions.items():
             if is_optimizable(func):
-                result[var] = to_a_normal_form(func)  # type: ignore[assignment, arg-type]
+                result[var] = to_a_normal_form(func)
         return result
 
     return ModulePass(
@@ -81,7 +82,7 @@ class Fill:
             return [(node.value, node.variable), (node.body, None)]
         if _is_fixed_on_device(node):
             self._devices.append(node)  # type: ignore[arg-type]
-            return [(node.args[0], bound_to)]  # type: ignore[attr-defined]
+            return [(as_call(node).args[0], bound_to)]
         return [(child, None) for child in scope_children(node)]
 
     def _leave(self, node: RelayExpr, bound_to: Var | None) -> RelayExpr:
@@ -92,7 +93,7 @@ class Fill:
             return node
         if _is_fixed_on_device(node):
             self._devices.pop()
-            return rebuild(node, [self._memo[node.args[0]]])  # type: ignore[attr-defined]
+            return rebuild(node, [self._memo[as_call(node).args[0]]])
         if node is self._root and isinstance(node, Function):
             return self._made_again(node)
         if bound_to is None and self._included is not None and node not in self._included:
@@ -135,7 +136,7 @@ class Fill:
 
 def _is_fixed_on_device(node: RelayExpr) -> bool:
     """True for an ``on_device`` call that fixes where its argument is computed and kept."""
-    return is_on_device(node) and bool(node.attrs.constrain_body and node.attrs.constrain_result)  # type: ignore
+    return is_on_device(node) and bool(node.attrs.constrain_body and node.attrs.constrain_result)
 
 
 def _flat(bindings: Bindings) -> Iterator[Binding]:

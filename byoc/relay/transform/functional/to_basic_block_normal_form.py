@@ -21,7 +21,7 @@ def ToBasicBlockNormalForm() -> ModulePass:
         result = mod.shallow_copy()
         for var, func in mod.functions.items():
             if is_optimizable(func):
-                result[var] = to_basic_block_normal_form(func)  # type: ignore[assignment, arg-type]
+                result[var] = to_basic_block_normal_form(func)
         return result
 
     return ModulePass(transform, PassInfo("ToBasicBlockNormalForm", 1, ends=("typed", "graph_normal_form")))

@@ -117,7 +117,8 @@ class _ToCps:
 
     def _visit(self, node: RelayExpr, k: Continuation) -> Step[RelayExpr]:
         rule = _RULES.get(type(node))
-        return (yield rule(self, node, k) if rule is not None else self._simple(node, k))
+        result: RelayExpr = yield rule(self, node, k) if rule is not None else self._simple(node, k)
+        return result
 
     def _values(self, nodes: Sequence[RelayExpr], k: Callable[[list[RelayExpr]], Step[RelayExpr]]) -> Step[RelayExpr]:
         """Go on with the values of *nodes*, evaluated in their order."""
@@ -125,31 +126,38 @@ class _ToCps:
 
         def take(value: RelayExpr) -> Step[RelayExpr]:
             found.append(value)
-            return (yield self._visit(nodes[len(found)], take) if len(found) < len(nodes) else k(found))
+            result: RelayExpr = yield self._visit(nodes[len(found)], take) if len(found) < len(nodes) else k(found)
+            return result
 
-        return (yield self._visit(nodes[0], take) if nodes else k(found))
+        result: RelayExpr = yield self._visit(nodes[0], take) if nodes else k(found)
+        return result
 
     def _simple(self, node: RelayExpr, k: Continuation) -> Step[RelayExpr]:
         """A node that computes from its parts, without calling anything: its value is bound."""
         parts = children(node)
 
         def go_on(values: list[RelayExpr]) -> Step[RelayExpr]:
-            return (yield self._bound(rebuild(node, values), k) if parts else k(node))
+            result: RelayExpr = yield self._bound(rebuild(node, values), k) if parts else k(node)
+            return result
 
-        return (yield self._values(parts, go_on))
+        result: RelayExpr = yield self._values(parts, go_on)
+        return result
 
     def _bound(self, value: RelayExpr, k: Continuation) -> Step[RelayExpr]:
         name = Var("v")
         return Let(name, value, (yield k(name)))
 
     def _var(self, node: Var, k: Continuation) -> Step[RelayExpr]:
-        return (yield k(self._renamed(node)))
+        result: RelayExpr = yield k(self._renamed(node))
+        return result
 
     def _global_value(self, node: GlobalVar, k: Continuation) -> Step[RelayExpr]:
-        return (yield k((yield self._global(node))))
+        result: RelayExpr = yield k((yield self._global(node)))
+        return result
 
     def _function_value(self, node: Function, k: Continuation) -> Step[RelayExpr]:
-        return (yield k(node if node.attrs.get("Primitive") else (yield self._function(node))))
+        result: RelayExpr = yield k(node if node.attrs.get("Primitive") else (yield self._function(node)))
+        return result
 
     def _let(self, node: Let, k: Continuation) -> Step[RelayExpr]:
         name = self._renamed(node.variable)
@@ -160,7 +168,8 @@ class _ToCps:
         def go_on(value: RelayExpr) -> Step[RelayExpr]:
             return Let(name, value, (yield self._visit(node.body, k)))
 
-        return (yield self._visit(node.value, go_on))
+        result: RelayExpr = yield self._visit(node.value, go_on)
+        return result
 
     def _call(self, node: Call, k: Continuation) -> Step[RelayExpr]:
         callee = node.op
@@ -168,15 +177,18 @@ class _ToCps:
 
             def go_on(values: list[RelayExpr]) -> Step[RelayExpr]:
                 types = [] if isinstance(callee, Op) else [cps_type(t, self._answer) for t in node.type_args]
-                return (yield self._bound(Call(callee, values, node.attrs, types, node.span), k))
+                result: RelayExpr = yield self._bound(Call(callee, values, node.attrs, types, node.span), k)
+                return result
 
-            return (yield self._values(node.args, go_on))
+            result: RelayExpr = yield self._values(node.args, go_on)
+            return result
 
         def go_on_calling(values: list[RelayExpr]) -> Step[RelayExpr]:
             going_on = yield self._reified(k)
             return Call(values[0], [*values[1:], going_on], node.attrs, (), node.span)
 
-        return (yield self._values((callee, *node.args), go_on_calling))
+        result = yield self._values((callee, *node.args), go_on_calling)
+        return result
 
     def _reified(self, k: Continuation) -> Step[Function]:
         arg = Var("arg")
@@ -198,9 +210,11 @@ class _ToCps:
                 then = yield self._visit(node.true_branch, going_on)
                 return If(cond, then, (yield self._visit(node.false_branch, going_on)), node.span)
 
-            return (yield self._visit(node.cond, decide))
+            result: RelayExpr = yield self._visit(node.cond, decide)
+            return result
 
-        return (yield self._named(k, branches))
+        result: RelayExpr = yield self._named(k, branches)
+        return result
 
     def _match(self, node: Match, k: Continuation) -> Step[RelayExpr]:
         def clauses(going_on: Continuation) -> Step[RelayExpr]:
@@ -212,9 +226,11 @@ class _ToCps:
                     made.append(Clause(rename_pattern(clause.lhs, names), result))
                 return Match(data, made, node.complete, node.span)
 
-            return (yield self._visit(node.data, decide))
+            found: RelayExpr = yield self._visit(node.data, decide)
+            return found
 
-        return (yield self._named(k, clauses))
+        found: RelayExpr = yield self._named(k, clauses)
+        return found
 
 
 _RULES: dict[type, Callable[..., Step[RelayExpr]]] = {

@@ -13,6 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.expr import Function, Let, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import children, post_order, rebuild
 
@@ -21,7 +22,7 @@ def ToGraphNormalForm() -> FunctionPass:
     """The pass that turns bindings into sharing."""
 
     def transform(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return to_graph_normal_form(func)  # type: ignore[return-value]
+        return as_function(to_graph_normal_form(func))
 
     return FunctionPass(
         transform, PassInfo("ToGraphNormalForm", opt_level=1, gives=("graph_normal_form",), ends=REWRITES)

@@ -23,6 +23,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
+from byoc.relay.narrowing import as_call, tuple_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
@@ -50,7 +51,7 @@ def _static_shape(expr: RelayExpr) -> tuple[int, ...] | None:
     ty = expr.checked_type_
     if not isinstance(ty, TensorType) or not ty.is_static or 0 in ty.shape:
         return None
-    return tuple(int(d) for d in ty.shape)  # type: ignore[arg-type]
+    return tuple(int(d) for d in ty.shape)
 
 
 class _Carrier:
@@ -117,10 +118,10 @@ class _Carrier:
         return None if view is None else replace(carried, view=view)
 
     def _transposed(self, node: Call, shape: tuple[int, ...]) -> _Carried | None:
-        carried, axes = self._carried.get(node.args[0]), node.attrs["axes"]  # type: ignore[index]
+        carried, axes = self._carried.get(node.args[0]), node.attrs["axes"]
         if carried is None:
             return None
-        order = [a % len(shape) for a in axes] if axes else list(reversed(range(len(shape))))  # type: ignore[union-attr]
+        order = [a % len(shape) for a in axes] if axes else list(reversed(range(len(shape))))
         return replace(carried, view=carried.view.transposed(order))
 
     def _part(self, node: TupleGetItem, shape: tuple[int, ...]) -> _Carried | None:
@@ -128,20 +129,17 @@ class _Carrier:
         whole = node.tuple_value
         if not calls(whole, "split"):
             return None
-        axis = int(whole.attrs["axis"]) % len(shape)  # type: ignore[attr-defined]
-        before = sum(
-            int(field.shape[axis])
-            for field in whole.checked_type.fields[: node.index]  # type: ignore[union-attr]
-        )
+        axis = int(whole.attrs["axis"]) % len(shape)
+        before = sum(int(field.shape[axis]) for field in tuple_type(whole).fields[: node.index])
         rows = slice(before, before + shape[axis])
-        return self._part_of_product(whole, axis, rows) or self._slice(node, axis, rows, shape)  # type: ignore[arg-type]
+        return self._part_of_product(whole, axis, rows) or self._slice(node, axis, rows, shape)
 
     def _slice(self, node: TupleGetItem, axis: int, rows: slice, shape: tuple[int, ...]) -> _Carried:
         whole = node.tuple_value
         made = call_op(
             "strided_slice",
-            [self._realized(whole.args[0])],
-            node.span or whole.span,  # type: ignore[attr-defined]
+            [self._realized(as_call(whole).args[0])],
+            node.span or whole.span,
             begin=(rows.start,),
             end=(rows.stop,),
             strides=(1,),
@@ -224,7 +222,7 @@ class _Carrier:
         if lead.is_plain:
             made = Call(node.op, [lead.base, self._dense(bias)], node.attrs, node.type_args, node.span)
             return _Carried(made, shape, View.of_shape(shape), True)
-        axis = int(node.attrs["axis"]) % len(shape)  # type: ignore[index, call-overload]
+        axis = int(node.attrs["axis"]) % len(shape)
         target = lead.view.brings_back(lead.shape, [d if k == axis else 1 for k, d in enumerate(shape)])
         if target is None:
             return None
@@ -236,11 +234,11 @@ class _Carrier:
         lead = self._carried.get(node.args[0])
         if lead is None or not self._may_go_before(node.args[0], lead) or len(tensor_types(node.checked_type)) != 1:
             return None
-        axis = lead.view.axes[int(node.attrs["axis"]) % len(shape)]  # type: ignore[index, call-overload]
+        axis = lead.view.axes[int(node.attrs["axis"]) % len(shape)]
         whole = View.of_shape(lead.shape).axes
         if not axis or axis not in whole:
             return None
-        attrs = replace(node.attrs, axis=whole.index(axis))  # type: ignore[type-var]
+        attrs = replace(node.attrs, axis=whole.index(axis))
         args = [lead.base, *(self._realized(arg) for arg in node.args[1:])]
         return replace(lead, base=Call(node.op, args, attrs, node.type_args, node.span), is_sum=True)
 
@@ -252,11 +250,11 @@ class _Carrier:
             own = self._carried.get(arg)
             if own is None:
                 return None
-            flags[flag] = bool(node.attrs[flag])  # type: ignore[index]
+            flags[flag] = bool(node.attrs[flag])
             if _steps(own.view, 2) > 1 == _steps(own.view, 1):
                 own, flags[flag] = replace(own, view=own.view.transposed((0, 2, 1))), not flags[flag]
             args.append(self._dense(own))
-        made = Call(node.op, args, replace(node.attrs, **flags), node.type_args, node.span)  # type: ignore[type-var]
+        made = Call(node.op, args, replace(node.attrs, **flags), node.type_args, node.span)
         return _Carried(made, shape, View.of_shape(shape), True)
 
 
@@ -281,18 +279,18 @@ def _rule_of(op: Op) -> _Rule | None:
 def rows_of_product(product: RelayExpr, rows: slice) -> Call | None:
     """``dense(x, w) + b`` with *rows* of constants w and b alone; None for any other form."""
     if calls(product, "nn.bias_add", "add"):
-        inner, bias = product.args  # type: ignore[attr-defined]
+        inner, bias = product.args
         made = rows_of_product(inner, rows) if isinstance(bias, Constant) else None
-        if made is None or bias.data.shape[-1:] != inner.args[1].data.shape[:1]:  # type: ignore[attr-defined, union-attr]
+        if made is None or bias.data.shape[-1:] != as_call(inner).args[1].data.shape[:1]:
             return None
-        part = constant(bias.data.numpy()[..., rows], span=bias.span)  # type: ignore[attr-defined]
-        return Call(product.op, [made, part], product.attrs, span=product.span)  # type: ignore[attr-defined]
-    if not calls(product, "nn.dense") or not isinstance(product.args[1], Constant):  # type: ignore[attr-defined]
+        part = constant(bias.data.numpy()[..., rows], span=bias.span)
+        return Call(product.op, [made, part], product.attrs, span=product.span)
+    if not calls(product, "nn.dense") or not isinstance(product.args[1], Constant):
         return None
-    weight = product.args[1]  # type: ignore[attr-defined]
-    attrs = replace(product.attrs, units=rows.stop - rows.start)  # type: ignore[attr-defined]
+    weight = product.args[1]
+    attrs = replace(product.attrs, units=rows.stop - rows.start)
     part = constant(weight.data.numpy()[rows], span=weight.span)
-    return Call(product.op, [product.args[0], part], attrs, span=product.span)  # type: ignore[attr-defined]
+    return Call(product.op, [product.args[0], part], attrs, span=product.span)
 
 
 def _steps(view: View, axis: int) -> int:

@@ -20,6 +20,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rebuild
@@ -80,7 +81,7 @@ def _branch(head: Call, readers: Mapping[RelayExpr, list[RelayExpr]]) -> Branch:
         if not isinstance(call, Call) or not isinstance(call.op, Op):
             break
         pattern = call.op.get_attr("TOpPattern")
-        if pattern is None or int(pattern) > OpPattern.BROADCAST:  # type: ignore[call-overload]
+        if pattern is None or int(pattern) > OpPattern.BROADCAST:
             break
         branch.append(call)
     return branch
@@ -92,7 +93,7 @@ def find_groups(root: RelayExpr, combiner: ParallelCombiner) -> list[Group]:
     heads: dict[RelayExpr, list[Call]] = {}
     for node in post_order(root, fusion_children):
         if op_name(node) == combiner.operator and combiner.is_supported(node):  # type: ignore[arg-type]
-            heads.setdefault(node.args[0], []).append(node)  # type: ignore[attr-defined, arg-type]
+            heads.setdefault(as_call(node).args[0], []).append(node)  # type: ignore[arg-type]
     groups: list[Group] = []
     for calls in heads.values():
         here: list[Group] = []
@@ -194,6 +195,6 @@ def combiner_pass(name: str, combiner: type[ParallelCombiner], min_num_branches:
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         typed = infer_function(func, mod)
-        return combine_parallel(typed, combiner(), min_num_branches)  # type: ignore[return-value]
+        return as_function(combine_parallel(typed, combiner(), min_num_branches))
 
     return FunctionPass(run, PassInfo(name, 4, ("InferType",), ends=REWRITES))

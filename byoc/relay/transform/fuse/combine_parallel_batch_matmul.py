@@ -20,12 +20,12 @@ class BatchMatmulCombiner(ParallelCombiner):
     operator = "nn.batch_matmul"
 
     def is_supported(self, call: Call) -> bool:
-        plain = not call.attrs["transpose_a"] and call.attrs["transpose_b"]  # type: ignore[index]
+        plain = not call.attrs["transpose_a"] and call.attrs["transpose_b"]
         return bool(plain) and isinstance(tensor(call.args[1]).shape[1], int)
 
     def are_compatible(self, a: Call, b: Call) -> bool:
         left, right = tensor(a.args[1]), tensor(b.args[1])
-        same = a.attrs["out_dtype"] == b.attrs["out_dtype"]  # type: ignore[index]
+        same = a.attrs["out_dtype"] == b.attrs["out_dtype"]
         return same and left.dtype == right.dtype and left.shape[0] == right.shape[0]
 
     def combine(self, group: Group) -> Call:

@@ -18,12 +18,13 @@ _SAME = ("strides", "padding", "dilation", "groups", "data_layout", "kernel_layo
 
 
 def _kernel_size(call: Call, letter: str) -> object:
-    return tensor(call.args[1]).shape[call.attrs["kernel_layout"].index(letter)]  # type: ignore[index, union-attr]
+    return tensor(call.args[1]).shape[call.attrs["kernel_layout"].index(letter)]
 
 
 def _channel_axis(call: Call) -> int:
     attrs = call.attrs
-    return (attrs["out_layout"] or attrs["data_layout"]).index("C")  # type: ignore[index, union-attr, operator]
+    result: int = (attrs["out_layout"] or attrs["data_layout"]).index("C")
+    return result
 
 
 def _operand_axis(channel: int, call: Call, index: int) -> int:
@@ -38,9 +39,9 @@ class Conv2DCombiner(ParallelCombiner):
 
     def is_supported(self, call: Call) -> bool:
         attrs = call.attrs
-        layouts = f"{attrs['data_layout']}{attrs['kernel_layout']}{attrs['out_layout']}"  # type: ignore[index]
+        layouts = f"{attrs['data_layout']}{attrs['kernel_layout']}{attrs['out_layout']}"
         return (
-            attrs["groups"] == 1  # type: ignore[index]
+            attrs["groups"] == 1
             and layouts.isupper()
             and layouts.isalpha()
             and isinstance(_kernel_size(call, "O"), int)
@@ -48,7 +49,7 @@ class Conv2DCombiner(ParallelCombiner):
 
     def are_compatible(self, a: Call, b: Call) -> bool:
         return (
-            all(a.attrs[name] == b.attrs[name] for name in _SAME)  # type: ignore[index]
+            all(a.attrs[name] == b.attrs[name] for name in _SAME)
             and all(_kernel_size(a, letter) == _kernel_size(b, letter) for letter in "HW")
             and tensor(a.args[1]).dtype == tensor(b.args[1]).dtype
         )
@@ -56,9 +57,9 @@ class Conv2DCombiner(ParallelCombiner):
     def combine(self, group: Group) -> Call:
         head = group[0][0]
         weights = Tuple([branch[0].args[1] for branch in group])
-        axis = head.attrs["kernel_layout"].index("O")  # type: ignore[index, union-attr]
+        axis = head.attrs["kernel_layout"].index("O")
         channels = sum(_kernel_size(branch[0], "O") for branch in group)  # type: ignore[misc]
-        attrs = replace(head.attrs, channels=channels)  # type: ignore[type-var]
+        attrs = replace(head.attrs, channels=channels)
         return Call(head.op, [head.args[0], call_op("concatenate", [weights], axis=axis)], attrs)
 
     def is_argument_compatible(self, head: Call, a: Call, b: Call, index: int) -> bool:

@@ -27,12 +27,12 @@ class DenseToBatchCombiner(ParallelCombiner):
         return tensor(call.args[0]).ndim == 2
 
     def are_compatible(self, a: Call, b: Call) -> bool:
-        same = a.attrs["out_dtype"] == b.attrs["out_dtype"]  # type: ignore[index]
+        same = a.attrs["out_dtype"] == b.attrs["out_dtype"]
         return same and tensor(a.args[1]) == tensor(b.args[1])
 
     def combine(self, group: Group) -> Call:
         stacked = [call_op("stack", [Tuple(_args(group, 0, k))], axis=0) for k in range(2)]
-        out_dtype = group[0][0].attrs["out_dtype"]  # type: ignore[index]
+        out_dtype = group[0][0].attrs["out_dtype"]
         return call_op("nn.batch_matmul", stacked, out_dtype=out_dtype, transpose_a=False, transpose_b=True)
 
     def is_argument_compatible(self, head: Call, a: Call, b: Call, index: int) -> bool:
@@ -69,14 +69,14 @@ class DenseToDenseCombiner(ParallelCombiner):
 
     def are_compatible(self, a: Call, b: Call) -> bool:
         left, right = tensor(a.args[1]), tensor(b.args[1])
-        same = a.attrs["out_dtype"] == b.attrs["out_dtype"]  # type: ignore[index]
+        same = a.attrs["out_dtype"] == b.attrs["out_dtype"]
         return same and left.dtype == right.dtype and left.shape[1] == right.shape[1]
 
     def combine(self, group: Group) -> Call:
         head = group[0][0]
         weights = call_op("concatenate", [Tuple(_args(group, 0, 1))], axis=0)
         units = sum(tensor(w).shape[0] for w in _args(group, 0, 1))  # type: ignore[misc]
-        out_dtype = head.attrs["out_dtype"]  # type: ignore[index]
+        out_dtype = head.attrs["out_dtype"]
         return call_op("nn.dense", [head.args[0], weights], units=units, out_dtype=out_dtype)
 
     def is_argument_compatible(self, head: Call, a: Call, b: Call, index: int) -> bool:

@@ -22,6 +22,7 @@ from byoc.ir.types import Type
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import as_call, as_function, operator_of
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.cut.compiler_functions import applied
 from byoc.relay.transform.fuse.fusion_graph import (
@@ -66,7 +67,7 @@ class _Kernel:
         self.spans.append(node.span)
         if isinstance(node, Call):
             self.has_call = True
-            self.reshape_only = self.reshape_only and bool(node.op.get_attr("TReshapeOp"))  # type: ignore[attr-defined]
+            self.reshape_only = self.reshape_only and bool(operator_of(node).get_attr("TReshapeOp"))
 
     def call(self, body: RelayExpr, ty: Type) -> RelayExpr:
         """The call of the finished function; of a body that computes nothing, that itself."""
@@ -187,13 +188,13 @@ def FuseHostOps() -> FunctionPass:
 
 def _inline_literal(before: RelayExpr, after: RelayExpr) -> RelayExpr:
     is_literal = isinstance(after, Call) and isinstance(after.op, Function)
-    return applied(after.op, after.args) if is_literal else after  # type: ignore[attr-defined]
+    return applied(after.op, as_call(after).args) if is_literal else after  # type: ignore[attr-defined]
 
 
 def DefuseOps() -> FunctionPass:
     """The inverse of FuseOps: calls of function literals, primitive or not, are replaced by their bodies."""
 
     def defuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return rewrite(func, _inline_literal)  # type: ignore[return-value]
+        return as_function(rewrite(func, _inline_literal))
 
     return FunctionPass(defuse, PassInfo("DefuseOps", 3, ("InferType",), gives=("unfused",), ends=("fused", *REWRITES)))

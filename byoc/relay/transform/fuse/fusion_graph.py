@@ -84,7 +84,7 @@ def call_pattern(call: Call, rules: FusionRules = GENERATED) -> int:
     types = [arg.checked_type for arg in call.args]
     if not all(map(rules.allows, (call.checked_type, *types))) or not takes_dtypes(op, call.attrs, types):
         return OPAQUE
-    return int(op.get_attr("TOpPattern"))  # type: ignore[call-overload]
+    return int(op.get_attr("TOpPattern"))
 
 
 def _node_pattern(expr: RelayExpr, rules: FusionRules) -> int:

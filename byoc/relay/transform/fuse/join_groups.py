@@ -27,6 +27,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Function, Var
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -103,14 +104,14 @@ def view_of(function: Function) -> View | None:
     for call in reversed(chain):
         if view is None or not _is_static(call):
             return None
-        name, shape = call.op.name, _shape(call)  # type: ignore[attr-defined]
+        name, shape = operator_of(call).name, _shape(call)
         if name == "transpose":
-            axes = call.attrs["axes"]  # type: ignore[index]
-            view = view.transposed([a % len(shape) for a in axes] if axes else list(reversed(range(len(shape)))))  # type: ignore
+            axes = call.attrs["axes"]
+            view = view.transposed([a % len(shape) for a in axes] if axes else list(reversed(range(len(shape)))))
         elif name == "strided_slice" and call is chain[-1]:
             cut = [k for k, (a, b) in enumerate(zip(_shape(node), shape, strict=True)) if a != b]
             view, inner = View.of_shape(shape), math.prod(shape[min(cut, default=0) :])
-        elif call.op.get_attr("TReshapeOp"):  # type: ignore[attr-defined]
+        elif operator_of(call).get_attr("TReshapeOp"):
             view = view.reshaped(shape)
         else:
             return None
@@ -131,7 +132,7 @@ def _is_static(expr: RelayExpr) -> bool:
 
 
 def _shape(expr: RelayExpr) -> tuple[int, ...]:
-    return tuple(int(d) for d in expr.checked_type.shape)  # type: ignore[union-attr]
+    return tuple(int(d) for d in tensor_type(expr).shape)
 
 
 def _view_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
@@ -151,7 +152,7 @@ def _order_into_convolution(producer: _Group, consumer: _Group, param: Var) -> b
         return False
     if reader.args[0] is not param or attrs["groups"] != 1:  # type: ignore[index]
         return False
-    channels = param.checked_type.shape[str(attrs["data_layout"]).index("C")]  # type: ignore[union-attr, index]
+    channels = tensor_type(param).shape[str(attrs["data_layout"]).index("C")]
     return isinstance(channels, int) and channels < FEW_CHANNELS
 
 

@@ -130,27 +130,28 @@ class ReverseAD:
                 continue
             value_type = reverse_type(node.variable.checked_type)
             new = self._vars[node.variable] = Var(node.variable.name_hint, value_type)
-            block.append((new, (yield self._expr(node.value, block))))  # type: ignore[arg-type]
+            block.append((new, (yield self._expr(node.value, block))))
             node = node.body
-        return (yield _RULES[type(node)](self, node, block))  # type: ignore[return-value]
+        result: RelayExpr = yield _RULES[type(node)](self, node, block)
+        return result
 
     def _inner(self, node: RelayExpr) -> Step[RelayExpr]:
         """*node* in a block of its own."""
         block: Block = []
         result = yield self._expr(node, block)
-        return _closed(block, result)  # type: ignore[arg-type]
+        return _closed(block, result)
 
     def _all(self, nodes: Sequence[RelayExpr], block: Block) -> Step[list[RelayExpr]]:
         found: list[RelayExpr] = []
         for node in nodes:
-            found.append((yield self._expr(node, block)))  # type: ignore[arg-type]
+            found.append((yield self._expr(node, block)))
         return found
 
     def _function(self, func: Function, block: Block | None = None) -> Step[RelayExpr]:
         params = [self._renamed(p) for p in func.params]
         body = yield self._inner(func.body)
         result = reverse_type(func.checked_type.ret_type)  # type: ignore[attr-defined]
-        return Function(params, body, result, func.type_params, func.attrs, func.span)  # type: ignore[arg-type]
+        return Function(params, body, result, func.type_params, func.attrs, func.span)
 
     def _renamed(self, var: Var) -> Var:
         self._vars[var] = Var(var.name_hint, reverse_type(var.checked_type), var.span)
@@ -170,30 +171,30 @@ class ReverseAD:
 
     def _tuple(self, node: Tuple, block: Block) -> Step[RelayExpr]:
         fields = yield self._all(node.fields, block)
-        return Tuple(fields, node.span)  # type: ignore[arg-type]
+        return Tuple(fields, node.span)
 
     def _item(self, node: TupleGetItem, block: Block) -> Step[RelayExpr]:
         value = yield self._expr(node.tuple_value, block)
-        return TupleGetItem(value, node.index, node.span)  # type: ignore[arg-type]
+        return TupleGetItem(value, node.index, node.span)
 
     def _if(self, node: If, block: Block) -> Step[RelayExpr]:
         cond = yield self._expr(node.cond, block)
         true_branch = yield self._inner(node.true_branch)
         false_branch = yield self._inner(node.false_branch)
-        return If(TupleGetItem(cond, 0), true_branch, false_branch, node.span)  # type: ignore[arg-type]
+        return If(TupleGetItem(cond, 0), true_branch, false_branch, node.span)
 
     def _ref_create(self, node: RefCreate, block: Block) -> Step[RelayExpr]:
         value = yield self._expr(node.value, block)
-        return RefCreate(value, node.span)  # type: ignore[arg-type]
+        return RefCreate(value, node.span)
 
     def _ref_read(self, node: RefRead, block: Block) -> Step[RelayExpr]:
         ref = yield self._expr(node.ref, block)
-        return RefRead(ref, node.span)  # type: ignore[arg-type]
+        return RefRead(ref, node.span)
 
     def _ref_write(self, node: RefWrite, block: Block) -> Step[RelayExpr]:
         ref = yield self._expr(node.ref, block)
         value = yield self._expr(node.value, block)
-        return RefWrite(ref, value, node.span)  # type: ignore[arg-type]
+        return RefWrite(ref, value, node.span)
 
     def _match(self, node: Match, block: Block) -> Step[RelayExpr]:
         data = yield self._expr(node.data, block)
@@ -201,22 +202,23 @@ class ReverseAD:
         clauses: list[Clause] = []
         for clause in node.clauses:
             result = yield self._inner(clause.rhs)
-            clauses.append(Clause(rename_pattern(clause.lhs, names), result))  # type: ignore[arg-type]
-        return Match(data, clauses, node.complete, node.span)  # type: ignore[arg-type]
+            clauses.append(Clause(rename_pattern(clause.lhs, names), result))
+        return Match(data, clauses, node.complete, node.span)
 
     # calls ----------------------------------------------------------------------------------------------------------
 
     def _call(self, call: Call, block: Block) -> Step[RelayExpr]:
         if call.op in self._checkpoints:
-            return (yield self._checkpoint(self._checkpoints[call.op], block))  # type: ignore[return-value]
+            result: RelayExpr = yield self._checkpoint(self._checkpoints[call.op], block)
+            return result
         args = yield self._all(call.args, block)
         if isinstance(call.op, Op):
-            return self._operator(call, args, block)  # type: ignore[arg-type]
+            return self._operator(call, args, block)
         types = [reverse_type(t) for t in call.type_args]
         if isinstance(call.op, GlobalVar):
-            return Call(self._global(call.op), [self._back, *args], None, types, call.span)  # type: ignore[misc]
+            return Call(self._global(call.op), [self._back, *args], None, types, call.span)
         callee = yield self._expr(call.op, block)
-        return Call(callee, args, None, types, call.span)  # type: ignore[arg-type]
+        return Call(callee, args, None, types, call.span)
 
     def _operator(self, call: Call, args: list[RelayExpr], block: Block) -> RelayExpr:
         """The value of a call of an operator, after which the backpropagator knows of it."""
@@ -252,7 +254,7 @@ class ReverseAD:
         again = ReverseAD(self._mod, back, self._globals)
         again._vars, again._checkpoints = dict(self._vars), dict(self._checkpoints)
         pairs = yield again._expr(apart.body, inner)
-        _hand_over(inner, result, _bound(inner, pairs, reverse_type(ty)), ty)  # type: ignore[arg-type]
+        _hand_over(inner, result, _bound(inner, pairs, reverse_type(ty)), ty)
         _bound(inner, Call(RefRead(back), []), UNIT)
         _bound(block, RefWrite(self._back, Function([], _closed(inner, Call(before, [])), UNIT)), UNIT)
         return result

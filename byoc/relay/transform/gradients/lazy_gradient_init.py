@@ -16,6 +16,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Let, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import children, post_order, rebuild
 
 Known = Callable[[RelayExpr], int | None]
@@ -56,7 +57,7 @@ class _Lazy:
             for var in bound.get(node, ()):
                 if node in self._numbers:
                     self._numbers[var] = self._numbers[node]
-        return self._memo[root]  # type: ignore[return-value]
+        return as_function(self._memo[root])
 
     def _call(self, call: Call, after: RelayExpr) -> RelayExpr:
         name = call.op.name  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.transform.base.call_rules import calls_with_attr
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.layout.rewrite import LayoutRewriter
@@ -24,7 +25,7 @@ from byoc.relay.tuple_wrapper import TupleWrapper
 
 def _altered(call: Call, attrs: Attrs | None, args: Sequence[RelayExpr]) -> RelayExpr:
     """What the operator's hook makes of a call; the call over its new arguments where there is none, or it says so."""
-    hook = call.op.get_attr("FTVMAlterOpLayout")  # type: ignore[attr-defined]
+    hook = operator_of(call).get_attr("FTVMAlterOpLayout")
     made = None
     if hook is not None:
         infos: list[TensorType] = [t for arg in call.args for t in tensor_types(arg.checked_type)]
@@ -40,6 +41,6 @@ def AlterOpLayout() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if not calls_with_attr(func, "FTVMAlterOpLayout"):
             return func
-        return LayoutRewriter(_altered, mod).run(infer_function(func, mod))  # type: ignore[return-value]
+        return as_function(LayoutRewriter(_altered, mod).run(infer_function(func, mod)))
 
     return FunctionPass(run, PassInfo("AlterOpLayout", 3, ("InferType",), ends=REWRITES))

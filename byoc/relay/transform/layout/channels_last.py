@@ -20,6 +20,7 @@ from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
+from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
@@ -65,8 +66,8 @@ class _Rewriter:
     def _weighed(self, dense: Call) -> RelayExpr:
         """A product with data whose channels are innermost among what was flattened: its weights in that order."""
         data, weight = dense.args
-        sizes = [int(d) for d in data.args[0].checked_type.shape[1:]]  # type: ignore[attr-defined]
-        rows, order = weight.checked_type.shape[0], (0, *(k + 1 for k in range(1, len(sizes))), 1)
+        sizes = [int(d) for d in as_call(data).args[0].checked_type.shape[1:]]  # type: ignore[attr-defined]
+        rows, order = tensor_type(weight).shape[0], (0, *(k + 1 for k in range(1, len(sizes))), 1)
         split = call_op("reshape", [weight], weight.span, newshape=(int(rows), *sizes))
         turned = call_op("transpose", [split], weight.span, axes=order)
         flat = call_op("reshape", [turned], weight.span, newshape=(int(rows), -1))

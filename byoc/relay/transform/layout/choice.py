@@ -18,6 +18,7 @@ from byoc.ir.op import Op
 from byoc.ir.types import Any, Dim, TensorType, dtype_bytes, tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
+from byoc.relay.narrowing import operator_of
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.layout.convert_layout_rules import CONVERT_RULES
@@ -55,11 +56,11 @@ def _filled(size: int) -> float:
 
 def window_cost(call: Call, is_last: bool) -> int:
     """What the operations of a call cost with the channels innermost, or as given; 0 where windows play no part."""
-    if call.op.name not in CONVERT_RULES:  # type: ignore[attr-defined]
+    if operator_of(call).name not in CONVERT_RULES:
         return 0
     result = tensor_types(call.checked_type)[0]
     types = [arg.checked_type for arg in call.args]
-    operations = call.op.cost(call.attrs, types, call.checked_type).operations  # type: ignore[attr-defined]
+    operations = operator_of(call).cost(call.attrs, types, call.checked_type).operations
     operations *= UNKNOWN_SIZE ** sum(isinstance(d, Any) for d in result.shape)  # which count as 1 there
     used = _filled(_size(result.shape[1])) if is_last else _filled(_size(result.shape[-1])) * ALONG_WINDOWS
     return int(operations * OPERATION / used)
@@ -106,7 +107,7 @@ def _only_weighed(nodes: Sequence[RelayExpr]) -> frozenset[RelayExpr]:
     weighed, otherwise = set(), {nodes[-1]}
     for node in nodes:
         for child in fusion_children(node):
-            takes = calls(node, "nn.dense") and child is node.args[0] and isinstance(node.args[1], Constant)  # type: ignore
+            takes = calls(node, "nn.dense") and child is node.args[0] and isinstance(node.args[1], Constant)
             (weighed if takes else otherwise).add(child)
     return frozenset(weighed - otherwise)
 

@@ -19,6 +19,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.layout.rewrite import LayoutRewriter, Replace
 from byoc.relay.tuple_wrapper import TupleWrapper
@@ -26,8 +27,8 @@ from byoc.relay.tuple_wrapper import TupleWrapper
 
 def _by_desire(desired: Mapping[str, Sequence[str]]) -> Replace:
     def replace(call: Call, attrs: Attrs | None, args: Sequence[RelayExpr]) -> RelayExpr:
-        name = call.op.name  # type: ignore[attr-defined]
-        hook = call.op.get_attr("FTVMConvertOpLayout")  # type: ignore[attr-defined]
+        name = operator_of(call).name
+        hook = operator_of(call).get_attr("FTVMConvertOpLayout")
         made = None
         if hook is not None and name in desired:
             infos: list[TensorType] = [t for arg in call.args for t in tensor_types(arg.checked_type)]
@@ -51,6 +52,6 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> FunctionPass:
     wanted = {str(name): [str(x) for x in layouts] for name, layouts in desired_layouts.items()}
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return LayoutRewriter(_by_desire(wanted), mod).run(infer_function(func, mod))  # type: ignore[return-value]
+        return as_function(LayoutRewriter(_by_desire(wanted), mod).run(infer_function(func, mod)))
 
     return FunctionPass(run, PassInfo("ConvertLayout", 3, ("InferType", "CanonicalizeOps"), ends=REWRITES))

@@ -30,7 +30,7 @@ def _dim(ty: TensorType, layout: str, letter: str) -> Dim:
     """The size of *letter* in a tensor of *layout*, its blocks included."""
     parts = [(part, size) for part, size in zip(Layout(layout).parts, ty.shape, strict=True) if part.letter == letter]
     sizes = [size for _, size in parts]
-    return Any() if any(isinstance(s, Any) for s in sizes) else math.prod(sizes)  # type: ignore[type-var]
+    return Any() if any(isinstance(s, Any) for s in sizes) else math.prod(map(int, sizes))
 
 
 def is_depthwise(attrs: Attrs, types: Sequence[TensorType]) -> bool:
@@ -46,7 +46,7 @@ def is_depthwise(attrs: Attrs, types: Sequence[TensorType]) -> bool:
 
 
 def _call(name: str, inputs: Sequence[RelayExpr], attrs: Attrs, **changed: object) -> Call:
-    return Call(get_op(name), inputs, replace(attrs, **changed))  # type: ignore[type-var, arg-type]
+    return Call(get_op(name), inputs, replace(attrs, **changed))
 
 
 def _asked(name: str, desired: Sequence[str], count: int) -> list[str]:

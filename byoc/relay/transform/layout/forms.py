@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from byoc.errors import UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.layout import Layout
 from byoc.ir.op import Op
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.op.movement.shape import ReshapeAttrs
 from byoc.relay.transform.layout.convert_layout_rules import CONVERT_RULES, is_depthwise
 from byoc.relay.transform.layout.inference import SCALAR, CorrectLayouts, LayoutCase, LayoutRule
@@ -151,17 +152,20 @@ def _is_plain(layouts: CorrectLayouts, types: Sequence[TensorType], first: str) 
 
 def _attrs_with(call: Call, types: Sequence[TensorType], last: str) -> Attrs | None:
     """The attributes of *call* after its layout attribute, if it has one, is *last*."""
-    rule = CONVERT_RULES.get(call.op.name)  # type: ignore[attr-defined]
+    rule = CONVERT_RULES.get(operator_of(call).name)
     if rule is None or call.attrs is None:
-        return call.attrs
+        result: Attrs | None = call.attrs
+        return result
     kernel = []
     if hasattr(call.attrs, "kernel_layout"):  # the axis that runs along the output channels stands innermost
         kernel = [last[1:-1] + ("OI" if is_depthwise(call.attrs, types) else "IO")]
     try:
         made = rule(call.attrs, call.args, types, [last, *kernel])
     except UserError:  # no such layout for this operator
-        return call.attrs
-    return call.attrs if made is None else made.attrs
+        result = call.attrs
+        return result
+    result = call.attrs if made is None else made.attrs
+    return result
 
 
 def _form(before: CorrectLayouts, after: CorrectLayouts) -> Form | None:
@@ -177,7 +181,7 @@ def _form(before: CorrectLayouts, after: CorrectLayouts) -> Form | None:
 
 def _permuted(call: Call, from_last: bool) -> Form | None:
     """A transpose: nothing where it only says in which order its input lies, else the one that gives the same."""
-    ndim, axes = call.checked_type.ndim, call.attrs["axes"]  # type: ignore[index]
+    ndim, axes = tensor_type(call).ndim, call.attrs["axes"]
     axes = tuple(a % ndim for a in axes) if axes else tuple(reversed(range(ndim)))
     last = channels_last(ndim)
     if axes == last and not (from_last and axes == inverse(last)):
@@ -185,18 +189,18 @@ def _permuted(call: Call, from_last: bool) -> Form | None:
     if axes == inverse(last):
         return Form((Wanted(0, as_given(ndim)),), (last,), None, True)
     moved = tuple(last.index(a) for a in axes)
-    return Form((Wanted(0, last),), (as_given(ndim),), replace(call.attrs, axes=moved))  # type: ignore[type-var]
+    return Form((Wanted(0, last),), (as_given(ndim),), replace(call.attrs, axes=moved))
 
 
 def _reshaped(call: Call, from_last: bool) -> Form | None:
     """A reshape of the spatial axes alone keeps the channels innermost."""
-    old, new = call.args[0].checked_type.shape, call.checked_type.shape
+    old, new = tensor_type(call.args[0]).shape, tensor_type(call).shape
     if min(len(old), len(new)) < 3 or any(isinstance(d, Any) for d in (*old, *new)):
         return None
-    if tuple(old[:2]) != tuple(new[:2]) or math.prod(old) != math.prod(new):
+    if tuple(old[:2]) != tuple(new[:2]) or math.prod(map(int, old)) != math.prod(map(int, new)):
         return None
     order = channels_last(len(new))
-    attrs = type(call.attrs)(newshape=tuple(int(new[k]) for k in order))  # type: ignore[call-arg, misc]
+    attrs = type(call.attrs)(newshape=tuple(int(new[k]) for k in order))
     return Form((Wanted(0, channels_last(len(old))),), (order,), attrs)
 
 
@@ -205,10 +209,10 @@ def flattened_form(call: Call) -> Form | None:
     takes_shape = isinstance(call.attrs, ReshapeAttrs)
     if not isinstance(call.op, Op) or not call.op.traits.is_view or not (takes_shape or call.attrs is None):
         return None
-    old, new = call.args[0].checked_type.shape, call.checked_type.shape
+    old, new = tensor_type(call.args[0]).shape, tensor_type(call).shape
     if len(old) not in CHANNELS_LAST or len(new) != 2 or any(isinstance(d, Any) for d in (*old[1:], new[1])):
         return None
-    if math.prod(old[1:]) != new[1]:
+    if math.prod(map(int, old[1:])) != new[1]:
         return None
     attrs = ReshapeAttrs((-1, int(new[1]))) if takes_shape else call.attrs
     return Form((Wanted(0, channels_last(len(old))),), (as_given(2),), attrs, mixes=True)
@@ -216,10 +220,10 @@ def flattened_form(call: Call) -> Form | None:
 
 def _along_channels(case: LayoutCase) -> CorrectLayouts | None:
     """A vector along one axis by name, as prelu's."""
-    place = case.moved(int(case.attrs["axis"]))  # type: ignore[index, call-overload]
+    place = case.moved(as_int(case.attrs["axis"]))
     if place is None:
         return None
-    return case.with_channels(attrs=replace(case.attrs, axis=place))  # type: ignore[type-var]
+    return case.with_channels(attrs=replace(case.attrs, axis=place))
 
 
 def _selection(case: LayoutCase) -> CorrectLayouts:
@@ -231,8 +235,8 @@ def _selection(case: LayoutCase) -> CorrectLayouts:
 
 def _by_attribute(case: LayoutCase) -> CorrectLayouts:
     """The layout of the data as the attribute says."""
-    layout = Layout(str(case.attrs["layout"])) if case.new is None else case.new[0]  # type: ignore[index]
-    return CorrectLayouts((layout,), (layout,), replace(case.attrs, layout=layout.name))  # type: ignore[type-var]
+    layout = Layout(str(case.attrs["layout"])) if case.new is None else case.new[0]
+    return CorrectLayouts((layout,), (layout,), replace(case.attrs, layout=layout.name))
 
 
 # what Relay's rules leave as it is, or do not know

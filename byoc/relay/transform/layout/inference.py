@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
@@ -30,7 +31,7 @@ class CorrectLayouts:
 
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
-    attrs: Attrs | None
+    attrs: Any  # as a call has them
 
     @property
     def is_known(self) -> bool:
@@ -49,7 +50,7 @@ class CorrectLayouts:
 class LayoutCase:
     """One question to a rule: the call's attributes and input types, the layouts before, and those now or None."""
 
-    attrs: Attrs | None
+    attrs: Any  # as a call has them
     new: tuple[Layout, ...] | None
     old: tuple[Layout, ...]
     types: tuple[Type, ...]
@@ -63,7 +64,7 @@ class LayoutCase:
     def ndim(self) -> int:
         """The rank of the first input before."""
         ty = self.types[0]
-        return ty.ndim if isinstance(ty, TensorType) else ty.fields[0].ndim  # type: ignore[union-attr]
+        return ty.ndim if isinstance(ty, TensorType) else ty.fields[0].ndim
 
     def moved(self, axis: int) -> int | None:
         """Where axis *axis* of the first input is now; None where that is not known or the axis is split."""

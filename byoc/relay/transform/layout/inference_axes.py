@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.layout import Layout
 from byoc.ir.types import Any, TensorType, TupleType
 from byoc.relay.op.movement.slice import END
@@ -31,7 +31,7 @@ def _with_axis(attrs: Attrs, axis: object, name: str = "axis") -> Attrs:
 
 
 def _axis(case: LayoutCase) -> int:
-    return int(case.attrs["axis"]) % case.ndim  # type: ignore[index, call-overload]
+    return as_int(case.attrs["axis"]) % case.ndim
 
 
 def _joined(case: LayoutCase, count: int) -> CorrectLayouts | None:
@@ -48,7 +48,7 @@ def _joined(case: LayoutCase, count: int) -> CorrectLayouts | None:
     cut = factor > 1 and any(isinstance(size, Any) or size % factor for size in sizes)
     if cut or any(layout != new for layout in case.new[:count]):
         return CorrectLayouts((old,) * count + rest, (old,), case.attrs)
-    attrs = _with_axis(case.attrs, new.index_of(old[axis]))  # type: ignore[arg-type]
+    attrs = _with_axis(case.attrs, new.index_of(old[axis]))
     return CorrectLayouts((new,) * count + rest, (new,), attrs)
 
 
@@ -60,19 +60,19 @@ def concatenate(case: LayoutCase) -> CorrectLayouts | None:
 def split(case: LayoutCase) -> CorrectLayouts | None:
     """The parts in the layout of the whole; cuts inside a block are none. Source: ``SplitInferCorrectLayout``."""
     axis, attrs = _axis(case), case.attrs
-    cuts = attrs["indices_or_sections"]  # type: ignore[index]
-    count = cuts if isinstance(cuts, int) else len(cuts) + 1  # type: ignore[arg-type]
+    cuts = attrs["indices_or_sections"]
+    count = cuts if isinstance(cuts, int) else len(cuts) + 1
     if case.new is None or not case.old[0].defined:
-        return CorrectLayouts((case.data,), (case.data,) * count, attrs)  # type: ignore[operator]
+        return CorrectLayouts((case.data,), (case.data,) * count, attrs)
     old, new = case.old[0], case.new[0]
-    factor, size = max(new.factor_of(old[axis]), 1), case.types[0].shape[axis]  # type: ignore[union-attr]
-    inside = [size // cuts] if isinstance(cuts, int) else list(cuts)  # type: ignore[operator, arg-type]
+    factor, size = max(new.factor_of(old[axis]), 1), case.types[0].shape[axis]
+    inside = [size // cuts] if isinstance(cuts, int) else list(cuts)
     if factor > 1 and any(c % factor for c in inside):
-        return CorrectLayouts((old,), (old,) * count, attrs)  # type: ignore[operator]
+        return CorrectLayouts((old,), (old,) * count, attrs)
     changed: dict[str, object] = {"axis": new.index_of(old[axis])}
     if factor > 1 and not isinstance(cuts, int):
         changed["indices_or_sections"] = tuple(c // factor for c in inside)
-    return CorrectLayouts((new,), (new,) * count, replace(attrs, **changed))  # type: ignore
+    return CorrectLayouts((new,), (new,) * count, replace(attrs, **changed))
 
 
 def reduce(case: LayoutCase) -> CorrectLayouts | None:
@@ -80,19 +80,19 @@ def reduce(case: LayoutCase) -> CorrectLayouts | None:
     old, data, attrs = case.old[0], case.data, case.attrs
     if not old.defined or len(old) != case.ndim:
         return None
-    gone = {old[a] for a in reduced_axes(attrs, case.ndim)}  # type: ignore[arg-type]
+    gone = {old[a] for a in reduced_axes(attrs, case.ndim)}
     if any(axis.islower() for axis in gone):
         return None
     axes, kept = [], []
     for place, part in enumerate(data.parts):
-        if (part.letter in gone) != bool(attrs["exclude"]):  # type: ignore[index]
+        if (part.letter in gone) != bool(attrs["exclude"]):
             axes.append(place)
         if part.letter not in gone:
             kept.append(part)
-        elif attrs["keepdims"]:  # type: ignore[index]
+        elif attrs["keepdims"]:
             kept.append(Axis(part.letter, 1 if part.block else 0))
     if case.new is not None:
-        attrs = _with_axis(attrs, tuple(axes))  # type: ignore[arg-type]
+        attrs = _with_axis(attrs, tuple(axes))
     result = Layout.of_axes(kept) if kept else UNDEFINED  # as in Relay, where the empty word is no layout
     return CorrectLayouts((data,) * len(case.old), (result,), attrs)
 
@@ -103,8 +103,8 @@ def argument_reduce(case: LayoutCase) -> CorrectLayouts | None:
     if found is None or case.new is None:
         return found
     new = found.inputs[0]
-    counted = [new.parts[a] for a in reduced_axes(found.attrs, len(new))]  # type: ignore[arg-type]
-    before = [case.old[0][a] for a in reduced_axes(case.attrs, case.ndim)]  # type: ignore[arg-type]
+    counted = [new.parts[a] for a in reduced_axes(found.attrs, len(new))]
+    before = [case.old[0][a] for a in reduced_axes(case.attrs, case.ndim)]
     # a block right behind its axis counts as the axis did
     whole = [p for k, p in enumerate(counted) if not (p.block and k and counted[k - 1].letter == p.letter)]
     return found if not any(p.block for p in whole) and [p.letter for p in whole] == before else None
@@ -115,15 +115,15 @@ def transpose(case: LayoutCase) -> CorrectLayouts | None:
     old, attrs = case.old[0], case.attrs
     if not old.defined or len(old) != case.ndim:
         return None
-    axes = attrs["axes"]  # type: ignore[index]
-    places = [a % case.ndim for a in axes] if axes else list(reversed(range(case.ndim)))  # type: ignore[union-attr]
+    axes = attrs["axes"]
+    places = [a % case.ndim for a in axes] if axes else list(reversed(range(case.ndim)))
     result = Layout.of_axes([old.parts[a] for a in places])
     if case.new is None:
         return CorrectLayouts((old,), (result,), attrs)
     moved = [case.moved(a) for a in places]
     if None in moved or len(case.data) != len(old):
         return None
-    return CorrectLayouts((case.data,), (result,), _with_axis(attrs, tuple(moved), "axes"))  # type: ignore
+    return CorrectLayouts((case.data,), (result,), _with_axis(attrs, tuple(moved), "axes"))
 
 
 def squeeze(case: LayoutCase) -> CorrectLayouts | None:
@@ -131,14 +131,14 @@ def squeeze(case: LayoutCase) -> CorrectLayouts | None:
     attrs, ty = case.attrs, case.types[0]
     if not case.old[0].defined or len(case.old[0]) != case.ndim:
         return None
-    given = attrs["axis"]  # type: ignore[index]
+    given = attrs["axis"]
     dropped = [a for a, d in enumerate(ty.shape) if d == 1] if given is None else list(given)  # type: ignore
     places = [case.moved(a) for a in dropped]
     if None in places:
         return None
     kept = Layout.of_axes([part for k, part in enumerate(case.data.parts) if k not in places])
     if case.new is not None:
-        attrs = _with_axis(attrs, tuple(places))  # type: ignore[arg-type]
+        attrs = _with_axis(attrs, tuple(places))
     return CorrectLayouts((case.data,), (kept,), attrs)
 
 
@@ -150,24 +150,24 @@ def pad(case: LayoutCase) -> CorrectLayouts | None:
         return None
     if case.new is None:
         return CorrectLayouts((old, *rest), (old,), attrs)
-    widths = dict(zip(old, attrs["pad_width"], strict=True))  # type: ignore[index, arg-type]
+    widths = dict(zip(old, attrs["pad_width"], strict=True))
     split_axes = [part.letter for part in case.data.parts if part.block and part.letter not in old.name.lower()]
     if old.is_blocked or any(any(widths[letter]) for letter in split_axes):
         return CorrectLayouts((old, *rest), (old,), attrs)
     new = tuple((0, 0) if part.block else widths[part.letter] for part in case.data.parts)
-    return CorrectLayouts((case.data, *rest), (case.data,), _with_axis(attrs, new, "pad_width"))  # type: ignore
+    return CorrectLayouts((case.data, *rest), (case.data,), _with_axis(attrs, new, "pad_width"))
 
 
 def moved_axis(case: LayoutCase) -> CorrectLayouts | None:
     """One axis by name, such as softmax's; it must not be split."""
     place = case.moved(_axis(case))
-    return None if place is None else case.same(attrs=_with_axis(case.attrs, place))  # type: ignore[arg-type]
+    return None if place is None else case.same(attrs=_with_axis(case.attrs, place))
 
 
 def moved_axes(case: LayoutCase) -> CorrectLayouts | None:
     """Several axes by name, such as l2_normalize's; none must be split."""
-    places = [case.moved(a % case.ndim) for a in case.attrs["axis"]]  # type: ignore[index, union-attr]
-    return None if None in places else case.same(attrs=_with_axis(case.attrs, tuple(places)))  # type: ignore
+    places = [case.moved(a % case.ndim) for a in case.attrs["axis"]]
+    return None if None in places else case.same(attrs=_with_axis(case.attrs, tuple(places)))
 
 
 def normalization(case: LayoutCase) -> CorrectLayouts | None:
@@ -177,7 +177,7 @@ def normalization(case: LayoutCase) -> CorrectLayouts | None:
     if place is None or case.moved(0) != 0:
         return None
     vector = Layout(case.old[0][axis])
-    attrs = _with_axis(case.attrs, place)  # type: ignore[arg-type]
+    attrs = _with_axis(case.attrs, place)
     return CorrectLayouts((case.data, *(vector,) * (len(case.old) - 1)), (case.data,), attrs)
 
 
@@ -188,7 +188,7 @@ def layer_norm(case: LayoutCase) -> CorrectLayouts | None:
     if place is None:
         return None
     vector = Layout(case.old[0][axis])
-    return CorrectLayouts((case.data, vector, vector), (case.data,), _with_axis(case.attrs, place))  # type: ignore
+    return CorrectLayouts((case.data, vector, vector), (case.data,), _with_axis(case.attrs, place))
 
 
 def batch_norm(case: LayoutCase) -> CorrectLayouts | None:
@@ -196,13 +196,13 @@ def batch_norm(case: LayoutCase) -> CorrectLayouts | None:
     place = case.moved(_axis(case))
     if place is None:
         return None
-    return case.with_channels(case.data, CHANNELS, CHANNELS, attrs=_with_axis(case.attrs, place))  # type: ignore
+    return case.with_channels(case.data, CHANNELS, CHANNELS, attrs=_with_axis(case.attrs, place))
 
 
 def bias_add(case: LayoutCase) -> CorrectLayouts | None:
     """A vector along one axis; it must not be split."""
     place = case.moved(_axis(case))
-    return None if place is None else case.with_channels(attrs=_with_axis(case.attrs, place))  # type: ignore
+    return None if place is None else case.with_channels(attrs=_with_axis(case.attrs, place))
 
 
 def prelu(case: LayoutCase) -> CorrectLayouts | None:
@@ -212,15 +212,15 @@ def prelu(case: LayoutCase) -> CorrectLayouts | None:
 
 def take(case: LayoutCase) -> CorrectLayouts | None:
     """One axis by name, by a scalar (the axis goes) or a vector. Source: ``TakeInferCorrectLayout``."""
-    given, indices = case.attrs["axis"], case.types[1]  # type: ignore[index]
+    given, indices = case.attrs["axis"], case.types[1]
     if given is None or not isinstance(indices, TensorType) or indices.ndim > 1:
         return None
-    place = case.moved(int(given) % case.ndim)  # type: ignore[call-overload]
+    place = case.moved(int(given) % case.ndim)
     if place is None:
         return None
     parts = [p for k, p in enumerate(case.data.parts) if k != place or indices.ndim == 1]
     index_layout = case.old[1] if case.old[1].defined else SCALAR
-    attrs = _with_axis(case.attrs, place)  # type: ignore[arg-type]
+    attrs = _with_axis(case.attrs, place)
     return CorrectLayouts((case.data, index_layout), (Layout.of_axes(parts),), attrs)
 
 
@@ -236,21 +236,21 @@ def strided_slice(case: LayoutCase) -> CorrectLayouts | None:
         return CorrectLayouts((new,), (new,), attrs)
     if new.is_blocked:
         changed = _slice_of_blocks(case) if new.primal == list(old) else None
-    elif attrs["axes"] is not None:  # type: ignore[index]
-        changed = {"axes": tuple(new.index_of(old[a]) for a in attrs["axes"])}  # type: ignore[index, union-attr]
+    elif attrs["axes"] is not None:
+        changed = {"axes": tuple(new.index_of(old[a]) for a in attrs["axes"])}
     else:
         changed = _permuted_slice(case)
-    return None if changed is None else CorrectLayouts((new,), (new,), replace(attrs, **changed))  # type: ignore
+    return None if changed is None else CorrectLayouts((new,), (new,), replace(attrs, **changed))
 
 
 def _slice_of_blocks(case: LayoutCase) -> dict[str, object] | None:
     """The attributes of a slice where blocks stand behind the old axes; None where a block is cut or skipped."""
     old, new, attrs = case.old[0], case.data, case.attrs
-    axes = attrs["axes"]  # type: ignore[index]
-    begin, end = list(attrs["begin"]), list(attrs["end"])  # type: ignore[index, arg-type]
-    strides: Sequence[int] = attrs["strides"]  # type: ignore[index, assignment]
+    axes = attrs["axes"]
+    begin, end = list(attrs["begin"]), list(attrs["end"])
+    strides: Sequence[int] = attrs["strides"]
     for k in range(max(len(begin), len(end))):
-        factor = new.factor_of(old[k if axes is None else axes[k]])  # type: ignore[index]
+        factor = new.factor_of(old[k if axes is None else axes[k]])
         if factor < 0:
             continue
         for numbers in (begin, end):
@@ -264,10 +264,10 @@ def _slice_of_blocks(case: LayoutCase) -> dict[str, object] | None:
 
 
 def _permuted_slice(case: LayoutCase) -> dict[str, object] | None:
-    old, new, attrs, shape = case.old[0], case.data, case.attrs, case.types[0].shape  # type: ignore[union-attr]
+    old, new, attrs, shape = case.old[0], case.data, case.attrs, case.types[0].shape
     if sorted(old) != sorted(new):
         return None
-    whole = -1 if attrs["slice_mode"] == "size" else END  # type: ignore[index]
+    whole = -1 if attrs["slice_mode"] == "size" else END
     defaults = {
         "begin": [0] * len(old),
         "end": [whole if isinstance(d, Any) else d for d in shape],
@@ -275,7 +275,7 @@ def _permuted_slice(case: LayoutCase) -> dict[str, object] | None:
     }
     changed: dict[str, object] = {}
     for name, missing in defaults.items():
-        given = list(attrs[name])  # type: ignore[index, arg-type]
+        given = list(attrs[name])
         filled = [*given, *missing[len(given) :]]
         changed[name] = tuple(filled[old.index_of(letter)] for letter in new)
     return changed
@@ -284,21 +284,21 @@ def _permuted_slice(case: LayoutCase) -> dict[str, object] | None:
 def slice_like(case: LayoutCase) -> CorrectLayouts | None:
     """Both inputs in one layout, the axes by name; as they were where they come in two. Source: ``slice_like``."""
     old, attrs = case.old[0], case.attrs
-    axes = attrs["axes"]  # type: ignore[index]
-    if not old.defined or len(old) != case.ndim or case.types[1].ndim != case.ndim:  # type: ignore[union-attr]
+    axes = attrs["axes"]
+    if not old.defined or len(old) != case.ndim or case.types[1].ndim != case.ndim:
         return None
     if case.new is None or case.new[0] != case.new[1]:
         return CorrectLayouts((old, old), (old,), attrs)
     new = case.new[0]
     if axes:
-        places = tuple(new.index_of(old[a]) for a in axes)  # type: ignore[union-attr]
-        attrs = _with_axis(attrs, places, "axes")  # type: ignore[arg-type]
+        places = tuple(new.index_of(old[a]) for a in axes)
+        attrs = _with_axis(attrs, places, "axes")
     return CorrectLayouts((new, new), (new,), attrs)
 
 
 def topk(case: LayoutCase) -> CorrectLayouts | None:
     """Along one axis by name, which is not split; all results in the layout. Source: ``TopKInferCorrectLayout``."""
     found = moved_axis(case)
-    if found is None or found.attrs["ret_type"] != "both":  # type: ignore[index]
+    if found is None or found.attrs["ret_type"] != "both":
         return found
     return CorrectLayouts(found.inputs, found.outputs * 2, found.attrs)

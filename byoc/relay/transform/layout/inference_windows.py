@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from byoc.ir.attrs import as_int
 from byoc.ir.layout import Layout
 from byoc.relay.transform.layout.inference import CHANNELS, CorrectLayouts, LayoutCase, LayoutRule
 
 
 def _text(case: LayoutCase, name: str) -> str:
-    return str(case.attrs[name])  # type: ignore[index]
+    return str(case.attrs[name])
 
 
 def convolution(*inputs: str) -> LayoutRule:
@@ -22,7 +23,7 @@ def convolution(*inputs: str) -> LayoutRule:
 
     def rule(case: LayoutCase) -> CorrectLayouts:
         wanted = tuple(Layout(_text(case, name)) for name in inputs)
-        out = _text(case, "out_layout") if "out_layout" in case.attrs.keys() else ""  # type: ignore[union-attr]
+        out = _text(case, "out_layout") if "out_layout" in case.attrs.keys() else ""
         result = Layout(out or _text(case, "data_layout"))
         return CorrectLayouts((*wanted, *(CHANNELS,) * (len(case.old) - len(wanted))), (result,), case.attrs)
 
@@ -33,8 +34,8 @@ def pool(case: LayoutCase) -> CorrectLayouts:
     """What comes in, unless an output layout is asked for. Source: ``PoolInferCorrectLayout``."""
     attrs = case.attrs
     if case.new is not None and not _text(case, "out_layout"):
-        attrs = replace(attrs, layout=case.new[0].name)  # type: ignore[type-var]
-    layout = Layout(str(attrs["layout"]))  # type: ignore[index]
+        attrs = replace(attrs, layout=case.new[0].name)
+    layout = Layout(str(attrs["layout"]))
     return CorrectLayouts((layout,), (Layout(_text(case, "out_layout") or layout.name),), attrs)
 
 
@@ -55,7 +56,7 @@ def upsampling(case: LayoutCase) -> CorrectLayouts:
     own, attrs = Layout(_text(case, "layout")), case.attrs
     if case.new is not None and _keeps_spatial_axes(own, case.new[0]):
         own = case.new[0]
-        attrs = replace(attrs, layout=own.name)  # type: ignore[type-var]
+        attrs = replace(attrs, layout=own.name)
     return CorrectLayouts((own, *(CHANNELS,) * (len(case.old) - 1)), (own,), attrs)
 
 
@@ -64,7 +65,7 @@ def resize(case: LayoutCase) -> CorrectLayouts:
     own, attrs = Layout(_text(case, "layout")), case.attrs
     if case.new is not None and own == case.old[0] and len(case.new[0]) == len(own):
         own = case.new[0]
-        attrs = replace(attrs, layout=own.name)  # type: ignore[type-var]
+        attrs = replace(attrs, layout=own.name)
     return CorrectLayouts((own, *(CHANNELS,) * (len(case.old) - 1)), (own,), attrs)
 
 
@@ -102,7 +103,7 @@ def quantization(case: LayoutCase) -> CorrectLayouts | None:
     if not data.defined:
         return None
     if case.new is not None:
-        axis = int(attrs["axis"]) % case.ndim  # type: ignore[index, call-overload]
+        axis = as_int(attrs["axis"]) % case.ndim
         data = Layout("".join(data.primal))
-        attrs = replace(attrs, axis=data.index_of(old[axis]))  # type: ignore[type-var]
+        attrs = replace(attrs, axis=data.index_of(old[axis]))
     return CorrectLayouts((data, *(CHANNELS,) * (len(case.old) - 1)), (data,), attrs)

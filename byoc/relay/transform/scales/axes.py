@@ -122,7 +122,7 @@ class ConvAxes:
     @staticmethod
     def of(call: Call) -> ConvAxes | None:
         """The axes of a full or depthwise convolution with no layout blocked or all; None for others."""
-        attrs: Attrs = call.attrs  # type: ignore[assignment]
+        attrs: Attrs = call.attrs
         data, kernel = Layout(str(attrs["data_layout"])), Layout(str(attrs["kernel_layout"]))
         result = Layout(str(attrs["out_layout"] or attrs["data_layout"]))
         depthwise = _is_depthwise(call, kernel)
@@ -146,4 +146,4 @@ def _is_depthwise(call: Call, kernel: Layout) -> bool:
     if not is_convertible(kernel, canonical):
         return False
     shape = BijectiveLayout(kernel, canonical).forward_shape(tensor(call.args[1]).shape)
-    return shape[0] == call.attrs["groups"] and shape[1] == 1  # type: ignore[index]
+    return shape[0] == call.attrs["groups"] and shape[1] == 1

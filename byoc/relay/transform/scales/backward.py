@@ -16,6 +16,7 @@ from byoc.ir.span import merge_spans
 from byoc.ir.traits import ProductForm
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.scales.axes import (
@@ -57,7 +58,7 @@ def _sum(call: Call, messages: Sequence[Message | None]) -> Message | None:
 
 
 def _bias(call: Call, messages: Sequence[Message | None]) -> Message | None:
-    axis = call.attrs.get_int("axis") % tensor(call).ndim  # type: ignore[union-attr]
+    axis = call.attrs.get_int("axis") % tensor(call).ndim
     return messages[0] if messages[0] is not None and messages[0].axes == (axis,) else None
 
 
@@ -85,7 +86,7 @@ def _messages(order: Sequence[RelayExpr]) -> dict[RelayExpr, Message]:
         prepare = PREPARE.of(node)
         if prepare is None or readers[node] != 1:
             continue
-        message = prepare(node, [messages.get(arg) for arg in node.args])  # type: ignore[arg-type, attr-defined]
+        message = prepare(node, [messages.get(arg) for arg in as_call(node).args])  # type: ignore[arg-type]
         if message is not None:
             messages[node] = message
     return messages
@@ -166,7 +167,7 @@ def fold_backward(func: Function) -> Function:
     origin = {data: node.span for node, data in plan.gone.items()}
     for node in reversed(order):  # a value that hands its scale on also hands on where it came from
         if node in plan.scales and node in origin:
-            for arg in node.args:  # type: ignore[attr-defined]
+            for arg in as_call(node).args:
                 if arg in plan.scales:
                     origin.setdefault(arg, origin[node])
     memo: dict[RelayExpr, RelayExpr] = {}
@@ -180,4 +181,4 @@ def fold_backward(func: Function) -> Function:
             memo[node] = plan.rewritten(node, new, origin[node])  # type: ignore[arg-type]
         else:
             memo[node] = rebuild(node, new) if inner else node
-    return memo[func]  # type: ignore[return-value]
+    return as_function(memo[func])

@@ -23,6 +23,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, constant
+from byoc.relay.narrowing import as_function, tensor_type
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.scales.axes import RulesOfScaling
@@ -38,7 +39,7 @@ def _scale_of(call: RelayExpr) -> tuple[RelayExpr, Constant] | None:
     """``x * s`` as (x, s) for a constant s."""
     if not calls(call, "multiply"):
         return None
-    left, right = call.args  # type: ignore[attr-defined]
+    left, right = call.args
     if isinstance(right, Constant) and left.checked_type == call.checked_type:
         return left, right
     return (right, left) if isinstance(left, Constant) and right.checked_type == call.checked_type else None
@@ -110,7 +111,7 @@ class _Folder:
         bias = call.args[1].data.numpy()  # type: ignore[attr-defined]
         if not np.isfinite(np.abs(bias).max(initial=0) * np.abs(channels).max(initial=0)):
             return False
-        return not calls(call, "nn.bias_add") or call.attrs.get_int("axis") % call.checked_type.ndim == axis  # type: ignore
+        return not calls(call, "nn.bias_add") or call.attrs.get_int("axis") % tensor_type(call).ndim == axis
 
     @staticmethod
     def _scaled_step(
@@ -129,7 +130,7 @@ class _Folder:
         rule = scale_rule(node)
         if rule is None or not isinstance(node.args[1], Constant):  # type: ignore[attr-defined]
             return None
-        product = node.args[0]  # type: ignore[attr-defined]
+        product = node.args[0]
         found = _scale_of(product) if self.uses[product] == 1 else None
         axis = rule.in_axis(node)  # type: ignore[arg-type]
         if found is None or axis is None or not isinstance(product.checked_type, TensorType):
@@ -137,10 +138,10 @@ class _Folder:
         channels = channel_values(found[1], axis % product.checked_type.ndim, product.checked_type)
         if channels is None:
             return None
-        weight = rule.scale_input(node, node.args[1].data.numpy(), channels)  # type: ignore
+        weight = rule.scale_input(node, node.args[1].data.numpy(), channels)
         if weight is None or not np.isfinite(weight).all():
             return None
-        return self._with_weight(node, found[0], weight, found[1], product)  # type: ignore
+        return self._with_weight(node, found[0], weight, found[1], product)
 
     def _with_weight(self, call: Call, data: RelayExpr, weight: np.ndarray, scale: Constant, scaled: RelayExpr) -> Call:
         """*call* on *data* with another weight; all that went into it gives its span."""
@@ -164,6 +165,6 @@ def FoldConstantScales(opt_level: int = 3) -> FunctionPass:
     """The pass that folds constant scales into constant weights; it goes by the name of FoldScaleAxis."""
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return fold_scales(func, mod)  # type: ignore[return-value]
+        return as_function(fold_scales(func, mod))
 
     return FunctionPass(fold, PassInfo("FoldScaleAxis", opt_level, ("InferType",), ends=REWRITES))

@@ -38,7 +38,7 @@ def _axis_of(letter: str, layout: str) -> int | None:
 
 
 def _text(call: Call, name: str) -> str:
-    return str(call.attrs[name]) if name in call.attrs.keys() else ""  # type: ignore[union-attr, index]
+    return str(call.attrs[name]) if name in call.attrs.keys() else ""
 
 
 def _data_axis(call: Call) -> int | None:
@@ -68,7 +68,7 @@ def _scale_conv(letter: str, transposed: bool) -> ScaleWeight:
     """Along ``O`` or ``I`` of a convolution's weight; a group's share of the other axis is its slow part."""
 
     def scale(call: Call, weight: np.ndarray, channels: np.ndarray) -> np.ndarray | None:
-        layout, groups = _text(call, "kernel_layout"), call.attrs.get_int("groups")  # type: ignore[union-attr]
+        layout, groups = _text(call, "kernel_layout"), call.attrs.get_int("groups")
         axis, other = _axis_of(letter, layout), _axis_of("I" if letter == "O" else "O", layout)
         if axis is None or other is None:
             return None

@@ -18,6 +18,7 @@ from byoc.ir.op import OPS
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.scales.rules import channel_values
 from byoc.relay.transform.simplify.binomials import binomial
@@ -35,7 +36,7 @@ from byoc.relay.transform.simplify.rules import (
 
 def idempotent(call: Call) -> RelayExpr | None:
     """``f(f(x))`` is ``f(x)``."""
-    return call.args[0] if calls(call.args[0], call.op.name) else None  # type: ignore[attr-defined]
+    return call.args[0] if calls(call.args[0], operator_of(call).name) else None
 
 
 def neutral(value: float, either: bool, any_shape: bool = True) -> Rule:
@@ -48,7 +49,7 @@ def neutral(value: float, either: bool, any_shape: bool = True) -> Rule:
     def rule(call: Call) -> RelayExpr | None:
         for data, other in (call.args, reversed(call.args)) if either else (call.args,):
             if is_neutral(other) and data.checked_type == call.checked_type:
-                return data if call.checked_type.is_symbolic else None  # type: ignore[attr-defined]
+                return data if tensor_type(call).is_symbolic else None
         return None
 
     return rule
@@ -59,10 +60,10 @@ def adjacent_constants(call: Call, combine: Combine = of_constants) -> RelayExpr
 
     *combine* makes the sum or product of two constants.
     """
-    name, outer = call.op.name, with_constant(call)  # type: ignore[attr-defined]
+    name, outer = operator_of(call).name, with_constant(call)
     if outer is None or not calls(outer[0], name):
         return None
-    inner = with_constant(outer[0])  # type: ignore[arg-type]
+    inner = with_constant(outer[0])
     if inner is None:
         return None
     both = combine(name, inner[1], outer[1])
@@ -74,7 +75,7 @@ def switch_add_multiply(call: Call, combine: Combine = of_constants) -> RelayExp
     outer = with_constant(call)
     if outer is None or not calls(outer[0], "add"):
         return None
-    inner = with_constant(outer[0])  # type: ignore[arg-type]
+    inner = with_constant(outer[0])
     if inner is None or inner[0].checked_type != call.checked_type:
         return None
     shift = combine("multiply", inner[1], outer[1])
@@ -99,7 +100,7 @@ def _is_power_of_two(expr: RelayExpr) -> bool:
 
 def _adds_epsilon(expr: RelayExpr) -> bool:
     """Whether *expr* is a sum with a constant between 0 and MOST_EPSILON."""
-    parts = with_constant(expr) if calls(expr, "add") else None  # type: ignore[arg-type]
+    parts = with_constant(expr) if calls(expr, "add") else None
     if parts is None:
         return False
     value = folded(parts[1]).data.numpy().astype("float64")
@@ -115,9 +116,9 @@ def reciprocal_root(call: Call) -> RelayExpr | None:
     numerator, root = call.args
     if not calls(root, "sqrt") or numerator is root:
         return None
-    if not _is_power_of_two(numerator) and not _adds_epsilon(root.args[0]):  # type: ignore[attr-defined]
+    if not _is_power_of_two(numerator) and not _adds_epsilon(root.args[0]):
         return None
-    inverse = call_op("rsqrt", [root.args[0]], spans_of(root, call))  # type: ignore[attr-defined]
+    inverse = call_op("rsqrt", [root.args[0]], spans_of(root, call))
     return merged("multiply", [numerator, inverse], {}, call)
 
 
@@ -127,7 +128,7 @@ def _full_value(expr: RelayExpr, dtype: str) -> Constant | None:
     if traits is not None and traits.fill is not None:
         return constant(traits.fill, dtype, expr.span)
     if calls(expr, "full", "full_like"):
-        value = expr.args[-1] if calls(expr, "full_like") else expr.args[0]  # type: ignore[attr-defined]
+        value = expr.args[-1] if calls(expr, "full_like") else expr.args[0]
         if isinstance(value, Constant) and value.data.ndim == 0 and value.data.dtype == dtype:
             return value
     return None
@@ -169,16 +170,16 @@ def add_to_bias(call: Call) -> RelayExpr | None:
     outer = with_constant(call)
     if outer is None or not calls(outer[0], "nn.bias_add") or outer[0].checked_type != call.checked_type:
         return None
-    data, bias = outer[0].args  # type: ignore[attr-defined]
+    data, bias = outer[0].args
     result = call.checked_type
     if not isinstance(bias, Constant) or not isinstance(result, TensorType):
         return None
-    attrs = outer[0].attrs  # type: ignore[attr-defined]
+    attrs = outer[0].attrs
     more = channel_values(folded(outer[1]), int(attrs["axis"]) % result.ndim, result)
     if more is None:
         return None
     both = constant((bias.data.numpy() + more).astype(bias.data.dtype), span=spans_of(bias, outer[1]))
-    return Call(outer[0].op, [data, both], attrs, span=spans_of(outer[0], call))  # type: ignore[attr-defined]
+    return Call(outer[0].op, [data, both], attrs, span=spans_of(outer[0], call))
 
 
 def _at_once(name: str, left: RelayExpr, right: RelayExpr) -> Constant | None:

@@ -35,7 +35,7 @@ def _operands(expr: RelayExpr, name: str, most: int) -> list[RelayExpr]:
     while stack:
         top = stack.pop()
         if calls(top, name) and len(found) + len(stack) < most:
-            stack.extend(reversed(top.args))  # type: ignore[attr-defined]
+            stack.extend(reversed(top.args))
         else:
             found.append(top)
     return found

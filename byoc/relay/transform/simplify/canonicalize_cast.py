@@ -14,6 +14,7 @@ from byoc.ir.types import TensorType, dtype_bytes
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import rewrite
@@ -23,7 +24,7 @@ def _widens(expr: RelayExpr) -> bool:
     """True for a cast to more bits."""
     if op_name(expr) != "cast":
         return False
-    source, target = expr.args[0].checked_type, expr.checked_type  # type: ignore[attr-defined]
+    source, target = as_call(expr).args[0].checked_type, expr.checked_type
     if not isinstance(source, TensorType) or "string" in (source.dtype, target.dtype):
         return False
     sizes = [0 if ty.dtype == "bool" else dtype_bytes(ty.dtype) for ty in (source, target)]
@@ -35,7 +36,7 @@ def _is_light(expr: RelayExpr) -> bool:
     if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return False
     pattern = expr.op.get_attr("TOpPattern")
-    return pattern is not None and int(pattern) <= OpPattern.BROADCAST  # type: ignore[call-overload]
+    return pattern is not None and int(pattern) <= OpPattern.BROADCAST
 
 
 def separate_casts(root: RelayExpr) -> RelayExpr:
@@ -54,7 +55,7 @@ def separate_casts(root: RelayExpr) -> RelayExpr:
         if not _is_light(before):
             return after
         args = [own(a, b) for a, b in zip(before.args, after.args, strict=True)]  # type: ignore[attr-defined]
-        if all(a is b for a, b in zip(args, after.args, strict=True)):  # type: ignore[attr-defined]
+        if all(a is b for a, b in zip(args, as_call(after).args, strict=True)):
             return after
         return Call(after.op, args, after.attrs, after.type_args, after.span)  # type: ignore[attr-defined]
 
@@ -65,6 +66,6 @@ def CanonicalizeCast() -> FunctionPass:
     """The pass that gives each elementwise reader of a widening cast its own."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return separate_casts(infer_function(func, mod))  # type: ignore[return-value]
+        return as_function(separate_casts(infer_function(func, mod)))
 
     return FunctionPass(run, PassInfo("CanonicalizeCast", 3, ("InferType",), ends=REWRITES))

@@ -15,6 +15,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.simplify.inference import Arithmetic
@@ -25,7 +26,7 @@ def bias_to_add(before: Call, after: Call) -> RelayExpr:
     """``nn.bias_add`` as an addition; *before* is the same call with types."""
     data = tensor_types(before.args[0].checked_type)[0]
     make = Arithmetic(before.span, data.dtype)
-    axis = before.attrs.get_int("axis")  # type: ignore[union-attr]
+    axis = before.attrs.get_int("axis")
     return make("add", after.args[0], make.along(after.args[1], axis, data.ndim))
 
 
@@ -47,6 +48,6 @@ def CanonicalizeOps() -> FunctionPass:
     """The pass that replaces special operators by general ones."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return canonicalize(func, mod)  # type: ignore[return-value]
+        return as_function(canonicalize(func, mod))
 
     return FunctionPass(run, PassInfo("CanonicalizeOps", 3, ("InferType",), ends=REWRITES))

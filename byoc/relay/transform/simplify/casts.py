@@ -57,7 +57,8 @@ def _holds_range(call: Call, dtype: str) -> bool:
     if not _is_integer(dtype):
         return False
     info = np.iinfo(dtype)
-    return call.attrs["a_min"] >= info.min and call.attrs["a_max"] <= info.max  # type: ignore[index, operator]
+    result: bool = call.attrs["a_min"] >= info.min and call.attrs["a_max"] <= info.max
+    return result
 
 
 def consecutive_casts(call: Call) -> RelayExpr | None:
@@ -78,9 +79,9 @@ def _one_cast(call: Call, takes_clip: Callable[[RelayExpr], bool]) -> RelayExpr 
     inner = call.args[0]
     if not calls(inner, "cast"):
         return None
-    data: RelayExpr = inner.args[0]  # type: ignore[attr-defined]
+    data: RelayExpr = inner.args[0]
     target = _dtype(call)
-    clipped = calls(data, "clip") and takes_clip(data) and _holds_range(data, _dtype(inner))  # type: ignore[arg-type]
+    clipped = calls(data, "clip") and takes_clip(data) and _holds_range(data, _dtype(inner))
     if not clipped and not holds_all(_dtype(inner), _dtype(data)):
         return None
     return data if clipped and target == _dtype(data) else merged("cast", [data], {"dtype": target}, inner, call)
@@ -92,7 +93,7 @@ def clip_of_dtype(call: Call) -> RelayExpr | None:
     if not _is_integer(dtype):
         return None
     info = np.iinfo(dtype)
-    whole = call.attrs["a_min"] <= info.min and call.attrs["a_max"] >= info.max  # type: ignore[index, operator]
+    whole = call.attrs["a_min"] <= info.min and call.attrs["a_max"] >= info.max
     return keeps_type(call) if whole else None
 
 
@@ -106,7 +107,7 @@ def of_dequantized(call: Call) -> RelayExpr | None:
     data = call.args[0]
     if not calls(data, "qnn.dequantize"):
         return None
-    source, scale = data.args[:2]  # type: ignore[attr-defined]
+    source, scale = data.args[:2]
     positive = isinstance(scale, Constant) and scale.data.ndim == 0 and float(scale.data.numpy()) > 0
     # of wider integers two values may become the same float
     if not positive or _bits(_dtype(source)) > 16:

@@ -17,6 +17,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import dataflow_children, post_order, rebuild
@@ -98,7 +99,7 @@ def merge_common(func: Function, fskip: Callable[[RelayExpr], bool] | None = Non
         if isinstance(node, Function):
             body = _merge(node.body, done, fskip) if fusion_children(node) else node.body
             done[node] = rebuild(node, [*node.params, body])
-    return done[func]  # type: ignore[return-value]
+    return as_function(done[func])
 
 
 def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> FunctionPass:

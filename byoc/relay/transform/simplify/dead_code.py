@@ -16,6 +16,7 @@ from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Function, Let, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import children, post_order, rewrite
@@ -211,7 +212,7 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
         for var, func in mod.functions.items():
             if isinstance(func, Function):
                 new = eliminate_dead_code(func, mod, ignore_impurity, project=False)
-                result[var] = inline_single_uses(new, mod, ignore_impurity) if inline_once else new  # type: ignore[assignment]
+                result[var] = inline_single_uses(new, mod, ignore_impurity) if inline_once else new
         return result
 
     return ModulePass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",), ends=REWRITES))
@@ -221,6 +222,6 @@ def EliminateHostDeadCode() -> FunctionPass:
     """DeadCodeElimination of the pipeline, of the same name: fields of tuples that nothing reads go too."""
 
     def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return eliminate_dead_code(func, mod)  # type: ignore[return-value]
+        return as_function(eliminate_dead_code(func, mod))
 
     return FunctionPass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",), ends=REWRITES))

@@ -17,6 +17,7 @@ from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.simplify.arithmetic import ARITHMETIC, RELAY_ARITHMETIC, switch_add_multiply
@@ -47,7 +48,7 @@ POST_ALTER_RULES: Rules = {name: RULES[name] for name in _AFTER_ALTER}
 
 def _applied(call: Call, rules: Rules, mod: IRModule | None) -> RelayExpr | None:
     """What the first rule that applies makes of *call*, of the same type; None where none does."""
-    for rule in rules[call.op.name]:  # type: ignore[attr-defined]
+    for rule in rules[operator_of(call).name]:
         new = rule(call)
         if new is not None and infer_expr(new, mod) == call.checked_type:
             return new
@@ -86,7 +87,7 @@ def simplify(root: RelayExpr, mod: IRModule | None = None, rules: Rules = RULES)
 
 def _pass(name: str, rules: Rules) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return simplify(func, mod, rules)  # type: ignore[return-value]
+        return as_function(simplify(func, mod, rules))
 
     return FunctionPass(run, PassInfo(name, 0, ("InferType",), ends=REWRITES))
 

@@ -16,6 +16,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function, Var
+from byoc.relay.narrowing import as_call
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rewrite
@@ -23,11 +24,11 @@ from byoc.relay.traverse import post_order, rewrite
 
 def transposed_weight(expr: RelayExpr) -> Var | None:
     """The variable *w* of ``nn.dense(x, transpose(w, [1, 0]))``; None for any other expression."""
-    if op_name(expr) != "nn.dense" or op_name(expr.args[1]) != "transpose":  # type: ignore[attr-defined]
+    if op_name(expr) != "nn.dense" or op_name(as_call(expr).args[1]) != "transpose":
         return None
-    turned: Call = expr.args[1]  # type: ignore[attr-defined]
-    axes = turned.attrs["axes"]  # type: ignore[index]
-    is_turned = not axes or tuple(a % 2 for a in axes) == (1, 0)  # type: ignore[union-attr]
+    turned: Call = as_call(expr).args[1]
+    axes = turned.attrs["axes"]
+    is_turned = not axes or tuple(a % 2 for a in axes) == (1, 0)
     return turned.args[0] if is_turned and isinstance(turned.args[0], Var) else None
 
 
@@ -43,7 +44,7 @@ def simplify_fc_transpose(func: Function, names: Collection[str]) -> Function:
             ty = weight.checked_type
             assert isinstance(ty, TensorType)
             turned[weight] = Var(f"{weight.name_hint}.T", TensorType(ty.shape[::-1], ty.dtype), weight.span)
-        args = [after.args[0], turned[weight], *after.args[2:]]  # type: ignore[attr-defined]
+        args = [as_call(after).args[0], turned[weight], *as_call(after).args[2:]]
         return Call(after.op, args, after.attrs, after.type_args, after.span)  # type: ignore[attr-defined]
 
     body = rewrite(func.body, read_turned, fusion_children)

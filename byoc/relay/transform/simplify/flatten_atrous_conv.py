@@ -16,6 +16,9 @@ from byoc.ir.span import merge_spans
 from byoc.ir.traits import ProductForm
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant
+from byoc.relay.narrowing import as_call
+from byoc.relay.op.nn.batch_blocks import BatchToSpaceNDAttrs, SpaceToBatchNDAttrs
+from byoc.relay.op.nn.convolution.conv import Conv2DAttrs
 from byoc.relay.transform.base.call_rules import call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
 
@@ -34,23 +37,23 @@ def _spatial_axes(layout: str) -> tuple[int, ...]:
     return tuple(layout.index(letter) for letter in "HW")
 
 
-def _dilated(spread: Attrs, conv: Attrs, joined: Attrs) -> Attrs | None:
+def _dilated(spread: SpaceToBatchNDAttrs, conv: Conv2DAttrs, joined: BatchToSpaceNDAttrs) -> Attrs | None:
     """The attributes of the one convolution; None where there is none. Blocks run over the axes after the batch."""
-    blocks, pads, crops = spread["block_shape"], spread["paddings"], joined["crops"]
-    if blocks != joined["block_shape"] or len(blocks) != 2 or any(s != 1 for s in conv["strides"]):
+    blocks, pads, crops = spread.block_shape, spread.paddings, joined.crops
+    if blocks != joined.block_shape or len(blocks) != 2 or any(s != 1 for s in conv.strides):
         return None
     # blocks, paddings and crops are given for axes 1 and 2 of the data: these must be H and W
-    layout = conv["data_layout"]
-    if conv["out_layout"] not in ("", layout) or _spatial_axes(str(layout)) != (1, 2):
+    layout = conv.data_layout
+    if conv.out_layout not in ("", layout) or _spatial_axes(str(layout)) != (1, 2):
         return None
     sides = [
-        [p - c + b * own for p, c, own in zip(pad, crop, (conv["padding"][k], conv["padding"][k + 2]), strict=True)]
+        [p - c + b * own for p, c, own in zip(pad, crop, (conv.padding[k], conv.padding[k + 2]), strict=True)]
         for k, (b, pad, crop) in enumerate(zip(blocks, pads, crops, strict=True))
     ]
     if min(map(min, sides)) < 0:
         return None
     padding = (sides[0][0], sides[1][0], sides[0][1], sides[1][1])
-    dilation = tuple(b * d for b, d in zip(blocks, conv["dilation"], strict=True))
+    dilation = tuple(b * d for b, d in zip(blocks, conv.dilation, strict=True))
     return replace(conv, padding=padding, dilation=dilation)
 
 
@@ -62,12 +65,12 @@ def flatten_batch_to_space(before: Call, after: Call) -> RelayExpr:
         return after
     if not calls(conv.args[0], "nn.space_to_batch_nd"):  # type: ignore[attr-defined]
         return after
-    spread: Call = conv.args[0]  # type: ignore[attr-defined]
+    spread: Call = as_call(conv).args[0]
     fill = _fill_value(conv)  # type: ignore[arg-type]
-    has_padding = any(map(any, spread.attrs["paddings"]))  # type: ignore[index, arg-type]
-    if has_padding and fill != float(spread.attrs["pad_value"]):  # type: ignore[index, arg-type]
+    has_padding = any(map(any, spread.attrs["paddings"]))
+    if has_padding and fill != float(spread.attrs["pad_value"]):
         return after
-    attrs = _dilated(spread.attrs, conv.attrs, after.attrs)  # type: ignore[attr-defined, arg-type]
+    attrs = _dilated(spread.attrs, conv.attrs, after.attrs)  # type: ignore[attr-defined]
     if attrs is None:
         return after
     span = merge_spans([spread.span, conv.span, before.span])

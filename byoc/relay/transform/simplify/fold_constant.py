@@ -32,6 +32,7 @@ from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
 from byoc.relay.interpreter import Value, run_operator
+from byoc.relay.narrowing import as_function
 from byoc.relay.op.core.type_relations import is_float
 from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -62,7 +63,7 @@ def is_constant(expr: RelayExpr) -> bool:
 def without_device(expr: RelayExpr) -> RelayExpr:
     """What is on a device, or *expr* itself."""
     while is_on_device(expr):
-        expr = expr.args[0]  # type: ignore[attr-defined]
+        expr = expr.args[0]
     return expr
 
 
@@ -218,7 +219,7 @@ def FoldConstantExpr(expr: RelayExpr, mod: IRModule | None = None, fold_qnn: boo
 
 def _pass(fold_qnn: bool, mild: bool) -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return fold_constants(func, mod, fold_qnn, mild=mild)  # type: ignore[return-value]
+        return as_function(fold_constants(func, mod, fold_qnn, mild=mild))
 
     return FunctionPass(fold, PassInfo("FoldConstant", 2, ends=REWRITES))
 
@@ -244,6 +245,6 @@ def DynamicToStatic() -> FunctionPass:
     """The pass that turns dynamic operators with known shapes, axes or bounds into static ones, constants folded."""
 
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return fold_constants(func, mod)  # type: ignore[return-value]
+        return as_function(fold_constants(func, mod))
 
     return FunctionPass(fold, PassInfo("DynamicToStatic", 2, ("InferType",), ends=REWRITES))

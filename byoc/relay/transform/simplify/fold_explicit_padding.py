@@ -29,12 +29,12 @@ SameValue = Callable[[Call, float, str], bool]
 
 def _pad_value(pad: Call) -> float | None:
     """What a constant padding adds; None for another mode or a value that is not known."""
-    if pad.attrs["pad_mode"] != "constant":  # type: ignore[index]
+    if pad.attrs["pad_mode"] != "constant":
         return None
     if len(pad.args) > 1:
         value = pad.args[1]
         return float(value.data.numpy()) if isinstance(value, Constant) and value.data.ndim == 0 else None
-    return float(pad.attrs["pad_value"])  # type: ignore[index, arg-type]
+    return float(pad.attrs["pad_value"])
 
 
 def _is_zero(call: Call, value: float, dtype: str) -> bool:
@@ -55,12 +55,12 @@ def _is_least(call: Call, value: float, dtype: str) -> bool:
 def _is_counted_zero(call: Call, value: float, dtype: str) -> bool:
     """An average counts zeros that were there as data: then its own must be counted, or there must be none of them."""
     attrs = call.attrs
-    return value == 0 and (bool(attrs["count_include_pad"]) or not any(attrs["padding"]))  # type: ignore[index, arg-type]
+    return value == 0 and (bool(attrs["count_include_pad"]) or not any(attrs["padding"]))
 
 
 def _sides(pad: Call, layout: str) -> tuple[int, ...] | None:
     """The widths along the spatial axes, all before and then all after; None where another axis is padded."""
-    widths = dict(zip(Layout(layout), pad.attrs["pad_width"], strict=True))  # type: ignore[index, arg-type]
+    widths = dict(zip(Layout(layout), pad.attrs["pad_width"], strict=True))
     spatial = [axis for axis in widths if axis in "DHW"]
     if any(any(width) for axis, width in widths.items() if axis not in spatial):
         return None
@@ -85,15 +85,15 @@ def _rule(layout: str, same_value: SameValue) -> Callable[[Call, Call], RelayExp
         value = _pad_value(pad)  # type: ignore[arg-type]
         if value is None or not isinstance(ty, TensorType) or not same_value(before, value, ty.dtype):
             return after
-        sides = _sides(pad, str(after.attrs[layout]))  # type: ignore[index, arg-type]
+        sides = _sides(pad, str(after.attrs[layout]))  # type: ignore[arg-type]
         if sides is None:
             return after
-        own = _own_sides(after.attrs["padding"], len(sides))  # type: ignore[index, arg-type]
+        own = _own_sides(after.attrs["padding"], len(sides))
         changed: dict[str, object] = {"padding": tuple(a + b for a, b in zip(sides, own, strict=True))}
         if same_value is _is_counted_zero:
             changed["count_include_pad"] = True
         if _is_window_inside(after, changed["padding"]):  # type: ignore[arg-type]
-            attrs = replace(after.attrs, **changed)  # type: ignore[type-var, arg-type]
+            attrs = replace(after.attrs, **changed)
             args = [pad.args[0], *after.args[1:]]  # type: ignore[attr-defined]
             return Call(after.op, args, attrs, after.type_args, merge_spans([pad.span, before.span]))
         return after
@@ -104,11 +104,11 @@ def _rule(layout: str, same_value: SameValue) -> Callable[[Call, Call], RelayExp
 def _is_window_inside(call: Call, padding: tuple[int, ...]) -> bool:
     """True unless a pool's window could lie in its padding alone, or be dropped for it (``ceil_mode``)."""
     attrs = call.attrs
-    if "pool_size" not in attrs.keys():  # type: ignore[union-attr]
+    if "pool_size" not in attrs.keys():
         return True
-    if attrs["ceil_mode"]:  # type: ignore[index]
+    if attrs["ceil_mode"]:
         return False
-    sizes = [d * (k - 1) for k, d in zip(attrs["pool_size"], attrs["dilation"], strict=False)]  # type: ignore
+    sizes = [d * (k - 1) for k, d in zip(attrs["pool_size"], attrs["dilation"], strict=False)]
     sides = (padding[: len(sizes)], padding[len(sizes) :])
     return all(p <= size for side in sides for p, size in zip(side, sizes, strict=True))
 

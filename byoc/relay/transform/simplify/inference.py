@@ -21,6 +21,7 @@ from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import rewrite
@@ -61,13 +62,13 @@ def decompose_batch_norm(call: Call) -> RelayExpr:
     attrs = call.attrs
     ty = _float_type(data)
     make = Arithmetic(call.span, ty.dtype)
-    scale = make.rsqrt(make("add", var, float(attrs["epsilon"])))  # type: ignore[index, arg-type]
-    if attrs["scale"]:  # type: ignore[index]
+    scale = make.rsqrt(make("add", var, float(attrs["epsilon"])))
+    if attrs["scale"]:
         scale = make("multiply", scale, gamma)
     shift = make("multiply", make("negative", mean), scale)
-    if attrs["center"]:  # type: ignore[index]
+    if attrs["center"]:
         shift = make("add", shift, beta)
-    axis = int(attrs["axis"])  # type: ignore[index, call-overload]
+    axis = int(attrs["axis"])
     scaled = make("multiply", data, make.along(scale, axis, ty.ndim))
     return make("add", scaled, make.along(shift, axis, ty.ndim))
 
@@ -80,9 +81,9 @@ def _normalize(make: Arithmetic, data: RelayExpr, axes: Sequence[int], epsilon: 
 
 def _affine(make: Arithmetic, call: Call, normal: RelayExpr, axis: int, ndim: int) -> RelayExpr:
     attrs = call.attrs
-    if attrs["scale"]:  # type: ignore[index]
+    if attrs["scale"]:
         normal = make("multiply", normal, make.along(call.args[1], axis, ndim))
-    if attrs["center"]:  # type: ignore[index]
+    if attrs["center"]:
         normal = make("add", normal, make.along(call.args[2], axis, ndim))
     return normal
 
@@ -90,17 +91,17 @@ def _affine(make: Arithmetic, call: Call, normal: RelayExpr, axis: int, ndim: in
 def decompose_layer_norm(call: Call) -> RelayExpr:
     """``nn.layer_norm`` by mean and variance over its axis."""
     ty = _float_type(call.args[0])
-    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"])  # type: ignore[index, call-overload]
-    normal = _normalize(make, call.args[0], (axis,), float(call.attrs["epsilon"]))  # type: ignore[index, arg-type]
+    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"])
+    normal = _normalize(make, call.args[0], (axis,), float(call.attrs["epsilon"]))
     return _affine(make, call, normal, axis, ty.ndim)
 
 
 def decompose_instance_norm(call: Call) -> RelayExpr:
     """``nn.instance_norm`` by mean and variance over all but the batch and the channel axis."""
     ty = _float_type(call.args[0])
-    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"]) % ty.ndim  # type: ignore
+    make, axis = Arithmetic(call.span, ty.dtype), int(call.attrs["axis"]) % ty.ndim
     axes = [k for k in range(1, ty.ndim) if k != axis]
-    normal = _normalize(make, call.args[0], axes, float(call.attrs["epsilon"]))  # type: ignore[index, arg-type]
+    normal = _normalize(make, call.args[0], axes, float(call.attrs["epsilon"]))
     return _affine(make, call, normal, axis, ty.ndim)
 
 
@@ -109,11 +110,11 @@ def decompose_group_norm(call: Call) -> RelayExpr:
     ty, attrs = _float_type(call.args[0]), call.attrs
     if not ty.is_static:
         return call
-    make, axis = Arithmetic(call.span, ty.dtype), int(attrs["axis"]) % ty.ndim  # type: ignore[index, call-overload]
-    groups, shape = int(attrs["num_groups"]), ty.concrete_shape  # type: ignore[index, call-overload]
+    make, axis = Arithmetic(call.span, ty.dtype), int(attrs["axis"]) % ty.ndim
+    groups, shape = int(attrs["num_groups"]), ty.concrete_shape
     split = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
     data = make("reshape", call.args[0], newshape=split)
-    normal = _normalize(make, data, range(axis + 1, len(split)), float(attrs["epsilon"]))  # type: ignore
+    normal = _normalize(make, data, range(axis + 1, len(split)), float(attrs["epsilon"]))
     return _affine(make, call, make("reshape", normal, newshape=shape), axis, ty.ndim)
 
 
@@ -121,8 +122,8 @@ def decompose_l2_normalize(call: Call) -> RelayExpr:
     """``nn.l2_normalize`` as ``x / sqrt(max(sum(x * x), eps))``."""
     data = call.args[0]
     make = Arithmetic(call.span, _float_type(data).dtype)
-    total = make("sum", make("multiply", data, data), axis=call.attrs["axis"], keepdims=True)  # type: ignore[index]
-    floor = make("maximum", total, float(call.attrs["eps"]))  # type: ignore[index, arg-type]
+    total = make("sum", make("multiply", data, data), axis=call.attrs["axis"], keepdims=True)
+    floor = make("maximum", total, float(call.attrs["eps"]))
     return make("divide", data, make("sqrt", floor))
 
 
@@ -137,13 +138,13 @@ NORMS: dict[str, Callable[[Call], RelayExpr]] = {
 def _simplified(node: RelayExpr, decompose_norms: bool) -> RelayExpr:
     if isinstance(node, TupleGetItem) and node.index == 0:
         if calls(node.tuple_value, "nn.batch_norm"):
-            return decompose_batch_norm(node.tuple_value)  # type: ignore[arg-type]
+            return decompose_batch_norm(node.tuple_value)
         if calls(node.tuple_value, "nn.dropout"):
-            return node.tuple_value.args[0]  # type: ignore[attr-defined]
+            return node.tuple_value.args[0]
     if calls(node, "nn.dropout") and isinstance(node.checked_type_, TensorType):
-        return node.args[0]  # type: ignore[attr-defined]
+        return node.args[0]
     if decompose_norms and calls(node, *NORMS):
-        return NORMS[node.op.name](node)  # type: ignore[attr-defined, arg-type]
+        return NORMS[operator_of(node).name](node)
     return node
 
 
@@ -170,6 +171,6 @@ def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         wanted = ctx.config.get(DECOMPOSE_NORMS, True) if decompose_norms is None else decompose_norms
-        return simplify_inference(func, mod, bool(wanted))  # type: ignore[return-value]
+        return as_function(simplify_inference(func, mod, bool(wanted)))
 
     return FunctionPass(run, PassInfo("SimplifyInference", 0, ("InferType",), ends=REWRITES))

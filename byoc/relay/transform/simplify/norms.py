@@ -14,6 +14,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.narrowing import as_call
 from byoc.relay.op.numeric.reduce import reduced_axes
 from byoc.relay.transform.simplify.rules import Rule, is_all, merged, spans_of
 
@@ -22,7 +23,7 @@ def _mean_of(expr: RelayExpr) -> RelayExpr | None:
     """What *expr* is the mean of over its last axis, which stays as 1; None for anything else."""
     if not calls(expr, "mean"):
         return None
-    data, attrs = expr.args[0], expr.attrs  # type: ignore[attr-defined]
+    data, attrs = expr.args[0], expr.attrs
     ty = data.checked_type
     last = attrs["keepdims"] and not attrs["exclude"] and list(reduced_axes(attrs, ty.ndim)) == [ty.ndim - 1]
     return data if last and ty.dtype == "float32" else None
@@ -39,13 +40,13 @@ def _spread_of(expr: RelayExpr) -> tuple[RelayExpr, float] | None:
     """``mean(d * d) + e`` as (d, e)."""
     if not calls(expr, "add"):
         return None
-    square, epsilon = _mean_of(expr.args[0]), _number(expr.args[1])  # type: ignore[attr-defined]
+    square, epsilon = _mean_of(expr.args[0]), _number(expr.args[1])
     if square is None or epsilon is None:
         return None
-    if calls(square, "multiply") and square.args[0] is square.args[1]:  # type: ignore[attr-defined]
-        return square.args[0], epsilon  # type: ignore[attr-defined]
-    if calls(square, "power") and is_all(square.args[1], 2):  # type: ignore[attr-defined]
-        return square.args[0], epsilon  # type: ignore[attr-defined]
+    if calls(square, "multiply") and square.args[0] is square.args[1]:
+        return square.args[0], epsilon
+    if calls(square, "power") and is_all(square.args[1], 2):
+        return square.args[0], epsilon
     return None
 
 
@@ -53,7 +54,7 @@ def _layer_norm(call: Call, centred: RelayExpr, spread: RelayExpr, *sources: Rel
     found = _spread_of(spread)
     if found is None or found[0] is not centred or not calls(centred, "subtract"):
         return None
-    data, mean = centred.args  # type: ignore[attr-defined]
+    data, mean = centred.args
     if _mean_of(mean) is not data:
         return None
     size = data.checked_type.shape[-1]
@@ -68,7 +69,7 @@ def product_norm(call: Call) -> RelayExpr | None:
     """``d * rsqrt(mean(d * d) + e)`` is a layer norm."""
     for centred, root in (call.args, call.args[::-1]):
         if calls(root, "rsqrt"):
-            found = _layer_norm(call, centred, root.args[0], root)  # type: ignore[attr-defined]
+            found = _layer_norm(call, centred, root.args[0], root)
             if found is not None:
                 return found
     return None
@@ -77,7 +78,7 @@ def product_norm(call: Call) -> RelayExpr | None:
 def quotient_norm(call: Call) -> RelayExpr | None:
     """``d / sqrt(mean(d * d) + e)`` is a layer norm."""
     centred, root = call.args
-    return _layer_norm(call, centred, root.args[0], root) if calls(root, "sqrt") else None  # type: ignore[attr-defined]
+    return _layer_norm(call, centred, root.args[0], root) if calls(root, "sqrt") else None
 
 
 def _along_last(norm: RelayExpr, vector: RelayExpr) -> bool:
@@ -94,11 +95,11 @@ def _takes(flag: str, place: int) -> Rule:
 
     def rule(call: Call) -> RelayExpr | None:
         for norm, vector in (call.args, call.args[::-1]):
-            if not _along_last(norm, vector) or norm.attrs["center"] or norm.attrs[flag]:  # type: ignore[attr-defined]
+            if not _along_last(norm, vector) or as_call(norm).attrs["center"] or as_call(norm).attrs[flag]:
                 continue
-            args = list(norm.args)  # type: ignore[attr-defined]
+            args = list(as_call(norm).args)
             args[place] = constant(vector.data.numpy().reshape(-1), span=vector.span)  # type: ignore[attr-defined]
-            attrs = replace(norm.attrs, **{flag: True})  # type: ignore[attr-defined]
+            attrs = replace(as_call(norm).attrs, **{flag: True})
             return Call(norm.op, args, attrs, span=spans_of(norm, call))  # type: ignore[attr-defined]
         return None
 

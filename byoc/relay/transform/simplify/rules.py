@@ -16,6 +16,7 @@ from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.narrowing import as_call
 from byoc.relay.transform.base.call_rules import call_op
 
 Rule = Callable[[Call], "RelayExpr | None"]
@@ -43,14 +44,14 @@ def is_constant(expr: RelayExpr) -> bool:
     """True for a constant, and for a sum or product of two, as the rules leave them for FoldConstant."""
     if isinstance(expr, Constant):
         return True
-    return calls(expr, *_NUMPY) and all(isinstance(a, Constant) for a in expr.args)  # type: ignore[attr-defined]
+    return calls(expr, *_NUMPY) and all(isinstance(a, Constant) for a in expr.args)
 
 
 def folded(expr: RelayExpr) -> Constant:
     """What :func:`is_constant` accepts, as a constant."""
     if isinstance(expr, Constant):
         return expr
-    values = [a.data.numpy() for a in expr.args]  # type: ignore[attr-defined]
+    values = [a.data.numpy() for a in as_call(expr).args]  # type: ignore[attr-defined]
     with np.errstate(all="ignore"):
         result = _NUMPY[expr.op.name](*values)  # type: ignore[attr-defined]
     return constant(np.asarray(result, values[0].dtype), span=expr.span)

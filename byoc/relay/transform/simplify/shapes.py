@@ -15,6 +15,7 @@ from byoc.ir.op import OPS
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Tuple, bind_span
+from byoc.relay.narrowing import tensor_type
 from byoc.relay.op.movement.broadcast import broadcast_to, collapse_sum_to
 from byoc.relay.op.movement.shape import reshape
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, merged
@@ -35,7 +36,7 @@ def reshape_to(call: Call) -> RelayExpr | None:
     if unknown > 1 or not result.is_symbolic:
         return None
     shape = tuple(-1 if isinstance(d, Any) else d for d in result.shape)
-    return merged("reshape", [inner.args[0]], {"newshape": shape}, inner, call)  # type: ignore[attr-defined]
+    return merged("reshape", [inner.args[0]], {"newshape": shape}, inner, call)
 
 
 def _is_view(expr: RelayExpr) -> bool:
@@ -49,13 +50,13 @@ def _permutation(call: Call) -> tuple[int, ...] | None:
         src, dst = _layouts(call)
         places = tuple(src.parts.index(p) if p in src.parts else -1 for p in dst.parts)
         return places if sorted(places) == list(range(len(src))) else None
-    ndim = call.args[0].checked_type.ndim  # type: ignore[attr-defined]
-    axes = call.attrs["axes"]  # type: ignore[index]
-    return tuple(a % ndim for a in axes) if axes else tuple(reversed(range(ndim)))  # type: ignore[union-attr]
+    ndim = tensor_type(call.args[0]).ndim
+    axes = call.attrs["axes"]
+    return tuple(a % ndim for a in axes) if axes else tuple(reversed(range(ndim)))
 
 
 def _layouts(call: Call) -> tuple[Layout, Layout]:
-    return Layout(str(call.attrs["src_layout"])), Layout(str(call.attrs["dst_layout"]))  # type: ignore[index]
+    return Layout(str(call.attrs["src_layout"])), Layout(str(call.attrs["dst_layout"]))
 
 
 def _transposed(data: RelayExpr, axes: tuple[int, ...], *sources: RelayExpr) -> RelayExpr:
@@ -78,17 +79,17 @@ def reorder(call: Call) -> RelayExpr | None:
         return inner
     if not calls(inner, *REORDERS):
         return None
-    data, before = inner.args[0], _permutation(inner)  # type: ignore[attr-defined, arg-type]
+    data, before = inner.args[0], _permutation(inner)
     if axes is not None and before is not None:
         return _transposed(data, tuple(before[a] for a in axes), inner, call)
     if axes is not None:  # blocks are cut or joined, then axes change places
-        src, dst = _layouts(inner)  # type: ignore[arg-type]
+        src, dst = _layouts(inner)
         return _transform(data, list(src.parts), [dst.parts[a] for a in axes], inner, call)
     src, dst = _layouts(call)
     if before is not None:  # axes change places, then blocks are cut or joined
         earlier = [src.parts[before.index(k)] for k in range(len(before))]
         return _transform(data, earlier, list(dst.parts), inner, call)
-    first, middle = _layouts(inner)  # type: ignore[arg-type]
+    first, middle = _layouts(inner)
     if middle != src:
         return None
     return _transform(data, list(first.parts), list(dst.parts), inner, call)
@@ -102,8 +103,8 @@ def concatenate(call: Call) -> RelayExpr | None:
 
 def strided_slice(call: Call) -> RelayExpr | None:
     """A slice in steps of one that takes everything is none."""
-    strides = call.attrs["strides"]  # type: ignore[index]
-    return keeps_type(call) if all(s == 1 for s in strides or ()) else None  # type: ignore[union-attr]
+    strides = call.attrs["strides"]
+    return keeps_type(call) if all(s == 1 for s in strides or ()) else None
 
 
 def _static(call: Call) -> TensorType | None:

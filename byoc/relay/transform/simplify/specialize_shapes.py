@@ -14,6 +14,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Function, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import children, post_order, rebuild
 
@@ -43,7 +44,7 @@ def specialize(root: RelayExpr, sizes: Mapping[str, int]) -> RelayExpr:
         inner = [memo[c] for c in children(node)]
         new = rebuild(node, inner) if inner else node
         if isinstance(new, Call) and new is node:
-            new = Call(node.op, node.args, node.attrs, node.type_args, node.span)  # type: ignore[attr-defined]
+            new = Call(node.op, node.args, node.attrs, node.type_args, node.span)
         if isinstance(new, Function) and new.declared_ret_type is not None:
             declared = specialize_type(new.declared_ret_type, sizes)
             new = Function(new.params, new.body, declared, new.type_params, new.attrs, new.span)
@@ -59,6 +60,6 @@ def SpecializeShapes(sizes: Mapping[str, int]) -> FunctionPass:
     known = dict(sizes)
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return specialize(func, known)  # type: ignore[return-value]
+        return as_function(specialize(func, known))
 
     return FunctionPass(run, PassInfo("SpecializeShapes", 0, ("InferType",), ends=REWRITES))

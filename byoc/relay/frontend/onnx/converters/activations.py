@@ -174,7 +174,8 @@ def _shrink(node: OnnxNode) -> RelayExpr:
 
 def _along_axis(node: OnnxNode, builder: str, default_axis: int) -> RelayExpr:
     axis = node.axis(node.attrs.int("axis", default_axis), node.rank(node[0]))
-    return getattr(relay.nn, builder)(node[0], axis=axis)
+    result: RelayExpr = getattr(relay.nn, builder)(node[0], axis=axis)
+    return result
 
 
 def _flattened(node: OnnxNode, builder: str) -> RelayExpr:
@@ -182,7 +183,8 @@ def _flattened(node: OnnxNode, builder: str) -> RelayExpr:
     shape = node.shape(node[0])
     axis = node.axis(node.attrs.int("axis", 1), len(shape)) if shape else 0
     if axis == len(shape) - 1 or all(d == 1 for d in shape[axis + 1 :]):
-        return getattr(relay.nn, builder)(node[0], axis=axis)
+        found: RelayExpr = getattr(relay.nn, builder)(node[0], axis=axis)
+        return found
     flat = relay.reshape(node[0], [*[0] * axis, -1])
     result = getattr(relay.nn, builder)(flat, axis=axis)
     if all(isinstance(d, int) for d in shape):

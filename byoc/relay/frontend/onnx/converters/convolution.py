@@ -106,7 +106,7 @@ def convolution(node: OnnxNode, data: RelayExpr, weight: RelayExpr) -> RelayExpr
     rank = spatial_rank(node, CONV)
     kernel = kernel_shape(node, weight)
     window = read_window(node, kernel)
-    return getattr(relay.nn, CONV[rank])(
+    result: RelayExpr = getattr(relay.nn, CONV[rank])(
         data,
         weight,
         strides=window.strides,
@@ -116,6 +116,7 @@ def convolution(node: OnnxNode, data: RelayExpr, weight: RelayExpr) -> RelayExpr
         channels=node.static_dims(weight, "the weight")[0],
         kernel_size=kernel,
     )
+    return result
 
 
 @converter("Conv")

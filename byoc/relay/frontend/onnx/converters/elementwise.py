@@ -68,10 +68,12 @@ def binary(builder: str) -> tuple[Converter, Converter]:
     """The converters of a binary operator: before opset 7 and since."""
 
     def old(node: OnnxNode) -> RelayExpr:
-        return getattr(relay, builder)(*legacy_operands(node))
+        result: RelayExpr = getattr(relay, builder)(*legacy_operands(node))
+        return result
 
     def new(node: OnnxNode) -> RelayExpr:
-        return getattr(relay, builder)(node[0], node[1])
+        result: RelayExpr = getattr(relay, builder)(node[0], node[1])
+        return result
 
     return old, new
 

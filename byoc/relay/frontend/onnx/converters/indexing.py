@@ -195,7 +195,13 @@ def _non_zero(node: OnnxNode) -> RelayExpr:
 def _compress(node: OnnxNode) -> RelayExpr:
     """The elements where the condition holds; their number is known at run time only."""
     shape, axis = node.shape(node[0]), _axis(node) if "axis" in node.attrs else None
-    count = shape[axis] if axis is not None else math.prod(shape) if all(isinstance(d, int) for d in shape) else None
+    count = (
+        shape[axis]
+        if axis is not None
+        else math.prod(map(int, shape))
+        if all(isinstance(d, int) for d in shape)
+        else None
+    )
     condition, length = node[1], node.shape(node[1])[0]
     if isinstance(count, int) and (not isinstance(length, int) or length > count):  # what is beyond chooses nothing
         condition = relay.strided_slice(condition, begin=[0], end=[count], strides=[1])

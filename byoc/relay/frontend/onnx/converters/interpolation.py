@@ -77,11 +77,13 @@ def original_positions(axis: Axis, sampling: Sampling) -> np.ndarray:
 def nearest_positions(axis: Axis, sampling: Sampling) -> np.ndarray:
     """The original element that each resized one copies, as i64[new]."""
     chosen = NEAREST[sampling.nearest](original_positions(axis, sampling))
-    return np.clip(chosen, 0, axis.size - 1).astype(np.int64)
+    result: np.ndarray = np.clip(chosen, 0, axis.size - 1).astype(np.int64)
+    return result
 
 
 def _triangle(distance: np.ndarray) -> np.ndarray:
-    return np.clip(1 - np.abs(distance), 0, 1)
+    result: np.ndarray = np.clip(1 - np.abs(distance), 0, 1)
+    return result
 
 
 def _keys(distance: np.ndarray, a: float) -> np.ndarray:

@@ -38,7 +38,8 @@ def _fill(node: OnnxNode) -> float | RelayExpr:
     if fill is None:
         return 0.0
     if isinstance(fill, Constant):
-        return fill.data.numpy().reshape(()).item()
+        result: float | RelayExpr = fill.data.numpy().reshape(()).item()
+        return result
     return relay.squeeze(fill) if node.rank(fill) else fill
 
 

@@ -48,7 +48,7 @@ def _average_pool(node: OnnxNode) -> RelayExpr:
 
 
 def _average(data: RelayExpr, window: Window, rank: int, include: bool, ceil_mode: bool) -> RelayExpr:
-    return getattr(relay.nn, AVG_POOL[rank])(
+    result: RelayExpr = getattr(relay.nn, AVG_POOL[rank])(
         data,
         pool_size=window.kernel,
         strides=window.strides,
@@ -57,6 +57,7 @@ def _average(data: RelayExpr, window: Window, rank: int, include: bool, ceil_mod
         ceil_mode=ceil_mode,
         count_include_pad=include,
     )
+    return result
 
 
 def _norm(node: OnnxNode, powers: RelayExpr, p: int) -> RelayExpr:

@@ -25,7 +25,8 @@ def _extreme(builder: str, of_bools: str) -> Reduction:
         name = of_bools if node.dtype(data) == "bool" else builder
         if 0 in (node.shape(data)[a] for a in axes):
             return _of_nothing(node, data, axes, keep, builder)
-        return getattr(relay, name)(data, axis=axes, keepdims=keep)
+        result: RelayExpr = getattr(relay, name)(data, axis=axes, keepdims=keep)
+        return result
 
     return reduce
 

@@ -38,7 +38,7 @@ def _clamped(position: int, rank: int) -> int:
 def _size(node: OnnxNode) -> RelayExpr:
     shape = node.shape(node[0])
     if all(isinstance(d, int) for d in shape):
-        return constant(np.array(math.prod(shape), "int64"))
+        return constant(np.array(math.prod(map(int, shape)), "int64"))
     return relay.prod(relay.shape_of(node[0], "int64"), axis=[0])
 
 
@@ -115,16 +115,16 @@ def _flatten(node: OnnxNode) -> RelayExpr:
     axis = axis + len(shape) if axis < 0 else axis
     rows, columns = shape[:axis], shape[axis:]
     if all(isinstance(d, int) for d in shape):
-        return reshaped(node, node[0], [math.prod(rows), math.prod(columns)])
+        return reshaped(node, node[0], [math.prod(map(int, rows)), math.prod(map(int, columns))])
     if axis == 1:
         fixed = all(isinstance(d, int) for d in columns)
-        if fixed and math.prod(columns) == 0:
+        if fixed and math.prod(map(int, columns)) == 0:
             return _columns_joined(node[0], len(columns))
-        return relay.reshape(node[0], [0, math.prod(columns) if fixed else -1])
+        return relay.reshape(node[0], [0, math.prod(map(int, columns)) if fixed else -1])
     if all(isinstance(d, int) for d in columns):
-        return relay.reshape(node[0], [-1, math.prod(columns)])
+        return relay.reshape(node[0], [-1, math.prod(map(int, columns))])
     if all(isinstance(d, int) for d in rows):
-        return relay.reshape(node[0], [math.prod(rows), -1])
+        return relay.reshape(node[0], [math.prod(map(int, rows)), -1])
     raise node.error(f"flattening {node.type_of(node[0])} at axis {axis} needs known sizes; fix them with shapes=")
 
 

@@ -54,8 +54,8 @@ def legalize_group_conv(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequen
     if groups == 1 or layout != plain or not isinstance(weight, TensorType) or not weight.is_static:
         return _again(attrs, inputs)
     along, *rest = weight.shape
-    split = reshape(inputs[1], (groups, along // groups, *rest))  # type: ignore[operator]
-    return _again(replace(attrs, kernel_layout=f"G{layout}"), [inputs[0], split])  # type: ignore[type-var]
+    split = reshape(inputs[1], (groups, along // groups, *rest))
+    return _again(replace(attrs, kernel_layout=f"G{layout}"), [inputs[0], split])
 
 
 def alter_conv(attrs: Attrs, inputs: Sequence[RelayExpr], tinfos: Sequence[Type], out_type: Type) -> RelayExpr:
@@ -93,7 +93,7 @@ def _altered(
         _joined(out_type.shape),
         *(_joined(attrs[name]) for name in sizes),
         str(attrs["groups"]),
-        weight.dtype,  # type: ignore[arg-type]
+        weight.dtype,
     )
     n = len(out_type.shape) - 2
     kernel = kernel_letters(n)

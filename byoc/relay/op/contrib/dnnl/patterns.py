@@ -14,8 +14,9 @@ from byoc.ir.op import Op, get_op, register_op_attr
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_expr, is_op, wildcard
 from byoc.relay.expr import Call, const
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.contrib.endings import gelu_pattern, mish_pattern, swish_pattern
-from byoc.relay.op.contrib.register import register_pattern_table
+from byoc.relay.op.contrib.register import PatternTable, register_pattern_table
 from byoc.relay.transform import InferType, InlineCompilerFunctionsBoundTo
 from byoc.relay.traverse import post_order
 
@@ -115,7 +116,7 @@ def make_qnn_pattern(op_name: str) -> DFPattern:
 
 def is_sum(call: Call) -> bool:
     """True where the second addition of a match is of equal shapes and the first is a bias: one number a channel."""
-    total = call if call.op.name == "add" else call.args[0]  # type: ignore[attr-defined]
+    total = call if operator_of(call).name == "add" else call.args[0]
     if not isinstance(total, Call):
         return False
     for biased, other in (total.args, reversed(total.args)):
@@ -128,7 +129,7 @@ def is_sum(call: Call) -> bool:
 
 
 def _size(ty: Type) -> int | None:
-    return math.prod(int(d) for d in ty.shape) if isinstance(ty, TensorType) and ty.is_static else None  # type: ignore[arg-type]
+    return math.prod(int(d) for d in ty.shape) if isinstance(ty, TensorType) and ty.is_static else None
 
 
 def _channels(product: Call) -> int:
@@ -136,11 +137,11 @@ def _channels(product: Call) -> int:
     attrs, weight = product.attrs, product.args[1].checked_type
     assert isinstance(weight, TensorType)
     layout = getattr(attrs, "kernel_layout", "OI")
-    return math.prod(int(d) for d, letter in zip(weight.shape, layout, strict=False) if letter in "GO")  # type: ignore[arg-type]
+    return math.prod(int(d) for d, letter in zip(weight.shape, layout, strict=False) if letter in "GO")
 
 
 @register_pattern_table(COMPILER)
-def pattern_table() -> list[tuple[object, ...]]:
+def pattern_table() -> PatternTable:
     """The composites of oneDNN, longer ones before those that they contain. Source: ``dnnl.pattern_table``.
 
     What is added to a product is any tensor: oneDNN takes an addition behind a product whatever its operand.

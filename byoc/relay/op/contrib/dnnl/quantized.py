@@ -25,6 +25,7 @@ from byoc.relay.dataflow_pattern import DFPatternCallback, is_constant, is_op, r
 from byoc.relay.dataflow_pattern.rewriting import NodeMap
 from byoc.relay.expr import Call, Constant, const
 from byoc.relay.interpreter import evaluate
+from byoc.relay.narrowing import as_call, operator_of, tensor_type
 from byoc.relay.op import add, cast, clip, multiply, nn
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
 from byoc.relay.transform import FoldConstant, InferType
@@ -64,12 +65,12 @@ class LegalizeQnnOpForDnnl(DFPatternCallback):
             return post
         low, high = _RANGES[dtype]
         if self.clip in node_map:
-            given = node_map[self.clip][0].attrs  # type: ignore[attr-defined]
+            given = as_call(node_map[self.clip][0]).attrs
             low, high = max(low, given.a_min), min(high, given.a_max)
         body = clip(multiply(add(cast(block.plain(), "float32"), const(bias)), const(block.scale)), low, high)
         if self.sum not in node_map:
             return cast(body, dtype)
-        if isinstance(pre, Call) and pre.op == _CLIP and (pre.attrs.a_min, pre.attrs.a_max) != _RANGES[dtype]:  # type: ignore[union-attr]
+        if isinstance(pre, Call) and pre.op == _CLIP and (pre.attrs.a_min, pre.attrs.a_max) != _RANGES[dtype]:
             return post  # the sequence ends with a cast, which saturates to the whole range alone
         return self._with_sum(body, node_map, dtype)
 
@@ -111,7 +112,7 @@ class _Block:
     def dtype(self) -> str:
         """The dtype of the result: that of the cast behind the requantization, or its own."""
         last = self._parts.cast if self._parts.cast in self._map else self._parts.requantize
-        attrs = self._map[last][0].attrs  # type: ignore[attr-defined]
+        attrs = as_call(self._map[last][0]).attrs
         return str(attrs.dtype if last is self._parts.cast else attrs.out_dtype)
 
     @property
@@ -136,7 +137,7 @@ class _Block:
         """*numbers*, one or one a channel, in the shape in which they broadcast with the result."""
         if numbers.size == 1:
             return numbers.reshape(())
-        rank, axis = len(self.product.checked_type.shape), self._channel_axis()  # type: ignore[attr-defined]
+        rank, axis = len(tensor_type(self.product).shape), self._channel_axis()
         return numbers.reshape([-1 if k == axis else 1 for k in range(rank)])
 
     def _channel_axis(self) -> int:
@@ -163,7 +164,7 @@ class _Block:
         """The shape of one image of the data, without padding as small as one window."""
         attrs, types = self.product.attrs, [arg.checked_type for arg in self.product.args[:2]]
         assert isinstance(types[0], TensorType) and attrs is not None
-        if self.product.op.name == "qnn.dense":  # type: ignore[attr-defined]
+        if operator_of(self.product).name == "qnn.dense":
             return [1, types[0].shape[-1]]
         geometry = conv_geometry(types, attrs, 2)
         window = [d * (k - 1) + 1 for d, k in zip(geometry.dilation, geometry.kernel, strict=True)]
@@ -175,12 +176,12 @@ class _Block:
         """The product of the stored integers, by the quantized operator with zero points 0."""
         zero = const(0)  # one node: patterns of others may read both zero points by one part
         operands = [self.product.args[0], self.weight, zero, zero, *self.product.args[4:]]
-        return Call(self.product.op, operands, replace(self.product.attrs, out_dtype="int32"))  # type: ignore[type-var]
+        return Call(self.product.op, operands, replace(self.product.attrs, out_dtype="int32"))
 
     def _product_of(self, data: RelayExpr, weight: RelayExpr) -> Call:
         attrs = self.product.attrs
-        if self.product.op.name == "qnn.dense":  # type: ignore[attr-defined]
-            return nn.dense(data, weight, attrs.units, "int32")  # type: ignore[union-attr]
+        if operator_of(self.product).name == "qnn.dense":
+            return nn.dense(data, weight, attrs.units, "int32")
         return nn.conv2d(
             data,
             weight,
@@ -188,17 +189,17 @@ class _Block:
             attrs.padding,
             attrs.dilation,
             attrs.groups,
-            attrs.channels,  # type: ignore[union-attr]
+            attrs.channels,
             attrs.kernel_size,
             attrs.data_layout,
             attrs.kernel_layout,
             attrs.out_layout,
-            "int32",  # type: ignore[union-attr]
+            "int32",
         )
 
 
 def legalize_qnn_for_dnnl(mod: IRModule) -> IRModule:
     """*mod* with the quantized blocks of main in oneDNN's form. Source: ``dnnl.legalize_qnn_for_dnnl``."""
     ready = FoldConstant()(InferType()(mod)).shallow_copy()
-    ready["main"] = rewrite(LegalizeQnnOpForDnnl(), ready["main"])  # type: ignore[arg-type]
+    ready["main"] = rewrite(LegalizeQnnOpForDnnl(), ready["main"])
     return FoldConstant()(InferType()(ready))

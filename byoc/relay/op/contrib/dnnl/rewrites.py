@@ -12,6 +12,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType
 from byoc.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_constant, is_op, rewrite, wildcard
 from byoc.relay.expr import Constant
+from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.op import add, divide, erf, multiply, nn, reshape
 
 NodeMap = Mapping[DFPattern, list[RelayExpr]]
@@ -39,7 +40,7 @@ class LayerNormRewrite(DFPatternCallback):
         self.squares = is_op("mean")(self.power | is_op("multiply")(wide, wide))
         self.variance = self.squares | is_op("variance")(self.data, self.mean)
         shifted = is_op("add")(self.variance, self.epsilon)
-        normal = is_op("divide")(distance, is_op("sqrt")(shifted))
+        normal: DFPattern = is_op("divide")(distance, is_op("sqrt")(shifted))
         normal = normal | is_op("multiply")(distance, is_op("rsqrt")(shifted))
         self.pattern = is_op("add")(is_op("multiply")(normal, self.gamma), self.beta)
 
@@ -50,8 +51,8 @@ class LayerNormRewrite(DFPatternCallback):
         if len(axes) != 1 or None in axes or not self._is_square(node_map):
             return post
         (axis,) = axes.pop()  # type: ignore[misc]
-        size = data.checked_type.shape[axis]  # type: ignore[attr-defined]
-        if any(v.checked_type.shape != (size,) for v in (gamma, beta)):  # type: ignore[attr-defined]
+        size = tensor_type(data).shape[axis]
+        if any(tensor_type(v).shape != (size,) for v in (gamma, beta)):
             return post
         return nn.layer_norm(data, gamma, beta, axis, epsilon=_number(node_map[self.epsilon][0]))
 
@@ -98,20 +99,20 @@ class DenseReshapeBiasGeluRewrite(DFPatternCallback):
     def callback(self, pre: RelayExpr, post: RelayExpr, node_map: NodeMap) -> RelayExpr:
         """The reshape behind the rest, where it keeps the last axis and the bias is along it."""
         dense, bias, reshaped = (node_map[part][0] for part in (self.dense, self.bias, self.reshaped))
-        shape, target = dense.checked_type.shape, reshaped.checked_type  # type: ignore[attr-defined]
+        shape, target = tensor_type(dense).shape, reshaped.checked_type
         assert isinstance(target, TensorType)
-        if target.shape[-1:] != shape[-1:] or bias.checked_type.shape != shape[-1:]:  # type: ignore[attr-defined]
+        if target.shape[-1:] != shape[-1:] or tensor_type(bias).shape != shape[-1:]:
             return post
         body: RelayExpr = add(dense, bias)
         if self.has_gelu:
             divisor, one, half = (node_map[part][0] for part in (self.divisor, self.one, self.half))
             body = multiply(multiply(body, add(erf(divide(body, divisor)), one)), half)
-        return reshape(body, reshaped.attrs.newshape)  # type: ignore[attr-defined]
+        return reshape(body, as_call(reshaped).attrs.newshape)
 
 
 def _rewritten(mod: IRModule, *callbacks: DFPatternCallback) -> IRModule:
     made = mod.shallow_copy()
-    made["main"] = rewrite(list(callbacks), mod["main"])  # type: ignore[arg-type]
+    made["main"] = rewrite(list(callbacks), mod["main"])
     return made
 
 

@@ -7,12 +7,15 @@ without conditions: ``sum(data * weight)`` over input channel and kernel positio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from byoc import te
-from byoc.ir.attrs import Attrs
 from byoc.relay.op.core.layout import data_letters
 from byoc.relay.op.nn.convolution.geometry import Geometry
 from byoc.te import Index, PrimExpr, Tensor
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.convolution.geometry import ConvAttrs, TransposedAttrs
 
 ByLetter = dict[str, "PrimExpr"]
 
@@ -34,7 +37,7 @@ def pad_stage(data: Tensor, pads: Sequence[tuple[int, int]], value: float | int,
     return te.compute(shape, element, name=name, tag="pad")
 
 
-def meta_of(attrs: Attrs, geometry: Geometry) -> dict[str, object]:
+def meta_of(attrs: ConvAttrs | TransposedAttrs, geometry: Geometry) -> dict[str, object]:
     """What a schedule may want to know of a convolution."""
     return {
         "layout": attrs.data_layout,
@@ -56,7 +59,7 @@ def by_letter(layout: str, index: Sequence[PrimExpr]) -> ByLetter:
     return dict(zip(layout, index, strict=True))
 
 
-def conv_stages(data: Tensor, weight: Tensor, attrs: Attrs, geometry: Geometry) -> Tensor:
+def conv_stages(data: Tensor, weight: Tensor, attrs: ConvAttrs | TransposedAttrs, geometry: Geometry) -> Tensor:
     """A convolution of *n* spatial axes; tag ``conv1d``, ``conv2d`` or ``conv3d``."""
     n = len(geometry.kernel)
     spatial = data_letters(n)[2:]

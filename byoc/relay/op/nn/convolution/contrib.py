@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, TypeRelation, get_op, register_op
+from byoc.ir.op import OpPattern, RelationOf, Sample, get_op, register_op
 from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
@@ -24,6 +25,9 @@ from byoc.relay.op.core.layout import axes_of, data_letters, kernel_letters, ten
 from byoc.relay.op.core.window import pad_tuple, per_axis
 from byoc.relay.op.nn.convolution.conv import Conv2DAttrs, Conv3DAttrs, Ints, attr_or_none
 from byoc.te import Tensor
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.convolution.geometry import ConvAttrs
 
 
 @dataclass(frozen=True)
@@ -95,10 +99,10 @@ register_op(
 )
 
 
-def _from_attributes(n: int, plain: bool) -> TypeRelation:
+def _from_attributes(n: int, plain: bool) -> RelationOf[ConvAttrs]:
     """The relation of a convolution whose kernel has another form: the kernel of its attributes stands for it."""
 
-    def relation(types: Sequence[Type], attrs: Attrs) -> Type:
+    def relation(types: Sequence[Type], attrs: ConvAttrs) -> Type:
         data = tensor_of(types[0], n + 2, "data")
         if attrs.channels is None or attrs.kernel_size is None:
             raise TypeInferenceError("channels and kernel_size must be given, for the kernel is transformed")

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OperationCount, OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import ProductForm, product
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -21,6 +22,9 @@ from byoc.relay.op.nn.convolution.compute import conv_stages
 from byoc.relay.op.nn.convolution.geometry import conv_geometry, conv_operations, one_dtype_or_result, types_of
 from byoc.relay.op.nn.convolution.group_kernels import has_group_axis, merged_stage
 from byoc.te import Tensor
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.convolution.geometry import ConvAttrs
 
 Ints = int | Sequence[int]
 
@@ -73,25 +77,25 @@ class Conv3DAttrs(Attrs):
     out_dtype: str = ""
 
 
-def _relation(n: int) -> TypeRelation:
-    def relation(types: Sequence[Type], attrs: Attrs) -> TensorType:
+def _relation(n: int) -> RelationOf[ConvAttrs]:
+    def relation(types: Sequence[Type], attrs: ConvAttrs) -> TensorType:
         return conv_geometry(types, attrs, n).result(attrs.out_layout or attrs.data_layout)
 
     return relation
 
 
-def _compute(n: int) -> TensorCompute:
-    def compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
+def _compute(n: int) -> ComputeOf[ConvAttrs, Tensor, Type]:
+    def compute(attrs: ConvAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
         (data, weight), plain = inputs, attrs
         if has_group_axis(attrs.kernel_layout):
             weight = merged_stage(weight, attrs.kernel_layout, "O")
-            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])  # type: ignore[type-var]
+            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])
         return [conv_stages(data, weight, plain, conv_geometry(types_of(inputs), attrs, n))]
 
     return compute
 
 
-def _operations(n: int) -> OperationCount:
+def _operations(n: int) -> CountOf[ConvAttrs, Type]:
     return lambda attrs, types, out_type: conv_operations(conv_geometry(types, attrs, n))
 
 
@@ -208,7 +212,7 @@ _SAMPLES: dict[int, list[Sample]] = {
     ],
     3: [Sample([(1, 4, 5, 6, 4), (4, 2, 2, 3, 3)], {"strides": (1, 2, 1), "padding": (1, 0, 1), "groups": 2})],
 }
-_ATTRS: dict[int, type[Attrs]] = {1: Conv1DAttrs, 2: Conv2DAttrs, 3: Conv3DAttrs}
+_ATTRS: dict[int, type[Conv1DAttrs | Conv2DAttrs | Conv3DAttrs]] = {1: Conv1DAttrs, 2: Conv2DAttrs, 3: Conv3DAttrs}
 
 for _n, _attrs in _ATTRS.items():
     register_op(

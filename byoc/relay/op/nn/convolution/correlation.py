@@ -19,7 +19,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.indexing import as_index
 from byoc.relay.op.core.layout import tensor_of
-from byoc.relay.op.core.type_relations import is_float, same_dtype, unify_dim
+from byoc.relay.op.core.type_relations import is_float, same_dtype, tensor_arg, unify_dim
 from byoc.relay.op.core.window import pad_pairs, pad_tuple
 from byoc.relay.op.nn.convolution.compute import pad_stage
 from byoc.te import Index, PrimExpr, Tensor
@@ -89,7 +89,7 @@ def _compute(attrs: CorrelationAttrs, inputs: Sequence[Tensor], out_type: Tensor
 
 
 def _operations(attrs: CorrelationAttrs, types: Sequence[Type], out_type: TensorType) -> int:
-    sizes = (*out_type.shape, types[0].shape[1])  # type: ignore[attr-defined]
+    sizes = (*out_type.shape, tensor_arg(types, 0).shape[1])
     return 2 * attrs.kernel_size**2 * math.prod(1 if isinstance(d, Any) else d for d in sizes)
 
 

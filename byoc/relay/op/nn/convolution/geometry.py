@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
@@ -19,6 +20,14 @@ from byoc.relay.op.core.layout import arranged, axes_of, data_letters, kernel_le
 from byoc.relay.op.core.window import differ, pad_pairs, per_axis, transposed_extent, window_extent
 from byoc.relay.op.nn.convolution.group_kernels import merged_type
 from byoc.te import Size, Tensor
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.convolution.conv import Conv1DAttrs, Conv2DAttrs, Conv3DAttrs
+    from byoc.relay.op.nn.convolution.deformable import DeformableConv2DAttrs
+    from byoc.relay.op.nn.convolution.transpose import Conv1DTransposeAttrs, Conv2DTransposeAttrs, Conv3DTransposeAttrs
+
+    ConvAttrs: TypeAlias = Conv1DAttrs | Conv2DAttrs | Conv3DAttrs | DeformableConv2DAttrs
+    TransposedAttrs: TypeAlias = Conv1DTransposeAttrs | Conv2DTransposeAttrs | Conv3DTransposeAttrs
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,9 @@ class Geometry:
         return TensorType(arranged(dims, data_letters(len(self.sizes)), layout), self.dtype)
 
 
-def _parts(types: Sequence[Type], attrs: Attrs, n: int, grouped: str) -> tuple[tuple[Dim, ...], tuple[int, ...], str]:
+def _parts(
+    types: Sequence[Type], attrs: ConvAttrs | TransposedAttrs, n: int, grouped: str
+) -> tuple[tuple[Dim, ...], tuple[int, ...], str]:
     """Sizes of data (``N C spatial``) and kernel (``O I spatial``, all groups in *grouped*), and the result's dtype."""
     letters, kernel_order = data_letters(n), kernel_letters(n)
     kernel_layout, given_kernel = attrs.kernel_layout, types[1]
@@ -87,12 +98,12 @@ def _check_groups(groups: int, channels: Dim, out: Dim) -> None:
             raise TypeInferenceError(f"{size} {what} channels cannot be divided into {groups} groups")
 
 
-def _check_channels(attrs: Attrs, out: Dim) -> None:
+def _check_channels(attrs: ConvAttrs | TransposedAttrs, out: Dim) -> None:
     if attrs.channels is not None and differ(attrs.channels, out):
         raise TypeInferenceError(f"channels is {attrs.channels}, the kernel gives {out}")
 
 
-def conv_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry:
+def conv_geometry(types: Sequence[Type], attrs: ConvAttrs, n: int) -> Geometry:
     """The sizes of a convolution with *n* spatial axes. Raises TypeInferenceError where they do not fit."""
     dims, kernel, dtype = _parts(types, attrs, n, "O")
     channels, multiplier = dims[1], 0
@@ -123,7 +134,7 @@ def conv_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry:
     )
 
 
-def transposed_geometry(types: Sequence[Type], attrs: Attrs, n: int) -> Geometry:
+def transposed_geometry(types: Sequence[Type], attrs: TransposedAttrs, n: int) -> Geometry:
     """The sizes of a transposed convolution: its kernel has the input's channels as I, those of one group as O.
 
     Raises TypeInferenceError where they do not fit.
@@ -167,7 +178,7 @@ def one_dtype_or_result(dtypes: Sequence[str], attrs: Attrs | None) -> bool:
 
 def types_of(inputs: Sequence[Tensor]) -> list[Type]:
     """The types of the inputs of a tensor expression; a size known at run time is an Any of its name."""
-    return [TensorType([Any(d.name) if isinstance(d, Size) else d for d in t.shape], t.dtype) for t in inputs]
+    return [TensorType([Any(d.name) if isinstance(d, Size) else int(d) for d in t.shape], t.dtype) for t in inputs]
 
 
 def size_of(dims: Sequence[Dim]) -> int:

@@ -8,14 +8,17 @@ of a transposed convolution) runs along all groups. oneDNN's integration asks fo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
 from byoc.ir.size_var import times
 from byoc.ir.types import Dim, TensorType
 from byoc.relay.op.core.window import differ
 from byoc.te import Index, PrimExpr, Tensor
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.convolution.geometry import ConvAttrs, TransposedAttrs
 
 GROUP = "G"
 
@@ -25,15 +28,15 @@ def has_group_axis(layout: str) -> bool:
     return layout.startswith(GROUP)
 
 
-def merged_type(kernel: TensorType, attrs: Attrs, along: str) -> tuple[TensorType, str]:
+def merged_type(kernel: TensorType, attrs: ConvAttrs | TransposedAttrs, along: str) -> tuple[TensorType, str]:
     """The type and the layout of *kernel* with its groups in the axis *along*; both as they are without such an axis.
 
     Raises TypeInferenceError where the axis is not as long as there are groups.
     """
-    layout = str(attrs.kernel_layout)  # type: ignore[attr-defined]
+    layout = str(attrs.kernel_layout)
     if not has_group_axis(layout) or kernel.ndim != len(layout):
         return kernel, layout
-    groups = attrs.groups  # type: ignore[attr-defined]
+    groups = attrs.groups
     if differ(kernel.shape[0], groups):
         raise TypeInferenceError(f"the kernel has {kernel.shape[0]} groups in layout {layout}, the attributes {groups}")
     return TensorType(_merged((groups, *kernel.shape[1:]), layout, along), kernel.dtype), layout[1:]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OperationCount, OpPattern, Sample, TensorCompute, TypeRelation, register_op
+from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import ProductForm, product
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -28,6 +29,9 @@ from byoc.relay.op.nn.convolution.geometry import (
 from byoc.relay.op.nn.convolution.group_kernels import has_group_axis, merged_stage
 from byoc.relay.op.nn.convolution.transpose_compute import transposed_stages
 from byoc.te import Tensor
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.convolution.geometry import TransposedAttrs
 
 Ints = int | Sequence[int]
 
@@ -83,25 +87,25 @@ class Conv3DTransposeAttrs(Attrs):
     out_dtype: str = ""
 
 
-def _relation(n: int) -> TypeRelation:
-    def relation(types: Sequence[Type], attrs: Attrs) -> TensorType:
+def _relation(n: int) -> RelationOf[TransposedAttrs]:
+    def relation(types: Sequence[Type], attrs: TransposedAttrs) -> TensorType:
         return transposed_geometry(types, attrs, n).result(attrs.out_layout or attrs.data_layout)
 
     return relation
 
 
-def _compute(n: int) -> TensorCompute:
-    def compute(attrs: Attrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
+def _compute(n: int) -> ComputeOf[TransposedAttrs, Tensor, Type]:
+    def compute(attrs: TransposedAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
         (data, weight), plain = inputs, attrs
         if has_group_axis(attrs.kernel_layout):
             weight = merged_stage(weight, attrs.kernel_layout, "I")
-            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])  # type: ignore[type-var]
+            plain = replace(attrs, kernel_layout=attrs.kernel_layout[1:])
         return [transposed_stages(data, weight, plain, transposed_geometry(types_of(inputs), attrs, n))]
 
     return compute
 
 
-def _operations(n: int) -> OperationCount:
+def _operations(n: int) -> CountOf[TransposedAttrs, Type]:
     return lambda attrs, types, out_type: transposed_operations(transposed_geometry(types, attrs, n))
 
 
@@ -218,7 +222,11 @@ _SAMPLES: dict[int, list[Sample]] = {
     ],
     3: [Sample([(1, 2, 3, 2, 3), (2, 2, 2, 3, 2)], {"strides": (2, 1, 2), "padding": (1, 0, 1)})],
 }
-_ATTRS: dict[int, type[Attrs]] = {1: Conv1DTransposeAttrs, 2: Conv2DTransposeAttrs, 3: Conv3DTransposeAttrs}
+_ATTRS: dict[int, type[Conv1DTransposeAttrs | Conv2DTransposeAttrs | Conv3DTransposeAttrs]] = {
+    1: Conv1DTransposeAttrs,
+    2: Conv2DTransposeAttrs,
+    3: Conv3DTransposeAttrs,
+}
 
 for _n, _attrs in _ATTRS.items():
     register_op(

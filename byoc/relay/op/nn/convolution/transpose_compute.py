@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from byoc import te
-from byoc.ir.attrs import Attrs
 from byoc.relay.op.core.layout import kernel_letters
 from byoc.relay.op.nn.convolution.compute import ByLetter, by_letter, load_at, meta_of
 from byoc.relay.op.nn.convolution.geometry import Geometry
 from byoc.te import Dimension, Index, PrimExpr, Tensor
 from byoc.te.expr import INDEX
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.convolution.geometry import TransposedAttrs
 
 # a spread copy multiplies as many zeros as the product of the strides: no more than these
 MAX_SPREAD = 8
@@ -30,7 +33,7 @@ Part = tuple[str, str]
 N, C = ("batch", "N"), ("channel", "C")
 
 
-def transposed_stages(data: Tensor, weight: Tensor, attrs: Attrs, geometry: Geometry) -> Tensor:
+def transposed_stages(data: Tensor, weight: Tensor, attrs: TransposedAttrs, geometry: Geometry) -> Tensor:
     """A transposed convolution of *n* spatial axes; tag ``conv2d_transpose`` and so on."""
     spread = geometry.reduced == 1 and math.prod(geometry.strides) <= MAX_SPREAD and weight.is_finite
     return _convolved_spread(data, weight, attrs, geometry) if spread else _Columns(data, weight, attrs, geometry).run()
@@ -57,7 +60,7 @@ class _Step:
         """The extent of a phase."""
         if self.stride == 1:
             return self.result
-        return (self.result + self.before - 1) // self.stride - self.before // self.stride + 1  # type: ignore[operator]
+        return (self.result + self.before - 1) // self.stride - self.before // self.stride + 1
 
     def falls(self, position: PrimExpr, phase: PrimExpr, term: Index) -> tuple[PrimExpr, PrimExpr, list[PrimExpr]]:
         """The element of the data and the tap that fall on a position of a phase as its *term*, and if they do."""
@@ -74,7 +77,7 @@ class _Step:
 
 
 class _Columns:
-    def __init__(self, data: Tensor, weight: Tensor, attrs: Attrs, geometry: Geometry):
+    def __init__(self, data: Tensor, weight: Tensor, attrs: TransposedAttrs, geometry: Geometry):
         self.data, self.weight, self.attrs, self.geometry = data, weight, attrs, geometry
         self.steps = _steps_of(geometry)
         channels_last = attrs.data_layout[-1] == "C"
@@ -155,7 +158,7 @@ def _steps_of(geometry: Geometry) -> dict[str, _Step]:
     return dict(zip(kernel_letters(len(steps))[2:], steps, strict=True))
 
 
-def _convolved_spread(data: Tensor, weight: Tensor, attrs: Attrs, geometry: Geometry) -> Tensor:
+def _convolved_spread(data: Tensor, weight: Tensor, attrs: TransposedAttrs, geometry: Geometry) -> Tensor:
     """A sum over a copy of the data with zeros between its elements, against the mirrored kernel."""
     steps, layout = _steps_of(geometry), attrs.out_layout or attrs.data_layout
     source = _spread(data, attrs, geometry, steps)
@@ -179,11 +182,11 @@ def _convolved_spread(data: Tensor, weight: Tensor, attrs: Attrs, geometry: Geom
     return te.compute(shape, element, name=name, tag=name, meta=meta_of(attrs, geometry))
 
 
-def _spread(data: Tensor, attrs: Attrs, geometry: Geometry, steps: dict[str, _Step]) -> Tensor:
+def _spread(data: Tensor, attrs: TransposedAttrs, geometry: Geometry, steps: dict[str, _Step]) -> Tensor:
     """*data* with ``stride - 1`` zeros between elements and room for every tap of the kernel around (tag ``pad``)."""
     reach = {a: (step.kernel - 1) * step.dilation for a, step in steps.items()}
     shape = [
-        steps[letter].result + reach[letter] if letter in steps else size  # type: ignore[operator]
+        steps[letter].result + reach[letter] if letter in steps else size
         for letter, size in zip(attrs.data_layout, data.shape, strict=True)
     ]
 
@@ -198,7 +201,7 @@ def _spread(data: Tensor, attrs: Attrs, geometry: Geometry, steps: dict[str, _St
             place = i + (step.before - reach[letter])
             inner.append(place / step.stride)
             whole = [(place % step.stride).equal(0)] if step.stride > 1 else []
-            conditions += [place >= 0, place < step.size * step.stride, *whole]  # type: ignore[operator]
+            conditions += [place >= 0, place < step.size * step.stride, *whole]
         return te.if_then_else(te.all_of(*conditions), data(*inner), te.const(0, data.dtype))
 
     return te.compute(shape, element, name="spread", tag="pad")

@@ -16,6 +16,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import tensor_of
+from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.runtime.kernels.nn.winograd import transforms_depth
 
 
@@ -58,7 +59,7 @@ def _tile(attrs: ConvWinogradWeightTransformAttrs) -> int:
 def _winograd_2d_rel(types: Sequence[Type], attrs: ConvWinogradWeightTransformAttrs) -> Type:
     out, inputs, height, width = _weight(types, 4).shape
     more = _tile(attrs)
-    return TensorType((more + height, more + width, out, inputs), types[0].dtype)  # type: ignore[attr-defined]
+    return TensorType((more + height, more + width, out, inputs), tensor_arg(types, 0).dtype)
 
 
 def _winograd_3d_rel(types: Sequence[Type], attrs: ConvWinogradWeightTransformAttrs) -> Type:
@@ -68,7 +69,7 @@ def _winograd_3d_rel(types: Sequence[Type], attrs: ConvWinogradWeightTransformAt
         shape = (more + depth, more + height, more + width, out, inputs)
     else:
         shape = (more + height, more + width, depth, out, inputs)
-    return TensorType(shape, types[0].dtype)  # type: ignore[attr-defined]
+    return TensorType(shape, tensor_arg(types, 0).dtype)
 
 
 def _nnpack_rel(types: Sequence[Type], attrs: Conv2DWinogradNNPACKWeightTransformAttrs) -> Type:
@@ -83,7 +84,7 @@ def _gemm_rel(types: Sequence[Type], attrs: ConvGemmWeightTransformAttrs) -> Typ
     if min(attrs.tile_N, attrs.tile_K) < 1:
         raise TypeInferenceError(f"tiles must be positive, got {attrs.tile_N} and {attrs.tile_K}")
     rows, columns = -(-height * width * inputs // attrs.tile_K), -(-out // attrs.tile_N)
-    return TensorType((columns, rows, attrs.tile_N, attrs.tile_K), types[0].dtype)  # type: ignore[attr-defined]
+    return TensorType((columns, rows, attrs.tile_N, attrs.tile_K), tensor_arg(types, 0).dtype)
 
 
 register_op(

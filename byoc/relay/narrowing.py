@@ -1,0 +1,63 @@
+"""What is known of an expression, said to readers and type checkers: its type, its class, the class of its attributes.
+
+Each function gives what it was given, or raises UserError in one sentence.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from byoc.errors import UserError
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.types import TensorType, TupleType
+from byoc.relay.expr import Call, Function
+
+A = TypeVar("A", bound=Attrs)
+
+
+def tensor_type(expr: RelayExpr) -> TensorType:
+    """The inferred type of *expr*, which is a tensor. Raises UserError for another, ValueError before inference."""
+    ty = expr.checked_type
+    if not isinstance(ty, TensorType):
+        raise UserError(f"a tensor is needed, got an expression of type {ty}")
+    return ty
+
+
+def tuple_type(expr: RelayExpr) -> TupleType:
+    """The inferred type of *expr*, which is a tuple. Raises UserError for another, ValueError before inference."""
+    ty = expr.checked_type
+    if not isinstance(ty, TupleType):
+        raise UserError(f"a tuple is needed, got an expression of type {ty}")
+    return ty
+
+
+def operator_of(expr: RelayExpr) -> Op:
+    """The operator that *expr* calls. Raises UserError where it calls something else, or is no call."""
+    op = expr.op if isinstance(expr, Call) else expr
+    if not isinstance(expr, Call) or not isinstance(op, Op):
+        raise UserError(f"a call of an operator is needed, got a {type(op).__name__}")
+    return op
+
+
+def as_call(expr: RelayExpr) -> Call:
+    """*expr*, which is a call. Raises UserError for another."""
+    if not isinstance(expr, Call):
+        raise UserError(f"a call is needed, got a {type(expr).__name__}")
+    return expr
+
+
+def as_function(expr: RelayExpr) -> Function:
+    """*expr*, which is a function. Raises UserError for another."""
+    if not isinstance(expr, Function):
+        raise UserError(f"a function is needed, got a {type(expr).__name__}")
+    return expr
+
+
+def attrs_of(call: Call, kind: type[A]) -> A:
+    """The attributes of *call*, which are of the class *kind*. Raises UserError for others."""
+    attrs: object = call.attrs
+    if not isinstance(attrs, kind):
+        raise UserError(f"a call with {kind.__name__} is needed, got {type(attrs).__name__}")
+    return attrs
