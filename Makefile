@@ -8,7 +8,7 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo lint test test-slow health fuzz fuzz-files bench bench-partition bench-plan clean
+.PHONY: demo lint types test test-slow health fuzz fuzz-files bench bench-partition bench-plan clean
 
 SECONDS ?= 600
 

@@ -308,7 +308,7 @@ def register_op(
     op.kernel = kernel or name
     op.infer_inputs = cast("InputInference | None", infer_inputs)
     op.samples = tuple(samples)
-    op.declared_traits = None if traits is None else _with_axes(traits, attrs)
+    op.declared_traits = None if traits is None else _with_axes(traits, op.attrs_type)
     op.set_attr("TOpPattern", int(pattern))
     if op.traits.is_view and len(inputs) == 1:
         op.set_attr("TReshapeOp", True)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tools.health import circles, imports, lint, shape, walks
+from tools.health import circles, imports, lint, operator_names, shape, types, walks
 from tools.health.sources import ROOT
 
 
@@ -91,7 +91,36 @@ def loops() -> Row:
     return Row("loops", "passes with a loop of their own over the graph", str(len(found)), "5", len(found) <= 5, lines)
 
 
+def operators() -> Row:
+    """Hand-kept lists of operators' names."""
+    found = operator_names.operator_lists(operator_names.registered_names())
+    lists = [one for one in found if not one.is_table]
+    lines = [f"{one.file}:{one.line}: {' '.join(one.names)}" for one in lists]
+    return Row("operators", "hand-kept lists of operators' names", str(len(lists)), "0", not lists, lines)
+
+
+STRICT = ("ir", "te", "partition", "driver", "runtime", "codegen")  # packages without an error, even strictly
+MOST_IGNORES = 250
+
+
+def type_errors() -> Row:
+    """Errors of mypy, and comments that silence it."""
+    found = types.measure()
+    strict, plain = sum(found.strict.get(name, 0) for name in STRICT), sum(found.plain.values())
+    ignored = sum(found.ignores.values())
+    return Row(
+        "types",
+        f"strict type errors in {', '.join(STRICT)}; plain ones everywhere; ignores",
+        f"{strict}; {plain}; {ignored}",
+        f"0; 0; at most {MOST_IGNORES}",
+        strict == plain == 0 and ignored <= MOST_IGNORES,
+        types.table(found).splitlines(),
+    )
+
+
 ROWS: dict[str, Callable[[], Row]] = {
+    "operators": operators,
+    "types": type_errors,
     "rooms": rooms,
     "packages": package_circles,
     "files": file_circles,

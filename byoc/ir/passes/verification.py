@@ -94,7 +94,7 @@ def problem_of(mod: IRModule) -> str | None:
 
 
 def _verify(mod: IRModule, last: object) -> Verdict:
-    verify: Callable[[IRModule, object], Verdict] = get_global_func("relay.ir.verify")  # type: ignore[assignment]
+    verify: Callable[[IRModule, object], Verdict] = get_global_func("relay.ir.verify")
     return verify(mod, last)
 
 

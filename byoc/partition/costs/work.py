@@ -137,9 +137,9 @@ def product_of(call: Call) -> Product | None:
     """The matrices of a call that is a sum of products; None for another."""
     form, types = call.op.traits.product, [a.checked_type for a in call.args]  # type: ignore[attr-defined]
     if form is ProductForm.CONVOLUTION:
-        return _convolution(conv_geometry(types, call.attrs, len(call.attrs.strides)))  # type: ignore[arg-type, union-attr]
+        return _convolution(conv_geometry(types, call.attrs, len(call.attrs.strides)))
     if form is ProductForm.TRANSPOSED_CONVOLUTION:
-        found = transposed_geometry(types, call.attrs, len(call.attrs.strides))  # type: ignore[arg-type, union-attr]
+        found = transposed_geometry(types, call.attrs, len(call.attrs.strides))
         taps = math.prod(found.kernel)
         return Product(
             found.groups,

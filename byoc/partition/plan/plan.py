@@ -146,8 +146,9 @@ class Plan:
             count += len(number)
             placed = {call: self.decisions[k] for call, k in number.items()}
             regions = {c: (d.target, d.region) for c, d in placed.items() if d.target and d.region is not None}
-            result[var], origin = annotated_calls(func, regions)
-            numbers += [number[origin[call]] for call in calls_of(result[var])]
+            annotated, origin = annotated_calls(func, regions)
+            result[var] = annotated
+            numbers += [number[origin[call]] for call in calls_of(annotated)]
         return result, tuple(numbers)
 
     def apply(self, mod: IRModule) -> IRModule:

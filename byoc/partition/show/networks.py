@@ -19,7 +19,7 @@ from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.dataflow import constants_of, sources_of
 from byoc.partition.measure import boundary, call_operations, constant_bytes
 from byoc.partition.plan.plan import Plan
-from byoc.relay.analysis.region_graph import open_children
+from byoc.relay.analysis.annotated_regions import open_children
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.traverse import post_order
@@ -58,9 +58,8 @@ def to_networkx(mod: IRModule, plan: Plan | None = None) -> networkx.DiGraph:
     >>> graph.nodes[1]["target"], graph.edges[0, 1]["bytes"], graph.edges["%x", 0]["crosses"]
     ('json', 16, True)
     """
-    networkx = _library()
+    graph = _empty()
     prepared = InferType()(mod) if plan is None else plan.prepare(mod)
-    graph: networkx.DiGraph = networkx.DiGraph()
     count = 0
     for var, func in functions_of(prepared):
         calls = {call: count + k for k, call in enumerate(calls_of(func))}
@@ -71,13 +70,13 @@ def to_networkx(mod: IRModule, plan: Plan | None = None) -> networkx.DiGraph:
     return graph
 
 
-def _library() -> object:
+def _empty() -> networkx.DiGraph:
     try:
         import networkx
     except ImportError as error:
         command = install_command("graph")
         raise UserError(f"a graph of networkx needs the package networkx; {command} installs it") from error
-    return networkx
+    return networkx.DiGraph()
 
 
 def _add_function(graph: networkx.DiGraph, func: Function, calls: Mapping[Call, int], before: str, name: str) -> None:
@@ -85,7 +84,7 @@ def _add_function(graph: networkx.DiGraph, func: Function, calls: Mapping[Call, 
     ids: dict[RelayExpr, Node] = {}
     composites = {call.op for call in calls}
     for expr in post_order(func, open_children):
-        if expr in calls:
+        if isinstance(expr, Call) and expr in calls:
             ids[expr] = calls[expr]
             graph.add_node(ids[expr], **_of_call(expr))
         elif isinstance(expr, Var) and expr in func.params:
@@ -99,9 +98,16 @@ def _add_function(graph: networkx.DiGraph, func: Function, calls: Mapping[Call, 
         else:
             ids[expr] = f"{before}{type(expr).__name__.lower()}:{len(ids)}"
             graph.add_node(ids[expr], kind=type(expr).__name__, **_of_value(expr))
-        read = expr.args if expr in calls else [c for c in open_children(expr) if c not in getattr(expr, "params", ())]
-        for child in read:
+        for child in _read(expr):
             _add_edges(graph, ids, child, ids[expr])
+
+
+def _read(expr: RelayExpr) -> Sequence[RelayExpr]:
+    """What *expr* reads: a call its arguments and not its composite, a function what it gives and no parameter."""
+    if isinstance(expr, Call) and not isinstance(expr.op, Var):
+        return expr.args
+    parameters = expr.params if isinstance(expr, Function) else ()
+    return [c for c in open_children(expr) if c not in parameters]
 
 
 def _add_edges(graph: networkx.DiGraph, ids: Mapping[RelayExpr, Node], read: RelayExpr, reader: Node) -> None:

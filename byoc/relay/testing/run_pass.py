@@ -34,7 +34,7 @@ def run_opt_pass(expr: RelayExpr, opt_pass: Pass | Sequence[Pass], import_prelud
     else:
         with PassContext(opt_level=3):  # or layouts would stay as they are without a word
             main = step(InferType()(mod))["main"]
-    return main if isinstance(expr, Function) else main.body  # type: ignore[union-attr]
+    return main if isinstance(expr, Function) else main.body
 
 
 def _passes(given: object) -> Sequence[Pass]:

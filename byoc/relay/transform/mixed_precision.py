@@ -53,7 +53,7 @@ def conversion_of(op: Op) -> ConversionRule | None:
     rule = op.get_attr(KEY)
     if rule is None and op.traits.precision is not None:
         return rule_of(op.traits.precision)
-    return rule  # type: ignore[return-value]
+    return rule
 
 
 def is_always_converted(expr: RelayExpr, dtype: str = "bfloat16") -> bool:

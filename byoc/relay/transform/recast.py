@@ -53,11 +53,11 @@ def recast(
     was_typed = isinstance(main, Function) and main._checked_type is not None
     root = infer_module(expr)["main"] if isinstance(expr, IRModule) else typed_expr(expr)
     names = ["nn.conv2d"] if ops is None else list(ops)
-    total = count_layers(root, names)  # type: ignore[arg-type]
+    total = count_layers(root, names)
     skipped = {total + layer if layer < 0 else layer for layer in skip_layers or ()}
-    result = _Recast(dtype, out_dtype, names, total, skipped).run(root)  # type: ignore[arg-type]
+    result = _Recast(dtype, out_dtype, names, total, skipped).run(root)
     if isinstance(result, Function) and was_typed:
-        result = root.over(result.params, result.body)  # type: ignore[union-attr]
+        result = root.over(result.params, result.body)
     if not isinstance(expr, IRModule):
         return result
     mod = expr.shallow_copy()
@@ -109,5 +109,5 @@ class _Recast:
             args = [op.cast(arg, self._dtype) for arg in args]
         attrs = call.attrs
         if attrs is not None and "out_dtype" in attrs.keys():
-            attrs = replace(attrs, out_dtype=self._out_dtype)  # type: ignore[call-arg]
+            attrs = replace(attrs, out_dtype=self._out_dtype)
         return op.cast(Call(call.op, args, attrs, (), call.span), call.checked_type.dtype)

@@ -8,18 +8,16 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.relay.adt import Match
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from byoc.relay.op.annotation import is_begin, is_end
+from byoc.relay.op.device_placement import is_device_copy, is_on_device
 from byoc.relay.traverse import children, post_order
 
-REGIONS = frozenset(["annotation.compiler_begin", "annotation.compiler_end"])
-DEVICES = frozenset(["on_device", "device_copy"])
-MARKS = REGIONS | DEVICES
 _UNITS = ("Primitive", "Composite", "Compiler")
 _ATOMS = (Var, Constant, Op, GlobalVar, Function)
 
 
 def forms_of(func: Function, order: Sequence[RelayExpr]) -> frozenset[str]:
     """The names of the forms that *func* has, whose post-order is *order*."""
-    names = {node.op.name for node in order if type(node) is Call and type(node.op) is Op}
     groups = [n for n in order if type(n) is Function and "Primitive" in n.attrs and "Compiler" not in n.attrs]
     lets = [n for n in order if type(n) is Let and type(n.value) is not Function]
     found = {
@@ -28,10 +26,18 @@ def forms_of(func: Function, order: Sequence[RelayExpr]) -> frozenset[str]:
         "a_normal_form": _is_a_normal(func, order),
         "unfused": not groups,
         "fused": _is_fused(func),
-        "no_region_marks": not names & REGIONS,
-        "no_device_marks": not names & DEVICES,
+        "no_region_marks": not any(map(_marks_a_region, order)),
+        "no_device_marks": not any(map(_marks_a_device, order)),
     }
     return frozenset(name for name, holds in found.items() if holds)
+
+
+def _marks_a_region(node: RelayExpr) -> bool:
+    return is_begin(node) or is_end(node)
+
+
+def _marks_a_device(node: RelayExpr) -> bool:
+    return is_on_device(node) or is_device_copy(node)
 
 
 def outside_of_units(node: RelayExpr) -> Sequence[RelayExpr]:
@@ -47,8 +53,8 @@ def _is_typed(order: Sequence[RelayExpr]) -> bool:
 
 def _is_fused(func: Function) -> bool:
     """True where each operator's call is inside a group, a composite or a region, or marks one or a device."""
-    outside = (n.op.name for n in post_order(func.body, outside_of_units) if type(n) is Call and type(n.op) is Op)
-    return all(name in MARKS for name in outside)
+    outside = (n for n in post_order(func.body, outside_of_units) if type(n) is Call and type(n.op) is Op)
+    return all(_marks_a_region(call) or _marks_a_device(call) for call in outside)
 
 
 def _is_a_normal(func: Function, order: Sequence[RelayExpr]) -> bool:

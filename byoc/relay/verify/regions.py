@@ -49,4 +49,4 @@ def _check_calls_nothing_back(region: GlobalVar, func: Function, mod: IRModule) 
                     "its result"
                 )
             seen[node] = None
-            waiting.append(mod[node])  # type: ignore[arg-type]
+            waiting.append(mod[node])

@@ -80,10 +80,7 @@ def _together(types: Sequence[Mapping[RelayExpr, Type | None]]) -> Mapping[Relay
 
 def _still_holds(checked: Checked, mod: IRModule) -> bool:
     """Types may have come since, and what a global name stands for may have changed."""
-    return "typed" in checked.forms and all(
-        var in mod and mod[var] is func  # type: ignore[index]
-        for var, func in checked.calls.items()
-    )
+    return "typed" in checked.forms and all(var in mod and mod[var] is func for var, func in checked.calls.items())
 
 
 def _check(func: Function, name: str, mod: IRModule, known: Mapping[RelayExpr, Type | None]) -> Checked:
@@ -93,5 +90,5 @@ def _check(func: Function, name: str, mod: IRModule, known: Mapping[RelayExpr, T
     forms = forms_of(func, order)
     if "no_region_marks" not in forms:
         check_annotated(func, name)
-    calls = {node: mod[node] for node in order if type(node) is GlobalVar and node in mod}  # type: ignore[index]
+    calls = {node: mod[node] for node in order if type(node) is GlobalVar and node in mod}
     return Checked(types, forms, calls)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -139,16 +139,16 @@ FAMILIES = (
 )
 
 
-class KernelTable(dict[str, Kernel]):
+class KernelTable(MutableMapping[str, Kernel]):
     """Kernels by name. A family is imported when a name is asked for that is not there yet; a listing imports all."""
 
     def __init__(self, families: Iterable[str]):
-        super().__init__()
+        self._kernels: dict[str, Kernel] = {}
         self._waiting = list(families)
 
     def has_registered(self, name: str) -> bool:
         """Whether *name* is here already; imports nothing."""
-        return super().__contains__(name)
+        return name in self._kernels
 
     def load_all(self) -> None:
         """Import every family."""
@@ -163,38 +163,29 @@ class KernelTable(dict[str, Kernel]):
             self._waiting.insert(0, family)
             raise
 
-    def __missing__(self, name: str) -> Kernel:
-        if name in self:
-            return super().__getitem__(name)
-        raise KeyError(name)
-
     def __contains__(self, name: object) -> bool:
-        while not super().__contains__(name) and self._waiting:
+        while name not in self._kernels and self._waiting:
             self._load_next()
-        return super().__contains__(name)
+        return name in self._kernels
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self:
+            raise KeyError(name)
+        return self._kernels[name]
+
+    def __setitem__(self, name: str, kernel: Kernel) -> None:
+        self._kernels[name] = kernel
+
+    def __delitem__(self, name: str) -> None:
+        del self._kernels[name]
 
     def __iter__(self) -> Iterator[str]:
         self.load_all()
-        return super().__iter__()
+        return iter(self._kernels)
 
     def __len__(self) -> int:
         self.load_all()
-        return super().__len__()
-
-    def keys(self) -> KeysView[str]:
-        """All names."""
-        self.load_all()
-        return super().keys()
-
-    def items(self) -> ItemsView[str, Kernel]:
-        """All names and their kernels."""
-        self.load_all()
-        return super().items()
-
-    def values(self) -> ValuesView[Kernel]:
-        """All kernels."""
-        self.load_all()
-        return super().values()
+        return len(self._kernels)
 
 
 KERNELS = KernelTable(FAMILIES)

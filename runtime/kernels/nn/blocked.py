@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.runtime.kernels.core.registry import Arrays, KernelFunction, kernel
+from byoc.runtime.kernels.core.registry import Arrays, F, KernelFunction, kernel
 from byoc.runtime.kernels.movement.layouts import layout_transform, whole_layout
 
 Names = tuple[str, ...]
@@ -50,10 +50,10 @@ def in_blocks(name: str, function: KernelFunction) -> KernelFunction:
     return run
 
 
-def kernel_in_blocks(*names: str) -> Callable[[KernelFunction], KernelFunction]:
+def kernel_in_blocks(*names: str) -> Callable[[F], F]:
     """Register a numpy kernel, as :func:`kernel` does, that takes layouts with blocks too."""
 
-    def register(function: KernelFunction) -> KernelFunction:
+    def register(function: F) -> F:
         for name in names:
             kernel(name)(in_blocks(name, function))
         return function

@@ -57,7 +57,7 @@ def _reshaped(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int
 
 
 def _not_reversed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
-    return None if int(attrs["axis"]) % data.ndim == axis else axis  # type: ignore[call-overload]
+    return None if int(attrs["axis"]) % data.ndim == axis else axis
 
 
 def _lost(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:

@@ -85,7 +85,7 @@ def Defunctionalization(func: Function, mod: IRModule) -> Function:
     result[start] = made
     result = infer_module(result)
     for var in program.added:
-        mod[var] = result[var]  # type: ignore[assignment]
+        mod[var] = result[var]
     return result[start]  # type: ignore[return-value]
 
 

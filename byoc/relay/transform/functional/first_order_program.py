@@ -47,7 +47,7 @@ def holds_function(ty: Type, mod: IRModule) -> bool:
         stack.extend(type_children(top))
         if isinstance(top, GlobalTypeVar) and top in mod:
             data = mod[top]
-            stack.extend(t for constructor in data.constructors for t in constructor.inputs)  # type: ignore[union-attr]
+            stack.extend(t for constructor in data.constructors for t in constructor.inputs)
     return False
 
 
@@ -148,7 +148,7 @@ class FirstOrderProgram:
     def _data_of(self, ty: TypeCall) -> tuple[GlobalTypeVar, dict[Constructor, Constructor]]:
         """The first-order data type of *ty*, and its constructors by those that they stand for."""
         if ty not in self._data:
-            definition = self.mod[ty.func]  # type: ignore[index]
+            definition = self.mod[ty.func]
             assert isinstance(definition, TypeData)
             header = GlobalTypeVar(self._new_name(f"{definition.header.name_hint}_first_order", self._types))
             made: dict[Constructor, Constructor] = {}
@@ -171,7 +171,7 @@ class FirstOrderProgram:
     def specialized(self, var: GlobalVar, type_args: Sequence[Type]) -> Step[GlobalVar]:
         """The first-order function of *var* for *type_args*."""
         func = self.mod[var]
-        if is_unit(func):  # type: ignore[arg-type]
+        if is_unit(func):
             return var
         assert isinstance(func, Function)
         key = (var, tuple(type_args))

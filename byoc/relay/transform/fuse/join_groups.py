@@ -150,7 +150,7 @@ def _order_into_convolution(producer: _Group, consumer: _Group, param: Var) -> b
     attrs = reader.attrs
     if reader.op.traits.product not in _CONVOLUTIONS:  # type: ignore[attr-defined]
         return False
-    if reader.args[0] is not param or attrs["groups"] != 1:  # type: ignore[index]
+    if reader.args[0] is not param or attrs["groups"] != 1:
         return False
     channels = tensor_type(param).shape[str(attrs["data_layout"]).index("C")]
     return isinstance(channels, int) and channels < FEW_CHANNELS

@@ -58,18 +58,18 @@ def _closed(func: Function) -> Step[Function]:
 
 
 def _without_annotation(expr: RelayExpr) -> RelayExpr:
-    return expr.args[0] if is_on_device(expr) else expr  # type: ignore[attr-defined]
+    return expr.args[0] if is_on_device(expr) else expr
 
 
 def _aliased(value: RelayExpr) -> Var | None:
     """The variable that *value* is another name for."""
     bare = _without_annotation(value)
     if is_device_copy(bare):
-        attrs = bare.attrs  # type: ignore[attr-defined]
+        attrs = bare.attrs
         src, dst = attrs.src_virtual_device, attrs.dst_virtual_device
         if (src.device_type_int, src.virtual_device_id) != (dst.device_type_int, dst.virtual_device_id):
             return None
-        bare = bare.args[0]  # type: ignore[attr-defined]
+        bare = bare.args[0]
     return bare if isinstance(bare, Var) else None
 
 

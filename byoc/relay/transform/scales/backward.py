@@ -126,7 +126,7 @@ class _Plan:
         self.gone: dict[RelayExpr, RelayExpr] = {}
         for node in reversed(order):
             if calls(node, "multiply") and node not in self.scales:
-                found = _scale_of(node, self.messages)  # type: ignore[arg-type]
+                found = _scale_of(node, self.messages)
                 if found is not None:
                     self.gone[node], self.scales[found[0]] = found
             if node in self.scales and _PASSING.of(node):

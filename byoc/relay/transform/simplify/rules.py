@@ -81,4 +81,4 @@ def is_all(expr: RelayExpr, value: float) -> bool:
     traits = traits_of(expr)
     if traits is not None and traits.fill is not None:
         return value == traits.fill
-    return calls(expr, "full") and is_all(expr.args[0], value)  # type: ignore[attr-defined]
+    return calls(expr, "full") and is_all(expr.args[0], value)
