@@ -34,7 +34,7 @@ SMOOTH, JUMPING = 4, 16  # runs; an element goes both up and down in 16 but once
 RARE = 256  # jumping runs, to see elements that depend on several jumps at once both ways
 FACTOR = 16.0  # by which a difference may exceed the largest of the smooth runs'
 # the input at whose 0 an operator's result is no number, or beyond which there is none
-EDGES = {"Div": 1, "Reciprocal": 0, "Log": 0, "Sqrt": 0}
+EDGES = {"Div": 1, "Reciprocal": 0, "Log": 0, "Sqrt": 0, "Pow": 0}
 READS_NO_ELEMENT = frozenset(["Shape", "Size"])
 REMAINDER = "Mod"
 STEPS = frozenset(["Floor", "Ceil", "Round", "Sign", REMAINDER, "Hardmax"])  # floats that step

@@ -210,3 +210,18 @@ def test_what_several_jumps_make_together_is_seen():
     assert judge.wanted[0] == 0
     assert verdict(judge, {0: 7}) == verdict(judge, {0: -7}) == ILL_CONDITIONED
     assert verdict(judge, {0: 8}) == WRONG
+
+
+def test_a_power_of_a_negative_number_that_may_be_0_may_be_anything():
+    """In int8 a product near 0 is 0, and 0 to the 0 is 1, where its negative would give NaN."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17]>
+power (float[1, 2] x, float[2, 1] w) => (float[1, 1] y) {
+   p = MatMul (x, w)
+   y = Pow (p, p)
+}""")
+    feeds = {"x": np.array([[1, 1]], "float32"), "w": np.array([[1], [-1.001]], "float32")}
+    judge = Judge(model, feeds, wanted(model, [feeds])[0])
+    assert np.isnan(judge.wanted[0]).all()
+    one = np.ones((1, 1), "float32")
+    assert judge.judge(0, one).verdict == WRONG
+    assert judge.judge(0, one, NARROWINGS["int8"]).verdict == ILL_CONDITIONED
