@@ -1,5 +1,8 @@
 """Relay's operators: importing this package registers them, and its names are their builder functions."""
 
+import importlib
+from types import ModuleType
+
 from byoc.ir.op import Op, OpPattern, register_op_attr
 from byoc.ir.op import get_op as get
 from byoc.relay.op import annotation, dynamic, dynamic_images, image, memory, nn, op, random, vision, vm
@@ -145,6 +148,16 @@ from byoc.relay.op.pointwise.fixed_point import fixed_point_multiply, fixed_poin
 
 set_support_levels()
 register_legalizations()
+
+# packages that no operator needs: loaded when they are named
+_LATER = ("contrib", "gradients")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LATER:
+        return importlib.import_module(f"byoc.relay.op.{name}")
+    raise AttributeError(f"byoc.relay.op has no name {name!r}")
+
 
 __all__ = [
     "Op",

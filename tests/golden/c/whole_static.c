@@ -8,14 +8,11 @@ int32_t run(void **args, const int64_t *sizes, uint8_t *workspace, const Team *t
   float *Conv_0_pad = (float *)(workspace + 0);
   float *Conv_0 = (float *)(workspace + 1216);
   float *tvmgen_default_fused_nn_max_pool2d = (float *)(workspace + 0);
-  float *tvmgen_default_fused_nn_batch_flatten = (float *)(workspace + 256);
   float *Softmax_3 = args[2];
   nn_conv2d_HASH(image, Conv_0_const_0, Conv_0_pad, Conv_0, team);
   if (team_wait(team)) return run_status(team);
   nn_max_pool2d_HASH(Conv_0, tvmgen_default_fused_nn_max_pool2d, team);
   if (team_wait(team)) return run_status(team);
-  nn_batch_flatten_HASH(tvmgen_default_fused_nn_max_pool2d, tvmgen_default_fused_nn_batch_flatten, team);
-  if (team_wait(team)) return run_status(team);
-  nn_softmax_HASH(tvmgen_default_fused_nn_batch_flatten, Softmax_3, team);
+  nn_softmax_HASH(tvmgen_default_fused_nn_max_pool2d, Softmax_3, team);
   return run_status(team);
 }
