@@ -15,7 +15,7 @@ SECONDS ?= 600
 demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on the host and an OpenCL device
 	$(BIN)/python examples/digits/demo.py
 
-test: $(VENV)/.test  ## the default tests, under 15 minutes on two cores
+test: $(VENV)/.test  ## the default tests, 17 minutes on two cores
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
 lint: $(VENV)/.test  ## what ruff.toml asks of the code, and its format
