@@ -8,6 +8,7 @@ result, or raises :class:`byoc.errors.TypeInferenceError` with one sentence.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any as Anything
@@ -179,7 +180,7 @@ class Op(RelayExpr):
         """What the operator is: as it was declared, else as far as its fusion pattern and attributes say it."""
         if self.declared_traits is not None:
             return self.declared_traits
-        return _with_axes(_BY_PATTERN[self.pattern], self.attrs_type)
+        return _traits_of(self.pattern, self.attrs_type)
 
     @property
     def arguments(self) -> tuple[OpArgument, ...]:
@@ -255,6 +256,12 @@ class Op(RelayExpr):
 
     def __str__(self) -> str:
         return self.name  # as its text: predicates compare str(call.op) with names
+
+
+@functools.cache
+def _traits_of(pattern: OpPattern, attrs: type[Attrs] | None) -> Traits:
+    """The traits of an operator that declares none."""
+    return _with_axes(_BY_PATTERN[pattern], attrs)
 
 
 def _with_axes(traits: Traits, attrs: type[Attrs] | None) -> Traits:

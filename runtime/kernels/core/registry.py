@@ -169,9 +169,12 @@ class KernelTable(MutableMapping[str, Kernel]):
         return name in self._kernels
 
     def __getitem__(self, name: str) -> Kernel:
-        if name not in self:
+        found = self._kernels.get(name)
+        if found is None and name in self:
+            found = self._kernels[name]
+        if found is None:
             raise KeyError(name)
-        return self._kernels[name]
+        return found
 
     def __setitem__(self, name: str, kernel: Kernel) -> None:
         self._kernels[name] = kernel

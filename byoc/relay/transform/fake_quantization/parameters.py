@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.errors import UserError
 from byoc.ir.affine_type import TensorAffineType
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
+from byoc.relay import narrowing
 from byoc.relay import op as relay
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, constant
@@ -29,10 +29,8 @@ def get_zeros(scale: RelayExpr) -> RelayExpr:
 
 def tensor_type(expr: RelayExpr) -> TensorType:
     """The inferred type of a tensor. Raises UserError for a tuple."""
-    ty = infer_expr(expr)
-    if not isinstance(ty, TensorType):
-        raise UserError(f"a tensor is expected, got {ty}")
-    return ty
+    infer_expr(expr)
+    return narrowing.tensor_type(expr)
 
 
 def infer_shape(expr: RelayExpr) -> tuple[object, ...]:
