@@ -74,6 +74,7 @@ from byoc.relay.op import std as std
 from byoc.relay.op import vision as vision
 from byoc.relay.scope_builder import ScopeBuilder as ScopeBuilder
 from byoc.relay.std import prelude as prelude
+from byoc.relay.structure import structural as structural
 from byoc.relay.structure.structural import assert_structural_equal as assert_structural_equal
 from byoc.relay.structure.structural import structural_equal as structural_equal
 from byoc.relay.structure.structural import structural_hash as structural_hash

@@ -337,8 +337,8 @@ def test_inspect_says_what_is_wrong_with_a_file(capsys, tmp_path, file, options,
 
 
 def test_targets_lists_what_is_ready_and_what_is_broken(capsys, monkeypatch):
+    from byoc import contract as backend
     from byoc.cli import targets_command
-    from byoc.contract import backend
 
     class Bad(backend.Backend):
         name = "test_bad"
