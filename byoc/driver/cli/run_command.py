@@ -14,7 +14,7 @@ import numpy as np
 
 from byoc.driver.cli.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.driver.cli.progress import StageProgress
-from byoc.driver.entry import compile as compile_model
+from byoc.driver.compile import compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
 from byoc.options.flags import add_flags, given_flags, given_options
@@ -97,7 +97,7 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
         return load(path, trusted=arguments.trusted)
     if arguments.trusted:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
-    return compile_model(path, **given_options(arguments, CompileRequest), progress=tell)
+    return compile_model(CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell))
 
 
 def _is_zip(path: Path) -> bool:

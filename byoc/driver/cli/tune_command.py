@@ -11,7 +11,7 @@ from byoc.codegen.tune.database import best_of, export_records, import_records
 from byoc.codegen.tune.level import LEVELS
 from byoc.driver.cli.progress import StageProgress
 from byoc.driver.cli.tuning_options import add_tuning_options, database_of, tuner_from
-from byoc.driver.entry import compile as compile_model
+from byoc.driver.compile import compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
@@ -73,7 +73,8 @@ def _tune(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str]:
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
         tuner = tuner_from(arguments, arguments.level, tell, again=True)
-        compile_model(arguments.model, **given_options(arguments, CompileRequest), tune=tuner, progress=tell)
+        given = given_options(arguments, CompileRequest)
+        compile_model(CompileRequest(arguments.model, **given, tune=tuner, progress=tell))
     seconds = time.perf_counter() - start
     report = {**tuner.report.to_json(), "seconds_in_all": round(seconds, 3)}
     return report, f"{tuner.report.text()}\ncompiled in {seconds:.1f} s, tuning included"
