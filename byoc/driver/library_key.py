@@ -38,7 +38,7 @@ REGISTRIES = (
     "byoc.partition.costs",
     "byoc.partition.places",
     "byoc.partition.policy",
-    "byoc.codegen.backend",
+    "byoc.contract",
     "byoc.compat",
 )
 PACKAGES = ("byoc", "byoc.codegen", "byoc.runtime")  # whose files are the compiler

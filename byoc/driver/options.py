@@ -76,7 +76,7 @@ class ModelOptions(Options):
     pipeline: Pipeline | None = option(
         None,
         "the passes, where they are not byoc's own: byoc.pipeline() as somebody edited it",
-        flag=FlagModule("byoc.driver.cli.pass_options", commands=PLANNING),
+        flag=FlagModule("byoc.cli.pass_options", commands=PLANNING),
         key=Keyed.DEFAULT,
     )
 
@@ -88,7 +88,7 @@ class HostOptions(Options):
     backend_options: Mapping[str, Mapping[str, object]] | None = option(
         None,
         "options of the backends, by their names",
-        flag=FlagModule("byoc.driver.cli.generator_options"),
+        flag=FlagModule("byoc.cli.generator_options"),
     )
     precision: str = option(
         PRECISIONS[0],
@@ -106,7 +106,7 @@ class HostOptions(Options):
     calibration: Calibration | Iterable[Mapping[str, np.ndarray]] | None = option(
         None,
         "precision int8: samples of the model's inputs by name, or a byoc.Calibration",
-        flag=FlagModule("byoc.driver.cli.calibration_options", commands=("compile", "export-c")),
+        flag=FlagModule("byoc.cli.calibration_options", commands=("compile", "export-c")),
         key=Keyed.DEFAULT,
     )
     tune: str | Tuner = option(

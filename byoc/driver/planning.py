@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from byoc.codegen.backend import get_backend
+from byoc.contract.registration import get_backend
 from byoc.driver.costs import Machine
 from byoc.driver.model import module_of
 from byoc.driver.onnx_placement import proto_of, read_placement

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
 
-# what may be written of a target's regions: the fields of byoc.codegen.backend.Limits, which a test compares
+# what may be written of a target's regions: the fields of byoc.contract.Limits, which a test compares
 LIMITS: dict[str, Callable[[str], float]] = {
     "max_operators": int,
     "max_bytes": int,

@@ -12,7 +12,8 @@ from byoc.options.declaration import Flag, Keyed, Options, described, like, opti
 from byoc.options.texts import LIMITS, parse_costs, parse_forced, parse_limits, parse_preferred
 
 if TYPE_CHECKING:
-    from byoc.codegen.backend import Backend, Limits
+    from byoc.contract.backend import Backend
+    from byoc.contract.limits import Limits
     from byoc.ir.module import IRModule
     from byoc.partition.boundaries import Rule
     from byoc.partition.places.place import Place

@@ -2,18 +2,18 @@
 
 from dataclasses import fields
 
-from byoc.codegen.backend import Limits
+from byoc.cli import words
 from byoc.codegen.c.export.options import WEIGHTS
 from byoc.codegen.c.winograd.options import CHOICES
 from byoc.codegen.tune.level import LEVELS
+from byoc.contract import Limits
 from byoc.driver import fallback, options
-from byoc.driver.cli import words
 from byoc.options.texts import LIMITS
 from byoc.partition.options import FORMULAS, OBJECTIVES, POLICIES
 from byoc.partition.places import grade
 from byoc.partition.policy import planner
 from byoc.partition.solve import solver
-from byoc.relay.quantize.ranges import METHODS, PERCENTILE
+from byoc.relay.qnn.quantize.ranges import METHODS, PERCENTILE
 
 
 def test_the_command_line_says_what_the_compiler_says():

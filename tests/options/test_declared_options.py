@@ -184,7 +184,7 @@ class Finder:
 
 sys.meta_path.insert(0, Finder())
 import byoc
-from byoc.driver.cli.main import parser
+from byoc.cli.main import parser
 from byoc.driver.library_key import request_text
 from byoc.driver.options import CompileRequest
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from byoc.codegen.backend import Backend, Limits, get_backend
+from byoc.contract.backend import Backend
+from byoc.contract.limits import Limits
+from byoc.contract.registration import get_backend
 from byoc.errors import PartitionError
 from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
