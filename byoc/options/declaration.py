@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from enum import Enum
 from numbers import Real
 from typing import Any, TypeVar
 
-from byoc.errors import UserError
+from byoc.errors import InternalError, UserError
 
 T = TypeVar("T")
 _KEY = "byoc.option"
@@ -145,12 +146,16 @@ def described(sentence: str) -> Mapping[str, object]:
 
 
 def options_of(kind: type[Options]) -> tuple[Declared, ...]:
-    """The options of a class, in the order of its constructor."""
-    found = [
-        (field.kw_only, Declared(field.name, str(field.type), field.default, field.metadata[_KEY]))
-        for field in dataclasses.fields(kind)
-    ]
-    return tuple(declared for _, declared in sorted(found, key=lambda pair: bool(pair[0])))
+    """The options of a class, in the order of its constructor. Raises InternalError for a field that is none."""
+    fields = sorted(dataclasses.fields(kind), key=lambda field: bool(field.kw_only))
+    undeclared = [field.name for field in fields if _KEY not in field.metadata]
+    if undeclared:
+        raise InternalError(f"{kind.__name__}: the field {undeclared[0]} is no option; make it by option(...)")
+    return tuple(Declared(f.name, _type_text(f.type), f.default, f.metadata[_KEY]) for f in fields)
+
+
+def _type_text(annotation: object) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def part_of(options: Options, kind: type[Options]) -> dict[str, Any]:

@@ -74,8 +74,9 @@ def _value(arguments: argparse.Namespace, flag: Flag) -> object:
 def _add_flag(command: argparse._ActionsContainer, flag: Flag, declared: Declared) -> None:
     names = (flag.short, flag.name) if flag.short else (flag.name,)
     about, default = declared.about, declared.default
-    if default is False:
-        command.add_argument(*names, action="store_true", default=None, help=_help(flag, declared))
+    if isinstance(default, bool):  # what is done anyway is left out by --no-NAME
+        action = argparse.BooleanOptionalAction if default else "store_true"
+        command.add_argument(*names, action=action, default=None, help=_help(flag, declared))
     elif flag.many:
         command.add_argument(*names, action="append", metavar=flag.metavar, help=_help(flag, declared))
     elif about.choices:
@@ -100,6 +101,6 @@ def _choice(declared: Declared) -> Callable[[str], str]:
 def _help(flag: Flag, declared: Declared) -> str:
     default = declared.default
     usual = f"(default: {default:g})" if isinstance(default, float) else f"(default: {default})"
-    shown = default not in (None, False, "", ()) and isinstance(default, (str, int, float))
+    shown = isinstance(default, (str, int, float)) and not isinstance(default, bool) and default != ""
     note = f"; {flag.note}" if flag.note else ""
     return f"{declared.about.sentence}{note}{f' {usual}' if shown else ''}".replace("%", "%%")

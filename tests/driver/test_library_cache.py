@@ -3,6 +3,8 @@
 import inspect
 import json
 import os
+import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -160,6 +162,15 @@ def test_who_may_have_registered_something_neither_reads_nor_keeps_a_library(mon
     monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path))
     byoc.compile(network())
     assert not (tmp_path / FOLDER).exists()
+
+
+def test_every_registry_of_partitioning_is_where_one_may_have_registered_something():
+    folder = pathlib.Path(byoc.__file__).parent / "partition"
+    with_registry = [p for p in folder.rglob("*.py") if re.search(r"= \w*Registry[\[(]|^POLICIES", p.read_text(), re.M)]
+    names = [".".join(("byoc.partition", *p.relative_to(folder).with_suffix("").parts)) for p in with_registry]
+    assert len(names) >= 4 and "byoc.partition.options" not in library_key.REGISTRIES
+    rooms = [name for name in names if name != "byoc.partition.options"]  # which declares words alone
+    assert [name for name in rooms if not name.startswith(library_key.REGISTRIES)] == []
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import byoc
-from byoc.errors import OptionError, PartitionError, UserError
+from byoc.errors import InternalError, OptionError, PartitionError, UserError
 from byoc.options.declaration import Flag, Keyed, Options, described, like, option, options_of, part_of
 from byoc.options.entry import takes
 from byoc.options.flags import add_flags, given_flags, given_options
@@ -38,6 +38,7 @@ class Brewing(_Subject):
     )
     decaf: bool = option(False, "without caffeine", flag=Flag("--decaf", commands=("brew",)))
     extras: list[str] | tuple[str, ...] = option((), "what goes in", flag=Flag("--extra", many=True, read=sorted))
+    hot: bool = option(True, "not cold", flag=Flag("--hot", commands=("brew",)))
     machine: object = option("any", "what brews", key=Keyed.DEFAULT)
     tell: object = option(None, "who hears of it", key=Keyed.APART)
 
@@ -52,8 +53,8 @@ def brew(asked: Brewing) -> Brewing:
 
 def test_the_signature_is_that_of_the_declarations():
     parameters = inspect.signature(brew).parameters
-    assert list(parameters) == ["model", "cups", "roast", "decaf", "extras", "machine", "tell"]
-    assert [p.kind.name for p in parameters.values()] == ["POSITIONAL_OR_KEYWORD"] * 2 + ["KEYWORD_ONLY"] * 5
+    assert list(parameters) == ["model", "cups", "roast", "decaf", "extras", "hot", "machine", "tell"]
+    assert [p.kind.name for p in parameters.values()] == ["POSITIONAL_OR_KEYWORD"] * 2 + ["KEYWORD_ONLY"] * 6
     assert parameters["roast"].default == "dark" and parameters["roast"].annotation == "str"
     assert parameters["model"].default is inspect.Parameter.empty
     assert inspect.signature(brew).return_annotation == "Brewing" == brew.__annotations__["return"]
@@ -83,7 +84,7 @@ def test_the_docstring_ends_in_a_table_of_the_options():
         ({"decaf": "no"}, UserError, "^decaf is True or False, got 'no'$"),
         ({"decaf": None}, UserError, "^decaf is True or False, got None$"),
         ({"rost": "dark"}, OptionError, "^brew has no option 'rost': the nearest is 'roast'$"),
-        ({"xyz": 1}, OptionError, "^brew has no option 'xyz': it takes model, cups, roast, decaf, extras, machine, te"),
+        ({"xyz": 1}, OptionError, "^brew has no option 'xyz': it takes model, cups, roast, decaf, extras, hot, ma"),
     ],
 )
 def test_what_an_option_cannot_be_is_one_sentence(values, kind, message):
@@ -114,6 +115,7 @@ def test_flags_give_what_is_written_and_nothing_else():
         "cups": 3, "decaf": True, "extras": ["milk", "sugar"], "roast": "light",
     }  # fmt: skip
     assert given_flags(arguments, Brewing) == ["--cups", "--roast", "--decaf", "--extra"]
+    assert given_options(parsed("--no-hot"), Brewing) == {"hot": False}
     assert not hasattr(parsed(name="run"), "decaf"), "a flag of one command is no other's"
     with pytest.raises(argparse.ArgumentError, match="roast is one of dark, light, got 'drak'; the nearest: dark"):
         parsed("--roast", "drak")
@@ -144,6 +146,15 @@ def test_an_option_is_declared_again_for_another_place():
     assert part_of(Brewing("m"), Other) == {"roast": "dark"}
     with pytest.raises(PartitionError, match="roast is one of light, mild, got 'dark'"):
         Other("dark")
+
+
+def test_a_field_that_nobody_declared_is_told():
+    @dataclass(frozen=True)
+    class Other(Options):
+        roast: str = "dark"
+
+    with pytest.raises(InternalError, match=r"^Other: the field roast is no option; make it by option\(\.\.\.\)$"):
+        Other()
 
 
 @pytest.mark.parametrize("function", [byoc.compile, byoc.plan, byoc.export_c, make_plan])
