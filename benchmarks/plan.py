@@ -36,10 +36,11 @@ import byoc
 from byoc.contract import get_backend, register_backend
 from byoc.driver.costs import Machine
 from byoc.driver.pipeline import optimize
-from byoc.driver.planning import POLICIES, Placing, plan_module
+from byoc.driver.planning import plan_module
 from byoc.errors import ByocError
 from byoc.ir.module import IRModule
 from byoc.partition.costs import CostModel
+from byoc.partition.options import POLICIES, PlacingOptions
 from byoc.partition.plan.plan import Plan
 
 REAL = ("opencl",)
@@ -98,7 +99,7 @@ class Benchmark:
         costs = self._costs(self.options, targets)
         group = Group(model.name, tuple(targets))
         for way in ways_over(targets):
-            placing = Placing(policy=way.policy, costs=costs, time_limit=self.options.time_limit)
+            placing = PlacingOptions(policy=way.policy, costs=costs, time_limit=self.options.time_limit)
             if way.policy == "cost":
                 plan_module(model.mod, [*way.targets, "host"], placing)  # what is measured is measured, and kept
             start = time.perf_counter()

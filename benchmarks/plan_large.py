@@ -15,8 +15,9 @@ from plan_results import Large
 
 from byoc.contract import Backend, PatternEntry, Verdict, accept, refuse, register_backend
 from byoc.driver.pipeline import optimize
-from byoc.driver.planning import Placing, plan_module
+from byoc.driver.planning import plan_module
 from byoc.partition.costs import MixedModel, Table, TableModel
+from byoc.partition.options import PlacingOptions
 from byoc.relay.expr import Call
 from byoc.relay.frontend.onnx import import_onnx
 
@@ -83,7 +84,7 @@ def _planned(family: str, size: int, policies: Sequence[str]) -> Large:
     for policy in policies:
         gc.collect()
         start, busy = time.perf_counter(), time.process_time()
-        plan = plan_module(mod, [*TARGETS, "host"], Placing(policy=policy, costs=costs()))
+        plan = plan_module(mod, [*TARGETS, "host"], PlacingOptions(policy=policy, costs=costs()))
         planning[policy], processor[policy] = time.perf_counter() - start, time.process_time() - busy
         regions[policy] = len(plan.regions)
         if plan.total is not None:

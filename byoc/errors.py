@@ -39,6 +39,10 @@ class ParseError(UserError):
     """Text that is not the IR's text format: the message gives line and column."""
 
 
+class OptionError(UserError, TypeError):
+    """A call with an option that the function does not have, or with too few or too many arguments."""
+
+
 class RegistryError(UserError):
     """A duplicate registration, or a name that nobody registered."""
 
@@ -81,6 +85,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "KernelError",
+    "OptionError",
     "OutOfMemoryError",
     "ParseError",
     "PartitionError",

@@ -27,7 +27,7 @@ Sample = dict[str, np.ndarray]
 OPTIONS = ("method", "percentile", "keep_first", "keep_last", "max_error")
 
 
-def add_calibration_options(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of a command that quantizes."""
     command.add_argument(
         "--calibrate",
@@ -55,7 +55,7 @@ def add_calibration_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def calibration_from(arguments: argparse.Namespace) -> Calibration | None:
+def value_from(arguments: argparse.Namespace) -> Calibration | None:
     """The calibration that the command line describes; None for none. Raises UserError for what cannot be."""
     chosen = {name: getattr(arguments, name) for name in OPTIONS if getattr(arguments, name) is not None}
     if arguments.calibrate is None:

@@ -11,16 +11,16 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from byoc.cli.calibration_options import add_calibration_options, calibration_from
-from byoc.cli.generator_options import add_generator_options, backend_options_from
-from byoc.cli.pass_options import add_pass_options, pipeline_without
-from byoc.cli.placing_options import add_placing_options, asked_placing
 from byoc.cli.progress import StageProgress
-from byoc.cli.words import AVAILABLE, PRECISIONS, TUNE_LEVELS
+from byoc.cli.words import AVAILABLE
 from byoc.driver.entry import compile as compile_model
+from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
+from byoc.options.declaration import part_of
+from byoc.options.flags import add_flags, flag_of, given_options
+from byoc.partition.options import CutOptions, PlacingOptions
 
 if TYPE_CHECKING:
     from byoc.partition.plan.plan import Plan
@@ -32,91 +32,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc compile``."""
     command.add_argument("model", help="the ONNX file")
     command.add_argument("-o", "--output", help="the artefact to write (default: the model's name with .byoc, here)")
-    command.add_argument(
-        "--tune",
-        choices=TUNE_LEVELS,
-        default="none",
-        help="how much is tried for fast kernels on the host; what won is kept (default: none, a cost model decides)",
-    )
-    command.add_argument(
-        "--plan", metavar="FILE", help="cut the model by this plan (byoc plan -o FILE.json), whose targets stand"
-    )
-    command.add_argument(
-        "--fallback",
-        action="store_true",
-        help="put the host's version of each region in as well, which runs where a backend fails when the model runs",
-    )
-    command.add_argument(
-        "--replan",
-        action="store_true",
-        help="plan again without a target that fails when compiling or is not on this machine; the report says so",
-    )
-    add_compile_options(command)
-    add_pass_options(command)
-    add_placing_options(command)
-    add_calibration_options(command)
-
-
-def add_compile_options(command: argparse.ArgumentParser) -> None:
-    """The options that say how a model is compiled."""
-    add_target_options(command)
-    add_precision_options(command)
-
-
-def add_target_options(command: argparse.ArgumentParser) -> None:
-    """The options that say for what a model is compiled."""
-    command.add_argument(
-        "-t",
-        "--target",
-        action="append",
-        metavar="NAME",
-        help='a target, in order of preference; repeat it or separate by commas; a last "c" is the host (default: c)',
-    )
-    command.add_argument(
-        "--shape", action="append", default=[], metavar="INPUT=1,3,224,224", help="fix the shape of an input"
-    )
-    command.add_argument(
-        "--exclude", action="append", default=[], metavar="NAME", help="keep an ONNX node or an operator on the host"
-    )
-
-
-def add_precision_options(command: argparse.ArgumentParser) -> None:
-    """The options that say what a model's products compute in, and how."""
-    command.add_argument(
-        "--precision",
-        choices=PRECISIONS,
-        default=PRECISIONS[0],
-        help="what the host's products compute in, where that pays; sums are always float32 (default: f32)",
-    )
-    command.add_argument(
-        "--keep-f32", action="append", default=[], metavar="NAME", help="an ONNX node or an operator that stays in f32"
-    )
-    add_generator_options(command)
+    add_flags(command, "compile", CompileRequest, PlacingOptions)
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Compile and save. Raises UserError with one sentence."""
     output = output_path(arguments.model, arguments.output)
-    targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
-    calibration = calibration_from(arguments)
+    given = {**given_options(arguments, CompileRequest), **made_plan(arguments)}
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
-        library = compile_model(
-            arguments.model,
-            targets,
-            shapes=shapes,
-            exclude=arguments.exclude,
-            precision=arguments.precision,
-            keep_f32=arguments.keep_f32,
-            calibration=calibration,
-            tune=arguments.tune,
-            plan=plan_of(arguments),
-            replan=arguments.replan,
-            fallback=arguments.fallback,
-            backend_options=backend_options_from(arguments),
-            pipeline=pipeline_without(arguments.disable_pass),
-            progress=tell,
-        )
+        library = compile_model(arguments.model, **given, progress=tell)
         tell("writing the artefact")
         library.save(output)
     seconds = time.perf_counter() - start
@@ -128,19 +53,27 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan | str | None:
-    """The plan that the command line asks for: a file's, or one made as it says; None where the compiler makes it.
+def made_plan(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The plan where the command line says how to make one, with the options of the cut as they are without it.
 
     Raises UserError for a file beside options that make a plan, and for what cannot be planned.
     """
     asked = asked_placing(arguments)
     if not asked:
-        given: str | None = arguments.plan
-        return given
+        return {}
     if arguments.plan is not None:
         raise UserError(f"--plan {arguments.plan}: the plan says where operators go already; leave out {asked[0]}")
-    plan: Plan = importlib.import_module("byoc.cli.plan_command").planned(arguments)[1]
-    return plan
+    plan: Plan = importlib.import_module("byoc.cli.plan_command").planned_model(arguments)[1]
+    return {**part_of(PlacingOptions(), CutOptions), "configuration": None, "plan": plan}
+
+
+def asked_placing(arguments: argparse.Namespace) -> list[str]:
+    """The flags of placing, but ``--exclude``, that are given and not as they are where nobody gives them."""
+    given = given_options(arguments, PlacingOptions)
+    usual = PlacingOptions()
+    return [
+        flag_of(name, PlacingOptions) for name, v in given.items() if name != "exclude" and v != getattr(usual, name)
+    ]
 
 
 def tuning_lines(report: Mapping[str, object]) -> str:
@@ -196,30 +129,3 @@ def output_path(model: str, output: str | None) -> Path:
     if path.exists() and Path(model).exists() and path.samefile(model):
         raise UserError(f"{path}: this is the model itself; choose another name with --output")
     return path
-
-
-def parse_targets(texts: Sequence[str] | None) -> list[str]:
-    """The targets of ``-t opencl -t c`` or ``-t opencl,c``; the host alone without any. Raises UserError."""
-    names = [name.strip() for text in texts or ["c"] for name in text.split(",")]
-    if not all(names):
-        raise UserError(f"--target {','.join(texts or ())!r}: a name is empty; write --target opencl --target c")
-    return names
-
-
-def parse_shapes(texts: Sequence[str]) -> dict[str, list[int | str]]:
-    """``name=1,3,N`` texts as shapes by input; a dimension that is no number is a name. Raises UserError."""
-    shapes: dict[str, list[int | str]] = {}
-    for text in texts:
-        name, equals, dims = text.rpartition("=")
-        if not equals or not name or not dims:
-            raise UserError(f"--shape {text!r}: expected INPUT=1,3,224,224")
-        shapes[name] = [_dimension(text, d.strip()) for d in dims.split(",")]
-    return shapes
-
-
-def _dimension(text: str, dim: str) -> int | str:
-    if dim.isdecimal():
-        return int(dim)
-    if not dim.isidentifier():
-        raise UserError(f"--shape {text!r}: {dim!r} is neither a number nor the name of a free dimension")
-    return dim

@@ -6,14 +6,13 @@ import argparse
 from collections import Counter
 from collections.abc import Mapping
 
-from byoc.cli.compile_command import add_target_options, parse_shapes, parse_targets
-from byoc.cli.pass_options import add_pass_options, pipeline_without
-from byoc.cli.placing_options import add_placing_options
-from byoc.cli.plan_command import planned
+from byoc.cli.plan_command import planned_model
 from byoc.contract.backend import Backend
 from byoc.contract.registration import backend_names, get_backend
+from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
+from byoc.options.flags import add_flags, given_options
 from byoc.partition.plan.decision import Decision
 from byoc.partition.plan.plan_json import decision_to_json
 from byoc.partition.show.support_matrix import support_matrix
@@ -37,16 +36,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for each operator of the model how many each target takes, whoever else is asked (default: all targets)",
     )
-    add_target_options(command)
-    add_pass_options(command)
-    add_placing_options(command)
+    add_flags(command, "explain", PlanRequest)
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """The named nodes in full, or all that stays on the host by reason and by node, or what each target says."""
     if arguments.all:
         return _matrix(arguments)
-    _, plan = planned(arguments)
+    _, plan = planned_model(arguments)
     if arguments.node:
         found = [plan.explain(name) for name in arguments.node]
         data = {f.name: [decision_to_json(d) for d in f.decisions] for f in found}
@@ -63,12 +60,11 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 
 def _matrix(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """What each target says of each operator of the model."""
-    mod = import_onnx(arguments.model, shapes=parse_shapes(arguments.shape))
-    mod = optimize(mod, pipeline_without(arguments.disable_pass))
-    asked = parse_targets(arguments.target) if arguments.target else backend_names()
+    asked = PlanRequest(arguments.model, **given_options(arguments, PlanRequest))
+    mod = optimize(import_onnx(arguments.model, shapes=asked.shapes), asked.pipeline)
     backends: list[Backend] = []
     broken: list[str] = []
-    for name in asked:
+    for name in asked.target_list() if arguments.target else backend_names():
         if name == "host":
             continue
         try:

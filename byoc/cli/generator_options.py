@@ -9,7 +9,7 @@ from byoc.cli.words import WINOGRAD
 OPTIONS = {"winograd": "winograd", "winograd_max_error": "max_error", "strict": "strict"}
 
 
-def add_generator_options(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options that say how the host's convolutions and sums may be computed."""
     command.add_argument(
         "--winograd",
@@ -29,7 +29,7 @@ def add_generator_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def backend_options_from(arguments: argparse.Namespace) -> dict[str, dict[str, object]] | None:
+def value_from(arguments: argparse.Namespace) -> dict[str, dict[str, object]] | None:
     """The options of backend ``c`` that the command line gives; None where it gives none."""
     given = {option: getattr(arguments, name) for name, option in OPTIONS.items()}
     chosen = {option: value for option, value in given.items() if value is not None}

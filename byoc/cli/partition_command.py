@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from byoc.cli.compile_command import add_target_options, output_path
-from byoc.cli.pass_options import add_pass_options
-from byoc.cli.placing_options import add_placing_options
-from byoc.cli.plan_command import planned
+from byoc.cli.compile_command import output_path
+from byoc.cli.plan_command import planned_model
 from byoc.driver.onnx_placement import proto_of, with_placement
 from byoc.driver.onnx_regions import with_regions
+from byoc.driver.options import PlanRequest
 from byoc.errors import UserError
+from byoc.options.flags import add_flags
 from byoc.runtime.artefact.artifact import replace_file
 
 HELP = "write an ONNX model that carries its plan"
@@ -26,15 +26,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write each node's device into the model (IR version 11) instead of making regions functions",
     )
-    add_target_options(command)
-    add_pass_options(command)
-    add_placing_options(command)
+    add_flags(command, "partition", PlanRequest)
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Plan, and write the model with regions as functions, or with each node's device."""
     output = output_path(arguments.model, arguments.output)
-    _, plan = planned(arguments)
+    _, plan = planned_model(arguments)
     model = proto_of(arguments.model)
     made, notes = (with_placement if arguments.placement else with_regions)(model, plan)
     try:

@@ -25,12 +25,11 @@ class _Print(argparse.Action):
         parser.exit()
 
 
-def add_pass_options(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options to a command that simplifies a model."""
     command.add_argument(
         "--disable-pass",
         action="append",
-        default=[],
         metavar="NAME",
         help="leave out the passes of this name, or the second alone as NAME.2; --print-pipeline has the names",
     )
@@ -39,11 +38,12 @@ def add_pass_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def pipeline_without(names: Sequence[str]) -> Pipeline | None:
-    """The pipeline without the passes of these *names*; None, which is byoc's own, where there are none.
+def value_from(arguments: argparse.Namespace) -> Pipeline | None:
+    """The pipeline without the passes that the command line names; None, which is byoc's own, where it names none.
 
     Raises UserError with the nearest names for one that is not there.
     """
+    names: Sequence[str] | None = arguments.disable_pass
     if not names:
         return None
     edited: Pipeline = importlib.import_module("byoc.driver.pipeline").pipeline().remove(*names)

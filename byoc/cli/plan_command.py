@@ -7,20 +7,18 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from byoc.cli.compile_command import add_target_options, parse_shapes, parse_targets
-from byoc.cli.pass_options import add_pass_options, pipeline_without
-from byoc.cli.placing_options import add_placing_options, placing_from
+from byoc.cli.pass_options import value_from
 from byoc.cli.progress import StageProgress
 from byoc.driver.compile import CompileOptions, build_planned
 from byoc.driver.measure_plan import measure
-from byoc.driver.pipeline import optimize
-from byoc.driver.planning import plan_module
+from byoc.driver.options import PlanRequest
+from byoc.driver.planning import planned
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
+from byoc.options.flags import add_flags, given_options
 from byoc.partition.plan.plan import Plan
 from byoc.partition.show.draw import to_dot, to_svg
 from byoc.partition.show.report_page import to_html
-from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime.artefact.artifact import replace_file
 
 HELP = "show where each operator of a model would go, and why"
@@ -41,9 +39,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--measure", action="store_true", help="compile the plan and show what it takes beside what was estimated"
     )
-    add_target_options(command)
-    add_pass_options(command)
-    add_placing_options(command)
+    add_flags(command, "plan", PlanRequest)
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
@@ -52,12 +48,10 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     for path in outputs:
         if path.suffix not in (".json", *DRAWN):
             raise UserError(f"--output {path}: a plan is written as .json, {', '.join(DRAWN)}")
-    mod, plan = planned(arguments)
+    mod, plan = planned_model(arguments)
     if arguments.measure:
         with StageProgress(quiet=arguments.json) as tell:
-            plan = measure(
-                build_planned(mod, plan, CompileOptions(pipeline=pipeline_without(arguments.disable_pass)), tell), plan
-            )
+            plan = measure(build_planned(mod, plan, CompileOptions(pipeline=value_from(arguments)), tell), plan)
     for path in outputs:
         text = json.dumps(plan.to_json(), indent=1) if path.suffix == ".json" else DRAWN[path.suffix](mod, plan)
         write(path, text)
@@ -65,11 +59,9 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     return plan.to_json(), f"{plan}{wrote}", 0
 
 
-def planned(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
+def planned_model(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
     """The simplified model of a command line and its plan."""
-    mod = import_onnx(arguments.model, shapes=parse_shapes(arguments.shape))
-    mod = optimize(mod, pipeline_without(arguments.disable_pass))
-    return mod, plan_module(mod, parse_targets(arguments.target), placing_from(arguments), arguments.model)
+    return planned(PlanRequest(arguments.model, **given_options(arguments, PlanRequest)))
 
 
 def write(path: Path, text: str) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from byoc.cli.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
-from byoc.cli.compile_command import add_compile_options, parse_shapes, parse_targets
-from byoc.cli.generator_options import OPTIONS, backend_options_from
 from byoc.cli.progress import StageProgress
-from byoc.driver.compile import compile as compile_model
+from byoc.driver.compile import compile_model
+from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
+from byoc.options.flags import add_flags, given_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.files.regular_file import open_file
 from byoc.runtime.library import Library, load
@@ -48,7 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="how long a run may take (default: as long as it takes)"
     )
-    add_compile_options(command.add_argument_group("options for a model, as of byoc compile"))  # type: ignore[arg-type]
+    add_flags(command.add_argument_group("options for a model, as of byoc compile"), "run", CompileRequest)
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
@@ -90,25 +90,14 @@ def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
     if not path.exists():
         raise UserError(f"{path}: there is no such file")
     if path.suffix != ".onnx" or _is_zip(path):
-        names = ("target", "shape", "exclude", "keep_f32", *OPTIONS)
-        given = [f"--{n.replace('_', '-')}" for n in names if getattr(arguments, n) not in (None, [])]
+        given = given_flags(arguments, CompileRequest)
         if given:
             raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
         tell("loading the artefact")
         return load(path, trusted=arguments.trusted)
     if arguments.trusted:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
-    targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
-    return compile_model(
-        path,
-        targets,
-        shapes=shapes,
-        exclude=arguments.exclude,
-        precision=arguments.precision,
-        keep_f32=arguments.keep_f32,
-        backend_options=backend_options_from(arguments),
-        progress=tell,
-    )
+    return compile_model(CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell))
 
 
 def _is_zip(path: Path) -> bool:

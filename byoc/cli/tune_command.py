@@ -7,14 +7,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from byoc.cli.compile_command import add_compile_options, parse_shapes, parse_targets
-from byoc.cli.generator_options import backend_options_from
 from byoc.cli.progress import StageProgress
 from byoc.cli.tuning_options import add_tuning_options, database_of, tuner_from
 from byoc.codegen.tune.database import best_of, export_records, import_records
 from byoc.codegen.tune.level import LEVELS
-from byoc.driver.compile import compile as compile_model
+from byoc.driver.compile import compile_model
+from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
+from byoc.options.flags import add_flags, given_options
 
 HELP = "find fast kernels for a model by trying, or hand on what was found"
 TRYING = tuple(name for name, level in LEVELS.items() if level.rounds)
@@ -37,7 +37,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--merge", nargs="+", default=[], metavar="FILE", help="only merge such files into the file of --export"
     )
     add_tuning_options(command)
-    add_compile_options(command)
+    add_flags(command, "tune", CompileRequest)
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
@@ -73,17 +73,8 @@ def _tune(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str]:
     start = time.perf_counter()
     with StageProgress(quiet=arguments.json) as tell:
         tuner = tuner_from(arguments, arguments.level, tell, again=True)
-        compile_model(
-            arguments.model,
-            parse_targets(arguments.target),
-            shapes=parse_shapes(arguments.shape),
-            exclude=arguments.exclude,
-            precision=arguments.precision,
-            keep_f32=arguments.keep_f32,
-            tune=tuner,
-            backend_options=backend_options_from(arguments),
-            progress=tell,
-        )
+        given = given_options(arguments, CompileRequest)
+        compile_model(CompileRequest(arguments.model, **given, tune=tuner, progress=tell))
     seconds = time.perf_counter() - start
     report = {**tuner.report.to_json(), "seconds_in_all": round(seconds, 3)}
     return report, f"{tuner.report.text()}\ncompiled in {seconds:.1f} s, tuning included"

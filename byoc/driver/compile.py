@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.backend import Backend, contradiction
@@ -15,11 +13,11 @@ from byoc.driver.assembly import assemble
 from byoc.driver.fallback import described, origins
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
+from byoc.driver.options import CompileRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, optimize, prepare_host
-from byoc.driver.planning import Placing, plan_module, read_plan
+from byoc.driver.planning import plan_module, read_plan
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
-from byoc.driver.quantization import Calibration, Sample
 from byoc.driver.replan import Loss, RegionLostError, lost, unavailable
 from byoc.errors import (
     ByocError,
@@ -37,7 +35,9 @@ from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
 from byoc.ir.span import span_names
+from byoc.options.declaration import part_of
 from byoc.partition.calls import known_names
+from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
 from byoc.runtime.library import Library
@@ -46,9 +46,6 @@ from byoc.runtime.ndarray import NDArray
 
 MAX_NODES_NAMED = 3
 Progress = Callable[[str], None]
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class CompileOptions:
 
     targets: Sequence[str] = ("c",)
     shapes: Mapping[str, Sequence[int | str]] | None = None
-    placing: Placing = Placing()
+    placing: PlacingOptions = PlacingOptions()
     backend_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     precision: Precision = Precision()
     replan: bool = False
@@ -71,67 +68,34 @@ class CompileOptions:
     pipeline: Pipeline | None = None
 
 
-def compile(
-    model: str | os.PathLike[str] | bytes | ModelProto | IRModule,
-    targets: Sequence[str] | str = ("c",),
-    *,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
-    exclude: Sequence[str] | Mapping[str, Sequence[str]] = (),
-    backend_options: Mapping[str, Mapping[str, object]] | None = None,
-    precision: str = "f32",
-    keep_f32: Sequence[str] = (),
-    calibration: Calibration | Iterable[Sample] | None = None,
-    tune: str | Tuner = "none",
-    policy: str = "order",
-    costs: object = "analytic",
-    plan: Plan | str | os.PathLike[str] | None = None,
-    replan: bool = False,
-    fallback: bool = False,
-    prefer: Mapping[str, Sequence[str]] | None = None,
-    configuration: str | None = None,
-    pipeline: Pipeline | None = None,
-    progress: Progress | None = None,
-) -> Library:
-    """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
-
-    *model* is an ONNX file, its bytes, a ModelProto, or a module of the graph language. A trailing ``"c"`` (or
-    ``"host"``) names the host itself, which is generated C whether named or not. With *precision* ``"bf16"`` the host's
-    products compute on bfloat16 with sums in float32, where that pays and but for the operators and ONNX nodes that
-    *keep_f32* names; with ``"int8"`` those that the model quantizes compute on integers, and where it quantizes none,
-    those that ranges over *calibration* allow: samples of its inputs by name, or a :class:`Calibration`; without it
-    dense products alone, by ranges found when the model runs. The report says which they are. *tune* says how much is
-    tried for fast kernels: ``"none"``, ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder.
-    *policy*, *costs*, *prefer* and *configuration* say how the cut is chosen, as for :func:`byoc.plan`; or *plan* is
-    the cut, a plan of this model or its JSON file, with the targets in it. With *replan* a target that fails when
-    compiling, or is not on this machine, is planned without, down to the host alone, and the report says so. With
-    *fallback* the library also has the host's version of each region, which runs where a backend fails to load, to
-    initialise or to run; ``Library.fallbacks`` tells. *pipeline* is :func:`byoc.pipeline` as
-    somebody edited it. Raises UserError (of its kind for reading, types, partitioning and compiling) with one sentence.
-    """
-    tell = progress or _silent
-    tuner = tuner_of(tune, tell)
+def compile_model(asked: CompileRequest) -> Library:
+    """What ``byoc.compile`` gives, compiled whatever is in the cache."""
+    tell = asked.progress or _silent
+    tuner = tuner_of(asked.tune, tell)
     options = CompileOptions(
-        [targets] if isinstance(targets, str) else list(targets),
-        shapes,
-        Placing(exclude=exclude, policy=policy, costs=costs, prefer=prefer, configuration=configuration),
-        with_tuner(checked_options(backend_options or {}), tuner),
-        Precision.of(precision, keep_f32, calibration),
-        replan,
-        fallback,
-        pipeline,
+        asked.target_list(),
+        asked.shapes,
+        PlacingOptions(**part_of(asked, PlacingOptions)),
+        with_tuner(checked_options(asked.backend_options or {}), tuner),
+        Precision.of(asked.precision, asked.keep_f32, asked.calibration),
+        asked.replan,
+        asked.fallback,
+        asked.pipeline,
     )
-    check_pass_names(pipeline)
-    if plan is not None and not replan and (policy != "order" or exclude or prefer or configuration):
+    check_pass_names(asked.pipeline)
+    plans = asked.policy != "order" or asked.exclude or asked.prefer or asked.configuration
+    if asked.plan is not None and not asked.replan and plans:
         raise PartitionError(
             "exclude, policy, prefer and configuration make a plan, and one is given: leave them or the plan out"
         )
     tell("reading the model")
-    mod = module_of(model, shapes)
+    mod = module_of(asked.model, asked.shapes)
     tell("simplifying the graph")
     mod = optimize(mod, options.pipeline, options.precision.products)
     options.precision.check(known_names(mod))
     tell("planning")
-    library = build_planned(mod, plan_for(mod, options, model) if plan is None else read_plan(plan), options, tell)
+    plan = plan_for(mod, options, asked.model) if asked.plan is None else read_plan(asked.plan)
+    library = build_planned(mod, plan, options, tell)
     if tuner.tunes:
         library.report["tuning"] = {**tuner.report.to_json(), "text": tuner.report.text()}
     return library
@@ -296,4 +260,4 @@ def report(plan: Plan, host: HostProgram) -> dict[str, object]:
     return told
 
 
-__all__ = ["CompileOptions", "UserError", "assemble", "build", "build_planned", "compile", "plan_for"]
+__all__ = ["CompileOptions", "UserError", "assemble", "build", "build_planned", "compile_model", "plan_for"]

@@ -7,100 +7,52 @@ own for the objects of groups, which serves every model (``codegen/c/toolchain/c
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from byoc.driver.library_cache import LibraryCache, own_libraries
 from byoc.driver.library_key import (
     Circumstances,
-    Request,
     circumstances,
+    is_tuned,
     sources_digest,
     stands_alone,
     tuned_records,
 )
+from byoc.driver.options import CompileRequest
+from byoc.options.entry import takes
 from byoc.runtime.errors import OutOfMemoryError
 from byoc.runtime.library import Library
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
-    from byoc.codegen.tune.tuner import Tuner
-    from byoc.driver.pass_list import Pipeline
-    from byoc.driver.quantization import Calibration
-    from byoc.ir.module import IRModule
-    from byoc.partition.plan.plan import Plan
 
 FOUND = "taking the compiled model from the cache"
 
 
-def compile(
-    model: str | os.PathLike[str] | bytes | ModelProto | IRModule,
-    targets: Sequence[str] | str = ("c",),
-    *,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
-    exclude: Sequence[str] | Mapping[str, Sequence[str]] = (),
-    backend_options: Mapping[str, Mapping[str, object]] | None = None,
-    precision: str = "f32",
-    keep_f32: Sequence[str] = (),
-    calibration: Calibration | Iterable[Mapping[str, object]] | None = None,
-    tune: str | Tuner = "none",
-    policy: str = "order",
-    costs: object = "analytic",
-    plan: Plan | str | os.PathLike[str] | None = None,
-    replan: bool = False,
-    fallback: bool = False,
-    prefer: Mapping[str, Sequence[str]] | None = None,
-    configuration: str | None = None,
-    pipeline: Pipeline | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Library:
-    """Compile a model for *targets*, in their order of preference; what none of them takes runs on the host.
+@takes(CompileRequest, "byoc.compile")
+def compile(asked: CompileRequest) -> Library:
+    """Compile a model for *targets*; what none of them takes runs on the host, as generated C.
 
-    *model* is an ONNX file, its bytes, a ModelProto, or a module of the graph language. A trailing ``"c"`` (or
-    ``"host"``) names the host itself, which is generated C whether named or not. With *precision* ``"bf16"`` the host's
-    products compute on bfloat16 with sums in float32, where that pays and but for the operators and ONNX nodes that
-    *keep_f32* names; with ``"int8"`` those that the model quantizes compute on integers, and where it quantizes none,
-    those that ranges over *calibration* allow: samples of its inputs by name, or a ``byoc.Calibration``; without it
-    dense products alone, by ranges found when the model runs. The report says which they are. *tune* says how much is
-    tried for fast kernels: ``"none"``, ``"fast"``, ``"normal"`` or ``"heavy"``; what won is kept in the cache folder,
-    and so is the library that a file or bytes give for the host alone: compiled again with nothing changed, in a
-    process that has registered nothing, it is read from there. *policy*, *costs*, *prefer* and *configuration* say how
-    the cut is chosen, as for :func:`byoc.plan`; or *plan* is the cut, a plan of this model or its JSON file, with the
-    targets in it. With *replan* a target that fails when compiling, or is not on this machine, is planned without, down
-    to the host alone, and the report says so. With *fallback* the library also has the host's version of each region,
-    which runs where a backend fails to load, to initialise or to run; ``Library.fallbacks`` tells.
-    *pipeline* is :func:`byoc.pipeline` as somebody edited it. Raises UserError (of its kind for reading, types,
-    partitioning and compiling) with one sentence.
+    The options *policy*, *costs*, *prefer* and *configuration* say how the cut is chosen, as for :func:`byoc.plan`, or
+    *plan* is the cut. A library that a file or bytes give for the host alone is kept in the cache folder: compiled
+    again with nothing changed, in a process that has registered nothing, it is read from there. The report of the
+    library says what was done, and why not what was asked.
+
+    Returns:
+        The library, which runs here, and is saved as one file.
+
+    Raises:
+        UserError: of its kind for reading, types, partitioning and compiling, with one sentence.
     """
-    request = Request(
-        targets,
-        shapes,
-        exclude,
-        backend_options,
-        precision,
-        keep_f32,
-        calibration,
-        tune,
-        policy,
-        costs,
-        plan,
-        replan,
-        fallback,
-        prefer,
-        configuration,
-        pipeline,
-    )
 
     def anew(progress: Callable[[str], None] | None) -> Library:
         compiler = importlib.import_module("byoc.driver.compile")
-        made: Library = compiler.compile(model, **vars(request), progress=progress)
+        made: Library = compiler.compile_model(dataclasses.replace(asked, progress=progress))
         return made
 
+    source = os.fspath(asked.model) if isinstance(asked.model, os.PathLike) else asked.model
     try:
-        return _compiled(os.fspath(model) if isinstance(model, os.PathLike) else model, request, anew, progress)
+        return _compiled(source, asked, anew)
     except OutOfMemoryError:
         raise
     except MemoryError as error:
@@ -112,34 +64,33 @@ def compile(
 
 def _compiled(
     source: object,
-    request: Request,
+    request: CompileRequest,
     anew: Callable[[Callable[[str], None] | None], Library],
-    progress: Callable[[str], None] | None,
 ) -> Library:
     """The library of *request* from the cache where it may be there, else made *anew*."""
     libraries = own_libraries()
     known = circumstances(source, request) if libraries is not None else None
     if libraries is None or known is None:
-        return anew(progress)
-    tell = progress or _silent
+        return anew(request.progress)
+    tell = request.progress or _silent
     found = libraries.read(known.key(_records(request)))
     if found is not None:
         tell(FOUND)
         return found
-    library = anew(progress)
+    library = anew(request.progress)
     if stands_alone(source, known.model) and sources_digest() == known.sources:
         _keep(libraries, known, request, library, lambda: anew(None), tell)
     return library
 
 
-def _records(request: Request) -> str:
-    return tuned_records() if request.is_tuned else ""
+def _records(request: CompileRequest) -> str:
+    return tuned_records() if is_tuned(request) else ""
 
 
 def _keep(
     libraries: LibraryCache,
     known: Circumstances,
-    request: Request,
+    request: CompileRequest,
     library: Library,
     anew: Callable[[], Library],
     tell: Callable[[str], None],
@@ -149,7 +100,7 @@ def _keep(
     Nothing is kept while others tune too.
     """
     records = _records(request)
-    if request.is_tuned:
+    if is_tuned(request):
         library = anew()
         if library.report["tuning"]["tuned"] or _records(request) != records:  # type: ignore[index]
             return

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from byoc.codegen.c.export.options import export_options
 from byoc.codegen.c.export.project import ModelNames, export_project
 from byoc.codegen.c.export.project import check_inputs as check_sizes
 from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.codegen.tune.tuner import tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.compile import CompileOptions, Progress, host_main, output_names, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
-from byoc.driver.pass_list import Pipeline
+from byoc.driver.options import ExportRequest
 from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.driver.precision import DOT, NarrowProducts, Outcome, Precision
-from byoc.driver.quantization import Calibration, Sample
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
+from byoc.options.entry import takes
 from byoc.partition.calls import known_names
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.executors.graph import Graph
@@ -32,9 +31,6 @@ from byoc.runtime.library import Library
 MAX_REASONS = 3
 MAX_NODES = 8
 NARROWED = "bf16"
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 
 class Exported(dict[str, int]):
@@ -45,50 +41,37 @@ class Exported(dict[str, int]):
         self.notes = tuple(notes)
 
 
-def export_c(
-    model: str | os.PathLike[str] | bytes | ModelProto | IRModule,
-    folder: str | os.PathLike[str],
-    *,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
-    symbol: str = "model",
-    portable: bool = False,
-    threads: bool = False,
-    weights: str = "",
-    march: str = "native",
-    precision: str = "f32",
-    keep_f32: Sequence[str] = (),
-    calibration: Calibration | Iterable[Sample] | None = None,
-    backend_options: Mapping[str, Mapping[str, object]] | None = None,
-    tune: str | Tuner = "none",
-    pipeline: Pipeline | None = None,
-    progress: Progress | None = None,
-) -> Exported:
-    """Write *model* as C into *folder*, which is made where it is missing; returns the bytes of each file by its name.
+@takes(ExportRequest, "byoc.export_c")
+def export_c(asked: ExportRequest) -> Exported:
+    """Write a model as C that needs no Python into *folder*.
 
-    *model* and *shapes* are those of ``byoc.compile``; *symbol* begins the names of files and functions. *portable*:
-    C99 for any compiler, else for the processor *march*, as the C compiler calls it, or this one. *threads*: also a
-    function by which the user's threads share a run. *weights* are ``"c"`` for arrays in C, ``"incbin"`` for a file
-    that the assembler includes, ``"bin"`` for one that the caller has in memory, or chosen by their size. *precision*,
-    *keep_f32*, *calibration*, *tune*, *pipeline* and *backend_options* (of ``c``) are those of ``byoc.compile``;
-    README.txt, and ``notes`` of what is returned, tell in what the products compute. Raises UserError with one
-    sentence: for free dimensions that *shapes* leaves free, for operators without generated C, which it names, and for
-    options that do not go together.
+    README.txt, and ``notes`` of what is returned, tell in what the products compute. Of *backend_options* those of
+    ``c`` count.
+
+    Returns:
+        The bytes of each file by its name.
+
+    Raises:
+        UserError: for free dimensions that *shapes* leaves free, for operators without generated C, which it names, and
+            for options that do not go together, with one sentence.
     """
-    allowed = _c_options(checked_options(backend_options or {}))
-    options = export_options(symbol, portable, threads, weights, march, WinogradOptions.of(allowed))
-    tell = progress or _silent
-    tuner = tuner_of(tune, tell)
+    allowed = _c_options(checked_options(asked.backend_options or {}))
+    options = export_options(
+        asked.symbol, asked.portable, asked.threads, asked.weights, asked.march, WinogradOptions.of(allowed)
+    )
+    tell = asked.progress or _silent
+    tuner = tuner_of(asked.tune, tell)
     if tuner.tunes:
         options.check_tuning()
-    check_pass_names(pipeline)
-    chosen = CompileOptions(backend_options={"c": allowed}, pipeline=pipeline)
-    lowered = Precision.of(precision, keep_f32, calibration)
-    if precision == NARROWED:
+    check_pass_names(asked.pipeline)
+    chosen = CompileOptions(backend_options={"c": allowed}, pipeline=asked.pipeline)
+    lowered = Precision.of(asked.precision, asked.keep_f32, asked.calibration)
+    if asked.precision == NARROWED:
         options.check_precision(DOT)
     narrow = NarrowProducts(lowered, machine=options.machine)
-    path = checked_folder(folder)
+    path = checked_folder(asked.folder)
     tell("reading the model")
-    mod = module_of(model, shapes)
+    mod = module_of(asked.model, asked.shapes)
     tell("simplifying the graph")
     host, named = _host_program(mod, narrow, chosen, tell)
     graph = Graph(host.graph)
@@ -98,7 +81,7 @@ def export_c(
         tell("comparing int8 with f32 on the samples")
         narrow.tell(Library(host.graph, assemble(host.functions.modules(allowed)), named, {}))
     tell("writing C")
-    title = Path(model).name if isinstance(model, (str, os.PathLike)) else "the model"
+    title = Path(asked.model).name if isinstance(asked.model, (str, os.PathLike)) else "the model"
     notes = _notes(narrow)
     names = ModelNames(title, named, notes)
     files = export_project(host.functions.compiled, graph, names, options, tuner)

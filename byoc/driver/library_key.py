@@ -4,85 +4,58 @@ Equal keys mean equal libraries. A key is the SHA-256 of the model's bytes, the 
 versions of the packages that compute for it, the C compiler, the processor with its caches and how many of it there are
 to use, and, where a level of tuning is asked for, what the database knows. Whoever has loaded the graph language may
 have registered operators, converters or backends and may run under passes of his own, and whoever names an accelerator
-runs a vendor's code: none of these has a key, nor has a request that is not plain data.
+runs a vendor's code: none of these has a key, nor has a request that is not plain data. What of the request is in the
+key, each option declares (``options.py``).
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import importlib
 import importlib.metadata
 import mmap
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.tune.context import context_of
+from byoc.driver.options import UNTUNED, CompileRequest
 from byoc.errors import UserError
+from byoc.options.key import key_text
 from byoc.runtime.dso.processor import usable_processors
 from byoc.runtime.files.regular_file import open_file, read_file
 
 # where something may be registered, or chosen for the passes, before a model is compiled
-REGISTRIES = ("byoc.ir", "byoc.te", "byoc.relay", "byoc.partition", "byoc.contract", "byoc.compat")
+REGISTRIES = (
+    "byoc.ir",
+    "byoc.te",
+    "byoc.relay",
+    "byoc.partition.costs",
+    "byoc.partition.places",
+    "byoc.partition.policy",
+    "byoc.contract",
+    "byoc.compat",
+)
 PACKAGES = ("byoc", "byoc.codegen", "byoc.runtime")  # whose files are the compiler
 COMPUTING = ("numpy", "onnx", "protobuf", "ml_dtypes", "networkx", "scipy")  # distributions whose results it keeps
 HOST_ALONE = (("c",), ("host",))
-UNTUNED = "none"
-# what may stand for more than its text says (a file, a measurement, a pass), with the value that does not
-ELSEWHERE = {"calibration": None, "plan": None, "costs": "analytic", "pipeline": None}
 RECORDS = ("tune", ".jsonl")  # folder and suffix of the database of codegen/tune in the cache folder
 EXTERNAL = b"location"  # stands in every model that keeps data in other files
-_PLAIN = (str, int, float, bool, type(None))
 
 
-@dataclass(frozen=True)
-class Request:
-    """What ``byoc.compile`` is asked for, beside the model: a field for each of its parameters."""
-
-    targets: Sequence[str] | str
-    shapes: Mapping[str, Sequence[int | str]] | None
-    exclude: Sequence[str] | Mapping[str, Sequence[str]]
-    backend_options: Mapping[str, Mapping[str, object]] | None
-    precision: str
-    keep_f32: Sequence[str]
-    calibration: object
-    tune: object
-    policy: str = "order"
-    costs: object = "analytic"
-    plan: object = None
-    replan: bool = False
-    fallback: bool = False
-    prefer: Mapping[str, Sequence[str]] | None = None
-    configuration: str | None = None
-    pipeline: object = None
-
-    def text(self) -> str | None:
-        """The request as text, equal for equal ones; None unless it is plain data and the host is the only target."""
-        asked = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "targets"}
-        names = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
-        if names not in HOST_ALONE or any(asked[name] != plain for name, plain in ELSEWHERE.items()):
-            return None
-        return repr(asked) if isinstance(self.tune, str) and _is_plain(asked) else None
-
-    @property
-    def is_tuned(self) -> bool:
-        """Whether the database of tuning is asked."""
-        return self.tune != UNTUNED
+def request_text(request: CompileRequest) -> str | None:
+    """The request as text, equal for equal ones; None unless it is plain data and the host is the only target."""
+    return key_text(request) if tuple(request.target_list()) in HOST_ALONE else None
 
 
-def _is_plain(value: object) -> bool:
-    """Whether the text of *value* says all about it."""
-    if type(value) is dict:
-        return all(type(k) is str and _is_plain(v) for k, v in value.items())
-    if type(value) in (list, tuple):
-        return all(map(_is_plain, value))  # type: ignore[call-overload]
-    return type(value) in _PLAIN
+def is_tuned(request: CompileRequest) -> bool:
+    """Whether the database of tuning is asked."""
+    return request.tune != UNTUNED
 
 
 @dataclass(frozen=True)
@@ -102,9 +75,9 @@ class Circumstances:
         return _sha256("\0".join(facts).encode())
 
 
-def circumstances(model: object, request: Request) -> Circumstances | None:
+def circumstances(model: object, request: CompileRequest) -> Circumstances | None:
     """Those of compiling *model* (a path or bytes) now, or None where no key says everything."""
-    text = request.text()
+    text = request_text(request)
     if text is None or not is_untouched():
         return None
     try:

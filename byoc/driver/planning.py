@@ -7,110 +7,55 @@ takes.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from byoc.contract.limits import Limits
 from byoc.contract.registration import get_backend
 from byoc.driver.costs import Machine
 from byoc.driver.model import module_of
 from byoc.driver.onnx_placement import proto_of, read_placement
-from byoc.driver.pass_list import Pipeline
+from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.boundaries import Names, Rule
+from byoc.options.declaration import part_of
+from byoc.options.entry import takes
+from byoc.partition.boundaries import Rule
 from byoc.partition.boundary_file import read_boundaries
-from byoc.partition.places import Place
+from byoc.partition.options import BY_MODEL, PlacingOptions, PlannerOptions, PlannerRequest
 from byoc.partition.plan.plan import Plan
-from byoc.partition.plan.request import OBJECTIVES, TIME_LIMIT
-from byoc.partition.policy.planner import POLICIES as MADE
-from byoc.partition.policy.planner import check_policy, make_plan
+from byoc.partition.policy.planner import plan_of
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
 from byoc.runtime.files.regular_file import read_text
 
 Model = object  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
 HOST_TARGETS = frozenset(["c", "host"])
-BY_MODEL = "model"  # the policy that follows the device configuration of an ONNX model
-POLICIES = (*MADE, BY_MODEL)
 
 
-@dataclass(frozen=True)
-class Placing:
-    """Everything about where operators go, as ``byoc.plan`` takes it beside the model and the targets."""
+@takes(PlanRequest, "byoc.plan")
+def plan(asked: PlanRequest) -> Plan:
+    """Where each operator of a model goes, and why: nothing is compiled.
 
-    exclude: Names = ()
-    force: Mapping[str, Sequence[str]] | None = None
-    stop_at: Names = ()
-    boundaries: str | os.PathLike[str] | None = None
-    policy: str = "order"
-    costs: object = "analytic"
-    objective: str = OBJECTIVES[0]
-    limits: Mapping[str, Limits] | None = None
-    time_limit: float = TIME_LIMIT
-    valid_places: Sequence[Place | str] = ()
-    formula: str = "code"
-    prefer: Mapping[str, Sequence[str]] | None = None
-    configuration: str | None = None
+    With policy ``model`` the targets default to the devices that the model names.
 
+    Returns:
+        The plan, which ``byoc.compile(plan=...)`` takes, changed or not, saved or not.
 
-def plan(
-    model: Model,
-    targets: Sequence[str] | str = ("c",),
-    *,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
-    exclude: Names = (),
-    force: Mapping[str, Sequence[str]] | None = None,
-    stop_at: Names = (),
-    boundaries: str | os.PathLike[str] | None = None,
-    policy: str = "order",
-    costs: object = "analytic",
-    objective: str = OBJECTIVES[0],
-    limits: Mapping[str, Limits] | None = None,
-    time_limit: float = TIME_LIMIT,
-    valid_places: Sequence[Place | str] = (),
-    formula: str = "code",
-    prefer: Mapping[str, Sequence[str]] | None = None,
-    configuration: str | None = None,
-    pipeline: Pipeline | None = None,
-) -> Plan:
-    """Where each operator of *model* goes, and why: nothing is compiled.
-
-    *targets*, *shapes* and *exclude* are those of :func:`byoc.compile`. *force* puts operators on a target or the
-    ``host`` (names by target); *stop_at* keeps the named and all that depends on them at home; *boundaries* is a file
-    of such rules (``byoc.partition.boundary_file``). *policy*: ``order`` gives each operator to the first target that
-    takes it, of its own list in *prefer* where it has one (``{"nn.conv2d": ["acme2", "acme1"]}``), ``score`` to the
-    place that scores most (Paddle Lite's grade by *formula* over the ordered wish *valid_places*), ``cost`` finds the
-    cut that costs least by *costs* (``"analytic"``, ``"measured"``, a table's file, a function, or one of these by
-    backend) for *objective*, ``latency`` or ``makespan``, within *time_limit* seconds a function, and ``model`` follows
-    the device configuration that the model carries (targets default to its devices), of several the one that
-    *configuration* names. *limits* stand for a backend's own. *pipeline* is what the plan will be compiled with, where
-    that is not byoc's own. Raises UserError with one sentence.
+    Raises:
+        UserError: whatever cannot be planned, in one sentence.
     """
-    names = [targets] if isinstance(targets, str) else list(targets)
-    placing = Placing(
-        exclude,
-        force,
-        stop_at,
-        boundaries,
-        policy,
-        costs,
-        objective,
-        limits,
-        time_limit,
-        valid_places,
-        formula,
-        prefer,
-        configuration,
-    )
-    check_pass_names(pipeline)
-    mod = module_of(model, shapes)
-    return plan_module(optimize(mod, pipeline), names, placing, model)
+    return planned(asked)[1]
 
 
-def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: Model = None) -> Plan:
+def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
+    """The simplified module that a plan is for, and the plan."""
+    check_pass_names(asked.pipeline)
+    mod = optimize(module_of(asked.model, asked.shapes), asked.pipeline)
+    return mod, plan_module(mod, asked.target_list(), asked, asked.model)
+
+
+def plan_module(mod: IRModule, targets: Sequence[str], placing: PlacingOptions, model: Model = None) -> Plan:
     """The plan of the simplified module *mod*; *model* is what it was read from, whose tensors a file may name."""
-    check_policy(placing.policy, POLICIES)
     lines: tuple[Rule, ...] = ()
     notes: tuple[str, ...] = ()
     policy = placing.policy
@@ -127,23 +72,8 @@ def plan_module(mod: IRModule, targets: Sequence[str], placing: Placing, model: 
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
     machine = Machine()
-    costs = machine.costs(placing.costs, names)
-    made = make_plan(
-        mod,
-        names,
-        placing.exclude,
-        policy,
-        force=placing.force,
-        stop_at=placing.stop_at,
-        boundary_lines=lines,
-        limits=placing.limits,
-        costs=costs,
-        objective=placing.objective,
-        time_limit=placing.time_limit,
-        valid_places=placing.valid_places,
-        formula=placing.formula,
-        prefer=placing.prefer,
-    )
+    told = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
+    made = plan_of(PlannerRequest(mod, names, **told, boundary_lines=lines))
     return replace(made, notes=(*notes, *made.notes, *machine.problems))
 
 
@@ -174,4 +104,4 @@ def accelerators(targets: Sequence[str]) -> list[str]:
     return kept
 
 
-__all__ = ["OBJECTIVES", "POLICIES", "Placing", "accelerators", "plan", "plan_module", "read_plan"]
+__all__ = ["accelerators", "plan", "plan_module", "planned", "read_plan"]

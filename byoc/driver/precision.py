@@ -18,6 +18,7 @@ from byoc.codegen.c.contraction.words import takes_words
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.contract.verdict import callee_name
+from byoc.driver.options import PRECISIONS
 from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key, Sample
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs, changed
@@ -44,7 +45,6 @@ from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.library import Library
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
-PRECISIONS = ("f32", "bf16", "int8")
 NARROW, WIDE = "bfloat16", "float32"
 DOT = "dot_bf16"
 

@@ -1,8 +1,8 @@
-"""Partitioning beyond Relay's passes: verdicts, the Plan, its limits, its report and its picture."""
+"""Partitioning beyond Relay's passes: verdicts, the Plan, its limits, its report and its picture.
 
-from byoc.partition.plan.plan import Plan
-from byoc.partition.plan.planned import PlannedRegion
-from byoc.partition.policy.planner import make_plan
-from byoc.partition.show.draw import to_dot, to_svg
+What it has is loaded when it is first used, so that its options (``options.py``) are read without the planner.
+"""
 
-__all__ = ["Plan", "PlannedRegion", "make_plan", "to_dot", "to_svg"]
+from byoc.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

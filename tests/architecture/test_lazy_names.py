@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-PACKAGES = ("byoc.relay.analysis", "byoc.relay.transform")
+PACKAGES = ("byoc.relay.analysis", "byoc.relay.transform", "byoc.partition")
 
 
 def stubbed(package):

@@ -66,6 +66,8 @@ def test_compile_hands_the_generators_options_on(capsys, tmp_path):
     assert code == 2 and "option 'max_error' of backend c is a number from 0 on, got -1.0" in err
     code, _, err = run(capsys, "run", tmp_path / "m.byoc", "--random", "--strict")
     assert code == 2 and "--strict is for ONNX models" in err
+    code, _, err = run(capsys, "run", tmp_path / "m.byoc", "--random", "--precision", "f32")
+    assert code == 2 and "--precision is for ONNX models" in err
 
 
 def test_a_model_from_the_cache_is_written_without_the_compiler(tmp_path):
@@ -101,6 +103,15 @@ def test_compile_places_as_plan_does(capsys, tmp_path):
     file.write_text(json.dumps(plan))
     code, _, err = run(capsys, "compile", DIGITS, "--plan", file, "--policy", "cost", "-o", output)
     assert code == 2 and "says where operators go already; leave out --policy" in err
+
+
+def test_compile_excludes_where_the_command_line_says_how_a_plan_is_made(capsys, tmp_path):
+    output = tmp_path / "m.byoc"
+    placed = ("--exclude", "nn.softmax", "--policy", "cost", "--costs", "typical")
+    code, out, err = run(capsys, "compile", DIGITS, "-t", "json,c", *placed, "-o", output)
+    assert (code, err) == (0, "") and "Plan: policy cost" in out
+    decisions = byoc.runtime.load(output).report["plan"]["decisions"]
+    assert [d["target"] for d in decisions if d["operator"] == "nn.softmax"] == [None]
 
 
 def test_compile_with_json_prints_one_object_with_the_plan(capsys, tmp_path):
@@ -139,6 +150,7 @@ def test_compile_says_why_a_model_runs_node_by_node():
         (["-t", "nosuch"], "no backend is called 'nosuch'; known: blas, c, json, opencl"),
         (["-t", "json", "-t", "json"], "a target is named twice in json, json"),
         (["-t", "json,,c"], "a name is empty"),
+        (["--time-limit", "-1"], "time_limit is a number from 0 on, got -1.0"),
         (["-t", "host,json"], '"host" must be the last target'),
         (["-t", "json", "--exclude", "nn.conv2"], "is called 'nn.conv2'; the nearest: nn.conv2d"),
         (["--shape", "image"], "--shape 'image': expected INPUT=1,3,224,224"),

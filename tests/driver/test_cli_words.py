@@ -1,24 +1,30 @@
-"""The words that the command line knows before the compiler is loaded are those of the compiler."""
+"""The words that the command line and the declared options know before the compiler is loaded are the compiler's."""
 
 from dataclasses import fields
 
 from byoc.cli import words
+from byoc.codegen.c.export.options import WEIGHTS
 from byoc.codegen.c.winograd.options import CHOICES
 from byoc.codegen.tune.level import LEVELS
 from byoc.contract import Limits
-from byoc.driver import fallback, planning, precision
-from byoc.partition.places import FORMULAS
-from byoc.partition.plan.request import TIME_LIMIT
+from byoc.driver import fallback, options
+from byoc.options.texts import LIMITS
+from byoc.partition.options import FORMULAS, OBJECTIVES, POLICIES
+from byoc.partition.places import grade
+from byoc.partition.policy import planner
+from byoc.partition.solve import solver
 from byoc.relay.qnn.quantize.ranges import METHODS, PERCENTILE
 
 
 def test_the_command_line_says_what_the_compiler_says():
-    assert words.PRECISIONS == precision.PRECISIONS
-    assert tuple(LEVELS) == words.TUNE_LEVELS
     assert tuple(METHODS) == words.CALIBRATIONS and words.PERCENTILE == PERCENTILE
     assert tuple(CHOICES) == words.WINOGRAD
-    assert tuple(planning.POLICIES) == words.POLICIES and words.OBJECTIVES == planning.OBJECTIVES
-    assert tuple(FORMULAS) == words.FORMULAS
-    assert tuple(words.LIMITS) == tuple(f.name for f in fields(Limits))
-    assert words.TIME_LIMIT == TIME_LIMIT
     assert words.AVAILABLE == fallback.AVAILABLE
+
+
+def test_options_are_declared_with_the_words_of_the_compiler():
+    assert tuple(LEVELS) == options.TUNE_LEVELS and options.UNTUNED in LEVELS
+    assert options.WEIGHTS == WEIGHTS
+    assert tuple(planner.POLICIES) == POLICIES and solver.OBJECTIVES == OBJECTIVES
+    assert tuple(grade.FORMULAS) == FORMULAS
+    assert tuple(LIMITS) == tuple(f.name for f in fields(Limits))

@@ -1,10 +1,10 @@
 """Compiled models in the cache folder: found by another process, and by none for which something else was asked."""
 
-import dataclasses
-import importlib
 import inspect
 import json
 import os
+import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -22,8 +22,10 @@ from byoc.codegen.tune.database import SUFFIX
 from byoc.driver import library_key
 from byoc.driver.entry import FOUND
 from byoc.driver.library_cache import FOLDER, LibraryCache, own_libraries
-from byoc.driver.library_key import Request, circumstances
+from byoc.driver.library_key import circumstances
+from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
+from byoc.options.declaration import Keyed, options_of
 
 
 def network(activation="Relu", scale=1.0, seed=0):
@@ -162,6 +164,15 @@ def test_who_may_have_registered_something_neither_reads_nor_keeps_a_library(mon
     assert not (tmp_path / FOLDER).exists()
 
 
+def test_every_registry_of_partitioning_is_where_one_may_have_registered_something():
+    folder = pathlib.Path(byoc.__file__).parent / "partition"
+    with_registry = [p for p in folder.rglob("*.py") if re.search(r"= \w*Registry[\[(]|^POLICIES", p.read_text(), re.M)]
+    names = [".".join(("byoc.partition", *p.relative_to(folder).with_suffix("").parts)) for p in with_registry]
+    assert len(names) >= 4 and "byoc.partition.options" not in library_key.REGISTRIES
+    rooms = [name for name in names if name != "byoc.partition.options"]  # which declares words alone
+    assert [name for name in rooms if not name.startswith(library_key.REGISTRIES)] == []
+
+
 @pytest.mark.slow
 @pytest.mark.needs_cc
 def test_a_tuned_library_is_what_a_second_compilation_gives(filled, place):
@@ -175,16 +186,13 @@ def test_a_tuned_library_is_what_a_second_compilation_gives(filled, place):
     assert FOUND not in place.compiled(network(), tune="fast")["stages"]
 
 
-def test_every_parameter_of_compile_is_part_of_the_request_and_goes_to_the_compiler():
-    parameters = list(inspect.signature(byoc.compile).parameters)
-    assert [name for name in parameters if name not in ("model", "progress")] == [
-        field.name for field in dataclasses.fields(Request)
-    ]
-    compiler = importlib.import_module("byoc.driver.compile").compile
-    assert parameters == list(inspect.signature(compiler).parameters)
+def test_the_key_leaves_nothing_apart_but_what_it_asks_for_otherwise():
+    apart = {d.name for d in options_of(CompileRequest) if d.about.key is Keyed.APART}
+    assert apart == {"model", "targets", "progress"}
+    assert [d.name for d in options_of(CompileRequest)] == list(inspect.signature(byoc.compile).parameters)
 
 
-PLAIN = Request(("c",), None, (), None, "f32", (), None, "none")
+MODEL = b"model"
 
 
 @pytest.fixture
@@ -192,27 +200,34 @@ def untouched(monkeypatch):
     monkeypatch.setattr(library_key, "is_untouched", lambda: True)
 
 
-def key(model=b"model", request=PLAIN, records=""):
-    return circumstances(model, request).key(records)
+def key(model=MODEL, records="", **options):
+    return circumstances(model, CompileRequest(model, **options)).key(records)
+
+
+OTHERS = {
+    "shapes": [{"x": [1, 3]}, {"x": [1, "3"]}],
+    "exclude": [("nn.relu",), {"c": ["nn.relu"]}],
+    "backend_options": [{"c": {"winograd": "off"}}, {"c": {"strict": 1}}, {"c": {"strict": True}}],
+    "precision": ["bf16", "int8"],
+    "keep_f32": [("Conv_0",)],
+    "tune": ["fast"],
+    "policy": ["cost", "score"],
+    "replan": [True],
+    "fallback": [True],
+    "prefer": [{"nn.relu": ["c"]}],
+    "configuration": ["first"],
+}
+WITHOUT_KEY = {"calibration": [[]], "plan": ["plan.json"], "costs": ["table.json"], "pipeline": [object()]}
 
 
 @pytest.mark.needs_cc
 def test_whatever_is_asked_for_is_part_of_the_key(untouched):
-    asked = [
-        ("host", None, (), None, "f32", (), None, "none"),  # the same as "c"
-        ("c", {"x": [1, 3]}, (), None, "f32", (), None, "none"),
-        ("c", {"x": [1, "3"]}, (), None, "f32", (), None, "none"),
-        ("c", None, ("nn.relu",), None, "f32", (), None, "none"),
-        ("c", None, (), {"c": {"winograd": "off"}}, "f32", (), None, "none"),
-        ("c", None, (), {"c": {"strict": 1}}, "f32", (), None, "none"),
-        ("c", None, (), {"c": {"strict": True}}, "f32", (), None, "none"),
-        ("c", None, (), None, "bf16", (), None, "none"),
-        ("c", None, (), None, "bf16", ("Conv_0",), None, "none"),
-        ("c", None, (), None, "f32", (), None, "fast"),
-        ("c", None, (), None, "f32", (), None, "none", "cost"),
-    ]
-    keys = [key(), key(b"another model"), key(records="0"), *(key(request=Request(*a)) for a in asked)]
-    assert keys[0] == keys[3] and len(set(keys)) == len(keys) - 1
+    assert key() == key(targets="c") == key(targets=["host"]) == key(progress=print)
+    declared = {d.name for d in options_of(CompileRequest) if d.about.key is not Keyed.APART}
+    assert declared == {*OTHERS, *WITHOUT_KEY}, "an option has no other value here"
+    keys = [key(**{name: value}) for name, values in OTHERS.items() for value in values]
+    keys += [key(), key(b"another model"), key(records="0")]
+    assert len(set(keys)) == len(keys)
 
 
 @pytest.mark.needs_cc
@@ -230,25 +245,23 @@ def test_packages_processors_and_sources_are_part_of_the_key(untouched, monkeypa
 
 
 @pytest.mark.parametrize(
-    "request_",
+    "options",
     [
-        Request(("opencl", "c"), None, (), None, "f32", (), None, "none"),
-        Request(("c",), {"x": [np.int64(1)]}, (), None, "f32", (), None, "none"),
-        Request(("c",), None, (), None, "f32", (), [], "none"),
-        Request(("c",), None, (), None, "f32", (), None, object()),
-        Request(("c",), None, (), None, "f32", (), None, "none", costs="table.json"),
-        Request(("c",), None, (), None, "f32", (), None, "none", plan="plan.json"),
+        {"targets": ("opencl", "c")},
+        {"shapes": {"x": [np.int64(1)]}},
+        {"tune": object()},
+        *({name: value} for name, values in WITHOUT_KEY.items() for value in values),
     ],
-    ids=["accelerator", "numbers of numpy", "samples", "a tuner", "costs in a file", "a plan in a file"],
+    ids=lambda options: next(iter(options)),
 )
-def test_what_has_no_certain_text_has_no_key(untouched, request_):
-    assert circumstances(b"model", request_) is None
+def test_what_has_no_certain_text_has_no_key(untouched, options):
+    assert circumstances(MODEL, CompileRequest(MODEL, **options)) is None
 
 
 def test_what_is_no_file_has_no_key(untouched, tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     for model in (object(), str(tmp_path / "absent"), str(tmp_path / "empty"), str(tmp_path)):
-        assert circumstances(model, PLAIN) is None
+        assert circumstances(model, CompileRequest(model)) is None
 
 
 def test_a_model_with_data_in_other_files_is_not_kept(tmp_path):

@@ -12,7 +12,8 @@ import byoc
 from byoc import relay
 from byoc.cli.main import main
 from byoc.driver import model as module_maker
-from byoc.driver.library_key import Request
+from byoc.driver.library_key import request_text
+from byoc.driver.options import CompileRequest
 from byoc.driver.pipeline import HOST, SIMPLIFY, optimize, pipeline, prepare_host
 from byoc.errors import CompileError, InternalError, RegistryError, UserError
 from byoc.ir.passes.instrument import PassTimingInstrument
@@ -272,9 +273,5 @@ def test_the_command_line_leaves_passes_out(capsys, tmp_path):
 
 
 def test_a_library_of_another_pipeline_has_no_place_in_the_cache():
-    plain = dict(
-        targets=("c",), shapes=None, exclude=(), backend_options=None, precision="f32", keep_f32=(), calibration=None,
-        tune="none",
-    )  # fmt: skip
-    assert Request(**plain).text() is not None
-    assert Request(**plain, pipeline=pipeline()).text() is None
+    assert request_text(CompileRequest(DIGITS)) is not None
+    assert request_text(CompileRequest(DIGITS, pipeline=pipeline())) is None

@@ -152,7 +152,7 @@ def test_wrong_targets_and_policies_are_named(backend):
         make_plan(chain("abs"), ["nothing"])
     with pytest.raises(PartitionError, match="named twice"):
         make_plan(chain("abs"), ["toy_a", "toy_a"])
-    with pytest.raises(PartitionError, match="no policy is called 'best'; known: order"):
+    with pytest.raises(PartitionError, match="policy is one of order, score, cost, got 'best'"):
         make_plan(chain("abs"), ["toy_a"], policy="best")
 
 

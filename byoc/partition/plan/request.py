@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from byoc.contract.backend import Backend
 from byoc.contract.limits import Limits
 from byoc.partition.boundaries import Boundaries
+from byoc.partition.options import OBJECTIVES, TIME_LIMIT
 from byoc.partition.places import Place
 from byoc.partition.policy.preference import Preferences
 from byoc.relay.transform import CompositeRecord
-
-OBJECTIVES = ("latency", "makespan")
-TIME_LIMIT = 10.0  # seconds to look for the cheapest plan of one function
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ merged. ``score`` is Paddle Lite's (``by_score.py``). ``cost`` chooses patterns,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 
 from byoc.contract.backend import Backend
 from byoc.contract.limits import Limits
@@ -17,17 +16,19 @@ from byoc.contract.registration import get_backend
 from byoc.errors import PartitionError
 from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
-from byoc.partition.boundaries import Boundaries, Names, Rule
+from byoc.options.entry import takes
+from byoc.partition.boundaries import Boundaries
 from byoc.partition.calls import calls_of, functions_of, known_names
 from byoc.partition.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
+from byoc.partition.options import PlannerRequest
 from byoc.partition.places import Place
 from byoc.partition.plan.decision import Decision
 from byoc.partition.plan.plan import Plan
 from byoc.partition.plan.planned import planned_regions
 from byoc.partition.plan.replanning import Kept, Origin
-from byoc.partition.plan.request import OBJECTIVES, TIME_LIMIT, Request
+from byoc.partition.plan.request import Request
 from byoc.partition.policy.by_cost import cheapest
 from byoc.partition.policy.by_score import score
 from byoc.partition.policy.decide import decide, form_composites, next_in_order
@@ -39,76 +40,46 @@ from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
 
 
-def make_plan(
-    mod: IRModule,
-    targets: Sequence[str | Backend],
-    exclude: Names = (),
-    policy: str = "order",
-    mod_name: str = "default",
-    *,
-    force: Mapping[str, Sequence[str]] | None = None,
-    stop_at: Names = (),
-    boundary_lines: Sequence[Rule] = (),
-    limits: Mapping[str, Limits] | None = None,
-    costs: object = "analytic",
-    objective: str = OBJECTIVES[0],
-    time_limit: float = TIME_LIMIT,
-    valid_places: Sequence[Place | str] = (),
-    formula: str = "code",
-    prefer: Mapping[str, Sequence[str]] | None = None,
-) -> Plan:
-    """Plan the cut of *mod* over *targets*, the first that takes an operator before the next.
+@takes(PlannerRequest, "make_plan")
+def make_plan(asked: PlannerRequest) -> Plan:
+    """Plan the cut of a module over targets, the first that takes an operator before the next.
 
-    *exclude* names ONNX nodes or operators that no target gets, or by target those that it does not get; *force* puts
-    operators on a target or the ``host``; with *stop_at* what depends on the named stays at home; *boundary_lines* are
-    such rules from a file, of which those that cannot be honoured become notes. *limits*
-    are put in place of a backend's own. Policy ``cost`` takes the cheapest plan by *costs* for *objective*
-    (``latency`` adds everything up, ``makespan`` lets devices work at the same time), found in *time_limit* seconds a
-    function. Policy ``score`` takes Paddle Lite's grade by *formula*, ``code`` or ``document``, over the ordered wish
-    *valid_places* (none: each target's own places, then the host). The host is whatever no target takes: name ``c``
-    only for regions of generated C beside it. *prefer* gives operators or ONNX nodes a priority list of targets of
-    their own, ``{"nn.conv2d": ["acme2", "acme1"]}``, for policy ``order``. Raises PartitionError for an unknown target,
-    policy, objective, limit or exclusion.
+    Raises:
+        PartitionError: an unknown target, policy, objective, limit or exclusion, and rules that cannot be honoured.
     """
-    check_policy(policy, POLICIES)
-    if not isinstance(time_limit, Real) or not time_limit >= 0:
-        raise PartitionError(f"the time limit is {time_limit!r} seconds: give a number from 0")
-    if objective not in OBJECTIVES:
-        raise PartitionError(f"no objective is called {objective!r}; known: {', '.join(OBJECTIVES)}")
-    names = [t.name if isinstance(t, Backend) else str(t) for t in targets]
+    return plan_of(asked)
+
+
+def plan_of(asked: PlannerRequest) -> Plan:
+    """The plan that is asked for, as :func:`make_plan` gives it."""
+    names = [t.name if isinstance(t, Backend) else str(t) for t in asked.targets]
     twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
     if twice is not None:
         raise PartitionError(f"target {twice!r} is named twice in {', '.join(names)}")
-    asked = _limits(limits or {}, names)
+    limits = _limits(asked.limits or {}, names)
     backends = tuple(get_backend(name) for name in names)
-    mod = InferType()(mod)
-    boundaries = Boundaries.of(names, exclude, force, stop_at, boundary_lines)
-    own = {b.name: b.limits for b in backends if b.limits != Limits()}
-    wish = tuple(map(Place.of, [valid_places] if isinstance(valid_places, str) else valid_places))
+    mod = InferType()(asked.mod)
+    places = asked.valid_places
     request = Request(
-        policy,
+        asked.policy,
         backends,
-        boundaries,
-        {**own, **asked},
-        mod_name,
-        costs,
-        objective,
-        time_limit,
-        wish,
-        formula,
-        Preferences.of(prefer, names),
+        Boundaries.of(names, asked.exclude, asked.force, asked.stop_at, asked.boundary_lines),
+        {**{b.name: b.limits for b in backends if b.limits != Limits()}, **limits},
+        asked.mod_name,
+        asked.costs,
+        asked.objective,
+        asked.time_limit,
+        tuple(map(Place.of, [places] if isinstance(places, str) else places)),
+        asked.formula,
+        Preferences.of(asked.prefer, names),
     )
     if request.prefer.rules:
-        if policy != "order":
-            raise PartitionError(f'prefer is for policy "order", not for {policy!r}, which chooses by what it knows')
+        if asked.policy != "order":
+            raise PartitionError(
+                f'prefer is for policy "order", not for {asked.policy!r}, which chooses by what it knows'
+            )
         request.prefer.check(known_names(mod))
     return remake(mod, request, {})
-
-
-def check_policy(policy: object, known: Collection[str]) -> None:
-    """Raises PartitionError for a policy that is not *known*."""
-    if policy not in known:
-        raise PartitionError(f"no policy is called {policy!r}; known: {', '.join(known)}")
 
 
 def _limits(given: object, names: Sequence[str]) -> dict[str, Limits]:

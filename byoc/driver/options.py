@@ -1,0 +1,182 @@
+"""The options of ``byoc.compile``, ``byoc.plan`` and ``byoc.export_c``, and of the commands over them.
+
+This is the one place where an option of these functions is declared; what says where operators go is declared in
+``byoc/partition/options.py``, and is theirs too. An option is read as a field of the request that it stands in. No part
+of the compiler is loaded by this module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from byoc.options.declaration import Flag, FlagModule, Keyed, Options, described, option
+from byoc.options.texts import parse_shapes, parse_targets
+from byoc.partition.options import PLANNING, CutOptions, DeviceOptions, PlacingOptions
+
+if TYPE_CHECKING:
+    import numpy as np
+    from onnx import ModelProto
+
+    from byoc.codegen.tune.tuner import Tuner
+    from byoc.driver.pass_list import Pipeline
+    from byoc.driver.quantization import Calibration
+    from byoc.ir.module import IRModule
+    from byoc.partition.plan.plan import Plan
+
+PRECISIONS = ("f32", "bf16", "int8")
+TUNE_LEVELS = ("none", "fast", "normal", "heavy")  # of byoc.codegen.tune.level
+UNTUNED = "none"
+WEIGHTS = ("c", "incbin", "bin")  # of byoc.codegen.c.export.options
+_MODEL = described("an ONNX file, its bytes, a ModelProto, or a module of the graph language")
+
+
+@dataclass(frozen=True)
+class _ModelAndTargets(Options):
+    model: str | os.PathLike[str] | bytes | ModelProto | IRModule = field(metadata=_MODEL)
+    targets: Sequence[str] | str = option(
+        ("c",),
+        "for what the model is, in order of preference; what none of them takes runs on the host, which a last c (or "
+        "host) names",
+        flag=Flag(
+            "--target",
+            short="-t",
+            metavar="NAME",
+            many=True,
+            read=parse_targets,
+            note="repeat it or separate by commas (default: c)",
+        ),
+        key=Keyed.APART,
+    )
+
+    def target_list(self) -> list[str]:
+        """The targets, also where one was named alone."""
+        return [self.targets] if isinstance(self.targets, str) else list(self.targets)
+
+
+@dataclass(frozen=True)
+class _ModelAndFolder(Options):
+    model: str | os.PathLike[str] | bytes | ModelProto | IRModule = field(metadata=_MODEL)
+    folder: str | os.PathLike[str] = field(
+        metadata=described("where the files go; it is made where it is missing"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(Options):
+    """How the model is read and simplified."""
+
+    shapes: Mapping[str, Sequence[int | str]] | None = option(
+        None,
+        "shapes of inputs by name, which fix free dimensions",
+        flag=Flag("--shape", metavar="INPUT=1,3,224,224", many=True, read=parse_shapes),
+    )
+    pipeline: Pipeline | None = option(
+        None,
+        "the passes, where they are not byoc's own: byoc.pipeline() as somebody edited it",
+        flag=FlagModule("byoc.cli.pass_options", commands=PLANNING),
+        key=Keyed.DEFAULT,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostOptions(Options):
+    """How the host's code is made, and in what its products compute."""
+
+    backend_options: Mapping[str, Mapping[str, object]] | None = option(
+        None,
+        "options of the backends, by their names",
+        flag=FlagModule("byoc.cli.generator_options"),
+    )
+    precision: str = option(
+        PRECISIONS[0],
+        "what the host's products compute in, where that pays: bf16 with sums in float32, or int8, which takes what "
+        "the model quantizes, else what ranges over the calibration allow, else dense products by ranges found when "
+        "the model runs",
+        choices=PRECISIONS,
+        flag=Flag("--precision"),
+    )
+    keep_f32: Sequence[str] = option(
+        (),
+        "operators and ONNX nodes that stay in f32",
+        flag=Flag("--keep-f32", metavar="NAME", many=True),
+    )
+    calibration: Calibration | Iterable[Mapping[str, np.ndarray]] | None = option(
+        None,
+        "precision int8: samples of the model's inputs by name, or a byoc.Calibration",
+        flag=FlagModule("byoc.cli.calibration_options", commands=("compile", "export-c")),
+        key=Keyed.DEFAULT,
+    )
+    tune: str | Tuner = option(
+        UNTUNED,
+        "how much is tried for fast kernels of the host; what won is kept in the cache folder",
+        choices=TUNE_LEVELS,
+        flag=Flag("--tune", commands=("compile", "export-c"), note="none: a cost model decides"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgressOptions(Options):
+    """Who hears what is being done."""
+
+    progress: Callable[[str], None] | None = option(
+        None, "a function that is told what is done next, in words", key=Keyed.APART
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileRequest(ProgressOptions, DeviceOptions, CutOptions, HostOptions, ModelOptions, _ModelAndTargets):
+    """What ``byoc.compile`` is asked for."""
+
+    plan: Plan | str | os.PathLike[str] | None = option(
+        None,
+        "the cut, with the targets in it: a plan of this model or its .json file",
+        flag=Flag("--plan", metavar="FILE", commands=("compile",)),
+        key=Keyed.DEFAULT,
+    )
+    replan: bool = option(
+        False,
+        "plan again without a target that fails when compiling or is not on this machine, down to the host alone; the "
+        "report says so",
+        flag=Flag("--replan", commands=("compile",)),
+    )
+    fallback: bool = option(
+        False,
+        "put the host's version of each region in as well, which runs where a backend fails to load, to initialise or "
+        "to run; Library.fallbacks tells",
+        flag=Flag("--fallback", commands=("compile",)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest(PlacingOptions, ModelOptions, _ModelAndTargets):
+    """What ``byoc.plan`` is asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest(ProgressOptions, HostOptions, ModelOptions, _ModelAndFolder):
+    """What ``byoc.export_c`` is asked for."""
+
+    symbol: str = option(
+        "model",
+        "with what the names of files and of functions begin",
+        flag=Flag("--symbol-prefix", metavar="NAME"),
+    )
+    portable: bool = option(False, "C99 without extensions, for any compiler and processor", flag=Flag("--portable"))
+    threads: bool = option(
+        False, "also a function by which threads of the user's share one run", flag=Flag("--threads")
+    )
+    weights: str = option(
+        "",
+        "the weights as arrays in C, as a file that the assembler includes, or as a file for which the caller gives "
+        "memory; without it c, or incbin for more than 4 MiB that are not portable",
+        choices=WEIGHTS,
+        flag=Flag("--weights"),
+    )
+    march: str = option(
+        "native",
+        "the processor that the code is for, as the C compiler calls it; native: this one",
+        flag=Flag("--march", metavar="NAME"),
+    )

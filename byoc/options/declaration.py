@@ -1,0 +1,173 @@
+"""Declaring options: a class below :class:`Options` with a field for each, made by :func:`option`.
+
+    @dataclass(frozen=True, kw_only=True)
+    class CompileRequest(Options):
+        precision: str = option("f32", "what products compute in", choices=("f32", "bf16"), flag=Flag("--precision"))
+
+Type checkers see an ordinary dataclass. An instance holds what somebody asked for and was checked when it was made:
+choices, ranges and truth values; what only the rest of the compiler can tell is checked there. A class that inherits
+from several has the options of all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from enum import Enum
+from numbers import Real
+from typing import Any, TypeVar
+
+from byoc.errors import InternalError, UserError
+
+T = TypeVar("T")
+_KEY = "byoc.option"
+
+
+class Keyed(Enum):
+    """What the key under which a compiled model is cached says of an option."""
+
+    TEXT = "its text; a value that is not plain data has no key"
+    DEFAULT = "the default alone has a key: any other value may stand for more than its text says"
+    APART = "nothing: it does not change what is compiled, or the key asks for it in its own way"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How an option is written on the command line.
+
+    ``many``: it may be repeated, and its value is made of the list of texts. ``read`` makes the value of the text, or
+    of the list; without it a default that is a number says how. ``note`` is what ``--help`` adds to the sentence of the
+    option, and ``commands`` are those that have the flag: all whose function has the option, where there are none.
+    """
+
+    name: str
+    short: str | None = None
+    metavar: str | None = None
+    many: bool = False
+    read: Callable[..., object] | None = None
+    note: str = ""
+    commands: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class FlagModule:
+    """An option that several flags make: a *module* with ``add_arguments(command)`` and ``value_from(arguments)``.
+
+    ``value_from`` is None where no flag of it is given. The module is loaded when a command line is read.
+    """
+
+    module: str
+    commands: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is declared of an option beside its name, type and default.
+
+    The ``sentence`` says what it is for. A text must be one of ``choices``, where there are any; where the type is
+    ``str`` alone, so must any value. A number is ``least`` or more. ``error`` is the class of what is raised else.
+    """
+
+    sentence: str
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    flag: Flag | FlagModule | None = None
+    key: Keyed = Keyed.TEXT
+    error: type[UserError] = UserError
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An option of a class of options: *type* is the text of its annotation, *default* is ``MISSING`` without one."""
+
+    name: str
+    type: str
+    default: object
+    about: Option
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is dataclasses.MISSING
+
+    def problem(self, value: object) -> str | None:
+        """Why *value* cannot be, in a sentence; None where nothing speaks against it."""
+        about, is_text = self.about, isinstance(value, str)
+        if about.choices and (is_text or self.type == "str") and value != self.default and value not in about.choices:
+            near = nearest(value, about.choices) if isinstance(value, str) else None
+            return f"{self.name} is one of {', '.join(about.choices)}, got {value!r}{_hint(near)}"
+        if about.least is not None and not (isinstance(value, Real) and float(value) >= about.least):
+            return f"{self.name} is a number from {about.least:g} on, got {value!r}"
+        if self.type == "bool" and (value is None or isinstance(value, Sized)):
+            return f"{self.name} is True or False, got {value!r}"
+        return None
+
+
+@dataclass(frozen=True)
+class Options:
+    """The base of classes of options. Raises the error that an option names for a value that it cannot have."""
+
+    def __post_init__(self) -> None:
+        for declared in options_of(type(self)):
+            problem = declared.problem(getattr(self, declared.name))
+            if problem is not None:
+                raise declared.about.error(problem)
+
+
+def option(
+    default: T,
+    sentence: str,
+    *,
+    choices: Iterable[str] = (),
+    least: float | None = None,
+    flag: Flag | FlagModule | None = None,
+    key: Keyed = Keyed.TEXT,
+    error: type[UserError] = UserError,
+) -> T:
+    """The field of an option; the parameters but *default* are those of :class:`Option`."""
+    about = Option(sentence, tuple(choices), least, flag, key, error)
+    return dataclasses.field(default=default, metadata={_KEY: about})
+
+
+def like(kind: type[Options], name: str, default: T, choices: Iterable[str] | None = None) -> T:
+    """A field that says again what *kind* declares of *name*, for another place in the signature or other choices."""
+    about = next(declared.about for declared in options_of(kind) if declared.name == name)
+    if choices is not None:
+        about = dataclasses.replace(about, choices=tuple(choices))
+    return dataclasses.field(default=default, metadata={_KEY: about})
+
+
+def described(sentence: str) -> Mapping[str, object]:
+    """The ``metadata`` of a field without a default, which the key leaves apart: what a function works on."""
+    return {_KEY: Option(sentence, key=Keyed.APART)}
+
+
+def options_of(kind: type[Options]) -> tuple[Declared, ...]:
+    """The options of a class, in the order of its constructor. Raises InternalError for a field that is none."""
+    fields = sorted(dataclasses.fields(kind), key=lambda field: bool(field.kw_only))
+    undeclared = [field.name for field in fields if _KEY not in field.metadata]
+    if undeclared:
+        raise InternalError(f"{kind.__name__}: the field {undeclared[0]} is no option; make it by option(...)")
+    return tuple(Declared(f.name, _type_text(f.type), f.default, f.metadata[_KEY]) for f in fields)
+
+
+def _type_text(annotation: object) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def part_of(options: Options, kind: type[Options]) -> dict[str, Any]:
+    """The values in *options* of those options that *kind* has too, by name."""
+    asked = {declared.name for declared in options_of(type(options))}
+    return {d.name: getattr(options, d.name) for d in options_of(kind) if d.name in asked}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name in *known* that somebody may have meant by *name*; None where none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+
+
+def _hint(near: str | None) -> str:
+    return f"; the nearest: {near}" if near else ""
