@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import AnySpan, SequentialSpan, Span
-from byoc.relay.analysis.operator_calls import traits_of
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 
 FIRST = 1 << 32  # the line that stands for the first call: beyond those of any text
@@ -103,44 +102,39 @@ def numbers_of(span: AnySpan | None) -> list[int]:
 class Origins:
     """Which of *calls* pay for what was made of them by passes over their :func:`function_of`: the calls *made*.
 
-    *gone* are those of which nothing has the number: views that were carried to another place, and what was folded.
+    *gone* are those whose number nothing has: views that were carried to another place, and what was folded.
     """
 
     def __init__(self, calls: Sequence[Call], made: Iterable[Call]):
         self._calls = calls
-        kept = {k for call in made for k in numbers_of(call.span)}
-        self._gone = frozenset(range(len(calls))) - kept
+        gone = set(range(len(calls))).difference(*(numbers_of(call.span) for call in made))
         number = {call: k for k, call in enumerate(calls)}
-        self._gone_readers: dict[int, list[int]] = {}
-        for k in sorted(self._gone):
-            for p in read_by([calls[k]]):
-                if isinstance(p, Call) and p in number:
-                    self._gone_readers.setdefault(number[p], []).append(k)
+        self._gone_beside: dict[int, list[int]] = {}
+        for k, call in enumerate(calls):
+            for p in sorted(number[p] for p in read_by([call]) if isinstance(p, Call) and p in number):
+                if k in gone:
+                    self._gone_beside.setdefault(p, []).append(k)
+                if p in gone:
+                    self._gone_beside.setdefault(k, []).append(p)
 
     def payer(self, call: Call, near: AnySpan | None) -> Call:
-        """The one of the calls to whose account *call* is put: of its operator, else where it only moves the move that
-        is gone behind its origin, else the last. *near* is the span of its group, for a call without a number.
+        """The one of the calls to whose account *call* is put: of its operator among its origins, else one that is gone
+        beside them, as a view that was carried to there; else the last of its origins.
+
+        *near* is the span of its group, for a call without a number.
         """
         numbers = numbers_of(call.span) or numbers_of(near) or [0]
-        same = [k for k in numbers if self._calls[k].op is call.op]
-        if not same and _moves(call):
-            same = self._moves_behind(numbers)
+        same = [k for k in numbers if self._calls[k].op is call.op] or self._gone(numbers, call)
         return self._calls[(same or numbers)[-1]]
 
-    def _moves_behind(self, numbers: Sequence[int]) -> list[int]:
-        """The first move on a way from *numbers* through calls that are gone; none where there is no such way."""
+    def _gone(self, numbers: Sequence[int], call: Call) -> list[int]:
+        """The nearest of the operator of *call* on ways from *numbers* through calls that are gone."""
         queue, seen = deque(numbers), set(numbers)
         while queue:
-            for reader in self._gone_readers.get(queue.popleft(), ()):
-                if _moves(self._calls[reader]):
-                    return [reader]
-                if reader not in seen:
-                    seen.add(reader)
-                    queue.append(reader)
+            for other in self._gone_beside.get(queue.popleft(), ()):
+                if self._calls[other].op is call.op:
+                    return [other]
+                if other not in seen:
+                    seen.add(other)
+                    queue.append(other)
         return []
-
-
-def _moves(call: Call) -> bool:
-    """Whether *call* brings elements to other places, and does nothing else."""
-    traits = traits_of(call)
-    return traits is not None and traits.only_moves and not traits.is_view
