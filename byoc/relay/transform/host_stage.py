@@ -12,12 +12,12 @@ from byoc.ir.transform import Pass, Sequential
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.qnn import transform as qnn_transform
+from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.fuse.carry_views import CarryViews
 from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
 from byoc.relay.transform.fuse.join_groups import JoinGroups
 from byoc.relay.transform.layout.channels_last import ChannelsLast
-from byoc.relay.transform.narrow_integers import NarrowIntegerProducts
 from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
