@@ -8,7 +8,6 @@ None is the default, answer to ``.value`` too, as they do in Relay.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TypeVar
@@ -89,12 +88,6 @@ def _info(field: Field[object]) -> str:
     return f"{field.type}{default}"
 
 
-@functools.cache
-def _names_of(cls: type[Attrs]) -> tuple[str, ...]:
-    """The names of the attributes of *cls*: passes ask for attributes by name a thousand times a graph."""
-    return tuple(field.name for field in fields(cls))
-
-
 @dataclass(frozen=True)
 class Attrs:
     """The root of all attribute classes: subclass it as a frozen dataclass with one field per attribute."""
@@ -119,7 +112,7 @@ class Attrs:
 
     def keys(self) -> tuple[str, ...]:
         """The names of the attributes, in the order of their declaration."""
-        return _names_of(type(self))
+        return tuple(field.name for field in fields(self))
 
     def items(self) -> Iterator[tuple[str, AttrValue]]:
         for name in self.keys():
