@@ -21,8 +21,8 @@ from byoc.partition.costs.work import Kind, Work, size, work_of
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import as_call, as_function
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.fuse_ops import fuse_body
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.join_groups import is_group
 from byoc.relay.transform.host_stage import host_groups
 from byoc.relay.traverse import post_order

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.ir.module import IRModule
-from byoc.ir.transform import Pass, Sequential
+from byoc.ir.passes.transform import Pass, Sequential
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.qnn import transform as qnn_transform

@@ -26,7 +26,7 @@ from byoc.partition.costs import AnalyticModel
 from byoc.partition.costs.model import HOST, inner_calls, unit_calls
 from byoc.partition.costs.share import producers
 from byoc.relay.expr import Call
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.join_groups import is_group
 from byoc.relay.traverse import post_order
 

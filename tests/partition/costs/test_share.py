@@ -3,10 +3,10 @@
 import pytest
 
 from byoc import relay
-from byoc.ir.instrument import PassInstrument
 from byoc.ir.module import IRModule
+from byoc.ir.passes.instrument import PassInstrument
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import SequentialSpan, Span, span_names
-from byoc.ir.transform import PassContext
 from byoc.partition.costs import AnalyticModel
 from byoc.partition.costs.kernels import grouping_of, kernels_of
 from byoc.partition.costs.model import unit_calls
