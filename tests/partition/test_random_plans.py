@@ -113,7 +113,7 @@ def test_ten_thousand_random_plans(part, registered):
 def test_the_same_plan_comes_out_under_two_hash_seeds():
     program = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); import test_random_plans as t\n"
-        "from byoc.contract.backend import register_backend\n"
+        "from byoc.contract import register_backend\n"
         "print(json.dumps(t.random_plan(5, 30, register_backend)[1].to_json()))"
     )
     outputs = [
