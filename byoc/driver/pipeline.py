@@ -16,10 +16,8 @@ from byoc.ir.passes.pass_info import NAMES_OF_PASSES
 from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import transform
-from byoc.relay.qnn import transform as qnn_transform
-from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts
 from byoc.relay.qnn.quantized_products import QuantizedProducts
-from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
+from byoc.relay.transform.host_stage import PRECISION, Item, host_stage
 from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
@@ -29,9 +27,7 @@ from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
 LAYOUTS = ("channels_last", "default")
 MAKERS = "relay._transform."  # before the name of each pass that a user makes by name
 SIMPLIFY, HOST = "simplify", "host"  # the stages: before planning, and the host's share after the cut
-PRECISION = "Precision"  # the step that stands for what lowers the precision
 INT8 = "precision int8"
-CHANNELS_LAST = f"layout {LAYOUTS[0]}"
 
 
 def pipeline() -> Pipeline:
@@ -78,29 +74,10 @@ def _simplify() -> Sequence[Step]:
 
 
 def _host() -> Sequence[Step]:
-    return _steps(
-        qnn_transform.Legalize(),
-        qnn_transform.CanonicalizeOps(),
-        FoldHostConstant(fold_qnn=True),
-        NarrowIntegerProducts(),
-        FoldHostConstant(),
-        EliminateHostDeadCode(),
-        # channels innermost where that pays, weights turned round when compiling
-        (transform.ChannelsLast(), CHANNELS_LAST),
-        (FoldHostConstant(), CHANNELS_LAST),
-        (SimplifyHostExpr(), CHANNELS_LAST),
-        transform.CarryViews(),
-        FoldHostConstant(),
-        SimplifyHostExpr(),
-        FoldConstantScales(0),
-        PRECISION,
-        FuseHostOps(),
-        transform.JoinGroups(),
-        transform.InferType(),
-    )
+    return _steps(*host_stage())
 
 
-def _steps(*items: Pass | tuple[Pass, str] | str) -> list[Step]:
+def _steps(*items: Item) -> list[Step]:
     """A step for each pass, for each pass with the kind of compilation that it is for, and for each bare name."""
     steps = []
     for item in items:

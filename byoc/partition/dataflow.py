@@ -8,7 +8,7 @@ hold calls of two levels: the way between them may lead over the host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
@@ -41,6 +41,12 @@ class Dataflow:
     def weights(self, call: Call) -> int:
         """The bytes of the constants that *call* reads, its composite's body included, and no other call does."""
         return sum(constant_bytes(c) for c in constants_of(call) if c not in self.shared)
+
+    def leaving(self, numbers: Collection[int]) -> frozenset[Call]:
+        """Those of the calls *numbers* of which something else reads a result, too."""
+        made = (v for v in self.values if v.producer is not None and v.producer in numbers)
+        away = {v.producer for v in made if v.result or any(c not in numbers for c in v.consumers)}
+        return frozenset(self.calls[k] for k in away if k is not None)
 
 
 def dataflow(func: Function) -> Dataflow:

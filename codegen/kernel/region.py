@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from byoc.codegen.kernel.lower import DTYPES, has_code
 from byoc.codegen.kernel.program import Program
 from byoc.contract.verdict import EVERY, constraint
-from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
-from byoc.relay.expr import Call, Function
+from byoc.relay.expr import Call
 from byoc.relay.op.nn.recurrent import RECURRENT
-from byoc.relay.transform.fuse.fuse_ops import FuseOps
+from byoc.relay.transform.fuse.fuse_ops import fuse_body as fuse_body
 from byoc.runtime.ndarray import NDArray
 
 
@@ -56,12 +55,3 @@ def constant_arrays(programs: Sequence[Program]) -> dict[str, NDArray]:
     return {
         spec.name: data for p in programs for spec, (_, data) in zip(p.signature.constants, p.constants, strict=True)
     }
-
-
-def fuse_body(function: Function) -> Function:
-    """*function* with its operators grouped into ``Primitive`` functions; its attributes are kept."""
-    ret_type = function.declared_ret_type
-    plain = Function(function.params, function.body, ret_type, function.type_params, None, function.span)
-    fused = FuseOps(fuse_opt_level=2)(IRModule.from_expr(plain))["main"]
-    assert isinstance(fused, Function)
-    return fused.with_attr(dict(function.attrs))

@@ -15,7 +15,6 @@ from byoc.cli.array_files import read_array, read_arrays
 from byoc.codegen.tune.database import read_records
 from byoc.errors import InputError, ParseError, UserError
 from byoc.ir.target import Target
-from byoc.partition.places.timings import Timings
 from byoc.relay.text.metadata import decode_section
 from byoc.runtime.artefact.strict_json import MOST_DEPTH, read_json
 from byoc.runtime.errors import ArtifactError
@@ -125,19 +124,6 @@ def test_damaged_lines_of_a_database_are_passed_over(tmp_path):
     lines = [b"\xff", b"[]", b"3", b"null", b"{}", NESTED.encode(), b'{"check": []}', b"9" * 5000]
     file.write_bytes(b"\n".join(lines))
     assert read_records(file) == []
-
-
-def test_times_that_are_no_times_are_passed_over(tmp_path):
-    path = tmp_path / "times.jsonl"
-    bad = [
-        '{"key": 3, "seconds": 1}',
-        '{"key": "k version 1", "seconds": NaN}',
-        '{"key": "k version 1", "seconds": -1}',
-        '{"key": "k version 1", "seconds": 1%s}' % ("0" * 400),
-        NESTED,
-    ]
-    path.write_text("\n".join(bad), encoding="utf-8")
-    assert Timings(lambda k, o, g: lambda: None, path)._seconds == {}
 
 
 def test_texts_that_look_like_json_are_refused_in_a_sentence():

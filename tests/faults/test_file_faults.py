@@ -24,7 +24,6 @@ from byoc.driver.planning import read_plan
 from byoc.errors import ArtifactError, UserError
 from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.costs.table import Table
-from byoc.partition.places.timings import Timings
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.std import import_file
 from byoc.runtime.artefact.artifact import write_artifact
@@ -74,7 +73,6 @@ READERS = {
     "plan": read_plan,
     "boundaries": read_boundaries,
     "cost table": Table.load,
-    "times of kernels": lambda path: Timings(lambda *a: None, path),
     "model to place": proto_of,
     "parameters": load_param_dict_from_file,
     "Relay's text": lambda path: import_file(byoc.ir.IRModule(), str(path)),

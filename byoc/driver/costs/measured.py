@@ -9,20 +9,21 @@ its estimate is infinite and says why; on the host, which runs everything, the a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from byoc.driver.costs.probes import nothing
 from byoc.driver.costs.store import Facts, Measurement, Store
 from byoc.driver.costs.timing import TURNS, Build, Clock, Run, Turns, interleaved, ready
-from byoc.driver.costs.units import as_function, channels_innermost, key_of
+from byoc.driver.costs.units import channels_innermost, key_of
 from byoc.errors import ByocError
 from byoc.ir.op import Op
-from byoc.partition.costs.analytic import AnalyticModel
-from byoc.partition.costs.estimate import Estimate
-from byoc.partition.costs.kernels import kernels_of
+from byoc.partition.costs.analytic import AnalyticModel, kernel_seconds
+from byoc.partition.costs.estimate import Estimate, total
 from byoc.partition.costs.model import HOST_BACKEND, CostModel, backend_of, unit_calls
 from byoc.partition.costs.place import precision_name
+from byoc.partition.costs.share import function_of
 from byoc.partition.costs.work import size
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function
@@ -30,6 +31,15 @@ from byoc.relay.expr import Call, Function
 OTHER = "channels innermost"
 BATCH = 32  # functions that are held ready at once
 Builds = Callable[[str], Build]  # a precision -> what builds in it
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A kernel, or a call of a function, as a function to build; its seconds are divided among *units* by *shares*."""
+
+    function: Function
+    units: Sequence[Call]
+    shares: Sequence[float]
 
 
 class MeasuredModel(CostModel):
@@ -56,20 +66,29 @@ class MeasuredModel(CostModel):
         self.measured = 0  # functions that were timed, or failed, by this model
 
     def units(self, calls: Sequence[Call], target: str, precision: str = "") -> list[Estimate]:
+        return self.share(calls, (), target, precision)
+
+    def share(
+        self, calls: Sequence[Call], leaving: Collection[Call], target: str, precision: str = ""
+    ) -> list[Estimate]:
         backend, dtype = backend_of(target), precision_name(precision)
-        analytic = self._analytic.units(calls, target, precision)
-        shares = {call: e.seconds for call, e in zip(calls, analytic, strict=True)}
-        fuses = self._analytic.profile(backend).fuses
-        kernels = [tuple(s.call for s in k) for k in kernels_of([c for c in calls if isinstance(c.op, Op)], fuses)]
-        kernels += [(call,) for call in calls if not isinstance(call.op, Op)]
-        work = [k for k in kernels if any(shares[c] > 0 for c in k)]  # what only renames bytes is not built
-        functions = [as_function(k) for k in work]
-        found: dict[Call, Estimate] = {c: Estimate(0.0, self.name) for k in kernels for c in k}
-        for kernel, function, measurement in zip(
-            work, functions, self._measure(functions, backend, dtype), strict=True
-        ):
-            found.update(self._divided(kernel, function, measurement, backend, shares))
-        return [found[call] for call in calls]
+        work = [w for w in self._works(calls, leaving, target, precision) if sum(w.shares) > 0]
+        found: dict[Call, list[Estimate]] = {call: [] for call in calls}
+        measured = self._measure([w.function for w in work], backend, dtype)
+        for one, measurement in zip(work, measured, strict=True):
+            for unit, estimate in self._divided(one, measurement, backend):
+                found[unit].append(estimate)
+        return [total(estimates, self.name) for estimates in found.values()]
+
+    def _works(self, calls: Sequence[Call], leaving: Collection[Call], target: str, precision: str) -> Iterator[_Work]:
+        """The kernels of *calls*, and the calls of functions."""
+        profile, dtype = self._analytic.profile(backend_of(target)), precision_name(precision)
+        for kernel in self._analytic.kernels(calls, leaving, target):
+            function = function_of([s.call for s in kernel.steps], kernel.stored, kernel.given)
+            yield _Work(function, [s.unit for s in kernel.steps], kernel_seconds(kernel, profile, dtype))
+        functions = [call for call in calls if not isinstance(call.op, Op)]
+        for call, estimate in zip(functions, self._analytic.units(functions, target, precision), strict=True):
+            yield _Work(function_of([call]), [call], [estimate.seconds])
 
     def region(self, function: Function, target: str, precision: str = "") -> Estimate:
         backend = backend_of(target)
@@ -87,20 +106,13 @@ class MeasuredModel(CostModel):
     def launch(self, target: str) -> Estimate:
         return self._analytic.launch(target)
 
-    def _divided(
-        self,
-        kernel: Sequence[Call],
-        function: Function,
-        measurement: Measurement,
-        backend: str,
-        shares: Mapping[Call, float],
-    ) -> dict[Call, Estimate]:
+    def _divided(self, work: _Work, measurement: Measurement, backend: str) -> list[tuple[Call, Estimate]]:
+        parts = list(zip(work.units, work.shares, strict=True))
         if measurement.seconds is None:
-            return {call: self._without(measurement, backend, shares[call]) for call in kernel}
+            return [(unit, self._without(measurement, backend, share)) for unit, share in parts]
         least = self._analytic.profile(backend).kernel
-        seconds = max(measurement.seconds - self._around(function, backend), least)
-        whole = sum(shares[call] for call in kernel)
-        return {call: Estimate(seconds * shares[call] / whole, self.name) for call in kernel}
+        seconds = max(measurement.seconds - self._around(work.function, backend), least)
+        return [(unit, Estimate(seconds * share / sum(work.shares), self.name)) for unit, share in parts]
 
     def _without(self, measurement: Measurement, backend: str, analytic: float) -> Estimate:
         """What stands for a unit that could not be measured."""

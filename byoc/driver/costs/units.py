@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType
-from byoc.partition.costs.kernels import producers
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.expr import Constant, Function, Tuple, Var
 from byoc.relay.traverse import post_order, rewrite, substitute
 
 INWARD, OUTWARD = (0, 2, 3, 1), (0, 3, 1, 2)
 _SPAN = re.compile(r"\s*/\* span=.*?\*/")
-
-
-def as_function(calls: Sequence[Call]) -> Function:
-    """*calls*, in topological order, as a function: of what they read from outside, to what none of them reads.
-
-    Constants stay; nodes are new and carry no spans.
-    """
-    inside = set(calls)
-    read = {p for call in calls for arg in call.args for p in producers(arg)}
-    made: dict[RelayExpr, RelayExpr] = {}
-    params: list[Var] = []
-    for call in calls:
-        for arg in call.args:
-            _make(arg, inside, made, params)
-        made[call] = Call(call.op, [made[a] for a in call.args], call.attrs, call._type_args)
-    results = [made[call] for call in calls if call not in read]
-    return Function(params, results[0] if len(results) == 1 else Tuple(results))
 
 
 def channels_innermost(function: Function) -> Function | None:
@@ -63,32 +44,6 @@ def channels_innermost(function: Function) -> Function | None:
 def _is_image(value: RelayExpr) -> bool:
     ty = value.checked_type
     return isinstance(ty, TensorType) and ty.is_static and len(ty.shape) == len(INWARD)
-
-
-def _make(value: RelayExpr, inside: set[Call], made: dict[RelayExpr, RelayExpr], params: list[Var]) -> None:
-    """Put into *made* what stands for *value*: itself for a constant, a parameter for what is made outside."""
-    stack = [value]
-    while stack:
-        node = stack[-1]
-        parts = node.fields if isinstance(node, Tuple) else ()
-        if isinstance(node, TupleGetItem) and (node.tuple_value in inside or isinstance(node.tuple_value, Tuple)):
-            parts = (node.tuple_value,)
-        waiting = [p for p in parts if p not in made]
-        if node not in made and waiting:
-            stack.extend(waiting)
-            continue
-        stack.pop()
-        if node in made:
-            continue
-        if isinstance(node, Tuple):
-            made[node] = Tuple([made[f] for f in node.fields])
-        elif parts:
-            made[node] = TupleGetItem(made[node.tuple_value], node.index)  # type: ignore[attr-defined]
-        elif isinstance(node, Constant):
-            made[node] = node
-        else:
-            made[node] = Var(f"x{len(params)}", node.checked_type)
-            params.append(made[node])  # type: ignore[arg-type]
 
 
 def key_of(function: Function) -> str:

@@ -8,18 +8,19 @@ sums in place of the maximum, since one core hides little of either behind the o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
 from byoc.partition.costs.estimate import Estimate, total
-from byoc.partition.costs.kernels import Kernel, Step, kernels_of, one_kernel
+from byoc.partition.costs.kernels import Grouping, Kernel, Step, grouping_of, kernels_of, one_kernel
 from byoc.partition.costs.model import CostModel, backend_of, inner_calls, unit_calls
 from byoc.partition.costs.place import precision_name
 from byoc.partition.costs.products import depthwise_seconds, product_seconds
 from byoc.partition.costs.profile import PROFILES, Profile
-from byoc.partition.costs.work import Kind, Work, work_of
+from byoc.partition.costs.share import producers
+from byoc.partition.costs.work import Kind
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import tensor_type
 
@@ -34,8 +35,7 @@ class AnalyticModel(CostModel):
     ):
         self._profiles = dict(profiles or {})
         self._find = find
-        self._works: dict[Call, Work] = {}
-        self._last: tuple[list[Call], bool, list[Kernel]] = ([], False, [])
+        self._last: dict[Grouping | None, tuple[list[Call], frozenset[Call], list[Kernel]]] = {}
 
     def profile(self, target: str) -> Profile:
         """What the device of *target* can do. Raises PartitionError where nobody has said it."""
@@ -46,34 +46,39 @@ class AnalyticModel(CostModel):
         return self._profiles[backend]
 
     def units(self, calls: Sequence[Call], target: str, precision: str = "") -> list[Estimate]:
+        return self.share(calls, (), target, precision)
+
+    def share(
+        self, calls: Sequence[Call], leaving: Collection[Call], target: str, precision: str = ""
+    ) -> list[Estimate]:
         profile, dtype = self.profile(target), precision_name(precision)
-        seconds: dict[Call, float] = {}
-        for kernel in self._kernels([c for c in calls if isinstance(c.op, Op)], profile.fuses):
-            seconds.update(kernel_seconds(kernel, profile, dtype))
+        seconds = dict.fromkeys(calls, 0.0)
+        for kernel in self.kernels(calls, leaving, target):
+            for step, spent in zip(kernel.steps, kernel_seconds(kernel, profile, dtype), strict=True):
+                seconds[step.unit] += spent
         for call in calls:
             if not isinstance(call.op, Op):
-                seconds[call] = self._function(call, profile, dtype)
+                seconds[call] = self._function(call, target, precision)
         return [Estimate(seconds[call], self.name) for call in calls]
 
-    def _kernels(self, calls: list[Call], fuses: bool) -> list[Kernel]:
-        """The kernels of *calls*; the last answer is kept, since one target after the other is asked about them."""
-        if self._last[:2] != (calls, fuses):
-            self._last = calls, fuses, kernels_of(calls, fuses, self._work)
-        return self._last[2]
-
-    def _work(self, call: Call) -> Work:
-        """The work of *call*, which is found once."""
-        known = self._works.get(call)
-        if known is None:
-            known = self._works[call] = work_of(call)
-        return known
+    def kernels(self, calls: Sequence[Call], leaving: Collection[Call], target: str) -> list[Kernel]:
+        """The kernels of the operators among *calls* on *target*; each grouping's last answer is kept, since targets
+        are asked about the same calls one after the other.
+        """
+        grouping = grouping_of(target, self.profile(target).fuses)
+        asked = list(calls), frozenset(leaving)
+        known = self._last.get(grouping)
+        if known is None or known[:2] != asked:
+            known = self._last[grouping] = *asked, kernels_of(calls, grouping, leaving)
+        return known[2]
 
     def region(self, function: Function, target: str, precision: str = "") -> Estimate:
         profile, dtype = self.profile(target), precision_name(precision)
         if is_one_kernel(function):
             calls = unit_calls(function)
-            return Estimate(sum(kernel_seconds(one_kernel(calls), profile, dtype).values()), self.name)
-        return total(self.units(unit_calls(function), target, precision), self.name)
+            return Estimate(sum(kernel_seconds(one_kernel(calls), profile, dtype)), self.name)
+        results = [node for node in producers(function.body) if isinstance(node, Call)]
+        return total(self.share(unit_calls(function), results, target, precision), self.name)
 
     def transfer(self, size: int, source: str, destination: str) -> Estimate:
         first, second = self.profile(source), self.profile(destination)
@@ -85,14 +90,16 @@ class AnalyticModel(CostModel):
     def launch(self, target: str) -> Estimate:
         return Estimate(self.profile(target).launch, self.name)
 
-    def _function(self, call: Call, profile: Profile, dtype: str) -> float:
+    def _function(self, call: Call, target: str, precision: str) -> float:
         """The seconds of a call of a function: of a composite one kernel, of a region its kernels."""
-        inner = inner_calls(call)
+        function: Function = call.op  # type: ignore[assignment]
+        if not is_one_kernel(function):
+            return self.region(function, target, precision).seconds
+        profile, inner = self.profile(target), inner_calls(call)
         if not inner:
             return 0.0
-        whole = profile.fuses and is_one_kernel(call.op)  # type: ignore[arg-type]
-        kernels = [one_kernel(inner, self._work)] if whole else kernels_of(inner, profile.fuses, self._work)
-        return sum(sum(kernel_seconds(kernel, profile, dtype).values()) for kernel in kernels)
+        kernels = [one_kernel(inner)] if profile.fuses else kernels_of(inner, None)
+        return sum(sum(kernel_seconds(kernel, profile, precision_name(precision))) for kernel in kernels)
 
 
 def is_one_kernel(function: Function) -> bool:
@@ -117,13 +124,13 @@ def default_profile(backend: str) -> Profile:
     )
 
 
-def kernel_seconds(kernel: Kernel, profile: Profile, dtype: str = "") -> dict[Call, float]:
-    """The seconds of each call of a *kernel*; the call of the kernel itself is paid by the heaviest."""
-    if all(step.work.kind is Kind.VIEW for step in kernel):
-        return {step.call: 0.0 for step in kernel}
-    rate = profile.bandwidth(sum(step.reads + step.writes for step in kernel))
-    seconds = {s.call: _steps_seconds(s, profile, dtype) + (s.reads + s.writes) / rate for s in kernel}
-    heaviest = max(seconds, key=seconds.__getitem__)
+def kernel_seconds(kernel: Kernel, profile: Profile, dtype: str = "") -> list[float]:
+    """The seconds of each step of a *kernel*; the call of the kernel itself is paid by the heaviest."""
+    if all(step.work.kind is Kind.VIEW for step in kernel.steps):
+        return [0.0 for _ in kernel.steps]
+    rate = profile.bandwidth(sum(step.reads + step.writes for step in kernel.steps))
+    seconds = [_steps_seconds(s, profile, dtype) + (s.reads + s.writes) / rate for s in kernel.steps]
+    heaviest = max(range(len(seconds)), key=seconds.__getitem__)
     seconds[heaviest] += profile.kernel
     return seconds
 

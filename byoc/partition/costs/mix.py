@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from byoc.partition.costs.estimate import Estimate, total
 from byoc.partition.costs.model import HOST_BACKEND, CostModel, backend_of
@@ -22,6 +22,11 @@ class MixedModel(CostModel):
 
     def units(self, calls: Sequence[Call], target: str, precision: str = "") -> list[Estimate]:
         return self.of(target).units(calls, target, precision)
+
+    def share(
+        self, calls: Sequence[Call], leaving: Collection[Call], target: str, precision: str = ""
+    ) -> list[Estimate]:
+        return self.of(target).share(calls, leaving, target, precision)
 
     def region(self, function: Function, target: str, precision: str = "") -> Estimate:
         return self.of(target).region(function, target, precision)

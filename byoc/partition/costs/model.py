@@ -9,7 +9,7 @@ sees the calls of a graph together and may give a fused operator next to nothing
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from byoc.contract.verdict import callee_name
 from byoc.ir.op import Op
@@ -36,6 +36,15 @@ class CostModel(ABC):
 
         *precision* is the dtype or precision in which products compute (``float32``, ``bf16``); empty is as typed.
         """
+
+    def share(
+        self, calls: Sequence[Call], leaving: Collection[Call], target: str, precision: str = ""
+    ) -> list[Estimate]:
+        """As :meth:`units`, where the results of *leaving* are also read by something else than *calls*.
+
+        What is read elsewhere is stored, and ends its kernel. A model that does not know of kernels need not care.
+        """
+        return self.units(calls, target, precision)
 
     @abstractmethod
     def transfer(self, size: int, source: str, destination: str) -> Estimate:

@@ -1,6 +1,5 @@
 """Places and kernels: what may compute an operator, where, on which tensors; Paddle Lite's score; the fewest casts."""
 
-from byoc.partition.places.choose import choose_kernels
 from byoc.partition.places.grade import FORMULAS, Formula
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry, kernel, register_kernel
 from byoc.partition.places.pick import Explanation, pick_kernels, valid_places
@@ -21,7 +20,6 @@ __all__ = [
     "Precision",
     "TensorTy",
     "Unit",
-    "choose_kernels",
     "kernel",
     "pick_kernels",
     "register_kernel",

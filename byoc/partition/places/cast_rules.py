@@ -10,7 +10,7 @@ that no number is rounded twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.errors import PartitionError
@@ -104,31 +104,6 @@ class CastRules:
     def is_exact(self, destinations: Iterable[Destination]) -> bool:
         """Whether :meth:`fewest` is proven least: up to eight destinations, beyond it adds them one by one."""
         return len(set(destinations)) <= MOST_DESTINATIONS
-
-    def cheapest(
-        self, sources: Iterable[State], destination: Destination, seconds: Callable[[Step], float], origin: State
-    ) -> tuple[float, tuple[Step, ...]] | None:
-        """The way from one of *sources* to *destination* that takes the least time (Dijkstra); None where none is.
-
-        *origin* is the tensor's own state, whose precision alone may be changed.
-        """
-        known = list(sources)
-        states = _universe(self.rules, origin, [*((s,) for s in known), destination])
-        best: dict[State, tuple[float, tuple[Step, ...]]] = {s: (0.0, ()) for s in known}
-        done: set[State] = set()
-        while left := [s for s in best if s not in done]:
-            here = min(left, key=lambda s: (best[s][0], s))
-            if here in destination:
-                return best[here]
-            done.add(here)
-            for there in states:
-                kind = None if rounds_twice(origin, here, there) else self.kind_between(here, there)
-                if kind is not None and there not in done:
-                    step = Step(kind, here, there)
-                    cost = best[here][0] + seconds(step)
-                    if there not in best or cost < best[there][0]:
-                        best[there] = (cost, (*best[here][1], step))
-        return None
 
     def kind_between(self, x: State, y: State) -> str | None:
         """The kind of the cast from *x* to *y*; None where they differ in more than one respect or no rule has it."""

@@ -188,15 +188,17 @@ class _Builder:
 
     def add_home(self, forced: Container[int]) -> None:
         """Each call at home but those *forced* elsewhere."""
-        calls = self._flow.calls
-        for number, (call, estimate) in enumerate(zip(calls, self._costs.units(calls, HOST), strict=True)):
+        calls, flow = self._flow.calls, self._flow
+        estimates = self._costs.share(calls, flow.leaving(range(len(calls))), HOST)
+        for number, (call, estimate) in enumerate(zip(calls, estimates, strict=True)):
             if number in forced:
                 continue
             self._append(call, (number,), HOME, estimate)
 
     def add(self, site: int, spot: Spot, units: Sequence[Unit]) -> None:
         """*units* at *spot*, which is number *site*."""
-        estimates = self._costs.units([call for call, _, _ in units], spot.target, spot.precision)
+        leaving = self._flow.leaving({k for _, numbers, _ in units for k in numbers})
+        estimates = self._costs.share([call for call, _, _ in units], leaving, spot.target, spot.precision)
         for (call, numbers, match), estimate in zip(units, estimates, strict=True):
             if not math.isfinite(estimate.seconds):  # measured, and could not be built
                 if match is None:

@@ -18,12 +18,12 @@ class Gains:
 
     def of(self, region: Sequence[int], targets: Sequence[str | None], region_of: Mapping[int, int]) -> float:
         """The seconds that the calls *region*, at ``targets``, save where each call is in the region ``region_of``."""
-        calls = [self._flow.calls[c] for c in sorted(region)]
-        target = targets[region[0]] or HOST
-        there = sum(e.seconds for e in self._costs.units(calls, target)) + self._costs.launch(target).seconds
-        at_home = [inner for call in calls for inner in inner_calls(call)]
-        home = sum(e.seconds for e in self._costs.units(at_home, HOST))
         inside = set(region)
+        calls, leaving = [self._flow.calls[c] for c in sorted(region)], self._flow.leaving(inside)
+        target = targets[region[0]] or HOST
+        there = sum(e.seconds for e in self._costs.share(calls, leaving, target)) + self._costs.launch(target).seconds
+        at_home = [inner for call in calls for inner in inner_calls(call)]
+        home = sum(e.seconds for e in self._costs.share(at_home, leaving, HOST))
         without = [None if c in inside else t for c, t in enumerate(targets)]
         apart = {c: r for c, r in region_of.items() if c not in inside}
         for value in self._flow.values:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from byoc.codegen.c.export.weights import Weight, Weights
 from byoc.codegen.c.matrix_registers import HELPER
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.whole.prepare import prepare
-from byoc.codegen.c.whole.program import CONSTANT, Buffer, CallStep, WholePlan, no_whole_program, plan_whole_program
+from byoc.codegen.c.whole.program import CONSTANT, CallStep, WholePlan, no_whole_program, plan_whole_program
 from byoc.codegen.c.whole.unit import Units
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.names import comment_text
@@ -25,10 +24,8 @@ from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.run_threads import run_threads
 from byoc.codegen.tune.tuner import Tuner
 from byoc.errors import CompileError
-from byoc.ir.types import dtype_bytes
 from byoc.relay.expr import Function
 from byoc.runtime.executors.graph import Graph
-from byoc.runtime.executors.memory_plan import Lifetime, plan_memory
 from byoc.runtime.signature import TensorSpec
 
 
@@ -61,7 +58,7 @@ def export_project(
     weights = Weights(options.symbol)
     constants = _constants(plan, {p.symbol: p for p in programs}, weights)
     form = options.weights_form(weights.size)
-    offsets, arena = _arena(plan)
+    offsets, arena = plan.arena()
     inputs = [graph.specs[node.outputs[0]] for node in graph.inputs]
     outputs = [
         TensorSpec(n, graph.specs[h].shape, graph.specs[h].dtype)
@@ -140,11 +137,3 @@ def _constants(plan: WholePlan, programs: Mapping[str, Program], weights: Weight
         weights.add(hints.get(position, "constant"), programs[symbol].constants[number][1])
         for position, (symbol, number) in enumerate(plan.constants)
     ]
-
-
-def _arena(plan: WholePlan) -> tuple[dict[Buffer, int], int]:
-    """The offset of each buffer in the arena, and the arena's bytes."""
-    lives = plan.lifetimes()
-    sizes = [math.prod(map(int, b.shape)) * dtype_bytes(b.dtype) for b in lives]
-    memory = plan_memory([Lifetime(size, *life) for size, life in zip(sizes, lives.values(), strict=True)])
-    return dict(zip(lives, memory.offsets, strict=True)), memory.total

@@ -7,7 +7,6 @@ when the sizes are known from what ``<symbol>_buffers`` tells.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,7 +31,6 @@ from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.executors.memory_plan import Lifetime, plan_memory
 from byoc.te import PrimExpr, Size, binary
 from byoc.te.walk import unique_nodes
 
@@ -63,24 +61,17 @@ class _WholeWriter:
         units = {step.call.unit.name for step in plan.steps if isinstance(step, CallStep)}
         self.names = Names(RESERVED | _OWN_NAMES | units | {plan.symbol, f"{plan.symbol}_buffers"})
         self.exprs = ExprWriter(C, self.names, Simplifier())
-        self.lifetimes = plan.lifetimes()
         self.guard = GUARD if guarded else 0
-        if guarded:
-            self.lifetimes = {buffer: (0, max(len(plan.steps) - 1, 0)) for buffer in self.lifetimes}
+        self.lifetimes = plan.lifetimes(apart=guarded)
         self.checks = plan.checks()
-        self.is_static = all(_static_bytes(b) is not None for b in self.lifetimes)
+        self.is_static = all(b.static_bytes is not None for b in self.lifetimes)
 
     def run(self) -> tuple[WholeSource, WholeProgram]:
         plan = self.plan
         arena: int | None = None
-        offsets: dict[Buffer, str] = {}
         if self.is_static:
-            sizes = [(_static_bytes(b) or 0) + 2 * self.guard for b in self.lifetimes]
-            lives = [Lifetime(size, *life) for size, life in zip(sizes, self.lifetimes.values(), strict=True)]
-            memory = plan_memory(lives)
-            arena = memory.total
-            places = [offset + self.guard for offset in memory.offsets]
-            offsets = {b: str(place) for b, place in zip(self.lifetimes, places, strict=True)}
+            places, arena = plan.arena(self.guard)
+            offsets = {b: str(place) for b, place in places.items()}
         else:
             ahead = f" + {self.guard}" if self.guard else ""
             offsets = {b: f"offsets[{k}]{ahead}" for k, b in enumerate(self.lifetimes)}
@@ -196,11 +187,6 @@ class _WholeWriter:
 def _type(buffer: Buffer) -> str:
     dims = ", ".join(d.name if isinstance(d, Size) else str(d) for d in buffer.shape)
     return f"{short_name(buffer.dtype)}[{dims}]"
-
-
-def _static_bytes(buffer: Buffer) -> int | None:
-    sizes = [d for d in buffer.shape if isinstance(d, int)]
-    return math.prod(sizes) * dtype_bytes(buffer.dtype) if len(sizes) == len(buffer.shape) else None
 
 
 def _buffer_sizes(buffer: Buffer) -> list[str]:

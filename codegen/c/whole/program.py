@@ -6,14 +6,18 @@ them share one arena; what is not generated code is called through a table of ex
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from byoc.codegen.c.whole.unit import GroupCall
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
+from byoc.errors import InternalError
+from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import ExternalCall
 from byoc.runtime.executors.graph import RESHAPE, Entry, Graph, Node
+from byoc.runtime.executors.memory_plan import Lifetime, plan_memory
 from byoc.runtime.signature import TensorSpec
 from byoc.te import Dimension, Size, Tensor
 from byoc.te.expr import Reduce
@@ -31,6 +35,12 @@ class Buffer:
     shape: tuple[Dimension, ...]
     kind: str = ARENA
     position: int = 0
+
+    @property
+    def static_bytes(self) -> int | None:
+        """Its bytes; None where a size is known only at run time."""
+        sizes = [d for d in self.shape if isinstance(d, int)]
+        return math.prod(sizes) * dtype_bytes(self.dtype) if len(sizes) == len(self.shape) else None
 
 
 @dataclass(frozen=True)
@@ -79,14 +89,30 @@ class WholePlan:
         """Every buffer that a step uses, in the order of first use."""
         return list(dict.fromkeys(b for step in self.steps for b in step.buffers))
 
-    def lifetimes(self) -> dict[Buffer, tuple[int, int]]:
-        """The first and the last step that needs each buffer of the arena."""
+    def lifetimes(self, apart: bool = False) -> dict[Buffer, tuple[int, int]]:
+        """The first and the last step that needs each buffer of the arena: all of them, where each lies *apart*."""
         lives: dict[Buffer, tuple[int, int]] = {}
         for number, step in enumerate(self.steps):
             for buffer in step.buffers:
                 if buffer.kind == ARENA:
                     lives[buffer] = (lives.get(buffer, (number, number))[0], number)
-        return lives
+        return dict.fromkeys(lives, (0, max(len(self.steps) - 1, 0))) if apart else lives
+
+    def arena(self, guard: int = 0) -> tuple[dict[Buffer, int], int]:
+        """The offset of each buffer of the arena, and the arena's bytes.
+
+        With *guard* bytes around each, none shares its place with another. Raises InternalError for a size that is
+        known only at run time.
+        """
+        lives = self.lifetimes(apart=bool(guard))
+        sized = []
+        for buffer, life in lives.items():
+            size = buffer.static_bytes
+            if size is None:
+                raise InternalError(f"{self.symbol}: the arena is planned before the size of {buffer.name} is known")
+            sized.append(Lifetime(size + 2 * guard, *life))
+        memory = plan_memory(sized)
+        return {b: offset + guard for b, offset in zip(lives, memory.offsets, strict=True)}, memory.total
 
     def checks(self) -> tuple[str, ...]:
         """The names of the checks of indices that the steps make."""

@@ -20,6 +20,7 @@ from byoc.partition.costs.kernels import kernels_of
 from byoc.partition.costs.model import unit_calls
 from byoc.partition.costs.profile import GPU_DEFAULTS, HOST_DEFAULTS
 from byoc.relay.transform import InferType
+from byoc.relay.transform.fuse.fuse_ops import fuse_body
 
 TRUE = replace(
     HOST_DEFAULTS,
@@ -52,7 +53,7 @@ def model_seconds(function, profile):
     """What the analytic model says of a function whose steps are kept apart."""
     typed = InferType()(IRModule({"main": function}))["main"]
     calls = [c for c in unit_calls(typed) if c.op.name != "annotation.stop_fusion"]
-    return sum(sum(kernel_seconds(k, profile).values()) for k in kernels_of(calls))
+    return sum(sum(kernel_seconds(k, profile)) for k in kernels_of(calls, fuse_body))
 
 
 def sheet_of(profile):

@@ -11,13 +11,14 @@ from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.measured import MeasuredModel
 from byoc.driver.costs.store import Store
 from byoc.driver.costs.timing import Turns, ready
-from byoc.driver.costs.units import as_function, channels_innermost, key_of
+from byoc.driver.costs.units import channels_innermost, key_of
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.partition.costs import AnalyticModel
 from byoc.partition.costs.model import unit_calls
 from byoc.partition.costs.profile import GPU_DEFAULTS, HOST_DEFAULTS
+from byoc.partition.costs.share import function_of
 from byoc.relay.expr import Call
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform import InferType
@@ -152,7 +153,7 @@ def test_a_key_forgets_values_and_origins_and_keeps_shapes_and_attributes():
     def key(value, axis=0, shape=(2, 3)):
         x = relay.var("x", shape=shape)
         body = relay.sum(relay.add(x, relay.const(value, "float32")), axis=axis)
-        return key_of(as_function(unit_calls(typed([x], body))))
+        return key_of(function_of(unit_calls(typed([x], body))))
 
     base = key([1.0, 2.0, 3.0])
     assert key([4.0, 5.0, 6.0]) == base
@@ -163,7 +164,7 @@ def test_a_kernel_alone_has_a_parameter_for_each_value_from_outside_and_a_result
     x, y = relay.var("x", shape=(4,)), relay.var("y", shape=(4,))
     inner = relay.add(x, y)
     both = typed([x, y], relay.Tuple([relay.exp(inner), relay.concatenate([inner, x], axis=0)]))
-    function = as_function([c for c in unit_calls(both) if c.op.name != "add"])
+    function = function_of([c for c in unit_calls(both) if c.op.name != "add"])
     result = InferType()(IRModule({"main": function}))["main"].body.checked_type
     assert len(function.params) == 2 and [tuple(t.shape) for t in result.fields] == [(4,), (8,)]
 

@@ -186,6 +186,16 @@ def FuseHostOps() -> FunctionPass:
     return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",), gives=("fused",), ends=("unfused", *REWRITES)))
 
 
+def fuse_body(function: Function) -> Function:
+    """A region's *function* as generated code has it: its operators in ``Primitive`` functions, each of which is one
+    kernel; its attributes are kept.
+    """
+    ret_type = function.declared_ret_type
+    plain = Function(function.params, function.body, ret_type, function.type_params, None, function.span)
+    fused = as_function(FuseOps(fuse_opt_level=2)(IRModule.from_expr(plain))["main"])
+    return fused.with_attr(dict(function.attrs))
+
+
 def _inline_literal(before: RelayExpr, after: RelayExpr) -> RelayExpr:
     is_literal = isinstance(after, Call) and isinstance(after.op, Function)
     return applied(after.op, as_call(after).args) if is_literal else after  # type: ignore[attr-defined]
