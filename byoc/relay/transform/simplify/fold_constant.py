@@ -108,14 +108,17 @@ def fold_call(call: Call, budget: FoldingBudget | None = None) -> RelayExpr:
 
 def shape_constant(call: Call) -> Constant | None:
     """The known shape, or number of elements, that a typed call asks for, in its dtype (floats too); else None."""
-    if not calls(call, "shape_of", "ndarray_size"):
-        return None
+    if calls(call, "shape_of"):
+        return _of_shape(call, np.asarray)
+    return _of_shape(call, math.prod) if calls(call, "ndarray_size") else None
+
+
+def _of_shape(call: Call, function: Callable[[tuple[int, ...]], object]) -> Constant | None:
     source = tensor_types(call.args[0].checked_type)[0]
     dtype = tensor_types(call.checked_type)[0].dtype
     if not source.is_static or not is_float(dtype):
         return None
-    found = source.concrete_shape if calls(call, "shape_of") else math.prod(source.concrete_shape)
-    return constant(np.asarray(found, numpy_dtype(dtype)), span=call.span)
+    return constant(np.asarray(function(source.concrete_shape), numpy_dtype(dtype)), span=call.span)
 
 
 class _Folder:
