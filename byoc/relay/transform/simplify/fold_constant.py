@@ -40,7 +40,7 @@ from byoc.relay.transform.fuse.fusion_graph import uncompiled_children
 from byoc.relay.transform.simplify.dynamic_to_static import make_static
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.simplify.shape_values import ShapeValues
-from byoc.relay.traverse import post_order, rebuild
+from byoc.relay.traverse import post_order, rewrite
 from byoc.runtime.kernels.core.registry import KERNELS
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
@@ -128,7 +128,7 @@ class _Folder:
         self, mod: IRModule | None, fold_qnn: bool = False, budget: FoldingBudget | None = None, mild: bool = False
     ):
         self.mod, self.fold_qnn, self.mild = mod, fold_qnn, mild
-        self.memo: dict[RelayExpr, RelayExpr] = {}
+        self.done: dict[RelayExpr, RelayExpr] = {}
         self.bound: dict[RelayExpr, list[Var]] = {}
         self.shapes = ShapeValues()
         self.budget = budget
@@ -141,20 +141,17 @@ class _Folder:
         for node in order:
             if isinstance(node, Let):
                 self.bound.setdefault(node.value, []).append(node.variable)
-        for node in order:
-            new = self.memo[node] = self._visit(node)
-            for variable in self.bound.get(node, ()):
-                if isinstance(without_device(new), Constant):
-                    self.memo[variable] = new
-        return self.memo[root]
+        return rewrite(root, self._folded, uncompiled_children, self.done)
 
-    def _visit(self, node: RelayExpr) -> RelayExpr:
-        if isinstance(node, Let) and self.memo[node.variable] is not node.variable:
-            return self.memo[node.body]
-        inner = uncompiled_children(node)
-        new = rebuild(node, [self.memo[c] for c in inner]) if inner else node
-        rule = _RULES.get(type(new))
-        return new if rule is None else rule(self, new)
+    def _folded(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        rule = _RULES.get(type(after))
+        new = after if rule is None else rule(self, after)
+        if isinstance(before, Let) and self.done[before.variable] is not before.variable:
+            new = self.done[before.body]
+        for variable in self.bound.get(before, ()):
+            if isinstance(without_device(new), Constant):
+                self.done[variable] = new
+        return new
 
     def _typed(self, new: RelayExpr) -> RelayExpr:
         infer_expr(new, self.mod)
