@@ -9,7 +9,7 @@ from byoc.ir.op import OPS
 from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
 from byoc.relay.dataflow_pattern.patterns import DFPattern
 
-ACTIVATIONS = tuple(name for name in OPS if OPS[name].traits.activation)
+ACTIVATIONS = sorted(name for name in OPS if OPS[name].traits.activation)
 HEAVY = (("conv2d", "nn.conv2d"), ("dense", "nn.dense"))
 
 
