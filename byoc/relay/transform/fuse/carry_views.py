@@ -5,6 +5,9 @@ view of a sum of products (``add(reshape(dense(x, w)), b)``) is computed over th
 that it can be fused with the sum; a product of batches takes an operand's transpose as its flag; and the parts of a
 split are slices, each for its reader. Requires typed functions; values with sizes known only at run time stay as they
 are.
+
+It walks by a loop of its own, since a value becomes a base and a view of it, no expression; that is made where one is
+asked for, if at all.
 """
 
 from __future__ import annotations

@@ -93,14 +93,24 @@ def _merge(
     return rewrite(root, merged, dataflow_children, done)
 
 
+def _functions_inside(node: RelayExpr) -> Sequence[RelayExpr]:
+    """The functions that stand in the body of a function, without those inside of them; a unit is not entered."""
+    if not isinstance(node, Function) or not fusion_children(node):
+        return ()
+    return [inner for inner in post_order(node.body, dataflow_children) if isinstance(inner, Function)]
+
+
 def merge_common(func: Function, fskip: Callable[[RelayExpr], bool] | None = None) -> Function:
     """*func* without repetitions, its inner functions likewise; nodes that *fskip* accepts stay as they are."""
     done: dict[RelayExpr, RelayExpr] = {}
-    for node in post_order(func, fusion_children):
-        if isinstance(node, Function):
-            body = _merge(node.body, done, fskip) if fusion_children(node) else node.body
-            done[node] = rebuild(node, [*node.params, body])
-    return as_function(done[func])
+
+    def merged(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        function = as_function(before)
+        if not fusion_children(function):
+            return function
+        return rebuild(function, [*function.params, _merge(function.body, done, fskip)])
+
+    return as_function(rewrite(func, merged, _functions_inside, done))
 
 
 def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> FunctionPass:
