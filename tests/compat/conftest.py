@@ -6,11 +6,11 @@ import pytest
 
 import byoc.compat.tvm as compat
 import byoc.compat.tvm_modules.relay.analysis_api
-import byoc.relay.op.contrib.bnns
-import byoc.relay.op.contrib.dnnl
+import byoc.contrib.bnns
+import byoc.contrib.dnnl
+import byoc.relay.qnn.fake.fake_quantization_to_integer
 import byoc.relay.qnn.op
 import byoc.relay.transform
-import byoc.relay.transform.fake_quantization_to_integer
 import byoc.relay.transform.layout.convert_layout
 import byoc.relay.transform.layout.rules  # noqa: F401 - these, too, register what would else be a test's
 from byoc.ir.op import OPS

@@ -11,7 +11,7 @@ from byoc.ir.op import OPS, Op, OpPattern, Sample
 from byoc.ir.traits import Conversion, LayoutFlow, OpKind, ProductForm, Scaling, Sensitivity, Traits
 from byoc.runtime.kernels import KERNELS, get_kernel
 
-ALL = [OPS[name] for name in OPS if OPS[name].rel is not None and OPS[name].rel.__module__.startswith("byoc.")]
+ALL = [OPS[name] for name in sorted(OPS) if OPS[name].rel is not None and OPS[name].rel.__module__.startswith("byoc.")]
 WITH_KERNEL = [op for op in ALL if op.kernel in KERNELS]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import ModulePass, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.operator_calls import op_name, traits_of
 from byoc.relay.expr import Call, Function, Let
