@@ -7,6 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,22 @@ def _timed(library: Library, inputs: Mapping[str, np.ndarray], timeout: float | 
     return outputs, time.perf_counter() - start
 
 
+@dataclass(frozen=True)
+class _Spread:
+    """Least, greatest and mean of numbers; None where there are none."""
+
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+
+    @staticmethod
+    def of(numbers: np.ndarray) -> _Spread:
+        return _Spread(*map(float, (numbers.min(), numbers.max(), numbers.mean()))) if numbers.size else _Spread()
+
+
+_SPREAD = tuple(field.name for field in fields(_Spread))
+
+
 def describe(name: str, value: np.ndarray) -> dict[str, object]:
     """Shape, dtype, and least, greatest and mean of the finite numbers of an output; None where there are none."""
     numbers = value.astype(np.float64) if value.dtype.kind in "fiub" else np.zeros(0)
@@ -133,14 +150,12 @@ def describe(name: str, value: np.ndarray) -> dict[str, object]:
         "name": name,
         "dtype": str(value.dtype),
         "shape": list(value.shape),
-        "min": float(finite.min()) if finite.size else None,
-        "max": float(finite.max()) if finite.size else None,
-        "mean": float(finite.mean()) if finite.size else None,
+        **asdict(_Spread.of(finite)),
         "not_finite": int(numbers.size - finite.size),
     }
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    numbers = "  ".join(f"{k} {row[k]:.6g}" for k in ("min", "max", "mean") if row[k] is not None)
+    numbers = "  ".join(f"{k} {row[k]:.6g}" for k in _SPREAD if row[k] is not None)
     odd = f"  {row['not_finite']} of {math.prod(row['shape'])} not finite" if row["not_finite"] else ""
     return f"{row['name']}: {row['dtype']}{row['shape']}  {numbers}{odd}".rstrip()

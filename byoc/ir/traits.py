@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 
 class OpKind(enum.Enum):
@@ -72,6 +72,31 @@ class Sensitivity(enum.Enum):
 STEP, EDGE = Sensitivity
 
 
+class LayoutFlow(enum.Enum):
+    """How layouts pass through an operator, where neither its kind nor the layouts that its attributes name say it."""
+
+    UPSAMPLED = "upsampled"  # any whose spatial axes stay in their places
+    RESIZED = "resized"  # any of as many axes
+    REGIONS = "regions"  # the data as its attribute says; the rows of numbers that say where to look stay as they are
+    SCALED = "scaled"  # whole axes, along one of which scales and zero points lie
+    JOINED = "joined"  # all tensors of a tuple in one, along an axis
+
+
+@dataclass(frozen=True)
+class StaticForm:
+    """The operator that computes the same of operands that are known when compiling.
+
+    Attributes:
+        name: the static operator.
+        attributes: the operands that become its attributes, by place.
+        scalars: those of the attributes that are one number.
+    """
+
+    name: str
+    attributes: Mapping[int, str]
+    scalars: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True)
 class Traits:
     """What an operator is.
@@ -93,6 +118,22 @@ class Traits:
         costly: functions as costly as ``exp`` for each element; arithmetic is counted by the operation count.
         passes: of the kinds ROWS and NORM, how often each element is looked at.
         sensitive: the operands that are sensitive to rounding.
+        idempotent: of one operand, f(f(x)) is f(x).
+        either_order: patterns find the two operands in either order, as Relay's do for sums and products.
+        activation: of kind POINTWISE and of one operand, what networks put behind a product or its bias.
+        repeats: of kind MOVE, the elements of operand 0 and copies of them: a result of its shape is the operand.
+        permutes: of kind MOVE, each element of operand 0 once, its axes in another order, whole or in blocks.
+        ranks: the result says where elements of operand 0 stand among each other, by comparing them alone: any function
+            that grows, strictly, may be applied to them before.
+        value_operand: of kind CREATION, the operand whose one number every element is.
+        gives_shape: of kind CREATION, the result is the shape of operand 0.
+        host_operands: the operands that are read on the host, wherever the others and the result are: sizes, offsets.
+        fast_form: the operator of the same operands and attributes that gives about the same in less time.
+        static_form: of an operator whose operands say a shape, axes or bounds, what it is where they are known.
+        any_layout: it computes the same in each layout that its attributes may name, and ConvertLayout chooses one.
+        kernel_layouts: of a convolution, for each layout of the data the layouts of kernels that go with it, of plain
+            ones and of those with one input channel for each group.
+        layout_flow: how layouts pass, where nothing else says it.
     """
 
     kind: OpKind
@@ -107,6 +148,20 @@ class Traits:
     costly: float = 0.0
     passes: float = 0.0
     sensitive: Mapping[int, Sensitivity] = field(default_factory=dict)
+    idempotent: bool = False
+    either_order: bool = False
+    activation: bool = False
+    repeats: bool = False
+    permutes: bool = False
+    ranks: bool = False
+    value_operand: int | None = None
+    gives_shape: bool = False
+    host_operands: tuple[int, ...] = ()
+    fast_form: str | None = None
+    static_form: StaticForm | None = None
+    any_layout: bool = False
+    kernel_layouts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    layout_flow: LayoutFlow | None = None
 
     @property
     def is_pointwise(self) -> bool:
@@ -123,6 +178,10 @@ class Traits:
         """The same elements in the same order under another shape: nothing has to be done."""
         return self.kind is OpKind.VIEW
 
+    def static(self, name: str, attributes: Mapping[int, str], scalars: Iterable[str] = ()) -> Traits:
+        """These traits, of an operator that has the :class:`StaticForm` given."""
+        return replace(self, static_form=StaticForm(name, attributes, frozenset(scalars)))
+
 
 # pointwise(costly=1.0): the traits of a function of elements at one place
 pointwise = functools.partial(Traits, OpKind.POINTWISE)
@@ -137,19 +196,37 @@ def view() -> Traits:
     return Traits(OpKind.VIEW, (0,), precision=Conversion.FOLLOW)
 
 
-def move(*carries: int) -> Traits:
+def move(*carries: int, repeats: bool = False, permutes: bool = False) -> Traits:
     """The traits of an operator that moves elements of the operands *carries* (0 by default) and computes none."""
-    return Traits(OpKind.MOVE, carries or (0,), precision=Conversion.FOLLOW)
+    return Traits(OpKind.MOVE, carries or (0,), precision=Conversion.FOLLOW, repeats=repeats, permutes=permutes)
 
 
-def creation(precision: Conversion | None = Conversion.FOLLOW, fill: int | None = None) -> Traits:
+def creation(
+    precision: Conversion | None = Conversion.FOLLOW,
+    fill: int | None = None,
+    value_operand: int | None = None,
+    gives_shape: bool = False,
+) -> Traits:
     """The traits of an operator that makes elements from shapes and attributes, each of them *fill* where given."""
-    return Traits(OpKind.CREATION, precision=precision, fill=fill)
+    return Traits(OpKind.CREATION, precision=precision, fill=fill, value_operand=value_operand, gives_shape=gives_shape)
 
 
 def product(form: ProductForm) -> Traits:
     """The traits of a product of floats, which gains by lower precision and whose weights take up scales."""
     return Traits(OpKind.PRODUCT, product=form, precision=Conversion.ALWAYS, scaling=Scaling.WEIGHTS)
+
+
+def same_kernels(layouts: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """``kernel_layouts`` where plain kernels and those of one input channel lie alike: one for each data layout."""
+    return {data: (kernel, kernel) for data, kernel in layouts.items()}
+
+
+def convolution(
+    kernel_layouts: Mapping[str, tuple[str, str]], form: ProductForm = ProductForm.CONVOLUTION, quantized: bool = False
+) -> Traits:
+    """The traits of a convolution of floats, or *quantized*, whose layouts ConvertLayout chooses."""
+    plain = quantized_product(form) if quantized else product(form)
+    return replace(plain, any_layout=True, kernel_layouts=kernel_layouts)
 
 
 def quantized_product(form: ProductForm) -> Traits:

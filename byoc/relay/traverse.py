@@ -147,16 +147,27 @@ def post_order(root: RelayExpr, children_of: Children = children) -> Iterator[Re
 
 
 def rewrite(
-    root: RelayExpr, transform: Callable[[RelayExpr, RelayExpr], RelayExpr], children_of: Children = children
+    root: RelayExpr,
+    transform: Callable[[RelayExpr, RelayExpr], RelayExpr],
+    children_of: Children = children,
+    done: dict[RelayExpr, RelayExpr] | None = None,
+    over: Rebuild = rebuild,
 ) -> RelayExpr:
-    """Rebuild *root* bottom up: ``transform(before, after)`` gets each node and its copy over rewritten children.
+    """Rebuild *root* bottom up: the one driver of rewrites.
 
-    A node that *children_of* does not enter keeps its children. The result shares what the input shared.
+    The result shares what the input shared, so that a value is used as often as before; copies carry the spans of what
+    they were made from. A node for which *children_of* gives nothing keeps its sub-expressions; of the others, one that
+    it leaves out stays as it is, unless it is reached from elsewhere.
+
+    Args:
+        transform: what replaces a node, given ``(before, after)``: itself and its copy over rewritten sub-expressions.
+        children_of: the sub-expressions that are rewritten before a node, in their order.
+        done: where it is noted what became of each node, for a *transform* that reads it.
+        over: makes the copy of a node over new sub-expressions.
     """
-    memo: dict[RelayExpr, RelayExpr] = {}
+    memo = {} if done is None else done
     for node in post_order(root, children_of):
-        inner = children_of(node)
-        after = rebuild(node, [memo[c] for c in inner]) if inner else node
+        after = over(node, [memo.get(c, c) for c in children(node)]) if children_of(node) else node
         memo[node] = transform(node, after)
     return memo[root]
 

@@ -13,7 +13,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import FuncType
 from byoc.relay.expr import Call, Function
-from byoc.relay.traverse import Children, children, post_order, rebuild
+from byoc.relay.traverse import Children, children, rebuild, rewrite
 
 
 def keep_type(before: RelayExpr, after: RelayExpr) -> RelayExpr:
@@ -57,12 +57,10 @@ def typed_call(func: RelayExpr, args: Sequence[RelayExpr], like: RelayExpr) -> C
 
 
 def typed_rewrite(
-    root: RelayExpr, transform: Callable[[RelayExpr, RelayExpr], RelayExpr], children_of: Children = children
+    root: RelayExpr,
+    transform: Callable[[RelayExpr, RelayExpr], RelayExpr],
+    children_of: Children = children,
+    done: dict[RelayExpr, RelayExpr] | None = None,
 ) -> RelayExpr:
     """Like ``traverse.rewrite`` for a *transform* whose result means what the node meant: types are kept."""
-    memo: dict[RelayExpr, RelayExpr] = {}
-    for node in post_order(root, children_of):
-        inner = children_of(node)
-        after = typed_rebuild(node, [memo[c] for c in inner]) if inner else node
-        memo[node] = transform(node, after)
-    return memo[root]
+    return rewrite(root, transform, children_of, done, typed_rebuild)

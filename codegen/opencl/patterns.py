@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.contract.backend import PatternEntry
+from byoc.ir.op import OPS
 from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
 from byoc.relay.dataflow_pattern.patterns import DFPattern
 
-ACTIVATIONS = ("nn.relu", "clip", "sigmoid", "tanh", "nn.leaky_relu")
+ACTIVATIONS = sorted(name for name in OPS if OPS[name].traits.activation)
 HEAVY = (("conv2d", "nn.conv2d"), ("dense", "nn.dense"))
 
 

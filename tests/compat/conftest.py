@@ -8,7 +8,11 @@ import byoc.compat.tvm as compat
 import byoc.compat.tvm_modules.relay.analysis_api
 import byoc.contrib.bnns
 import byoc.contrib.dnnl
-import byoc.relay.transform  # noqa: F401 - as above
+import byoc.relay.qnn.fake.fake_quantization_to_integer
+import byoc.relay.qnn.op
+import byoc.relay.transform
+import byoc.relay.transform.layout.convert_layout
+import byoc.relay.transform.layout.rules  # noqa: F401 - these, too, register what would else be a test's
 from byoc.ir.op import OPS
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.op.contrib.register import PATTERN_TABLES

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from pass_checks import TempOpAttr, assert_same_numbers, check, run_passes, typed
 from random_graphs import calls_of
@@ -288,3 +291,17 @@ def test_a_quantized_network_is_converted_with_its_scales():
     assert_structural_equal(after, typed(expected))
     assert calls_of(after).count("layout_transform") == 3
     assert_same_numbers(typed(before), after, low=-5, high=5)
+
+
+ALONE = """
+from byoc import relay
+
+x, w = relay.var("x", shape=(1, 4, 8, 8)), relay.var("w", shape=(4, 4, 3, 3))
+mod = relay.IRModule({"main": relay.Function([x, w], relay.nn.conv2d(x, w))})
+print(relay.transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(mod))
+"""
+
+
+def test_the_pass_knows_our_operators_whatever_else_is_loaded():
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
+    assert 'data_layout="NHWC", kernel_layout="HWIO"' in done.stdout

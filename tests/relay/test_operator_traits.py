@@ -8,10 +8,10 @@ import pytest
 import byoc.relay.op
 import byoc.relay.qnn.op  # noqa: F401 - both register their operators
 from byoc.ir.op import OPS, Op, OpPattern, Sample
-from byoc.ir.traits import Conversion, OpKind, ProductForm, Scaling, Sensitivity, Traits
+from byoc.ir.traits import Conversion, LayoutFlow, OpKind, ProductForm, Scaling, Sensitivity, Traits
 from byoc.runtime.kernels import KERNELS, get_kernel
 
-ALL = [OPS[name] for name in OPS if OPS[name].rel is not None and OPS[name].rel.__module__.startswith("byoc.")]
+ALL = [OPS[name] for name in sorted(OPS) if OPS[name].rel is not None and OPS[name].rel.__module__.startswith("byoc.")]
 WITH_KERNEL = [op for op in ALL if op.kernel in KERNELS]
 
 
@@ -60,6 +60,10 @@ def test_every_operator_answers_every_trait(op: Op) -> None:
     assert bool(traits.passes) <= (traits.kind in (OpKind.ROWS, OpKind.NORM))
     assert (traits.kind in (OpKind.VIEW, OpKind.MOVE)) <= traits.only_moves
     assert traits.quantized == op.name.startswith("qnn.")
+    assert not traits.activation or (traits.is_pointwise and op.num_inputs == 1)
+    assert not traits.repeats or (traits.kind is OpKind.MOVE and traits.carries == (0,))
+    assert not traits.permutes or (traits.kind is OpKind.MOVE and traits.carries == (0,))
+    assert traits.layout_flow is None or isinstance(traits.layout_flow, LayoutFlow)
 
 
 def test_an_operator_that_declares_nothing_has_the_traits_of_its_pattern() -> None:
@@ -174,6 +178,87 @@ def test_what_is_created_does_not_depend_on_elements(op: Op, sample: Sample) -> 
         arrays = sample.arrays()
         data = (op.input_names.index("data"),)
         assert_same(run(op, sample, with_changed(arrays, data, lambda x: x + 1)), run(op, sample, arrays))
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.idempotent))
+def test_what_is_idempotent_gives_its_own_results_again(op: Op, sample: Sample) -> None:
+    once = run(op, sample, sample.arrays())
+    assert_same(run(op, sample, once), once)
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.either_order))
+def test_operands_in_either_order_give_the_same(op: Op, sample: Sample) -> None:
+    left, right = sample.arrays()
+    assert_same(run(op, sample, [left, right]), run(op, sample, [right, left]))
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.repeats))
+def test_what_repeats_has_each_element_equally_often(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    (result,) = run(op, sample, arrays)
+    times = result.size // arrays[0].size
+    np.testing.assert_array_equal(np.sort(result.reshape(-1)), np.repeat(np.sort(arrays[0].reshape(-1)), times))
+    if result.shape == arrays[0].shape:
+        np.testing.assert_array_equal(result, arrays[0])
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.permutes))
+def test_what_permutes_has_each_element_once(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    (result,) = run(op, sample, arrays)
+    np.testing.assert_array_equal(np.sort(result.reshape(-1)), np.sort(arrays[0].reshape(-1)))
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.ranks))
+def test_what_ranks_does_not_see_a_function_that_grows(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    assert_same(run(op, sample, with_changed(arrays, (0,), lambda x: x * 4 + 1)), run(op, sample, arrays))
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.value_operand is not None))
+def test_a_value_operand_is_every_element(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    (result,) = run(op, sample, arrays)
+    assert op.traits.kind is OpKind.CREATION and (result == arrays[op.traits.value_operand]).all()
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.gives_shape))
+def test_what_gives_a_shape_gives_that_of_its_operand(op: Op, sample: Sample) -> None:
+    arrays = sample.arrays()
+    (result,) = run(op, sample, arrays)
+    assert op.traits.kind is OpKind.CREATION and tuple(result) == arrays[0].shape
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.fast_form is not None))
+def test_a_fast_form_takes_the_same_and_gives_about_the_same(op: Op, sample: Sample) -> None:
+    fast = OPS[op.traits.fast_form]
+    assert (fast.input_names, fast.attrs_type) == (op.input_names, op.attrs_type)
+    arrays = sample.arrays()
+    if all(np.isfinite(a).all() for a in arrays):
+        for a, b in zip(run(fast, sample, arrays), run(op, sample, arrays), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("op", [op for op in ALL if op.traits.kernel_layouts], ids=lambda op: op.name)
+def test_kernels_go_with_data_of_the_same_spatial_axes(op: Op) -> None:
+    assert op.traits.any_layout
+    for data, kernels in op.traits.kernel_layouts.items():
+        assert all(set(kernel) == set(data) - set("NC") | set("OI") for kernel in kernels)
+
+
+@pytest.mark.parametrize("op", [op for op in ALL if op.traits.any_layout], ids=lambda op: op.name)
+def test_what_computes_in_any_layout_has_an_attribute_for_it(op: Op) -> None:
+    names = op.attrs_type.__dataclass_fields__
+    assert "layout" in names or {"data_layout", "kernel_layout"} <= set(names)
+
+
+def test_what_is_read_on_the_host_are_operands_beside_others_or_all() -> None:
+    named = {op.name: [op.input_names[k] for k in op.traits.host_operands] for op in ALL if op.traits.host_operands}
+    assert named == {
+        "vm.reshape_tensor": ["shape"],
+        "memory.alloc_tensor": ["offset", "shape"],
+        "memory.alloc_storage": ["size", "shape", "alignment"],
+    }
 
 
 def test_traits_are_compared_by_value() -> None:

@@ -168,6 +168,18 @@ def test_several_like_operators_are_made_concrete_together():
     becomes(before, relay.Tuple([relay.collapse_sum_to(full, (2, 3)), relay.collapse_sum_to(full, (3,))]))
 
 
+@pytest.mark.parametrize("before", [relay.tile(X4, (1,)), relay.nn.pad(X4, ((0, 0),) * 4), relay.repeat(X4, 1, 2)])
+def test_what_repeats_or_pads_nothing_is_none(before):
+    becomes(before, X4)
+
+
+def test_a_padding_that_cuts_what_it_adds_stays():
+    data = var("data", 4, 3)
+    before = relay.nn.pad(data, ((-1, 1), (0, 0)))
+    becomes(before, before)
+    same_numbers(before)
+
+
 def test_casts_in_a_row_are_one_where_every_value_survives():
     x, y, z = var("x", 3, 4, 5, dtype="int8"), var("y", 3, 4, dtype="int64"), var("z", 3)
     twice = relay.cast(relay.cast(x, "int16"), "int32")

@@ -30,7 +30,7 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass, is_optimizable
-from byoc.relay.traverse import children, post_order, rebuild
+from byoc.relay.traverse import children, rewrite
 
 INDEX_SOURCE = SourceName("index")
 
@@ -62,24 +62,25 @@ def CapturePostDfsIndexInSpans() -> FunctionPass:
     def capture(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         graph = DataflowGraph(func)
         dominators = graph.post_dominators.parents()
-        memo: dict[RelayExpr, RelayExpr] = {}
-        for node in post_order(func):
-            memo[node] = _with_span(node, [memo[c] for c in children(node)], graph.index[node], dominators)
-        return as_function(memo[func])
+
+        def numbered(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+            return _with_span(before, after, graph.index[before], dominators)
+
+        return as_function(rewrite(func, numbered))
 
     return FunctionPass(capture, PassInfo("CapturePostDfsIndexInSpans", ends=REWRITES))
 
 
-def _with_span(node: RelayExpr, new: Sequence[RelayExpr], index: int, dominators: Sequence[int]) -> RelayExpr:
+def _with_span(node: RelayExpr, after: RelayExpr, index: int, dominators: Sequence[int]) -> RelayExpr:
     if isinstance(node, (Op, GlobalVar)):
         return node  # one object for all its uses
     span = Span(INDEX_SOURCE, index, index, dominators[index], dominators[index])
     if isinstance(node, Var):
         copy: RelayExpr = Var(node.name_hint, node.type_annotation, span)
-    elif not new:
+    elif not children(node):
         return node
     else:
-        copy = rebuild(node, new)
+        copy = after
         copy.span = span
     copy._checked_type = node._checked_type
     return copy

@@ -19,8 +19,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.span import merge_spans
 from byoc.ir.types import TupleType
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.traverse import children, post_order
-from byoc.relay.typed_rewrite import typed_function, typed_rebuild
+from byoc.relay.typed_rewrite import typed_function, typed_rewrite
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,7 @@ class _Level:
 
     def rewritten(self, root: RelayExpr) -> RelayExpr:
         """*root*, a node inside, over what became of the nodes that it uses."""
-        for node in post_order(root, self._used_by):
-            if node not in self._new:
-                self._new[node] = self._become(node)
-        return self._new[root]
+        return typed_rewrite(root, self._become, self._used_by, self._new)
 
     def _is_inside(self, node: RelayExpr) -> bool:
         return bool(self._inside >> self._graph.index[node] & 1)
@@ -63,14 +59,13 @@ class _Level:
         part = self._part_of.get(node)
         return part.args if part is not None else visited_before(node)
 
-    def _become(self, node: RelayExpr) -> RelayExpr:
+    def _become(self, node: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if node in self._new:
+            return self._new[node]
         if not self._is_inside(node):
             return node if can_inline(node) else self._param(node)
         part = self._part_of.get(node)
-        if part is not None:
-            return self._result(part, node)
-        parts = children(node)
-        return typed_rebuild(node, [self._new[c] for c in parts]) if parts else node
+        return self._result(part, node) if part is not None else after
 
     def _param(self, node: RelayExpr) -> Var:
         var = Var(f"FunctionVar_{len(self.params)}", node.checked_type, node.span)

@@ -105,7 +105,7 @@ def can_inline(expr: RelayExpr) -> bool:
 
 def is_special_op(op: Op) -> bool:
     """True for operators that compute nothing, and for asking after a shape: they are never lowered."""
-    return bool(op.get_attr(NON_COMPUTATIONAL)) or op.name in ("shape_of", "vm.shape_of")
+    return bool(op.get_attr(NON_COMPUTATIONAL)) or op.traits.gives_shape
 
 
 def must_be_lowered(expr: RelayExpr) -> bool:

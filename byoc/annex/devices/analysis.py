@@ -94,8 +94,9 @@ class DeviceAnalysis:
         return isinstance(callee, (Op, Constructor)) or is_primitive(callee)
 
     def _callee_domain(self, call: Call) -> Domain:
-        if isinstance(call.op, Op) and call.op.name in CALLEE_RULES:
-            return CALLEE_RULES[call.op.name](self, call)
+        rule = _callee_rule(call.op) if isinstance(call.op, Op) else None
+        if rule is not None:
+            return rule(self, call)
         if self.calls_operation(call):
             together = Domain()
             return Domain.of_function([together] * len(call.args), together)
@@ -213,10 +214,12 @@ def _shape_of(analysis: DeviceAnalysis, call: Call) -> Domain:
     return Domain.of_function([Domain() for _ in call.args], Domain(analysis.host))
 
 
-def _reshape_tensor(analysis: DeviceAnalysis, call: Call) -> Domain:
-    """The tensor stays where it is; its new shape is on the host."""
-    data = Domain()
-    return Domain.of_function([data, *(Domain(analysis.host) for _ in call.args[1:])], data)
+def _host_operands(analysis: DeviceAnalysis, call: Call) -> Domain:
+    """Sizes and offsets are on the host, the result where the other operands are."""
+    together, on_host = Domain(), call.op.traits.host_operands  # type: ignore[attr-defined]
+    return Domain.of_function(
+        [Domain(analysis.host) if k in on_host else together for k in range(len(call.args))], together
+    )
 
 
 def _alloc_storage(analysis: DeviceAnalysis, call: Call) -> Domain:
@@ -225,13 +228,19 @@ def _alloc_storage(analysis: DeviceAnalysis, call: Call) -> Domain:
     return Domain.of_function([Domain(analysis.host) for _ in call.args], Domain(analysis.canonical(device)))
 
 
-# operator -> the domain of its callee, for those whose arguments are not all where the result is
-CALLEE_RULES: dict[str, Callable[[DeviceAnalysis, Call], Domain]] = {
+_CalleeRule = Callable[[DeviceAnalysis, Call], Domain]
+# operator -> the domain of its callee, for those whose attributes name devices
+CALLEE_RULES: dict[str, _CalleeRule] = {
     "on_device": _on_device,
     "device_copy": _device_copy,
-    "shape_of": _shape_of,
-    "vm.shape_of": _shape_of,
-    "vm.reshape_tensor": _reshape_tensor,
-    "memory.alloc_tensor": _reshape_tensor,
     "memory.alloc_storage": _alloc_storage,
 }
+
+
+def _callee_rule(op: Op) -> _CalleeRule | None:
+    """The rule of an operator whose arguments are not all where its result is; None for any other."""
+    if op.name in CALLEE_RULES:
+        return CALLEE_RULES[op.name]
+    if op.traits.gives_shape:
+        return _shape_of
+    return _host_operands if op.traits.host_operands else None

@@ -16,7 +16,7 @@ from byoc.ir.types import TypeCall, TypeVar, substitute_types
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.narrowing import as_call, as_function
-from byoc.relay.traverse import children, post_order, rebuild
+from byoc.relay.traverse import children, rebuild, rewrite
 
 
 def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> ModulePass:
@@ -39,23 +39,22 @@ def _called_by_name(node: RelayExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, (GlobalVar, Constructor))
 
 
+def _values(node: RelayExpr) -> Sequence[RelayExpr]:
+    """The sub-expressions of *node* that are values: a name that it calls is none."""
+    return as_call(node).args if _called_by_name(node) else children(node)
+
+
 def _expanded(root: Function, mod: IRModule, constructors: bool, globals_: bool) -> Function:
-    memo: dict[RelayExpr, RelayExpr] = {}
+    def expanded(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if isinstance(before, Constructor) and constructors:
+            return _constructor_literal(before, mod)
+        if isinstance(before, GlobalVar) and globals_:
+            return _global_literal(before, mod)
+        if _called_by_name(before):  # by name still, though it may be a value elsewhere
+            return rebuild(before, [as_call(before).op, *as_call(after).args])
+        return after
 
-    def inner(node: RelayExpr) -> Sequence[RelayExpr]:
-        return as_call(node).args if _called_by_name(node) else children(node)
-
-    for node in post_order(root, inner):
-        new = [memo[c] for c in inner(node)]
-        if isinstance(node, Constructor) and constructors:
-            memo[node] = _constructor_literal(node, mod)
-        elif isinstance(node, GlobalVar) and globals_:
-            memo[node] = _global_literal(node, mod)
-        elif _called_by_name(node):
-            memo[node] = rebuild(node, [node.op, *new])  # type: ignore[attr-defined]
-        else:
-            memo[node] = rebuild(node, new) if new else node
-    return as_function(memo[root])
+    return as_function(rewrite(root, expanded, _values))
 
 
 def _constructor_literal(constructor: Constructor, mod: IRModule) -> Function:

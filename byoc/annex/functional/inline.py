@@ -7,6 +7,8 @@ calls stay, marked or not. Source: ``relay.transform.Inline``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from byoc.annex.analysis.call_graph import GlobalCalls
 from byoc.annex.functional.de_duplicate import applied, dedup
 from byoc.ir.expr import GlobalVar, RelayExpr
@@ -14,8 +16,8 @@ from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Function
-from byoc.relay.narrowing import as_function
-from byoc.relay.traverse import children, post_order, rebuild
+from byoc.relay.narrowing import as_call, as_function
+from byoc.relay.traverse import children, rewrite
 
 
 def Inline() -> ModulePass:
@@ -48,25 +50,19 @@ def inline_globals(mod: IRModule, ctx: PassContext | None = None) -> IRModule:
 
 def _over_inlined(func: Function, ready: dict[GlobalVar, Function]) -> Function:
     """*func* with each use of a function of *ready* replaced: a call by the body, the name alone by a literal."""
-    memo: dict[RelayExpr, RelayExpr] = {}
 
-    def inner(node: RelayExpr) -> tuple[RelayExpr, ...]:
-        if isinstance(node, Call) and node.op in ready:
-            return node.args
-        return tuple(children(node))
+    def inner(node: RelayExpr) -> Sequence[RelayExpr]:
+        return node.args if isinstance(node, Call) and node.op in ready else children(node)
 
-    for node in post_order(func, inner):
-        new = [memo[c] for c in inner(node)]
-        if isinstance(node, Call) and node.op in ready:
-            memo[node] = _inlined_call(ready[node.op], node, new)
-        elif isinstance(node, GlobalVar) and node in ready:
-            memo[node] = dedup(ready[node])
-        else:
-            memo[node] = rebuild(node, new) if new else node
-    return as_function(memo[func])
+    def inlined(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if isinstance(before, Call) and before.op in ready:
+            return _inlined_call(ready[before.op], before, as_call(after).args)
+        return dedup(ready[before]) if isinstance(before, GlobalVar) and before in ready else after
+
+    return as_function(rewrite(func, inlined, inner))
 
 
-def _inlined_call(func: Function, call: Call, args: list[RelayExpr]) -> RelayExpr:
+def _inlined_call(func: Function, call: Call, args: Sequence[RelayExpr]) -> RelayExpr:
     if func.attrs.get("Compiler") is not None or len(func.params) != len(args):
         return Call(dedup(func), args, call.attrs, call.type_args, call.span)
     return applied(func, args, call.type_args)

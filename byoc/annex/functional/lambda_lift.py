@@ -7,6 +7,8 @@ structure. Units (``Primitive``) and the functions of other compilers stay. Sour
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from byoc.annex.functional.de_duplicate import dedup
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
@@ -18,7 +20,7 @@ from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.structure.structural import structural_equal, structural_hash
-from byoc.relay.traverse import children, post_order, rebuild, substitute
+from byoc.relay.traverse import children, post_order, rewrite, substitute
 
 
 def LambdaLift() -> ModulePass:
@@ -43,24 +45,22 @@ class Lifter:
 
     def __init__(self, mod: IRModule):
         self._mod = mod
-        self._memo: dict[RelayExpr, RelayExpr] = {}
         self._bound_to: dict[RelayExpr, Var] = {}
 
     def lifted(self, root: Function) -> Function:
         """*root* over global functions."""
 
-        def inner(node: RelayExpr) -> tuple[RelayExpr, ...]:
+        def inner(node: RelayExpr) -> Sequence[RelayExpr]:
             if isinstance(node, Let) and isinstance(node.value, Function):
                 self._bound_to[node.value] = node.variable
-            return () if isinstance(node, Function) and _is_unit(node) else tuple(children(node))
+            return () if isinstance(node, Function) and _is_unit(node) else children(node)
 
-        for node in post_order(root, inner):
-            new = [self._memo[c] for c in inner(node)]
-            after = rebuild(node, new) if new else node
-            if isinstance(after, Function) and node is not root and not _is_unit(after):
-                after = self._lift(after, self._bound_to.get(node), node._checked_type)
-            self._memo[node] = after
-        return as_function(self._memo[root])
+        def lift(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+            if isinstance(after, Function) and before is not root and not _is_unit(after):
+                return self._lift(after, self._bound_to.get(before), before._checked_type)
+            return after
+
+        return as_function(rewrite(root, lift, inner))
 
     def _lift(self, func: Function, bound_to: Var | None, ty: Type | None) -> RelayExpr:
         """What stands for *func*, whose inner functions are lifted: a name, or its call with captured variables."""

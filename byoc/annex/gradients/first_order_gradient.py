@@ -1,7 +1,8 @@
 """Reverse-mode gradients of straight-line code, as a graph.
 
 Nodes are visited from the result down; each gives its arguments their share by the rule of its operator. The forward
-nodes are those of the function itself, so that nothing is computed twice. Source: ``FirstOrderGradient`` of Relay.
+nodes are those of the function itself, so that nothing is computed twice. It walks by a loop of its own, since nothing
+is replaced: gradients are summed from the result down. Source: ``FirstOrderGradient`` of Relay.
 """
 
 from __future__ import annotations

@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.expr import Call, Function, Let, Var
+from byoc.relay.analysis.operator_calls import op_name, traits_of
+from byoc.relay.expr import Call, Function, Let
 from byoc.relay.narrowing import as_function
-from byoc.relay.traverse import children, post_order, rebuild
+from byoc.relay.traverse import post_order, rewrite
 
-Known = Callable[[RelayExpr], int | None]
+Number = int | None
 
 
 def LazyGradientInit() -> ModulePass:
@@ -30,57 +30,66 @@ def LazyGradientInit() -> ModulePass:
         result = typed.shallow_copy()
         for var, func in typed.functions.items():
             if isinstance(func, Function):
-                result[var] = _Lazy().run(func)
+                result[var] = _Lazy(func).run()
         return infer_module(result)
 
     return ModulePass(transform, PassInfo("LazyGradientInit", 2, ends=("typed", "graph_normal_form", *REWRITES)))
 
 
+def _sum(left: Number, right: Number) -> int | None:
+    """``x + 0`` and ``0 + x`` are x."""
+    return 0 if right == 0 else 1 if left == 0 else None
+
+
+def _difference(left: Number, right: Number) -> int | None:
+    """``x - 0`` is x."""
+    return 0 if right == 0 else None
+
+
+def _product(left: Number, right: Number) -> int | None:
+    """``0 * x`` and ``x * 0`` are the zeros, ``1 * x`` and ``x * 1`` are x."""
+    if left == 0 or right == 0:
+        return 0 if left == 0 else 1
+    return 0 if right == 1 else 1 if left == 1 else None
+
+
+# operator -> (the number that each element of its operands is, where that is known) -> the operand that is its result
+_RULES: dict[str, Callable[[Number, Number], int | None]] = {
+    "add": _sum,
+    "subtract": _difference,
+    "multiply": _product,
+}
+
+
 class _Lazy:
     """One function: which values are zeros or ones throughout, and what is left of sums and products with them."""
 
-    def __init__(self) -> None:
-        self._memo: dict[RelayExpr, RelayExpr] = {}
+    def __init__(self, root: Function) -> None:
+        self._root = root
+        self._values = {node.variable: node.value for node in post_order(root) if isinstance(node, Let)}
         self._numbers: dict[RelayExpr, int] = {}
 
-    def run(self, root: Function) -> Function:
-        """*root* without sums and products that zeros and ones decide."""
-        bound: dict[RelayExpr, list[Var]] = {}
-        for node in post_order(root):
-            if isinstance(node, Let):
-                bound.setdefault(node.value, []).append(node.variable)
-        for node in post_order(root, lambda e: (e.value, e.variable, e.body) if isinstance(e, Let) else children(e)):
-            after = rebuild(node, [self._memo[c] for c in children(node)]) if children(node) else node
-            if isinstance(node, Call) and isinstance(node.op, Op):
-                after = self._call(node, after)
-            self._memo[node] = after
-            for var in bound.get(node, ()):
-                if node in self._numbers:
-                    self._numbers[var] = self._numbers[node]
-        return as_function(self._memo[root])
+    def run(self) -> Function:
+        """The function without sums and products that zeros and ones decide."""
+        return as_function(rewrite(self._root, self._rewritten))
 
-    def _call(self, call: Call, after: RelayExpr) -> RelayExpr:
-        name = call.op.name  # type: ignore[attr-defined]
-        fill = call.op.traits.fill  # type: ignore[attr-defined]
-        if fill is not None:
-            self._numbers[call] = fill
+    def _number(self, expr: RelayExpr) -> Number:
+        """What each element of *expr*, or of the value that it names, is."""
+        while expr in self._values:
+            expr = self._values[expr]
+        return self._numbers.get(expr)
+
+    def _rewritten(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        traits = traits_of(before)
+        if traits is not None and traits.fill is not None:
+            self._numbers[before] = traits.fill
+        rule = _RULES.get(op_name(before) or "")
+        if rule is None or not isinstance(before, Call) or not isinstance(after, Call):
             return after
-        if name not in ("add", "subtract", "multiply"):
+        place = rule(self._number(before.args[0]), self._number(before.args[1]))
+        if place is None or before.args[place].checked_type != before.checked_type:
             return after
-        left, right = call.args
-        numbers = self._numbers.get(left), self._numbers.get(right)
-        kept: RelayExpr | None = None
-        if name == "multiply":
-            if 0 in numbers:
-                kept = left if numbers[0] == 0 else right
-            elif 1 in numbers:
-                kept = right if numbers[0] == 1 else left
-        elif numbers[1] == 0:
-            kept = left
-        elif numbers[0] == 0 and name == "add":
-            kept = right
-        if kept is None or kept.checked_type != call.checked_type:
-            return after
-        if kept in self._numbers:
-            self._numbers[call] = self._numbers[kept]
-        return self._memo[kept]
+        number = self._number(before.args[place])
+        if number is not None:
+            self._numbers[before] = number
+        return after.args[place]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Op
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_type_local
 from byoc.relay.analysis.operator_calls import calls
@@ -18,13 +17,13 @@ from byoc.relay.dataflow_pattern import patterns as p
 from byoc.relay.dataflow_pattern.attributes import attributes_match
 from byoc.relay.dataflow_pattern.equality import matches_expression
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
+from byoc.relay.dataflow_pattern.pattern_graph import operator_called, operator_name
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children
 
 Goal = tuple[p.DFPattern, RelayExpr]
 Search = Generator[Goal, bool, bool]
 Memo = dict[p.DFPattern, list[RelayExpr]]
-_COMMUTATIVE = frozenset(["add", "multiply"])
 
 
 class Matcher:
@@ -143,22 +142,14 @@ def _arguments(m: Matcher, patterns: Sequence[p.DFPattern] | None, args: Sequenc
     return (yield from m.together(list(zip(patterns, args, strict=True))))
 
 
-def operator_name(pattern: p.DFPattern) -> str:
-    """The operator of a call pattern, or "" where the pattern is another one or leaves it open."""
-    if isinstance(pattern, p.CallPattern):
-        pattern = pattern.op
-        if isinstance(pattern, p.ExprPattern) and isinstance(pattern.expr, Op):
-            return pattern.expr.name
-    return ""
-
-
 def _call(m: Matcher, pattern: p.CallPattern, expr: RelayExpr) -> Search:
     if not isinstance(expr, Call):
         return False
     if (yield pattern.op, expr.op):
         if (yield from _arguments(m, pattern.args, expr.args)):
             return True
-        if operator_name(pattern) in _COMMUTATIVE:
+        op = operator_called(pattern)
+        if op is not None and op.traits.either_order:
             return (yield from _arguments(m, pattern.args and pattern.args[::-1], expr.args))
         return False
     for other in _reassociated(pattern, expr):

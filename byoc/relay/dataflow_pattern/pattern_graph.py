@@ -115,11 +115,29 @@ def _callee_keys(pattern: p.CallPattern) -> set[RootKey] | None:
             keys.add(q.expr if isinstance(q.expr, Op) else Call)
         else:
             return None
-    for arg in pattern.args or ():
-        if isinstance(arg, p.CallPattern) and isinstance(arg.op, p.ExprPattern) and isinstance(arg.op.expr, Op):
-            if arg.op.expr.name in ("divide", "multiply"):
-                keys.add(arg.op.expr)
+    if operator_name(pattern) == "divide":  # (a * b) / c also begins at a product
+        keys.update(_operators_called(pattern.args, "multiply"))
+    if operator_name(pattern) == "multiply":  # a * (b / c) also begins at a quotient
+        keys.update(_operators_called(pattern.args, "divide"))
     return keys
+
+
+def _operators_called(patterns: Parts | None, name: str) -> list[Op]:
+    """The operators called *name* of those *patterns* that are calls of them."""
+    found = [operator_called(q) for q in patterns or ()]
+    return [op for op in found if op is not None and op.name == name]
+
+
+def operator_called(pattern: p.DFPattern) -> Op | None:
+    """The operator of a call pattern; None where the pattern is another one or leaves it open."""
+    callee = pattern.op if isinstance(pattern, p.CallPattern) else None
+    return callee.expr if isinstance(callee, p.ExprPattern) and isinstance(callee.expr, Op) else None
+
+
+def operator_name(pattern: p.DFPattern) -> str:
+    """The name of :func:`operator_called`; "" for none."""
+    op = operator_called(pattern)
+    return "" if op is None else op.name
 
 
 class ArgumentFilter:

@@ -15,7 +15,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.dims import MAX_RANK
 from byoc.ir.op import Sample, register_op
-from byoc.ir.traits import creation, move, view
+from byoc.ir.traits import OpKind, Traits, creation, move, view
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, tensor_arg
 from byoc.relay.op.movement.create import InitOpAttrs, OneHotAttrs, full_rel, one_hot_rel
@@ -94,7 +94,7 @@ register_op(
     inputs=("data", "newshape"),
     attrs=ReshapeAttrs,
     rel=_reshape_rel,
-    traits=view(),
+    traits=view().static("reshape", {1: "newshape"}),
     doc="The same elements in a shape that an input holds.",
     samples=(Sample([(2, 6), _vector(3, -1)]), Sample([(2, 6), _vector(0, 3, 2)])),
 )
@@ -103,7 +103,7 @@ register_op(
     inputs=("data", "begin", "end", "strides"),
     attrs=StridedSliceAttrs,
     rel=_strided_slice_rel,
-    traits=move(),
+    traits=move().static("strided_slice", {1: "begin", 2: "end", 3: "strides"}),
     doc="A slice along each axis whose numbers the inputs hold.",
     samples=(
         Sample([(4, 5), _vector(1, 0), _vector(3, 4), _vector(1, 2)]),
@@ -116,6 +116,7 @@ for _name in ("zeros", "ones"):
         inputs=("shape",),
         attrs=InitOpAttrs,
         rel=_init_rel,
+        traits=Traits(OpKind.OTHER).static(_name, {0: "shape"}),
         doc=f"A tensor of {_name} in a shape that an input holds.",
         samples=(Sample([_vector(2, 3)]),),
     )
@@ -124,7 +125,7 @@ register_op(
     inputs=("fill_value", "shape"),
     attrs=InitOpAttrs,
     rel=_full_rel,
-    traits=creation(),
+    traits=creation(value_operand=0).static("full", {1: "shape"}),
     doc="A tensor of one scalar in a shape that an input holds.",
     samples=(Sample([(), _vector(2, 3)], {"dtype": ""}),),
 )
@@ -133,7 +134,7 @@ register_op(
     inputs=("data", "shape"),
     attrs=InitOpAttrs,
     rel=_broadcast_rel,
-    traits=move(),
+    traits=move(repeats=True).static("broadcast_to", {1: "shape"}),
     doc="The tensor broadcast to a shape that an input holds.",
     samples=(Sample([(3, 1), _vector(2, 3, 4)]),),
 )
@@ -141,7 +142,7 @@ register_op(
     "dyn.tile",
     inputs=("data", "reps"),
     rel=_tile_rel,
-    traits=move(),
+    traits=move(repeats=True).static("tile", {1: "reps"}),
     doc="The tensor repeated as often as an input says.",
     samples=(Sample([(3, 1), _vector(2, 2)]),),
 )
@@ -150,6 +151,7 @@ register_op(
     inputs=("indices", "on_value", "off_value", "depth"),
     attrs=OneHotAttrs,
     rel=_one_hot_rel,
+    traits=Traits(OpKind.OTHER).static("one_hot", {3: "depth"}, ("depth",)),
     doc="One-hot vectors of a depth that an input holds.",
     samples=(Sample([_vector(0, 2), (), (), np.array(3, "int64")], {"depth": -1}),),
 )
@@ -158,7 +160,7 @@ register_op(
     inputs=("data", "axis"),
     attrs=ExpandDimsAttrs,
     rel=_expand_dims_rel,
-    traits=view(),
+    traits=view().static("expand_dims", {1: "axis"}, ("axis",)),
     doc="Dimensions of 1 put before an axis that an input holds.",
     samples=(Sample([(2, 3), np.array(1, "int64")]),),
 )
@@ -166,7 +168,7 @@ register_op(
     "dyn.squeeze",
     inputs=("data", "axis"),
     rel=_squeeze_rel,
-    traits=view(),
+    traits=view().static("squeeze", {1: "axis"}),
     doc="Dimensions of 1 dropped at axes that an input holds.",
     samples=(Sample([(1, 2, 1), _vector(0, 2)]),),
 )

@@ -13,7 +13,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import RelationOf, Sample, register_op
-from byoc.ir.traits import move
+from byoc.ir.traits import OpKind, Traits, move
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
 from byoc.relay.op.core.type_relations import is_integer, tensor_arg
@@ -59,11 +59,14 @@ def _pad_rel(types: Sequence[Type], attrs: PadAttrs) -> Type:
 
 _TWO, _HALF = np.array(2.0, "float32"), np.array(1.5, "float32")
 _ROI = np.zeros(4, "float32")
+_SCALES_2D = {1: "scale_h", 2: "scale_w"}
+_SCALES_3D = {1: "scale_d", 2: "scale_h", 3: "scale_w"}
 register_op(
     "dyn.image.resize2d",
     inputs=("data", "size", "roi"),
     attrs=Resize2DAttrs,
     rel=_resize_rel,
+    traits=Traits(OpKind.OTHER).static("image.resize2d", {1: "size", 2: "roi"}),
     doc="Resizing of height and width to what an input says.",
     samples=(
         Sample([(1, 2, 4, 5), np.array([6, 3], "int64"), _ROI], {"size": ()}),
@@ -83,6 +86,7 @@ register_op(
     inputs=("data", "scale_h", "scale_w"),
     attrs=UpSamplingAttrs,
     rel=_upsampling_rel(2),
+    traits=Traits(OpKind.OTHER).static("nn.upsampling", _SCALES_2D, _SCALES_2D.values()),
     doc="Enlargement of height and width by factors that inputs hold.",
     samples=(Sample([(1, 2, 3, 4), _TWO, _HALF]),),
 )
@@ -91,6 +95,7 @@ register_op(
     inputs=("data", "scale_d", "scale_h", "scale_w"),
     attrs=UpSampling3DAttrs,
     rel=_upsampling_rel(3),
+    traits=Traits(OpKind.OTHER).static("nn.upsampling3d", _SCALES_3D, _SCALES_3D.values()),
     doc="Enlargement of depth, height and width by factors that inputs hold.",
     samples=(Sample([(1, 2, 3, 2, 2), _TWO, _HALF, _TWO], {"method": "trilinear"}),),
 )
@@ -99,7 +104,7 @@ register_op(
     inputs=("data", "pad_width", "pad_value"),
     attrs=PadAttrs,
     rel=_pad_rel,
-    traits=move(0, 2),
+    traits=move(0, 2).static("nn.pad", {1: "pad_width"}),
     doc="Padding of each axis by what an input says.",
     samples=(
         Sample([(2, 3), np.array([[1, 0], [2, 1]], "int64"), ()], {"pad_width": ()}),

@@ -14,6 +14,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import A, RelationOf, register_op
 from byoc.ir.registry import get_global_func
+from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, TensorType, TupleType, Type, TypeCall
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay.expr import Call, Constant
@@ -79,9 +80,16 @@ def _tensor_rel(types: Sequence[Type], attrs: AllocTensorAttrs) -> Type:
 
 
 def _register(
-    name: str, inputs: Sequence[str], rel: RelationOf[A], attrs: type[A] | None, stateful: bool, doc: str
+    name: str,
+    inputs: Sequence[str],
+    rel: RelationOf[A],
+    attrs: type[A] | None,
+    stateful: bool,
+    doc: str,
+    host_operands: tuple[int, ...] = (),
 ) -> None:
-    op = register_op(name, inputs=inputs, rel=rel, attrs=attrs, doc=doc)
+    traits = Traits(OpKind.OTHER, host_operands=host_operands)
+    op = register_op(name, inputs=inputs, rel=rel, attrs=attrs, doc=doc, traits=traits)
     op.set_attr("TOpIsStateful", stateful)
     op.set_attr("TNonComputational", True)
 
@@ -93,6 +101,7 @@ _register(
     AllocStorageAttrs,
     False,
     "So many bytes of memory, for a tensor of a shape.",
+    host_operands=(0, 1, 2),
 )
 _register(
     "memory.alloc_tensor",
@@ -101,6 +110,7 @@ _register(
     AllocTensorAttrs,
     False,
     "A tensor that lies in storage.",
+    host_operands=(1, 2),
 )
 _register("memory.kill", ("data",), lambda types, attrs: TupleType(()), None, True, "The end of a value's memory.")
 

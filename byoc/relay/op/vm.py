@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,7 +36,7 @@ register_op(
     inputs=("tensor",),
     attrs=ShapeOfAttrs,
     rel=_shape_of_rel,
-    traits=creation(),
+    traits=creation(gives_shape=True),
     kernel="shape_of",
     doc="The shape of a tensor, as the virtual machine gives it.",
     samples=(Sample([(2, 3, 4)], {"dtype": "int64"}), Sample([()], {"dtype": "int64"})),
@@ -59,7 +59,7 @@ register_op(
     inputs=("data", "shape"),
     attrs=ReshapeTensorAttrs,
     rel=_reshape_rel,
-    traits=view(),
+    traits=replace(view(), host_operands=(1,)),
     doc="The same elements in a shape that an input holds, of which some dimensions are known.",
     samples=(
         Sample([(2, 6), np.array([3, 4], "int64")], {"newshape": (3, 4)}),

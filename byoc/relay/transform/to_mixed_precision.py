@@ -22,9 +22,10 @@ from byoc.relay import op
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import as_call
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.mixed_precision import Conversion, conversion_of
-from byoc.relay.traverse import children, post_order, rebuild
+from byoc.relay.traverse import children, rebuild, rewrite
 
 KEEP_DTYPE = "relay.ToMixedPrecision.keep_orig_output_dtype"
 register_config_option(KEEP_DTYPE, bool)
@@ -69,42 +70,43 @@ class _Converter:
 
     def function(self, func: Function, keep: bool) -> Function:
         """*func* converted; with *keep*, its result has the dtype that it had."""
-        for node in post_order(func.body, _inner):
-            self._memo[node] = new = self._converted(node)
-            if new._checked_type is None:
-                infer_expr(new, self._mod)
-        body = self._memo[func.body]
+        body = rewrite(func.body, self._converted, _inner, self._memo)
         if keep:
             body = self._as_type(body, func.body.checked_type)
         if body is func.body:
             return func
         return Function(func.params, body, None, func.type_params, func.attrs, func.span)
 
-    def _converted(self, node: RelayExpr) -> RelayExpr:
-        if isinstance(node, Call):
-            return self._call(node)
-        if isinstance(node, Function):
-            return node if node.attrs.get("Primitive") or node.attrs.get("Compiler") else self.function(node, keep=True)
-        if isinstance(node, Let):
-            return self._let(node)
-        inner = children(node)
-        new = [self._memo.get(c, c) for c in inner]
-        if inner and not isinstance(node, (Tuple, TupleGetItem)):  # branches and references keep their dtypes
-            new = [self._as_type(n, c.checked_type) for n, c in zip(new, inner, strict=True)]
-        return rebuild(node, new) if inner else node
+    def _converted(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        new = self._over_converted(before, after)
+        if new._checked_type is None:
+            infer_expr(new, self._mod)
+        return new
+
+    def _over_converted(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if isinstance(before, Call):
+            return self._call(before, as_call(after).args, as_call(after).op)
+        if isinstance(before, Function):
+            is_unit = before.attrs.get("Primitive") or before.attrs.get("Compiler")
+            return before if is_unit else self.function(before, keep=True)
+        if isinstance(after, Let):
+            return self._let(after)
+        if isinstance(before, (Tuple, TupleGetItem)):
+            return after
+        inner = zip(children(after), children(before), strict=True)  # branches and references keep their dtypes
+        new = [self._as_type(n, c.checked_type) for n, c in inner]
+        return rebuild(before, new) if new else before
 
     def _let(self, let: Let) -> RelayExpr:
-        value, body = self._memo[let.value], self._memo[let.body]
-        variable = self._memo.get(let.variable, let.variable)
-        if value.checked_type != variable.checked_type:
-            value = self._as_type(value, variable.checked_type)
-        return rebuild(let, [variable, value, body])
+        value = let.value
+        if value.checked_type != let.variable.checked_type:
+            value = self._as_type(value, let.variable.checked_type)
+        return rebuild(let, [let.variable, value, let.body])
 
-    def _call(self, call: Call) -> RelayExpr:
-        args = [self._memo.get(a, a) for a in call.args]
+    def _call(self, call: Call, args: Sequence[RelayExpr], callee: RelayExpr) -> RelayExpr:
         if not isinstance(call.op, Op):
             kept = [self._as_type(new, old.checked_type) for new, old in zip(args, call.args, strict=True)]
-            return rebuild(call, [self._memo.get(call.op, call.op), *kept])
+            return rebuild(call, [callee, *kept])
         category, sums, result = self._category(call)
         if category == Conversion.FOLLOW:
             fits = all(isinstance(a, (Var, Constant)) or self._is_mixed(a.checked_type) for a in args)

@@ -150,8 +150,10 @@ def _on_x86() -> dict[VectorPart, str]:
             every = f"({'uint16_t' if lanes == 16 else 'uint8_t'})-1, 4"  # all lanes; rounded as everything is
             wide, width = size == 64, "256" if size == 32 else ""
             calls = {
-                "lesser": f"minp{letter}512_mask(a, b, b, {every})" if wide else f"minp{letter}{width}(a, b)",
-                "greater": f"maxp{letter}512_mask(a, b, b, {every})" if wide else f"maxp{letter}{width}(a, b)",
+                chosen: f"{name}p{letter}512_mask(a, b, b, {every})" if wide else f"{name}p{letter}{width}(a, b)"
+                for name, chosen in _CHOICE.items()
+            }
+            calls |= {
                 "sqrt": f"sqrtp{letter}512_mask(x, x, {every})" if wide else f"sqrtp{letter}{width}(x)",
                 "round": f"rndscalep{letter}_mask(x, 4, x, {every})" if wide else f"roundp{letter}{width}(x, 4)",
             }

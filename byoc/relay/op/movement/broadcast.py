@@ -70,7 +70,7 @@ register_op(
     inputs=("data",),
     attrs=InitOpAttrs,
     pattern=OpPattern.BROADCAST,
-    traits=move(),
+    traits=move(repeats=True),
     compute=_broadcast_compute,
     rel=lambda types, attrs: _check_broadcast(tensor_arg(types, 0), attrs.shape),
     operations=lambda attrs, in_types, out_type: 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from byoc import te
 from byoc.errors import TypeInferenceError
@@ -14,7 +14,7 @@ from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.size_var import parted, plus
-from byoc.ir.traits import move
+from byoc.ir.traits import LayoutFlow, move
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, constant_ints, make_call
@@ -130,7 +130,7 @@ register_op(
     attrs=ConcatenateAttrs,
     rel=_concatenate_rel,
     pattern=OpPattern.INJECTIVE,
-    traits=move(),
+    traits=replace(move(), layout_flow=LayoutFlow.JOINED),
     compute=_concatenate_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensors of a tuple one after another along an axis.",
@@ -287,7 +287,7 @@ register_op(
     attrs=TileAttrs,
     rel=_tile_rel,
     pattern=OpPattern.INJECTIVE,
-    traits=move(),
+    traits=move(repeats=True),
     compute=_tile_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensor repeated as a whole along its dimensions.",
@@ -330,7 +330,7 @@ register_op(
     attrs=RepeatAttrs,
     rel=_repeat_rel,
     pattern=OpPattern.INJECTIVE,
-    traits=move(),
+    traits=move(repeats=True),
     compute=_repeat_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="Each element repeated along an axis.",

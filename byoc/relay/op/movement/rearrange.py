@@ -110,7 +110,7 @@ register_op(
     attrs=LayoutTransformAttrs,
     rel=_layout_rel,
     pattern=OpPattern.INJECTIVE,
-    traits=move(),
+    traits=move(permutes=True),
     compute=_layout_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The same elements in another order of axes, whole or in blocks.",

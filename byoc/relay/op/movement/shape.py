@@ -274,7 +274,7 @@ register_op(
     attrs=TransposeAttrs,
     rel=_transpose_rel,
     pattern=OpPattern.INJECTIVE,
-    traits=move(),
+    traits=move(permutes=True),
     compute=_transpose_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The axes in another order.",

@@ -244,7 +244,9 @@ register_op(
     infer_inputs=same_as_result,
     doc="max(x, 0).",
     pattern=OpPattern.ELEMWISE,
-    traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW, scaling=Scaling.PASSES),
+    traits=Traits(
+        OpKind.POINTWISE, precision=Conversion.FOLLOW, scaling=Scaling.PASSES, idempotent=True, activation=True
+    ),
     compute=_elementwise("relu", _relu),
     samples=[Sample([(2, 3, 4)]), Sample([(5,)], dtype="int32", low=-9, high=9)],
 )
@@ -255,7 +257,7 @@ register_op(
     doc="x or alpha x.",
     attrs=LeakyReluAttrs,
     pattern=OpPattern.ELEMWISE,
-    traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW, scaling=Scaling.PASSES),
+    traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW, scaling=Scaling.PASSES, activation=True),
     compute=_elementwise("leaky_relu", _leaky_relu),
     samples=[Sample([(2, 3, 4)], {"alpha": 0.2})],
 )
@@ -291,7 +293,7 @@ register_op(
     doc="exp(x) over its sum.",
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, costly=3.5, passes=3.0),
+    traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, costly=3.5, passes=3.0, fast_form="nn.fast_softmax"),
     compute=_softmax_compute,
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)],
 )

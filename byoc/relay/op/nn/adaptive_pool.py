@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
@@ -202,7 +202,7 @@ for _kind, _doc in _DOCS.items():
         doc=f"{_doc} of each channel.",
         attrs=GlobalPool2DAttrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-        traits=_TRAITS[_kind],
+        traits=replace(_TRAITS[_kind], any_layout=True),
         compute=_compute(_kind == "avg"),
         operations=_operations,
         samples=[Sample([(2, 3, 5, 4)]), Sample([(1, 5, 4, 3)], {"layout": "NHWC", "out_layout": "NCHW"})],

@@ -10,6 +10,7 @@ from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.size_var import SizeExpr, size_of
+from byoc.ir.traits import LayoutFlow, OpKind, Traits
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.core.builder import make_call
@@ -158,6 +159,7 @@ register_op(
     "nn.upsampling",
     inputs=("data",),
     rel=_relation(2),
+    traits=Traits(OpKind.OTHER, any_layout=True, layout_flow=LayoutFlow.UPSAMPLED),
     doc="Enlargement of height and width.",
     attrs=UpSamplingAttrs,
     pattern=OpPattern.INJECTIVE,
@@ -172,6 +174,7 @@ register_op(
     "nn.upsampling3d",
     inputs=("data",),
     rel=_relation(3),
+    traits=Traits(OpKind.OTHER, any_layout=True, layout_flow=LayoutFlow.UPSAMPLED),
     doc="Enlargement of depth, height and width.",
     attrs=UpSampling3DAttrs,
     pattern=OpPattern.INJECTIVE,

@@ -71,6 +71,7 @@ register_op(
     inputs=("data",),
     attrs=ArgsortAttrs,
     rel=_argsort_rel,
+    traits=Traits(OpKind.OTHER, ranks=True),
     samples=_SORTS,
     doc="The positions that sort the data along an axis; equal elements keep their order.",
 )
@@ -139,7 +140,7 @@ register_op(
     inputs=("data", "k"),
     attrs=TopKAttrs,
     rel=_dyn_topk_rel,
-    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
+    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW).static("topk", {1: "k"}, ("k",)),
     doc="The greatest (or least) elements along an axis, as many as an input says.",
     samples=(Sample([_TIES, np.array([2], "int64")]), Sample([_TIES, np.array(1, "int32")], {"ret_type": "indices"})),
 )

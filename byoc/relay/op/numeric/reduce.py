@@ -7,7 +7,7 @@ axis was. ``argmax`` and ``argmin`` give int32, and over several axes the positi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from byoc import te
 from byoc.errors import TypeInferenceError
@@ -258,7 +258,7 @@ for _kind in ("argmax", "argmin"):
         samples=_ARG_SAMPLES,
         doc=f"The position of the {'greatest' if _kind == 'argmax' else 'least'} element over axes, as int32.",
         pattern=OpPattern.COMM_REDUCE,
-        traits=_FOLLOWS,
+        traits=replace(_FOLLOWS, ranks=True),
         operations=_elements,
     )
 

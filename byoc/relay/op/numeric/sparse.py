@@ -14,6 +14,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
+from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Tuple, constant
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, known_dtype, make_call
@@ -78,6 +79,7 @@ register_op(
     inputs=("sparse_indices", "sparse_values", "default_value", "output_shape"),
     attrs=SparseToDenseAttrs,
     rel=_dyn_sparse_to_dense_rel,
+    traits=Traits(OpKind.OTHER).static("sparse_to_dense", {3: "output_shape"}),
     kernel="sparse_to_dense",
     doc="A dense tensor whose shape an input holds, with values at coordinates.",
     samples=(Sample([_POINTS, _VALUES, _ZERO, np.array([3, 4], "int64")]),),

@@ -7,6 +7,7 @@ minus infinity as Python does. Both sides have one dtype, whatever it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -122,7 +123,8 @@ _BITS = (Sample([np.array([[12, 10, -3]], "int32"), np.array([[10], [7]], "int32
 _BOOLS = (Sample([(2, 3), (3,)], dtype="bool"),)
 _MODS = (*_INTS, *_UINTS, Sample([(_SEVEN / 2).astype("float32"), _DIVISORS.astype("float32")]))
 _STEPS = pointwise(costly=0.15, sensitive={0: STEP, 1: STEP})  # each divides
-_SUM = pointwise(precision=Conversion.FOLLOW, scaling=Scaling.SUM)
+_DIFFERENCE = pointwise(precision=Conversion.FOLLOW, scaling=Scaling.SUM)
+_SUM = replace(_DIFFERENCE, either_order=True)
 _SCALE = pointwise(precision=Conversion.FOLLOW, scaling=Scaling.FACTOR)
 _CHOICE = pointwise(carries=(0, 1), chooses=True, precision=Conversion.FOLLOW)
 _numbers = only(is_number)
@@ -131,14 +133,16 @@ _bools = only(lambda dtype: dtype == "bool")
 _bits = only(lambda dtype: is_integer(dtype) or dtype == "bool")
 
 add = binary_operator("add", _is("add"), "The sum of two tensors.", _numbers, (*_FLOATS, *_INTS), _SUM)
-subtract = binary_operator("subtract", _is("sub"), "The difference of two tensors.", _numbers, (*_FLOATS, *_INTS), _SUM)
+subtract = binary_operator(
+    "subtract", _is("sub"), "The difference of two tensors.", _numbers, (*_FLOATS, *_INTS), _DIFFERENCE
+)
 multiply = binary_operator(
     "multiply",
     _is("mul"),
     "The product element by element.",
     _numbers,
     (*_FLOATS, *_INTS),
-    pointwise(precision=Conversion.FOLLOW, scaling=Scaling.FACTOR),
+    pointwise(precision=Conversion.FOLLOW, scaling=Scaling.FACTOR, either_order=True),
 )
 divide = binary_operator(
     "divide",

@@ -126,7 +126,7 @@ _SPECIAL = (Sample([np.array([0.0, np.nan, np.inf, -np.inf, -1.5], "float32")]),
 _HALVES = (*_MIXED, Sample([np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 7.0], "float32")]))
 
 _FOLLOW, _NEVER = Conversion.FOLLOW, Conversion.NEVER
-_EDGE, _JUMPS = {0: EDGE}, pointwise(sensitive={0: STEP})
+_EDGE, _JUMPS = {0: EDGE}, pointwise(sensitive={0: STEP}, idempotent=True)
 
 exp = _unary(
     "exp",
@@ -134,7 +134,7 @@ exp = _unary(
     "The exponential of each element.",
     _floats,
     (*_ANY, *_SPECIAL),
-    pointwise(costly=1.0, precision=_NEVER),
+    pointwise(costly=1.0, precision=_NEVER, fast_form="fast_exp"),
 )
 exp2 = _unary("exp2", te.exp2, "Two to the power of each element.", _floats, _ANY, pointwise(costly=1.0))
 expm1 = _unary("expm1", te.expm1, "``exp(x) - 1``, exact near 0.", _floats, _ANY, pointwise(costly=1.5))
@@ -173,7 +173,12 @@ atan = _unary("atan", te.atan, "The inverse tangent.", _floats, _ANY, pointwise(
 sinh = _unary("sinh", te.sinh, "The hyperbolic sine.", _floats, _ANY, pointwise(costly=3.0))
 cosh = _unary("cosh", te.cosh, "The hyperbolic cosine.", _floats, _ANY, pointwise(costly=3.0))
 tanh = _unary(
-    "tanh", te.tanh, "The hyperbolic tangent.", _floats, (*_ANY, *_SPECIAL), pointwise(costly=1.5, precision=_FOLLOW)
+    "tanh",
+    te.tanh,
+    "The hyperbolic tangent.",
+    _floats,
+    (*_ANY, *_SPECIAL),
+    pointwise(costly=1.5, precision=_FOLLOW, activation=True, fast_form="fast_tanh"),
 )
 asinh = _unary("asinh", te.asinh, "The inverse hyperbolic sine.", _floats, _ANY, pointwise(costly=3.0))
 acosh = _unary(
@@ -182,14 +187,21 @@ acosh = _unary(
 atanh = _unary(
     "atanh", te.atanh, "The inverse hyperbolic tangent.", _floats, _INSIDE, pointwise(costly=3.0, sensitive=_EDGE)
 )
-erf = _unary("erf", te.erf, "The Gauss error function.", _floats, _ANY, pointwise(costly=3.5, precision=_NEVER))
+erf = _unary(
+    "erf",
+    te.erf,
+    "The Gauss error function.",
+    _floats,
+    _ANY,
+    pointwise(costly=3.5, precision=_NEVER, fast_form="fast_erf"),
+)
 sigmoid = _unary(
     "sigmoid",
     te.sigmoid,
     "``1 / (1 + exp(-x))``.",
     _floats,
     (*_ANY, *_SPECIAL),
-    pointwise(costly=1.5, precision=_FOLLOW),
+    pointwise(costly=1.5, precision=_FOLLOW, activation=True),
 )
 floor = _unary("floor", _rounding(te.floor), "The greatest whole number that is not above.", _numbers, _HALVES, _JUMPS)
 ceil = _unary("ceil", _rounding(te.ceil), "The least whole number that is not below.", _numbers, _HALVES, _JUMPS)
@@ -203,7 +215,7 @@ abs = _unary(
     "The absolute value of each element.",
     _numbers,
     (*_MIXED, *_SPECIAL),
-    pointwise(precision=_FOLLOW, scaling=Scaling.PASSES),
+    pointwise(precision=_FOLLOW, scaling=Scaling.PASSES, idempotent=True),
 )
 sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED, _JUMPS)
 negative = _unary(
@@ -349,7 +361,7 @@ register_op(
     attrs=ClipAttrs,
     rel=identity,
     pattern=OpPattern.ELEMWISE,
-    traits=pointwise(precision=Conversion.FOLLOW),
+    traits=pointwise(precision=Conversion.FOLLOW, activation=True),
     compute=_clip_compute,
     code_for=_numbers,
     doc="Each element moved into [a_min, a_max]; NaN stays.",

@@ -14,6 +14,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
+from byoc.ir.traits import LayoutFlow, OpKind, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -79,6 +80,7 @@ register_op(
     inputs=("data", "rois"),
     attrs=ROIAlignAttrs,
     rel=_roi_align_rel,
+    traits=Traits(OpKind.OTHER, any_layout=True, layout_flow=LayoutFlow.REGIONS),
     doc="Each region as a small image: the mean or maximum of interpolated places in each of its cells.",
     samples=(
         Sample([(2, 3, 8, 7), _REGIONS], _POOL),
@@ -91,6 +93,7 @@ register_op(
     inputs=("data", "rois"),
     attrs=ROIPoolAttrs,
     rel=_pooled_type,
+    traits=Traits(OpKind.OTHER, any_layout=True, layout_flow=LayoutFlow.REGIONS),
     doc="Each region as a small image: the maximum of the pixels in each of its cells.",
     samples=(Sample([(2, 3, 8, 7), _REGIONS], _POOL), Sample([(2, 8, 7, 3), _REGIONS], {**_POOL, "layout": "NHWC"})),
 )

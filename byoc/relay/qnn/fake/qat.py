@@ -18,40 +18,29 @@ from byoc.relay.narrowing import as_call, tensor_type, tuple_type
 from byoc.relay.qnn.fake.rewriting import TypeMap, affine_type_of, apply_rule, rule_of
 from byoc.relay.qnn.op import dequantize
 from byoc.relay.transform.base.fusion_graph import fusion_children
-from byoc.relay.traverse import post_order
-from byoc.relay.typed_rewrite import typed_rebuild
+from byoc.relay.typed_rewrite import typed_rewrite
 
 Integers = tuple[RelayExpr, AffineType]
 
 
 class _Turning:
-    """Walks a typed expression; *floats* holds what each node became, *integers* what it is before dequantizing."""
+    """Rewrites a typed expression over floats; *integers* holds what a node is before it is dequantized."""
 
     def __init__(self, optional_qnn_ops: frozenset[str]):
         self.optional = optional_qnn_ops
         self.integers: dict[RelayExpr, Integers] = {}
-        self.floats: dict[RelayExpr, RelayExpr] = {}
 
-    def visit(self, node: RelayExpr) -> None:
-        """Turn *node* over, or rebuild it over the floats of its children."""
-        found = self._integers_of(node)
+    def turned(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        """The float that stands for *before*: its integers dequantized where it is turned over, else *after*."""
+        found = self._integers_of(before)
         if found is not None:
-            self.integers[node] = found
-            return
-        inner = fusion_children(node)
-        self.floats[node] = typed_rebuild(node, [self.float_of(c) for c in inner]) if inner else node
-        if calls(node, DEQUANTIZE):
-            after = self.floats[node]
+            self.integers[before] = found
+            after = _dequantized(*found, before)
             infer_expr(after)
-            self.integers[node] = (as_call(after).args[0], affine_type_of(after))  # type: ignore[arg-type]
-
-    def float_of(self, node: RelayExpr) -> RelayExpr:
-        """What stands for the float *node*: integers are dequantized where floats are read."""
-        if node not in self.floats:
-            new = _dequantized(*self.integers[node], node)
-            infer_expr(new)
-            self.floats[node] = new
-        return self.floats[node]
+        elif calls(before, DEQUANTIZE):
+            infer_expr(after)
+            self.integers[before] = (as_call(after).args[0], affine_type_of(after))  # type: ignore[arg-type]
+        return after
 
     def _integers_of(self, node: RelayExpr) -> Integers | None:
         if isinstance(node, TupleGetItem) and node.tuple_value in self.integers:
@@ -105,7 +94,4 @@ def _dequantized(expr: RelayExpr, ty: AffineType, like: RelayExpr) -> RelayExpr:
 
 def turn_dequantized(root: RelayExpr, optional_qnn_ops: frozenset[str]) -> RelayExpr:
     """The typed *root* with operators on dequantized tensors as integers, dequantized afterwards."""
-    turning = _Turning(optional_qnn_ops)
-    for node in post_order(root, fusion_children):
-        turning.visit(node)
-    return turning.float_of(root)
+    return typed_rewrite(root, _Turning(optional_qnn_ops).turned, fusion_children)

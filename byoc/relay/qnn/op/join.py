@@ -9,7 +9,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, get_op, register_op
-from byoc.ir.traits import OpKind, Traits
+from byoc.ir.traits import LayoutFlow, OpKind, Traits
 from byoc.ir.types import Type
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -40,7 +40,7 @@ register_op(
     attrs=ConcatenateAttrs,
     rel=_relation,
     pattern=OpPattern.INJECTIVE,
-    traits=Traits(OpKind.OTHER, quantized=True),
+    traits=Traits(OpKind.OTHER, quantized=True, layout_flow=LayoutFlow.JOINED),
     doc="Quantized tensors, each requantized to the scale of the result, one after another.",
     samples=(
         Sample(

@@ -31,7 +31,7 @@ register_op(
     attrs=AvgPool2DAttrs,
     rel=_relation,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    traits=Traits(OpKind.WINDOW, quantized=True),
+    traits=Traits(OpKind.WINDOW, quantized=True, any_layout=True),
     doc="The mean of each 2-d window of a quantized tensor.",
     samples=(
         Sample([_DATA, *_NUMBERS], {"pool_size": (2, 2), "strides": (2, 2), "layout": "NCHW"}),

@@ -14,7 +14,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, RelationOf, Sample, get_op, register_op
-from byoc.ir.traits import ProductForm, quantized_product
+from byoc.ir.traits import ProductForm, convolution, quantized_product, same_kernels
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv2DTransposeAttrs
@@ -122,7 +122,7 @@ register_op(
     inputs=INPUTS,
     attrs=Conv2DAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    traits=quantized_product(ProductForm.CONVOLUTION),
+    traits=convolution({"NCHW": ("OIHW", "OIHW"), "NHWC": ("HWIO", "HWOI"), "HWNC": ("HWOI", "HWOI")}, quantized=True),
     rel=_like_plain("nn.conv2d", lambda types, attrs: _known_kernel(conv_geometry(types, attrs, 2)).out),
     operations=lambda attrs, types, out: get_op("nn.conv2d").operations(attrs, types[:2], out),  # type: ignore[misc]
     doc="The 2-d convolution of quantized tensors, in units of both scales.",
@@ -146,7 +146,9 @@ register_op(
     inputs=INPUTS,
     attrs=Conv2DTransposeAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    traits=quantized_product(ProductForm.TRANSPOSED_CONVOLUTION),
+    traits=convolution(
+        same_kernels({"NCHW": "IOHW", "NHWC": "HWIO"}), ProductForm.TRANSPOSED_CONVOLUTION, quantized=True
+    ),
     rel=_like_plain(
         "nn.conv2d_transpose", lambda types, attrs: _known_kernel(transposed_geometry(types, attrs, 2)).out
     ),

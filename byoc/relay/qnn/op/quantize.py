@@ -14,7 +14,7 @@ from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
-from byoc.ir.traits import OpKind, Traits
+from byoc.ir.traits import LayoutFlow, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, constant
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -82,7 +82,7 @@ register_op(
     attrs=QuantizeAttrs,
     rel=_quantize_rel,
     pattern=OpPattern.ELEMWISE,
-    traits=Traits(OpKind.POINTWISE, quantized=True),
+    traits=Traits(OpKind.POINTWISE, quantized=True, layout_flow=LayoutFlow.SCALED),
     doc="Floats as integers: round(data / scale + zero point), kept in the dtype's range.",
     samples=(
         Sample([(2, 3), _SCALE, _ZERO], {"out_dtype": "uint8"}),
@@ -96,7 +96,7 @@ register_op(
     attrs=DequantizeAttrs,
     rel=_dequantize_rel,
     pattern=OpPattern.ELEMWISE,
-    traits=Traits(OpKind.POINTWISE, quantized=True),
+    traits=Traits(OpKind.POINTWISE, quantized=True, layout_flow=LayoutFlow.SCALED),
     doc="Quantized integers as floats: (data - zero point) * scale.",
     samples=(
         Sample([_INTS, _SCALE, _ZERO]),

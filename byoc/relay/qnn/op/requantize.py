@@ -13,7 +13,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
-from byoc.ir.traits import OpKind, Traits
+from byoc.ir.traits import LayoutFlow, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -62,7 +62,7 @@ register_op(
     attrs=RequantizeAttrs,
     rel=_requantize_rel,
     pattern=OpPattern.ELEMWISE,
-    traits=Traits(OpKind.POINTWISE, quantized=True),
+    traits=Traits(OpKind.POINTWISE, quantized=True, layout_flow=LayoutFlow.SCALED),
     doc="Quantized integers under another scale and zero point, rounded and kept in the dtype's range.",
     samples=(
         Sample([_WIDE, *_PARAMETERS]),

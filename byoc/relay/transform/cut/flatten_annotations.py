@@ -12,7 +12,7 @@ from byoc.relay.expr import Function, Tuple
 from byoc.relay.narrowing import as_call
 from byoc.relay.op.annotation import compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.traverse import post_order
-from byoc.relay.typed_rewrite import keep_type, typed_rewrite
+from byoc.relay.typed_rewrite import typed_rewrite
 
 DEFAULT = "default"
 
@@ -44,12 +44,11 @@ def _fields(expr: RelayExpr) -> Sequence[RelayExpr]:
 
 
 def _end_fields(root: Tuple, compiler: str) -> RelayExpr:
-    memo: dict[RelayExpr, RelayExpr] = {}
-    for node in post_order(root, _fields):
-        if isinstance(node, Tuple):
-            memo[node] = keep_type(node, Tuple([memo[f] for f in node.fields], node.span))
-        elif is_begin(node):
-            memo[node] = node.args[0]
-        else:
-            memo[node] = compiler_end(node, compiler)
-    return memo[root]
+    """*root* with the end of the region at each of its fields."""
+
+    def ended(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if isinstance(before, Tuple):
+            return after
+        return before.args[0] if is_begin(before) else compiler_end(before, compiler)
+
+    return typed_rewrite(root, ended, _fields)

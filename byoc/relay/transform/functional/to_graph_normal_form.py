@@ -12,10 +12,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
-from byoc.relay.expr import Function, Let, Var
+from byoc.relay.expr import Function, Let
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.traverse import children, post_order, rebuild
+from byoc.relay.traverse import children, rewrite
 
 
 def ToGraphNormalForm() -> FunctionPass:
@@ -33,21 +33,21 @@ def to_graph_normal_form(root: RelayExpr) -> RelayExpr:
     """*root* with every let-bound variable replaced by its value; the order of evaluation is that of use."""
     bound: dict[RelayExpr, RelayExpr] = {}
     recursive: set[RelayExpr] = set()
-    memo: dict[RelayExpr, RelayExpr] = {}
+    done: dict[RelayExpr, RelayExpr] = {}
 
-    def in_order(expr: RelayExpr) -> Sequence[RelayExpr]:
+    def value_first(expr: RelayExpr) -> Sequence[RelayExpr]:
         if not isinstance(expr, Let):
             return children(expr)
         bound[expr.variable] = expr.value
         return (expr.value, expr.body)
 
-    for node in post_order(root, in_order):
-        if isinstance(node, Var) and node in bound:
-            if bound[node] not in memo:  # inside its own value
-                recursive.add(node)
-            memo[node] = node if node in recursive else memo[bound[node]]
-        elif isinstance(node, Let) and node.variable not in recursive:
-            memo[node] = memo[node.body]
-        else:
-            memo[node] = rebuild(node, [memo.get(child, child) for child in children(node)])
-    return memo[root]
+    def unbound(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if before in bound:
+            if bound[before] not in done:  # inside its own value
+                recursive.add(before)
+            return before if before in recursive else done[bound[before]]
+        if isinstance(before, Let) and before.variable not in recursive:
+            return done[before.body]
+        return after
+
+    return rewrite(root, unbound, value_first, done)

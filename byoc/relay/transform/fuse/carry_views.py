@@ -5,6 +5,9 @@ view of a sum of products (``add(reshape(dense(x, w)), b)``) is computed over th
 that it can be fused with the sum; a product of batches takes an operand's transpose as its flag; and the parts of a
 split are slices, each for its reader. Requires typed functions; values with sizes known only at run time stay as they
 are.
+
+It walks by a loop of its own, since a value becomes a base and a view of it, no expression; that is made where one is
+asked for, if at all.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
-from byoc.ir.traits import OpKind
+from byoc.ir.traits import OpKind, Scaling
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
 from byoc.relay.narrowing import as_call, tuple_type
 from byoc.relay.transform.base.call_rules import call_op
@@ -277,8 +280,10 @@ def _rule_of(op: Op) -> _Rule | None:
 
 
 def rows_of_product(product: RelayExpr, rows: slice) -> Call | None:
-    """``dense(x, w) + b`` with *rows* of constants w and b alone; None for any other form."""
-    if calls(product, "nn.bias_add", "add"):
+    """``dense(x, w) + b`` (or ``- b``) with *rows* of constants w and b alone; None for any other form."""
+    traits = traits_of(product)
+    if traits is not None and traits.scaling is Scaling.SUM:
+        product = as_call(product)
         inner, bias = product.args
         made = rows_of_product(inner, rows) if isinstance(bias, Constant) else None
         if made is None or bias.data.shape[-1:] != as_call(inner).args[1].data.shape[:1]:

@@ -23,7 +23,7 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.traverse import post_order, rebuild
+from byoc.relay.traverse import post_order, rewrite
 
 Branch = list[Call]
 Group = list[Branch]
@@ -168,14 +168,12 @@ class _Replacement:
 
     def apply(self, root: RelayExpr) -> RelayExpr:
         """*root* with the replacements in place, themselves replaced within."""
-        memo: dict[RelayExpr, RelayExpr] = {}
-        for node in post_order(root, self.children):
-            inner = self.children(node)
-            if node in self.instead:
-                memo[node] = memo[inner[0]]
-            else:
-                memo[node] = rebuild(node, [memo[c] for c in inner]) if inner else node
-        return memo[root]
+        done: dict[RelayExpr, RelayExpr] = {}
+
+        def replaced(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+            return done[self.instead[before]] if before in self.instead else after
+
+        return rewrite(root, replaced, self.children, done)
 
 
 def combine_parallel(root: RelayExpr, combiner: ParallelCombiner, min_num_branches: int) -> RelayExpr:

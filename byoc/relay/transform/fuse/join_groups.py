@@ -27,13 +27,13 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Function, Var
-from byoc.relay.narrowing import operator_of, tensor_type
+from byoc.relay.narrowing import as_call, operator_of, tensor_type
 from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.views import View
-from byoc.relay.traverse import post_order, rebuild, substitute
+from byoc.relay.traverse import post_order, rewrite, substitute
 
 ATTENTION = "byoc.attention"
 register_config_option(ATTENTION, bool)
@@ -228,21 +228,18 @@ def _function(params: Sequence[Var], body: RelayExpr, *sources: Function) -> Fun
 class _Joiner:
     def __init__(self, root: RelayExpr, rules: Sequence[Rule]):
         self._root, self._rules = root, rules
-        self._order = list(post_order(root, fusion_children))
-        self._uses = Counter(child for node in self._order for child in fusion_children(node))
-        self._new: dict[RelayExpr, RelayExpr] = {}
+        nodes = post_order(root, fusion_children)
+        self._uses = Counter(child for node in nodes for child in fusion_children(node))
         self._before: dict[RelayExpr, RelayExpr] = {}
 
     def run(self) -> RelayExpr:
         """The root with groups joined."""
-        for node in self._order:
-            inner = fusion_children(node)
-            new = rebuild(node, [self._new[c] for c in inner]) if inner else node
-            if is_group(node):
-                new = self._joined(new)  # type: ignore[arg-type]
-            self._new[node] = new
-            self._before.setdefault(new, node)
-        return self._new[self._root]
+        return rewrite(self._root, self._rewritten, fusion_children)
+
+    def _rewritten(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        new = self._joined(as_call(after)) if is_group(before) else after
+        self._before.setdefault(new, before)
+        return new
 
     def _joined(self, call: Call) -> RelayExpr:
         """*call* with the groups before it that it can take in; a reshape that then ends it stands outside."""

@@ -5,6 +5,8 @@ matrices. Each value is carried in the order in which it lies; it is brought int
 (once for all such calls), by a reshape where nothing moves. ``layout_forms`` says what a call becomes,
 ``layout_choice`` which calls change; constants are left to FoldConstant. Inputs, results and what a region of another
 compiler sees stay as they are. Requires typed functions.
+
+It walks by a loop of its own, since a value becomes an expression for each order that somebody wants it in.
 """
 
 from __future__ import annotations

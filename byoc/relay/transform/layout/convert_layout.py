@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import byoc.relay.transform.layout.convert_layout_rules  # noqa: F401 - declares the hooks of our operators
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr

@@ -15,7 +15,7 @@ from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
-from byoc.ir.op import declare_op_attr, get_op
+from byoc.ir.op import OPS, Op, declare_op_attr, get_op
 from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.expr import Call
 from byoc.relay.transform.layout.config import LayoutConfig
@@ -137,41 +137,21 @@ def _backward_weight(
     name = "nn.conv2d_backward_weight"
     data, kernel = _asked(name, desired, 2)
     if kernel == "default":
-        kernel = _kernel_layout(name, attrs, types, data, _CONV2D_WEIGHTS)
+        kernel = _kernel_layout(name, attrs, types, data, get_op(name).traits.kernel_layouts)
     return _call(name, inputs, attrs, data_layout=data, kernel_layout=data, out_layout=kernel)
 
 
-def _same(kernels: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    return {data: (kernel, kernel) for data, kernel in kernels.items()}
+def _rule_of(op: Op) -> ConvertRule:
+    """The rule of an operator whose layouts may be chosen, by which attributes name them."""
+    names = () if op.attrs_type is None else op.attrs_type.__dataclass_fields__
+    if op.traits.kernel_layouts:
+        return convolution(op.name, op.traits.kernel_layouts, may_skip=op.name == "nn.conv2d")
+    return pool(op.name) if "out_layout" in names else window(op.name, op.num_inputs)
 
 
-_CONV2D = {"NCHW": ("OIHW", "OIHW"), "NHWC": ("HWIO", "HWOI"), "HWNC": ("HWOI", "HWOI")}
-_CONV2D_WEIGHTS = _same({"NCHW": "OIHW", "NHWC": "HWIO"})
-_TRANSPOSE2D = _same({"NCHW": "IOHW", "NHWC": "HWOI"})
-
+_OWN_RULES: dict[str, ConvertRule] = {"nn.conv2d_backward_weight": _backward_weight}
 CONVERT_RULES: dict[str, ConvertRule] = {
-    "nn.conv1d": convolution("nn.conv1d", _same({"NCW": "OIW", "NWC": "WIO"})),
-    "nn.conv2d": convolution("nn.conv2d", _CONV2D, may_skip=True),
-    "nn.conv3d": convolution("nn.conv3d", _same({"NCDHW": "OIDHW", "NDHWC": "DHWIO"})),
-    "nn.conv1d_transpose": convolution("nn.conv1d_transpose", _same({"NCW": "IOW", "NWC": "WOI"})),
-    "nn.conv2d_transpose": convolution("nn.conv2d_transpose", _TRANSPOSE2D),
-    "nn.conv3d_transpose": convolution("nn.conv3d_transpose", _same({"NCDHW": "IODHW", "NDHWC": "DHWOI"})),
-    "nn.deformable_conv2d": convolution("nn.deformable_conv2d", _same({"NCHW": "OIHW", "NHWC": "HWIO"})),
-    "qnn.conv2d": convolution("qnn.conv2d", _CONV2D),
-    "qnn.conv2d_transpose": convolution("qnn.conv2d_transpose", _same({"NCHW": "IOHW", "NHWC": "HWIO"})),
-    **{
-        name: pool(name)
-        for name in (
-            *(f"nn.{kind}_pool{n}d" for n in (1, 2, 3) for kind in ("max", "avg")),
-            "nn.global_max_pool2d",
-            "nn.global_avg_pool2d",
-            "qnn.avg_pool2d",
-        )
-    },
-    **{name: window(name) for name in ("nn.upsampling", "nn.upsampling3d")},
-    **{name: window(name) for name in ("image.resize1d", "image.resize2d", "image.resize3d")},
-    **{name: window(name, count=2) for name in ("vision.roi_align", "vision.roi_pool")},
-    "nn.conv2d_backward_weight": _backward_weight,
+    name: _OWN_RULES.get(name) or _rule_of(OPS[name]) for name in OPS if OPS[name].traits.any_layout
 }
 
 for _name, _rule in CONVERT_RULES.items():

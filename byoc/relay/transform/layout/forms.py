@@ -17,6 +17,7 @@ from byoc.errors import UserError
 from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.layout import Layout
 from byoc.ir.op import Op
+from byoc.ir.traits import OpKind
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.narrowing import operator_of, tensor_type
@@ -112,9 +113,7 @@ def _tuples_as_values(call: Call) -> bool:
 
 
 def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
-    rule = _OWN_RULES.get(call.op.name) or layout_rule(call.op)  # type: ignore[attr-defined, arg-type]
-    if rule is None and call.op.traits.is_pointwise:  # type: ignore[attr-defined]
-        rule = _selection
+    rule = _rule_of(operator_of(call))
     ndim = max(t.ndim for t in types)
     if rule is None or ndim not in CHANNELS_FIRST:
         return None
@@ -135,6 +134,15 @@ def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
     if after is None or not after.is_known or len(after.inputs) != len(types):
         return None
     return _form(before, after)
+
+
+def _rule_of(op: Op) -> LayoutRule | None:
+    """The rule of *op*: our own, else the one that layouts are inferred by, else what follows from its traits."""
+    rule = _OWN_RULES.get(op.name) or layout_rule(op)
+    if rule is not None or op.attrs_type is None:
+        return _selection if rule is None and op.traits.is_pointwise else rule
+    moves_by_layout = op.traits.kind is OpKind.MOVE and "layout" in op.attrs_type.__dataclass_fields__
+    return _by_attribute if moves_by_layout else _selection if op.traits.is_pointwise else None
 
 
 def _names_data(layout: Layout, first: str) -> bool:
@@ -242,6 +250,5 @@ def _by_attribute(case: LayoutCase) -> CorrectLayouts:
 # what Relay's rules leave as it is, or do not know
 _OWN_RULES: dict[str, LayoutRule] = {
     "nn.prelu": _along_channels,
-    **dict.fromkeys(("nn.depth_to_space", "nn.space_to_depth"), _by_attribute),
 }
 _OWN_FORMS = {"transpose": _permuted, "reshape": _reshaped}

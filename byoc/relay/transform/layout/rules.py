@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
 from byoc.ir.op import OPS, Op, OpPattern, declare_op_attr
-from byoc.ir.traits import OpKind, ProductForm
+from byoc.ir.traits import LayoutFlow, OpKind, ProductForm
 from byoc.ir.types import Type
 from byoc.relay.transform.infer_layout_utils import InferCorrectLayoutOutput, as_layout
 from byoc.relay.transform.layout import inference as base
@@ -24,17 +24,11 @@ _CONV = windows.convolution("data_layout", "kernel_layout")
 LAYOUT_RULES: dict[str, LayoutRule] = {
     "cast_like": base.like_the_second,
     "nn.dropout": base.elementwise_pair,
-    **dict.fromkeys(("argmax", "argmin"), axes.argument_reduce),
     "nn.deformable_conv2d": windows.convolution("data_layout", "data_layout", "kernel_layout"),
-    **dict.fromkeys(("nn.upsampling", "nn.upsampling3d"), windows.upsampling),
-    **dict.fromkeys((f"image.resize{n}d" for n in (1, 2, 3)), windows.resize),
     "nn.correlation": windows.own_layout,
-    "vision.roi_align": windows.regions,
-    "vision.roi_pool": windows.regions,
     "nn.matmul": windows.dense,
     "nn.contrib_dense_pack": windows.packed_dense,
     "layout_transform": windows.transformed,
-    "concatenate": axes.concatenate,
     "split": axes.split,
     "transpose": axes.transpose,
     "squeeze": axes.squeeze,
@@ -46,15 +40,18 @@ LAYOUT_RULES: dict[str, LayoutRule] = {
     "nn.bias_add": axes.bias_add,
     "nn.batch_norm": axes.batch_norm,
     "nn.layer_norm": axes.layer_norm,
-    "nn.instance_norm": axes.normalization,
-    "nn.group_norm": axes.normalization,
     "nn.prelu": axes.prelu,
     "nn.lrn": axes.moved_axis,
     "nn.l2_normalize": axes.moved_axes,
-    **dict.fromkeys(("qnn.requantize", "qnn.quantize", "qnn.dequantize"), windows.quantization),
-    "qnn.contrib_dense_pack": windows.dense,
-    "qnn.concatenate": axes.concatenate,
     "qnn.avg_pool2d": windows.quantized_pool,
+}
+
+_BY_FLOW: dict[LayoutFlow, LayoutRule] = {
+    LayoutFlow.UPSAMPLED: windows.upsampling,
+    LayoutFlow.RESIZED: windows.resize,
+    LayoutFlow.REGIONS: windows.regions,
+    LayoutFlow.SCALED: windows.quantization,
+    LayoutFlow.JOINED: axes.concatenate,
 }
 
 
@@ -62,6 +59,8 @@ def _rule_of_traits(op: Op) -> LayoutRule | None:
     """The rule that follows from what *op* is, and from which layouts its attributes name; None where none does."""
     traits, pattern = op.traits, op.pattern
     names = () if op.attrs_type is None else op.attrs_type.__dataclass_fields__
+    if traits.layout_flow is not None:
+        return _BY_FLOW[traits.layout_flow]
     if traits.is_pointwise and pattern == OpPattern.BROADCAST:
         return base.broadcast if op.num_inputs == 2 else None
     made_like = traits.kind is OpKind.CREATION and pattern == OpPattern.ELEMWISE and "shape" not in names
@@ -69,12 +68,14 @@ def _rule_of_traits(op: Op) -> LayoutRule | None:
         return base.elementwise
     if traits.quantized and pattern == OpPattern.BROADCAST:
         return base.quantized_broadcast
-    if traits.product is ProductForm.DENSE:
+    if traits.product is ProductForm.DENSE or (traits.product is ProductForm.PACKED_DENSE and traits.quantized):
         return windows.dense
     if traits.kind is OpKind.ROWS and not traits.quantized:
         return axes.moved_axis
+    if traits.kind is OpKind.NORM and op.num_inputs > 1:
+        return axes.normalization
     if traits.kind is OpKind.REDUCTION and traits.names_axes:
-        return axes.reduce
+        return axes.argument_reduce if traits.ranks else axes.reduce
     if traits.kind in (OpKind.PRODUCT, OpKind.WINDOW) and "data_layout" in names and "kernel_layout" in names:
         return _CONV
     if traits.kind is OpKind.WINDOW and "layout" in names and "out_layout" in names:

@@ -30,7 +30,7 @@ from byoc.relay.transform.scales.axes import (
     is_of_form,
     tensor,
 )
-from byoc.relay.traverse import post_order, rebuild
+from byoc.relay.traverse import post_order, rewrite
 
 Messages = Mapping[RelayExpr, Message]
 # a typed call and what its inputs may take -> what it may take
@@ -170,15 +170,13 @@ def fold_backward(func: Function) -> Function:
             for arg in as_call(node).args:
                 if arg in plan.scales:
                     origin.setdefault(arg, origin[node])
-    memo: dict[RelayExpr, RelayExpr] = {}
-    for node in order:
-        if node in plan.gone:
-            memo[node] = memo[plan.gone[node]]
-            continue
-        inner = fusion_children(node)
-        new = [memo[c] for c in inner]
-        if node in plan.scales:
-            memo[node] = plan.rewritten(node, new, origin[node])  # type: ignore[arg-type]
-        else:
-            memo[node] = rebuild(node, new) if inner else node
-    return as_function(memo[func])
+    done: dict[RelayExpr, RelayExpr] = {}
+
+    def scaled(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if before in plan.gone:
+            return done[plan.gone[before]]
+        if before in plan.scales:
+            return plan.rewritten(as_call(before), as_call(after).args, origin[before])
+        return after
+
+    return as_function(rewrite(func, scaled, fusion_children, done))

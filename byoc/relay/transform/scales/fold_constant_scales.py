@@ -10,7 +10,6 @@ nothing is made that must be computed at run time. Requires: SimplifyInference a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.scales.axes import RulesOfScaling
 from byoc.relay.transform.scales.rules import scale_rule
-from byoc.relay.traverse import post_order, rebuild
+from byoc.relay.traverse import post_order, rewrite
 
 _ACTIVATION = RulesOfScaling(activation=True)
 _BIAS = RulesOfScaling(sum=True, bias=True)
@@ -49,25 +48,23 @@ def _scale_of(call: RelayExpr) -> tuple[RelayExpr, Constant] | None:
 class _Folder:
     """Rewrites a typed function bottom up; ``uses`` counts the readers of each node before and after."""
 
-    def __init__(self, order: Sequence[RelayExpr], forward: bool, backward: bool):
-        self.forward, self.backward = forward, backward
-        self.uses: Counter[RelayExpr] = Counter(c for node in order for c in fusion_children(node))
-        self.memo: dict[RelayExpr, RelayExpr] = {}
+    def __init__(self, root: RelayExpr, mod: IRModule | None, forward: bool, backward: bool):
+        self.mod, self.forward, self.backward = mod, forward, backward
+        nodes = post_order(root, fusion_children)
+        self.uses: Counter[RelayExpr] = Counter(c for node in nodes for c in fusion_children(node))
 
-    def visit(self, node: RelayExpr, mod: IRModule | None) -> RelayExpr:
-        """The new node in place of *node*, whose sub-expressions are done."""
-        inner = fusion_children(node)
-        new = rebuild(node, [self.memo[c] for c in inner]) if inner else node
+    def folded(self, before: RelayExpr, new: RelayExpr) -> RelayExpr:
+        """What stands in place of *new*, the copy of *before* over folded sub-expressions."""
         if isinstance(new, Function):
             return new
-        infer_expr(new, mod)
+        infer_expr(new, self.mod)
         folded = self._backward(new) if self.backward else None
         if folded is None and self.forward:
             folded = self._forward(new)
         if folded is not None:
-            infer_expr(folded, mod)
+            infer_expr(folded, self.mod)
             new = folded
-        self.uses[new] = self.uses[node]
+        self.uses[new] = self.uses[before]
         return new
 
     def _backward(self, node: RelayExpr) -> RelayExpr | None:
@@ -155,11 +152,7 @@ class _Folder:
 def fold_scales(root: RelayExpr, mod: IRModule | None = None, forward: bool = True, backward: bool = True) -> RelayExpr:
     """*root* with scales per channel taken up by constant weights."""
     infer_expr(root, mod)
-    order = list(post_order(root, fusion_children))
-    folder = _Folder(order, forward, backward)
-    for node in order:
-        folder.memo[node] = folder.visit(node, mod)
-    return folder.memo[root]
+    return rewrite(root, _Folder(root, mod, forward, backward).folded, fusion_children)
 
 
 def FoldConstantScales(opt_level: int = 3) -> FunctionPass:

@@ -18,7 +18,7 @@ from byoc.ir.op import OPS
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
-from byoc.relay.narrowing import operator_of, tensor_type
+from byoc.relay.narrowing import as_call, operator_of, tensor_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.channel_values import channel_values
 from byoc.relay.transform.simplify.binomials import binomial
@@ -127,8 +127,8 @@ def _full_value(expr: RelayExpr, dtype: str) -> Constant | None:
     traits = traits_of(expr)
     if traits is not None and traits.fill is not None:
         return constant(traits.fill, dtype, expr.span)
-    if calls(expr, "full", "full_like"):
-        value = expr.args[-1] if calls(expr, "full_like") else expr.args[0]
+    if traits is not None and traits.value_operand is not None:
+        value = as_call(expr).args[traits.value_operand]
         if isinstance(value, Constant) and value.data.ndim == 0 and value.data.dtype == dtype:
             return value
     return None
@@ -202,20 +202,33 @@ Combine = Callable[[str, RelayExpr, RelayExpr], RelayExpr | None]
 MOST_EPSILON = 0.1
 _BINARY = tuple(name for name in OPS if OPS[name].traits.is_pointwise and OPS[name].input_names == ("lhs", "rhs"))
 
+_NEUTRAL: dict[str, Rule] = {
+    "add": neutral(0.0, either=True),
+    "multiply": neutral(1.0, either=True),
+    "subtract": neutral(0.0, either=False),
+    "divide": neutral(1.0, either=False),
+}
+RELAY_NEUTRAL: dict[str, Rule] = {
+    "add": neutral(0.0, either=True, any_shape=False),
+    "multiply": neutral(1.0, either=True, any_shape=False),
+    "subtract": neutral(0.0, either=False, any_shape=False),
+    "divide": neutral(1.0, either=False, any_shape=False),
+}
+
 ARITHMETIC: dict[str, tuple[Rule, ...]] = {
-    **dict.fromkeys(("nn.relu", "abs", "ceil", "floor", "round", "trunc", "sign"), (idempotent,)),
+    **{name: (idempotent,) for name in OPS if OPS[name].traits.idempotent},
     **dict.fromkeys(_BINARY, (full_operand,)),
-    "add": (neutral(0.0, either=True), doubled, full_operand, adjacent_constants, add_to_bias),
-    "multiply": (neutral(1.0, either=True), full_operand, switch_add_multiply, adjacent_constants),
-    "subtract": (neutral(0.0, either=False), full_operand),
-    "divide": (neutral(1.0, either=False), reciprocal_root, full_operand),
+    "add": (_NEUTRAL["add"], doubled, full_operand, adjacent_constants, add_to_bias),
+    "multiply": (_NEUTRAL["multiply"], full_operand, switch_add_multiply, adjacent_constants),
+    "subtract": (_NEUTRAL["subtract"], full_operand),
+    "divide": (_NEUTRAL["divide"], reciprocal_root, full_operand),
     "power": (power, full_operand),
 }
 
 RELAY_ARITHMETIC: dict[str, tuple[Rule, ...]] = {
     **ARITHMETIC,
     "add": (
-        neutral(0.0, either=True, any_shape=False),
+        RELAY_NEUTRAL["add"],
         binomial,
         doubled,
         full_operand,
@@ -223,11 +236,11 @@ RELAY_ARITHMETIC: dict[str, tuple[Rule, ...]] = {
         add_to_bias,
     ),
     "multiply": (
-        neutral(1.0, either=True, any_shape=False),
+        RELAY_NEUTRAL["multiply"],
         full_operand,
         switch_add_multiply_at_once,
         adjacent_constants_at_once,
     ),
-    "subtract": (neutral(0.0, either=False, any_shape=False), full_operand),
-    "divide": (neutral(1.0, either=False, any_shape=False), reciprocal_root, full_operand),
+    "subtract": (RELAY_NEUTRAL["subtract"], full_operand),
+    "divide": (RELAY_NEUTRAL["divide"], reciprocal_root, full_operand),
 }

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import OPS
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
@@ -115,11 +116,16 @@ def of_dequantized(call: Call) -> RelayExpr | None:
     return Call(call.op, [source], call.attrs, call.type_args, call.span)
 
 
-CASTS: dict[str, tuple[Rule, ...]] = {
+# operators whose calls change the dtype alone
+RECASTS: dict[str, tuple[Rule, ...]] = {
     "cast": (keeps_type, consecutive_casts),
     "cast_like": (cast_like,),
+}
+
+CASTS: dict[str, tuple[Rule, ...]] = {
+    **RECASTS,
     "clip": (clip_of_dtype,),
-    **dict.fromkeys(("argmax", "argmin", "argsort"), (of_dequantized,)),
+    **{name: (of_dequantized,) for name in OPS if OPS[name].traits.ranks},
 }
 
 RELAY_CASTS: dict[str, tuple[Rule, ...]] = {

@@ -20,7 +20,7 @@ from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.traverse import dataflow_children, post_order, rebuild
+from byoc.relay.traverse import dataflow_children, post_order, rebuild, rewrite
 
 MAX_COMPARED_BYTES = 4096
 Numbers = dict[RelayExpr, int]
@@ -78,28 +78,39 @@ def _merge(
 ) -> RelayExpr:
     """*root* (the body of one function) with one node per class; *functions* are the inner ones, done."""
     order = list(post_order(root, dataflow_children))
-    memo: dict[RelayExpr, RelayExpr] = dict(functions)
     class_of = {node: members for members in _number(order, fskip) for node in members}
-    for node in order:
-        if node in memo:
-            continue
-        inner = dataflow_children(node)
-        new = rebuild(node, [memo[c] for c in inner]) if inner else node
-        members = class_of[node]
-        span = merge_spans(m.span for m in members) if len(members) > 1 else node.span
-        new = new if span == node.span else _with_span(new, span)
-        memo.update(dict.fromkeys(members, new))
-    return memo[root]
+    done: dict[RelayExpr, RelayExpr] = {}
+
+    def merged(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if before in functions:
+            return functions[before]
+        members = class_of[before]
+        if before is not members[0]:
+            return done[members[0]]
+        span = merge_spans(m.span for m in members) if len(members) > 1 else before.span
+        return after if span == before.span else _with_span(after, span)
+
+    return rewrite(root, merged, dataflow_children, done)
+
+
+def _functions_inside(node: RelayExpr) -> Sequence[RelayExpr]:
+    """The functions that stand in the body of a function, without those inside of them; a unit is not entered."""
+    if not isinstance(node, Function) or not fusion_children(node):
+        return ()
+    return [inner for inner in post_order(node.body, dataflow_children) if isinstance(inner, Function)]
 
 
 def merge_common(func: Function, fskip: Callable[[RelayExpr], bool] | None = None) -> Function:
     """*func* without repetitions, its inner functions likewise; nodes that *fskip* accepts stay as they are."""
     done: dict[RelayExpr, RelayExpr] = {}
-    for node in post_order(func, fusion_children):
-        if isinstance(node, Function):
-            body = _merge(node.body, done, fskip) if fusion_children(node) else node.body
-            done[node] = rebuild(node, [*node.params, body])
-    return as_function(done[func])
+
+    def merged(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        function = as_function(before)
+        if not fusion_children(function):
+            return function
+        return rebuild(function, [*function.params, _merge(function.body, done, fskip)])
+
+    return as_function(rewrite(func, merged, _functions_inside, done))
 
 
 def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> FunctionPass:

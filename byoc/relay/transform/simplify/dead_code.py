@@ -20,7 +20,7 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import children, post_order, rewrite
-from byoc.relay.typed_rewrite import typed_rebuild
+from byoc.relay.typed_rewrite import typed_rewrite
 
 
 class _Effects:
@@ -134,14 +134,10 @@ def eliminate_dead_code(
     def needed(node: RelayExpr) -> Sequence[RelayExpr]:
         return (node.body,) if isinstance(node, Let) and node not in live else fusion_children(node)
 
-    memo: dict[RelayExpr, RelayExpr] = {}
-    for node in post_order(root, needed):
-        if isinstance(node, Let) and node not in live:
-            memo[node] = memo[node.body]
-        else:
-            inner = fusion_children(node)
-            memo[node] = typed_rebuild(node, [memo[c] for c in inner]) if inner else node
-    return memo[root]
+    def without_dead(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        return after.body if isinstance(after, Let) and before not in live else after
+
+    return typed_rewrite(root, without_dead, needed)
 
 
 def inline_single_uses(root: RelayExpr, mod: IRModule | None, ignore_impurity: bool) -> RelayExpr:
@@ -157,16 +153,14 @@ def inline_single_uses(root: RelayExpr, mod: IRModule | None, ignore_impurity: b
             impure = let.value in effects.acting or let.value in effects.reading
             if (ignore_impurity or not impure) and owner[let.variable] is owner[let] is not None:
                 bound[let.variable] = let.value
-    memo: dict[RelayExpr, RelayExpr] = {}
-    for node in post_order(root, _value_first):
-        if node in bound:
-            memo[node] = memo[bound[node]]
-        elif isinstance(node, Let) and node.variable in bound:
-            memo[node] = memo[node.body]
-        else:
-            inner = fusion_children(node)
-            memo[node] = typed_rebuild(node, [memo[c] for c in inner]) if inner else node
-    return memo[root]
+    done: dict[RelayExpr, RelayExpr] = {}
+
+    def inlined(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if before in bound:
+            return done[bound[before]]
+        return done[before.body] if isinstance(before, Let) and before.variable in bound else after
+
+    return typed_rewrite(root, inlined, _value_first, done)
 
 
 def _value_first(node: RelayExpr) -> Sequence[RelayExpr]:

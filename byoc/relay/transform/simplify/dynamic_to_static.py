@@ -6,48 +6,15 @@ a step of FoldConstant, and the pass DynamicToStatic. Source: ``relay.transform.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS, Op
+from byoc.ir.traits import StaticForm
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Call, Constant
 from byoc.relay.transform.simplify.shape_values import ShapeValues
-
-
-@dataclass(frozen=True)
-class StaticForm:
-    """The static operator, and which argument of the dynamic one becomes which attribute (*scalars* are one number)."""
-
-    name: str
-    attributes: dict[int, str]
-    scalars: frozenset[str] = frozenset()
-
-
-# the dynamic operators of which every tensor that turns into an attribute must be constant
-STATIC_FORMS: dict[str, StaticForm] = {
-    "dyn.reshape": StaticForm("reshape", {1: "newshape"}),
-    "dyn.expand_dims": StaticForm("expand_dims", {1: "axis"}, frozenset({"axis"})),
-    "dyn.squeeze": StaticForm("squeeze", {1: "axis"}),
-    "dyn.broadcast_to": StaticForm("broadcast_to", {1: "shape"}),
-    "dyn.tile": StaticForm("tile", {1: "reps"}),
-    "dyn.strided_slice": StaticForm("strided_slice", {1: "begin", 2: "end", 3: "strides"}),
-    "dyn.full": StaticForm("full", {1: "shape"}),
-    "dyn.zeros": StaticForm("zeros", {0: "shape"}),
-    "dyn.ones": StaticForm("ones", {0: "shape"}),
-    "dyn.topk": StaticForm("topk", {1: "k"}, frozenset({"k"})),
-    "dyn.one_hot": StaticForm("one_hot", {3: "depth"}, frozenset({"depth"})),
-    "dyn.nn.pad": StaticForm("nn.pad", {1: "pad_width"}),
-    "dyn.nn.upsampling": StaticForm("nn.upsampling", {1: "scale_h", 2: "scale_w"}, frozenset({"scale_h", "scale_w"})),
-    "dyn.nn.upsampling3d": StaticForm(
-        "nn.upsampling3d", {1: "scale_d", 2: "scale_h", 3: "scale_w"}, frozenset({"scale_d", "scale_h", "scale_w"})
-    ),
-    "dyn.sparse_to_dense": StaticForm("sparse_to_dense", {3: "output_shape"}),
-    "dyn.image.resize2d": StaticForm("image.resize2d", {1: "size", 2: "roi"}),
-}
 
 
 def _static_call(call: Call, form: StaticForm, values: dict[str, object]) -> Call:
@@ -83,7 +50,7 @@ def _reshape_dims(data: RelayExpr, items: np.ndarray, allowzero: bool) -> tuple[
 
 def make_static(call: Call, values: ShapeValues) -> Call:
     """The static form of a typed *call* of a dynamic operator whose shape, axes or bounds are known; else *call*."""
-    form = STATIC_FORMS.get(call.op.name) if isinstance(call.op, Op) else None
+    form = call.op.traits.static_form if isinstance(call.op, Op) else None
     if form is None or form.name not in OPS:
         return call
     if form.name == "reshape":

@@ -20,11 +20,11 @@ from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.simplify.arithmetic import ARITHMETIC, RELAY_ARITHMETIC, switch_add_multiply
-from byoc.relay.transform.simplify.casts import CASTS, RELAY_CASTS
+from byoc.relay.transform.simplify.arithmetic import ARITHMETIC, RELAY_ARITHMETIC, RELAY_NEUTRAL, switch_add_multiply
+from byoc.relay.transform.simplify.casts import CASTS, RECASTS, RELAY_CASTS
 from byoc.relay.transform.simplify.norms import NORMS
 from byoc.relay.transform.simplify.rules import Rule
-from byoc.relay.transform.simplify.shapes import SHAPES
+from byoc.relay.transform.simplify.shapes import RESHAPES, SHAPES
 from byoc.relay.traverse import rebuild, rewrite
 
 Rules = Mapping[str, Sequence[Rule]]
@@ -41,9 +41,8 @@ HOST_RULES: Rules = {
     for name, rules in THOROUGH_RULES.items()
 }
 
-_AFTER_ALTER = ("add", "multiply", "subtract", "divide", "reshape", "contrib_reverse_reshape", "cast", "cast_like")
-# what AlterOpLayout leaves behind
-POST_ALTER_RULES: Rules = {name: RULES[name] for name in _AFTER_ALTER}
+# what AlterOpLayout leaves behind: neutral elements, reshapes and casts
+POST_ALTER_RULES: Rules = {name: RULES[name] for name in (*RELAY_NEUTRAL, *RESHAPES, *RECASTS)}
 
 
 def _applied(call: Call, rules: Rules, mod: IRModule | None) -> RelayExpr | None:

@@ -6,13 +6,10 @@ Runs from level 4 only, or where it is required, because the numbers change. Sou
 from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import get_op
+from byoc.ir.op import OPS, get_op
 from byoc.relay.expr import Call
 from byoc.relay.transform.base.call_rules import CallRule, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
-
-# an operator -> its fast form, which takes the same inputs and attributes
-FAST_FORMS = {"exp": "fast_exp", "tanh": "fast_tanh", "erf": "fast_erf", "nn.softmax": "nn.fast_softmax"}
 
 
 def _to(name: str) -> CallRule:
@@ -23,5 +20,6 @@ def _to(name: str) -> CallRule:
 
 
 def FastMath() -> FunctionPass:
-    """The pass that replaces the operators of :data:`FAST_FORMS`."""
-    return call_rule_pass("FastMath", 4, {name: _to(fast) for name, fast in FAST_FORMS.items()})
+    """The pass that replaces the operators that have a fast form."""
+    forms = {name: OPS[name].traits.fast_form for name in OPS}
+    return call_rule_pass("FastMath", 4, {name: _to(fast) for name, fast in forms.items() if fast is not None})

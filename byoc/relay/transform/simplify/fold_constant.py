@@ -40,7 +40,7 @@ from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.simplify.dynamic_to_static import make_static
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.simplify.shape_values import ShapeValues
-from byoc.relay.traverse import post_order, rebuild
+from byoc.relay.traverse import post_order, rewrite
 from byoc.runtime.kernels.core.registry import KERNELS
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
@@ -108,14 +108,17 @@ def fold_call(call: Call, budget: FoldingBudget | None = None) -> RelayExpr:
 
 def shape_constant(call: Call) -> Constant | None:
     """The known shape, or number of elements, that a typed call asks for, in its dtype (floats too); else None."""
-    if not calls(call, "shape_of", "ndarray_size"):
-        return None
+    if calls(call, "shape_of"):
+        return _of_shape(call, np.asarray)
+    return _of_shape(call, math.prod) if calls(call, "ndarray_size") else None
+
+
+def _of_shape(call: Call, function: Callable[[tuple[int, ...]], object]) -> Constant | None:
     source = tensor_types(call.args[0].checked_type)[0]
     dtype = tensor_types(call.checked_type)[0].dtype
     if not source.is_static or not is_float(dtype):
         return None
-    found = source.concrete_shape if calls(call, "shape_of") else math.prod(source.concrete_shape)
-    return constant(np.asarray(found, numpy_dtype(dtype)), span=call.span)
+    return constant(np.asarray(function(source.concrete_shape), numpy_dtype(dtype)), span=call.span)
 
 
 class _Folder:
@@ -125,7 +128,7 @@ class _Folder:
         self, mod: IRModule | None, fold_qnn: bool = False, budget: FoldingBudget | None = None, mild: bool = False
     ):
         self.mod, self.fold_qnn, self.mild = mod, fold_qnn, mild
-        self.memo: dict[RelayExpr, RelayExpr] = {}
+        self.done: dict[RelayExpr, RelayExpr] = {}
         self.bound: dict[RelayExpr, list[Var]] = {}
         self.shapes = ShapeValues()
         self.budget = budget
@@ -138,20 +141,17 @@ class _Folder:
         for node in order:
             if isinstance(node, Let):
                 self.bound.setdefault(node.value, []).append(node.variable)
-        for node in order:
-            new = self.memo[node] = self._visit(node)
-            for variable in self.bound.get(node, ()):
-                if isinstance(without_device(new), Constant):
-                    self.memo[variable] = new
-        return self.memo[root]
+        return rewrite(root, self._folded, uncompiled_children, self.done)
 
-    def _visit(self, node: RelayExpr) -> RelayExpr:
-        if isinstance(node, Let) and self.memo[node.variable] is not node.variable:
-            return self.memo[node.body]
-        inner = uncompiled_children(node)
-        new = rebuild(node, [self.memo[c] for c in inner]) if inner else node
-        rule = _RULES.get(type(new))
-        return new if rule is None else rule(self, new)
+    def _folded(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        rule = _RULES.get(type(after))
+        new = after if rule is None else rule(self, after)
+        if isinstance(before, Let) and self.done[before.variable] is not before.variable:
+            new = self.done[before.body]
+        for variable in self.bound.get(before, ()):
+            if isinstance(without_device(new), Constant):
+                self.done[variable] = new
+        return new
 
     def _typed(self, new: RelayExpr) -> RelayExpr:
         infer_expr(new, self.mod)

@@ -11,17 +11,19 @@ from collections.abc import Callable
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
-from byoc.ir.op import OPS
+from byoc.ir.op import OPS, Op
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Tuple, bind_span
-from byoc.relay.narrowing import tensor_type
+from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.op.movement.broadcast import broadcast_to, collapse_sum_to
 from byoc.relay.op.movement.shape import reshape
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, merged
 from byoc.runtime.kernels.movement.layouts import Axis
 
-REORDERS = ("transpose", "layout_transform")
+
+def _has_attribute(op: Op, name: str) -> bool:
+    return op.attrs_type is not None and name in op.attrs_type.__dataclass_fields__
 
 
 def reshape_to(call: Call) -> RelayExpr | None:
@@ -77,8 +79,10 @@ def reorder(call: Call) -> RelayExpr | None:
     axes, inner = _permutation(call), call.args[0]
     if axes is not None and axes == tuple(range(len(axes))):
         return inner
-    if not calls(inner, *REORDERS):
+    traits = traits_of(inner)
+    if traits is None or not traits.permutes:
         return None
+    inner = as_call(inner)
     data, before = inner.args[0], _permutation(inner)
     if axes is not None and before is not None:
         return _transposed(data, tuple(before[a] for a in axes), inner, call)
@@ -105,6 +109,12 @@ def strided_slice(call: Call) -> RelayExpr | None:
     """A slice in steps of one that takes everything is none."""
     strides = call.attrs["strides"]
     return keeps_type(call) if all(s == 1 for s in strides or ()) else None
+
+
+def pad(call: Call) -> RelayExpr | None:
+    """A padding that adds nothing is none; one that cuts on one side what it adds on the other stays."""
+    cuts = any(width < 0 for widths in call.attrs["pad_width"] for width in widths)
+    return None if cuts else keeps_type(call)
 
 
 def _static(call: Call) -> TensorType | None:
@@ -140,10 +150,17 @@ def cast_like(call: Call) -> RelayExpr | None:
     return merged("cast", [call.args[0]], {"dtype": ty.dtype}, call) if isinstance(ty, TensorType) else None
 
 
+_VIEWS: dict[str, tuple[Rule, ...]] = {
+    name: (reshape_to,) for name in OPS if OPS[name].traits.is_view and OPS[name].num_inputs == 1
+}
+# those that say the new shape whole
+RESHAPES = {name: rules for name, rules in _VIEWS.items() if _has_attribute(OPS[name], "newshape")}
+
 SHAPES: dict[str, tuple[Rule, ...]] = {
-    **{name: (reshape_to,) for name in OPS if OPS[name].traits.is_view and OPS[name].num_inputs == 1},
-    **dict.fromkeys(REORDERS, (reorder,)),
-    **dict.fromkeys(("broadcast_to", "tile", "nn.pad"), (keeps_type,)),
+    **_VIEWS,
+    **{name: (reorder,) for name in OPS if OPS[name].traits.permutes},
+    **{name: (keeps_type,) for name in OPS if OPS[name].traits.repeats},
+    "nn.pad": (pad,),
     "concatenate": (concatenate,),
     "strided_slice": (strided_slice,),
     "zeros_like": (filled_like("zeros"),),

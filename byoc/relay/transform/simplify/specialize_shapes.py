@@ -16,7 +16,7 @@ from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.traverse import children, post_order, rebuild
+from byoc.relay.traverse import rewrite
 
 
 def specialize_type(ty: Type, sizes: Mapping[str, int]) -> Type:
@@ -35,21 +35,19 @@ def specialize_type(ty: Type, sizes: Mapping[str, int]) -> Type:
 
 def specialize(root: RelayExpr, sizes: Mapping[str, int]) -> RelayExpr:
     """*root* with the named sizes as numbers; every node is made anew, without a type."""
-    memo: dict[RelayExpr, RelayExpr] = {}
-    for node in post_order(root):
-        if isinstance(node, Var):
-            known = node.type_annotation
-            memo[node] = Var(node.name_hint, None if known is None else specialize_type(known, sizes), node.span)
-            continue
-        inner = [memo[c] for c in children(node)]
-        new = rebuild(node, inner) if inner else node
-        if isinstance(new, Call) and new is node:
-            new = Call(node.op, node.args, node.attrs, node.type_args, node.span)
-        if isinstance(new, Function) and new.declared_ret_type is not None:
-            declared = specialize_type(new.declared_ret_type, sizes)
-            new = Function(new.params, new.body, declared, new.type_params, new.attrs, new.span)
-        memo[node] = new
-    return memo[root]
+
+    def specialized(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+        if isinstance(before, Var):
+            known = before.type_annotation
+            return Var(before.name_hint, None if known is None else specialize_type(known, sizes), before.span)
+        if isinstance(after, Call) and after is before:
+            return Call(after.op, after.args, after.attrs, after.type_args, after.span)
+        if isinstance(after, Function) and after.declared_ret_type is not None:
+            declared = specialize_type(after.declared_ret_type, sizes)
+            return Function(after.params, after.body, declared, after.type_params, after.attrs, after.span)
+        return after
+
+    return rewrite(root, specialized)
 
 
 def SpecializeShapes(sizes: Mapping[str, int]) -> FunctionPass:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
-from byoc.ir.traits import OpKind, ProductForm, Traits
+from byoc.ir.traits import OpKind, ProductForm, Traits, same_kernels
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv2DAttrs
@@ -44,7 +44,12 @@ register_op(
     attrs=Conv2DAttrs,
     rel=_relation,
     pattern=OpPattern.OPAQUE,
-    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
+    traits=Traits(
+        OpKind.PRODUCT,
+        product=ProductForm.OTHER,
+        any_layout=True,
+        kernel_layouts=same_kernels({"NCHW": "OIHW", "NHWC": "HWIO"}),
+    ),
     doc="The gradient of a convolution's kernel, from that of its output and the data.",
     samples=(
         Sample(

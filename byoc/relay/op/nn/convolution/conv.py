@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
-from byoc.ir.traits import ProductForm, product
+from byoc.ir.traits import convolution, same_kernels
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv1DAttrs, Conv2DAttrs, Conv3DAttrs, ConvAttrs
@@ -160,6 +160,12 @@ _SAMPLES: dict[int, list[Sample]] = {
     ],
     3: [Sample([(1, 4, 5, 6, 4), (4, 2, 2, 3, 3)], {"strides": (1, 2, 1), "padding": (1, 0, 1), "groups": 2})],
 }
+# which kernels go with which data, plain and with one input channel for each group
+_KERNELS: dict[int, dict[str, tuple[str, str]]] = {
+    1: same_kernels({"NCW": "OIW", "NWC": "WIO"}),
+    2: {"NCHW": ("OIHW", "OIHW"), "NHWC": ("HWIO", "HWOI"), "HWNC": ("HWOI", "HWOI")},
+    3: same_kernels({"NCDHW": "OIDHW", "NDHWC": "DHWIO"}),
+}
 _ATTRS: dict[int, type[Conv1DAttrs | Conv2DAttrs | Conv3DAttrs]] = {1: Conv1DAttrs, 2: Conv2DAttrs, 3: Conv3DAttrs}
 
 for _n, _attrs in _ATTRS.items():
@@ -170,7 +176,7 @@ for _n, _attrs in _ATTRS.items():
         doc=f"Convolution over {_n} spatial axes.",
         attrs=_attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-        traits=product(ProductForm.CONVOLUTION),
+        traits=convolution(_KERNELS[_n]),
         compute=_compute(_n),
         code_for=one_dtype_or_result,
         operations=_operations(_n),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
-from byoc.ir.traits import OpKind, ProductForm, Traits
+from byoc.ir.traits import OpKind, ProductForm, Traits, same_kernels
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import DeformableConv2DAttrs
@@ -73,7 +73,12 @@ register_op(
     infer_inputs=_infer_inputs,
     operations=_operations,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
+    traits=Traits(
+        OpKind.PRODUCT,
+        product=ProductForm.OTHER,
+        any_layout=True,
+        kernel_layouts=same_kernels({"NCHW": "OIHW", "NHWC": "HWIO"}),
+    ),
     doc="Convolution whose every tap is moved by an offset of its own.",
     samples=(
         Sample([(1, 4, 6, 5), (1, 18, 6, 5), (3, 4, 3, 3)], {"padding": (1, 1, 1, 1)}),

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
-from byoc.ir.traits import ProductForm, product
+from byoc.ir.traits import ProductForm, convolution, same_kernels
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import (
@@ -172,6 +172,11 @@ _SAMPLES: dict[int, list[Sample]] = {
     ],
     3: [Sample([(1, 2, 3, 2, 3), (2, 2, 2, 3, 2)], {"strides": (2, 1, 2), "padding": (1, 0, 1)})],
 }
+_KERNELS: dict[int, dict[str, tuple[str, str]]] = {
+    1: same_kernels({"NCW": "IOW", "NWC": "WOI"}),
+    2: same_kernels({"NCHW": "IOHW", "NHWC": "HWOI"}),
+    3: same_kernels({"NCDHW": "IODHW", "NDHWC": "DHWOI"}),
+}
 _ATTRS: dict[int, type[Conv1DTransposeAttrs | Conv2DTransposeAttrs | Conv3DTransposeAttrs]] = {
     1: Conv1DTransposeAttrs,
     2: Conv2DTransposeAttrs,
@@ -186,7 +191,7 @@ for _n, _attrs in _ATTRS.items():
         doc=f"Transposed convolution over {_n} spatial axes.",
         attrs=_attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-        traits=product(ProductForm.TRANSPOSED_CONVOLUTION),
+        traits=convolution(_KERNELS[_n], ProductForm.TRANSPOSED_CONVOLUTION),
         compute=_compute(_n),
         code_for=one_dtype_or_result,
         operations=_operations(_n),
