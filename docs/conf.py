@@ -50,7 +50,7 @@ default_role = "code"  # docstrings write parameters as *data* and code as ``cod
 
 html_theme = "furo"
 html_title = f"byoc {release}"
-html_static_path = ["pictures"]
+html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_extra_path = ["front"]  # index.html, which leads to docs/index.html
 html_copy_source = False
