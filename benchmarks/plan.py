@@ -33,7 +33,7 @@ from plan_results import AGAIN, Bar, Found, Group, Way, group_lines, large_bar, 
 from rounds import Schedule, interleave
 
 import byoc
-from byoc.codegen.backend import get_backend, register_backend
+from byoc.contract import get_backend, register_backend
 from byoc.driver.costs import Machine
 from byoc.driver.pipeline import optimize
 from byoc.driver.planning import POLICIES, Placing, plan_module

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from partition import FAMILIES, TARGETS, is_mine, pattern_table
 from plan_results import Large
 
-from byoc.codegen.backend import Backend, PatternEntry, Verdict, accept, refuse, register_backend
+from byoc.contract import Backend, PatternEntry, Verdict, accept, refuse, register_backend
 from byoc.driver.pipeline import optimize
 from byoc.driver.planning import Placing, plan_module
 from byoc.partition.costs import MixedModel, Table, TableModel

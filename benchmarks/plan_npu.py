@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from plan_price import around
 
-from byoc.codegen.backend import Backend, PatternEntry, callee_name, constraint, get_backend
 from byoc.codegen.kernel.region import generated_dtype, has_expression, known_shape
+from byoc.contract import Backend, PatternEntry, callee_name, constraint, get_backend
 from byoc.ir.types import tensor_types
 from byoc.partition.costs import Table, TableModel, total
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard

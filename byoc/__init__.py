@@ -8,9 +8,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from byoc import module_aliases
+
 if TYPE_CHECKING:  # what __getattr__ finds
-    from byoc import codegen, contrib, driver, errors, ir, partition, relay, runtime, te
-    from byoc.codegen.backend import Backend, Limits, register_backend
+    from byoc import codegen, contract, contrib, driver, errors, ir, partition, relay, runtime, te
+    from byoc.contract.backend import Backend
+    from byoc.contract.limits import Limits
+    from byoc.contract.registration import register_backend
     from byoc.driver.entry import compile
     from byoc.driver.export_c import export_c
     from byoc.driver.measure_plan import measure
@@ -29,16 +33,18 @@ _PUBLIC = {
     "pipeline": "byoc.driver.pipeline",
     "measure": "byoc.driver.measure_plan",
     "to_networkx": "byoc.partition.show.networks",
-    "Limits": "byoc.codegen.backend",
+    "Limits": "byoc.contract.limits",
     "Calibration": "byoc.driver.quantization",
     "export_c": "byoc.driver.export_c",
     "load": "byoc.runtime.library",
     "import_onnx": "byoc.relay.frontend.onnx",
-    "Backend": "byoc.codegen.backend",
-    "register_backend": "byoc.codegen.backend",
+    "Backend": "byoc.contract.backend",
+    "register_backend": "byoc.contract.registration",
     "IRModule": "byoc.ir.module",
 }
-_SUBMODULES = ("codegen", "contrib", "driver", "errors", "ir", "partition", "relay", "runtime", "te")
+_SUBMODULES = ("codegen", "contract", "contrib", "driver", "errors", "ir", "partition", "relay", "runtime", "te")
+
+module_aliases.install()
 
 __all__ = ["__version__", *_PUBLIC, *_SUBMODULES]
 

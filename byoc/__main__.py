@@ -6,7 +6,7 @@ import sys
 def main() -> int:
     """Run the command line; one sentence where its parts cannot be loaded, as with too little memory."""
     try:
-        from byoc.driver.cli.main import main as run
+        from byoc.cli.main import main as run
     except (ImportError, MemoryError, OSError) as error:
         cause = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
         print(f"byoc: its parts cannot be loaded here: {cause.strip()}", file=sys.stderr)

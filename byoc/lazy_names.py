@@ -1,32 +1,75 @@
 """Packages whose names are loaded when they are first used, so that a model's road imports no more than it walks on.
 
-Beside such a package's ``__init__.py`` stands an ``__init__.pyi`` with plain imports, for editors and type checkers
-(PEP 484, PEP 562). ``tests/architecture/test_lazy_names.py`` holds the two to each other.
+Beside such a package's ``__init__.py`` stands an ``__init__.pyi``, which is the one list of its names: type checkers
+and editors read it as it is (PEP 484), and so does :func:`lazy_names` (PEP 562). A line is ``from module import name as
+name``; ``from package import *`` takes what that package's own stub names, its own modules aside.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
+import importlib.util
+import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
+from pathlib import Path
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of *package*: each name of *homes* comes from the module that stands beside it.
+@functools.cache
+def homes(package: str) -> dict[str, tuple[str, str]]:
+    """Each name of *package*, by its stub: the module that has it, and its name there; only parents are imported."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.origin is not None, package
+    text = Path(spec.origin).with_suffix(".pyi").read_text(encoding="utf-8")
+    found: dict[str, tuple[str, str]] = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                if alias.name == "*":  # but not that package's own modules
+                    found.update({n: home for n, home in homes(node.module).items() if home[0] != node.module})
+                else:
+                    found[alias.asname or alias.name] = (node.module, alias.name)
+    return found
 
-    A module is named in full, or below *package* with a leading dot. What was loaded is kept in the package. Any other
-    name is an AttributeError that says so.
+
+def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of *package*, whose names its stub lists.
+
+    What was loaded is kept in the package. Any other name is an AttributeError that says so.
     """
-    module = sys.modules[package]
+    module, table = sys.modules[package], homes(package)
+    own = {info.name for info in pkgutil.iter_modules(module.__path__)}
 
     def load(name: str) -> object:
-        if name not in homes:
+        if name not in table:
             raise AttributeError(f"{package} has no name {name!r}")
-        found = getattr(importlib.import_module(homes[name], package), name)
+        found = _named(*table[name], package)
         setattr(module, name, found)
         return found
 
     def names() -> list[str]:
-        return sorted({*vars(module), *homes})
+        return sorted({*vars(module), *table})
 
-    return load, names
+    for name in own.intersection(table):
+        if table[name] != (package, name):  # importing that module later would take the name's place
+            importlib.import_module(f"{package}.{name}")
+            load(name)
+    return load, names, sorted(table)
+
+
+def load_all(package: str, but: Collection[str] = ()) -> None:
+    """Import the modules that have the names of *package*, those of *but* left out."""
+    for name, (home, _) in homes(package).items():
+        if name not in but:
+            importlib.import_module(f"{home}.{name}" if home == package else home)
+
+
+def _named(home: str, name: str, package: str) -> object:
+    """What ``from home import name`` in *package* gives: an attribute of the module, else a module below it."""
+    if home != package:
+        module = importlib.import_module(home)
+        if hasattr(module, name):
+            return getattr(module, name)
+    return importlib.import_module(f"{home}.{name}")

@@ -1,5 +1,5 @@
 """Code generators: the vendor's contract, what C and OpenCL share, and our three backends.
 
 ``c``, ``json`` and ``opencl`` are found by the entry points of the group ``byoc.backends`` when they are first asked
-for (:func:`byoc.codegen.backend.get_backend`); importing this package imports none of them.
+for (:func:`byoc.contract.backend.get_backend`); importing this package imports none of them.
 """

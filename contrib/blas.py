@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.codegen.backend import EVERY, PatternEntry, callee_name, constraint, register_backend
 from byoc.codegen.json.backend import JsonBackend
+from byoc.contract import EVERY, PatternEntry, callee_name, constraint, register_backend
 from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Call

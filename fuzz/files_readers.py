@@ -118,14 +118,14 @@ def _boundaries(path: Path) -> None:
 
 
 def _samples(path: Path) -> None:
-    from byoc.driver.cli.calibration_options import SampleFiles
+    from byoc.cli.calibration_options import SampleFiles
 
     for sample in SampleFiles((path,), {"x": 4}, path.suffix == ".npy"):
         {name: array.shape for name, array in sample.items()}
 
 
 def _input(path: Path) -> None:
-    from byoc.driver.cli.array_files import read_array
+    from byoc.cli.array_files import read_array
 
     read_array("x", path)
 
@@ -143,7 +143,7 @@ def _bytecode(path: Path) -> None:
 
 
 def _relay(path: Path) -> None:
-    from byoc.relay.node_json import load_json
+    from byoc.annex.node_json import load_json
 
     load_json(path.read_bytes().decode("utf-8", "replace"))
 
@@ -169,9 +169,9 @@ _JSON = ("plan.json", "rules_json.boundaries", "graph.relay", "table.json")
 NEEDED = (
     "byoc.partition.plan.plan",
     "byoc.partition.boundary_file",
-    "byoc.driver.cli.calibration_options",
-    "byoc.relay.node_json",
-    "byoc.driver.cli.array_files",
+    "byoc.cli.calibration_options",
+    "byoc.annex.node_json",
+    "byoc.cli.array_files",
     "byoc.partition.costs.table",
     "byoc.runtime.vm.executable",
     "byoc.runtime.executors.aot",

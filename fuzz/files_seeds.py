@@ -17,9 +17,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import byoc
 from byoc import relay
-from byoc.codegen.backend import get_backend
+from byoc.annex.node_json import save_json
+from byoc.contract.registration import get_backend
 from byoc.driver.vm import compile_module
-from byoc.relay.node_json import save_json
 from byoc.runtime import cpu
 from byoc.runtime.library import Library
 from byoc.runtime.params import save_param_dict

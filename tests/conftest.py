@@ -32,7 +32,7 @@ def missing_compiler():
 
 @functools.cache
 def missing_device():
-    from byoc.codegen.backend import get_backend
+    from byoc.contract import get_backend
 
     return get_backend("opencl").unavailable()
 

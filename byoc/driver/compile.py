@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from byoc.codegen.backend import Backend, checked_options, contradiction, get_backend
 from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.contract.backend import Backend, contradiction
+from byoc.contract.options import checked_options
+from byoc.contract.registration import get_backend
 from byoc.driver.assembly import assemble
 from byoc.driver.fallback import described, origins
 from byoc.driver.host import HostProgram, check_inputs, lower_host

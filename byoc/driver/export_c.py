@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from byoc.codegen.backend import checked_options
 from byoc.codegen.c.export.options import export_options
 from byoc.codegen.c.export.project import ModelNames, export_project
 from byoc.codegen.c.export.project import check_inputs as check_sizes
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.compile import CompileOptions, Progress, host_main, output_names, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host

@@ -29,7 +29,7 @@ from byoc.runtime.dso.processor import usable_processors
 from byoc.runtime.files.regular_file import open_file, read_file
 
 # where something may be registered, or chosen for the passes, before a model is compiled
-REGISTRIES = ("byoc.ir", "byoc.te", "byoc.relay", "byoc.partition", "byoc.codegen.backend", "byoc.compat")
+REGISTRIES = ("byoc.ir", "byoc.te", "byoc.relay", "byoc.partition", "byoc.contract", "byoc.compat")
 PACKAGES = ("byoc", "byoc.codegen", "byoc.runtime")  # whose files are the compiler
 COMPUTING = ("numpy", "onnx", "protobuf", "ml_dtypes", "networkx", "scipy")  # distributions whose results it keeps
 HOST_ALONE = (("c",), ("host",))

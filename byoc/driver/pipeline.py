@@ -17,9 +17,9 @@ from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay import transform
 from byoc.relay.qnn import transform as qnn_transform
+from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts
+from byoc.relay.qnn.quantized_products import QuantizedProducts
 from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
-from byoc.relay.transform.narrow_integers import NarrowIntegerProducts
-from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr

@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from byoc.codegen.backend import Limits, get_backend
+from byoc.contract.limits import Limits
+from byoc.contract.registration import get_backend
 from byoc.driver.costs import Machine
 from byoc.driver.model import module_of
 from byoc.driver.onnx_placement import proto_of, read_placement

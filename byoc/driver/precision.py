@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from byoc import te
-from byoc.codegen.backend import callee_name
 from byoc.codegen.c.contraction.words import takes_words
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
+from byoc.contract.verdict import callee_name
 from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key, Sample
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs, changed

@@ -20,12 +20,12 @@ from byoc.ir.span import span_names
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function, Tuple, Var
-from byoc.relay.quantize import METHODS, Affine, Histogram, Left, StaticQuantizer, choose_range, quantize_dynamic
-from byoc.relay.quantize.products import FIRST, LAST, NOT_FINITE
-from byoc.relay.quantize.ranges import PERCENTILE
+from byoc.relay.qnn.quantize import METHODS, Affine, Histogram, Left, StaticQuantizer, choose_range, quantize_dynamic
+from byoc.relay.qnn.quantize.products import FIRST, LAST, NOT_FINITE
+from byoc.relay.qnn.quantize.ranges import PERCENTILE
+from byoc.relay.qnn.quantized_products import QuantizedProducts
 from byoc.relay.transform import InferType, InlineCalls
 from byoc.relay.transform.fuse.fusion_graph import fusion_children
-from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.traverse import post_order, rewrite
 from byoc.runtime.library import Library
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from byoc.codegen.backend import Reason, get_backend
+from byoc.contract.registration import get_backend
+from byoc.contract.verdict import Reason
 from byoc.ir.expr import GlobalVar
 from byoc.ir.span import span_names
 from byoc.partition.plan.plan import Plan

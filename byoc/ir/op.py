@@ -328,6 +328,9 @@ def get_op(name: str) -> Op:
     return OPS[name]
 
 
+get = get_op  # as relay.op has it
+
+
 def register_op_attr(op_name: str, attr_key: str, value: object | None = None, level: int = 10) -> Anything:
     """Attach *value* to an operator under *attr_key*, as a call or as a decorator.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.backend import Reason
+from byoc.contract.verdict import Reason
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import functions_of, means, names_of, nearest

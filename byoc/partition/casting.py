@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from byoc.codegen.backend import Backend, Reason, Verdict, callee_name
+from byoc.contract.backend import Backend
+from byoc.contract.verdict import Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import calls_of, functions_of

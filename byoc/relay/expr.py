@@ -377,3 +377,8 @@ __all__ = [
     "constant",
     "var",
 ]
+
+
+def scalar_type(dtype: str) -> TensorType:
+    """The type of a scalar: a tensor of shape (). Source: ``relay.scalar_type``."""
+    return TensorType((), dtype)

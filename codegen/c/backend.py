@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.backend import Backend
 from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.overflow import overflow_flags
 from byoc.codegen.c.rounding import rounding_flags
@@ -28,6 +27,7 @@ from byoc.codegen.tune.context import cache_sizes, context_of
 from byoc.codegen.tune.run_threads import run_threads
 from byoc.codegen.tune.trials import Workbench
 from byoc.codegen.tune.tuner import tuner_of
+from byoc.contract.backend import Backend
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector
 from byoc.relay.expr import Function

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.backend import Backend, Constraint, constraint
 from byoc.codegen.json.serialize import CompositeAttributes, JSONSerializer, no_attributes
 from byoc.codegen.signature import signature_of
+from byoc.contract.backend import Backend
+from byoc.contract.verdict import Constraint, constraint
 from byoc.errors import CompileError
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.backend import EVERY, constraint
 from byoc.codegen.kernel.lower import DTYPES, has_code
 from byoc.codegen.kernel.program import Program
+from byoc.contract.verdict import EVERY, constraint
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types

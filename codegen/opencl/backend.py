@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.backend import EVERY, Backend, PatternEntry, constraint
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import (
     constant_arrays,
@@ -21,6 +20,8 @@ from byoc.codegen.kernel.region import (
 )
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.codegen.opencl.patterns import pattern_table
+from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.verdict import EVERY, constraint
 from byoc.errors import CompileError, DeviceError
 from byoc.relay.expr import Call, Function
 from byoc.runtime.opencl.build import why_unavailable

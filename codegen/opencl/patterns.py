@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.backend import PatternEntry
+from byoc.contract.backend import PatternEntry
 from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
 from byoc.relay.dataflow_pattern.patterns import DFPattern
 

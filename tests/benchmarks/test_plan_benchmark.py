@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import byoc
-from byoc.codegen.backend import BACKENDS, register_backend
+from byoc.contract import BACKENDS, register_backend
 from byoc.driver.pipeline import optimize
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition.costs import cost_model

@@ -17,7 +17,7 @@ import byoc.relay.op
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
 from byoc.codegen.c.backend import CBackend
 from byoc.codegen.kernel.lower import unsupported_reason
-from byoc.codegen.support_table import sample_call, supported_ops
+from byoc.contract.support_table import sample_call, supported_ops
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis import free_vars

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from byoc import te
-from byoc.codegen.backend import get_backend
+from byoc.contract import get_backend
 from byoc.errors import ArtifactError, CompileError, InputError
 from byoc.ir.op import OPS, register_op
 from byoc.ir.types import Any, TensorType

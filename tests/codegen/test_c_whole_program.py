@@ -10,6 +10,7 @@ import pytest
 
 import byoc
 from byoc import relay
+from byoc.annex.testing import mobilenet, resnet
 from byoc.codegen.c.backend import WHOLE_PROGRAM
 from byoc.codegen.c.emit import emit_library
 from byoc.codegen.c.toolchain.compiler import find_compiler
@@ -24,7 +25,6 @@ from byoc.driver.host import lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.ir.span import Span
 from byoc.ir.types import Any, TensorType
-from byoc.relay.testing import mobilenet, resnet
 from byoc.runtime.executors.graph import Graph
 from byoc.runtime.executors.memory_plan import Lifetime, largest_live_bytes, plan_memory
 

@@ -9,6 +9,7 @@ from exported import DIGITS, ONE_IMAGE, agree, attention, build, convolutions, e
 from onnx import helper
 
 import byoc
+from byoc.cli.main import main
 from byoc.codegen.c.export.options import export_options
 from byoc.codegen.c.rows.shared_stores import GCC_FLAGS as SHARED_STORES
 from byoc.codegen.c.toolchain.compiler import find_compiler
@@ -16,7 +17,6 @@ from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Trial
 from byoc.codegen.tune.tuner import Tuner
-from byoc.driver.cli.main import main
 from byoc.errors import UserError
 
 pytestmark = [

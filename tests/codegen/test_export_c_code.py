@@ -169,7 +169,7 @@ def test_the_header_is_one_of_c_plus_plus_too(tmp_path):
 def test_the_same_model_gives_the_same_bytes_under_any_hash_seed_and_builds_to_the_same_program(tmp_path):
     code = (
         "import sys, pathlib\nsys.argv = ['byoc', *sys.argv[1:]]\n"
-        "from byoc.driver.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+        "from byoc.cli.main import main\nsys.exit(main(sys.argv[1:]))"
     )
     texts = []
     for seed in ("1", "2"):

@@ -7,7 +7,7 @@ import pytest
 from exported import DIGITS, agree, build, make_model, numbers, oracle, run
 from onnx import helper
 
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
 
 pytestmark = [
     pytest.mark.needs_cc,

@@ -9,7 +9,7 @@ import pytest
 
 from byoc import te
 from byoc.codegen.json.backend import JsonBackend, compile_functions
-from byoc.codegen.support_table import sample_call, supported_ops
+from byoc.contract.support_table import sample_call, supported_ops
 from byoc.ir.op import OPS
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis import free_vars

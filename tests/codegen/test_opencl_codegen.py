@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import get_backend
 from byoc.codegen.opencl.backend import compile_functions
+from byoc.contract import get_backend
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.ir.types import Any, TensorType

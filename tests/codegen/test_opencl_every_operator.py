@@ -18,7 +18,7 @@ import byoc.runtime.kernels  # noqa: F401 - registers the kernels
 from byoc.codegen.kernel.lower import lower_function, unsupported_reason
 from byoc.codegen.opencl.backend import OpenCLBackend, compile_functions
 from byoc.codegen.opencl.emit import emit_programs
-from byoc.codegen.support_table import sample_call, supported_ops
+from byoc.contract.support_table import sample_call, supported_ops
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis import free_vars

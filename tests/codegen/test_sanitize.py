@@ -173,7 +173,7 @@ def test_the_command_line_starts_itself_again_with_the_library(tmp_path):
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     env = {k: v for k, v in environment("address", tmp_path).items() if k != "LD_PRELOAD"}
     env["ASAN_OPTIONS"] = "detect_leaks=0:verbosity=1"
-    command = [sys.executable, "-m", "byoc.driver.cli.main", "run", str(tmp_path / "m.onnx"), "--random"]
+    command = [sys.executable, "-m", "byoc.cli.main", "run", str(tmp_path / "m.onnx"), "--random"]
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0 and "y: float32[4]" in done.stdout, done.stderr
     assert "AddressSanitizer Init done" in done.stderr

@@ -5,9 +5,9 @@ import pathlib
 
 import pytest
 
-from byoc.codegen.backend import Backend, PatternEntry, callee_name, constraint, get_backend
-from byoc.codegen.support_table import registered_operators, sample_call, support_table, supported_ops
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
+from byoc.contract import Backend, PatternEntry, callee_name, constraint, get_backend
+from byoc.contract.support_table import registered_operators, sample_call, support_table, supported_ops
 from byoc.relay.dataflow_pattern import is_op, wildcard
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import byoc
-from byoc.codegen.backend import get_backend
+from byoc.contract import get_backend
 from byoc.driver.compile import assemble
 from byoc.driver.pipeline import optimize
 from byoc.ir import get_global_func

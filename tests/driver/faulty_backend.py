@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from byoc.codegen.backend import BACKENDS, Backend, accept, callee_name, get_backend, refuse, register_backend
+from byoc.contract import BACKENDS, Backend, accept, callee_name, get_backend, refuse, register_backend
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.runtime.json.module import JsonModule

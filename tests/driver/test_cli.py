@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import byoc
-from byoc.driver.cli import compile_command
-from byoc.driver.cli import main as entry
-from byoc.driver.cli.main import main
+from byoc.cli import compile_command
+from byoc.cli import main as entry
+from byoc.cli.main import main
 
 ROOT = pathlib.Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
@@ -71,7 +71,7 @@ def test_compile_hands_the_generators_options_on(capsys, tmp_path):
 def test_a_model_from_the_cache_is_written_without_the_compiler(tmp_path):
     code = (
         "import sys\n"
-        "from byoc.driver.cli import main\n"
+        "from byoc.cli import main\n"
         f"assert main.main(['compile', {str(DIGITS)!r}, '--tune', sys.argv[2], '-o', sys.argv[1]]) == 0\n"
         "print('byoc.relay' in sys.modules)\n"
     )
@@ -211,7 +211,7 @@ def test_run_takes_a_model_and_compiles_it_first(capsys, tmp_path, monkeypatch):
 
 
 def test_run_does_not_invent_numbers_for_outputs_without_any():
-    from byoc.driver.cli.run_command import describe
+    from byoc.cli.run_command import describe
 
     assert describe("y", np.array([1.0, np.nan, np.inf]))["max"] == 1.0
     assert describe("y", np.array([1.0, np.nan, np.inf]))["not_finite"] == 2
@@ -337,8 +337,8 @@ def test_inspect_says_what_is_wrong_with_a_file(capsys, tmp_path, file, options,
 
 
 def test_targets_lists_what_is_ready_and_what_is_broken(capsys, monkeypatch):
-    from byoc.codegen import backend
-    from byoc.driver.cli import targets_command
+    from byoc.cli import targets_command
+    from byoc.contract import backend
 
     class Bad(backend.Backend):
         name = "test_bad"
@@ -423,7 +423,7 @@ def test_an_interrupt_leaves_nothing_half_written(capsys, monkeypatch, tmp_path)
 
 def test_the_installed_command_returns_its_exit_code_and_survives_a_closed_pipe(artifact):
     argv = ["inspect", str(artifact), "--json"]
-    command = f"from byoc.driver.cli.main import main; import sys; sys.exit(main({argv!r}))"
+    command = f"from byoc.cli.main import main; import sys; sys.exit(main({argv!r}))"
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-c", command], stdout=writer, stderr=subprocess.PIPE, text=True)

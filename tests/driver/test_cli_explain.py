@@ -3,8 +3,8 @@
 import json
 import pathlib
 
-from byoc.codegen.backend import get_backend
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
+from byoc.contract import get_backend
 from byoc.partition.show.support_matrix import Support, support_matrix
 from byoc.relay.frontend.onnx import import_onnx
 

@@ -2,14 +2,14 @@
 
 from dataclasses import fields
 
-from byoc.codegen.backend import Limits
+from byoc.cli import words
 from byoc.codegen.c.winograd.options import CHOICES
 from byoc.codegen.tune.level import LEVELS
+from byoc.contract import Limits
 from byoc.driver import fallback, planning, precision
-from byoc.driver.cli import words
 from byoc.partition.places import FORMULAS
 from byoc.partition.plan.request import TIME_LIMIT
-from byoc.relay.quantize.ranges import METHODS, PERCENTILE
+from byoc.relay.qnn.quantize.ranges import METHODS, PERCENTILE
 
 
 def test_the_command_line_says_what_the_compiler_says():

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import byoc
 from byoc import relay
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
 from byoc.driver.vm import compile_module
 from byoc.errors import DeviceError, InputError, UserError
 from byoc.ir.types import Any, TensorType

@@ -9,7 +9,7 @@ import pytest
 from onnx import DeviceConfigurationProto, TensorProto, helper, numpy_helper
 
 import byoc
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
 from byoc.driver.onnx_placement import read_placement, with_placement
 from byoc.driver.onnx_regions import with_regions
 from byoc.errors import PartitionError

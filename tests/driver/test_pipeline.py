@@ -10,8 +10,8 @@ import pytest
 
 import byoc
 from byoc import relay
+from byoc.cli.main import main
 from byoc.driver import model as module_maker
-from byoc.driver.cli.main import main
 from byoc.driver.library_key import Request
 from byoc.driver.pipeline import HOST, SIMPLIFY, optimize, pipeline, prepare_host
 from byoc.errors import CompileError, InternalError, RegistryError, UserError

@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import byoc
-from byoc.codegen.backend import BACKENDS, Backend, accept, callee_name, get_backend, refuse, register_backend
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
+from byoc.contract import BACKENDS, Backend, accept, callee_name, get_backend, refuse, register_backend
 from byoc.driver.measure_plan import measure
 from byoc.errors import CompileError, PartitionError
 from byoc.ir.registry import GLOBAL_FUNCTIONS

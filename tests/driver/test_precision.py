@@ -9,15 +9,15 @@ import pytest
 
 import byoc
 from byoc import relay
+from byoc.annex import testing
+from byoc.cli.main import main
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.driver.cli.main import main
 from byoc.driver.precision import NarrowProducts, Outcome, Precision, with_precision
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.partition.plan.plan import Plan
 from byoc.partition.policy.planner import make_plan
-from byoc.relay import testing
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Constant, Function
 from byoc.relay.transform import InferType

@@ -9,7 +9,7 @@ import pytest
 
 import byoc
 from byoc import relay
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
 from byoc.errors import InputError, UserError
 from byoc.ir.module import IRModule
 from byoc.partition.plan.plan import Plan

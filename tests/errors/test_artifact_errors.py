@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import byoc
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
 from byoc.errors import ArtifactError, DeviceError, UnavailableError, UserError
 from byoc.runtime.artefact.artifact import read_artifact, write_artifact
 from byoc.runtime.dso import library_file

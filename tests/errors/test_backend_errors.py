@@ -6,8 +6,8 @@ from onnx import TensorProto, helper
 
 import byoc
 from byoc import relay
-from byoc.codegen.backend import BACKENDS, Backend, accept, checked_options, register_backend
 from byoc.codegen.json.backend import JsonBackend
+from byoc.contract import BACKENDS, Backend, accept, checked_options, register_backend
 from byoc.driver.vm import compile_module
 from byoc.errors import CompileError, CompilerNotFoundError, InternalError, PartitionError, UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS
@@ -224,7 +224,7 @@ def test_a_backend_without_a_name_and_a_name_that_is_taken_are_refused():
     with pytest.raises(UserError, match="Nameless needs a name"):
         register_backend(type("Nameless", (Backend,), {}))
     with pytest.raises(UserError, match="json"):
-        byoc.codegen.backend.get_backend("json")
+        byoc.contract.get_backend("json")
         register_backend(type("Second", (JsonBackend,), {"name": "json"}))
 
 

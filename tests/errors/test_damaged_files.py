@@ -10,12 +10,12 @@ import zipfile
 import numpy as np
 import pytest
 
+from byoc.annex.node_json import load_json
+from byoc.cli.array_files import read_array, read_arrays
 from byoc.codegen.tune.database import read_records
-from byoc.driver.cli.array_files import read_array, read_arrays
 from byoc.errors import InputError, ParseError, UserError
 from byoc.ir.target import Target
 from byoc.partition.places.timings import Timings
-from byoc.relay.node_json import load_json
 from byoc.relay.text.metadata import decode_section
 from byoc.runtime.artefact.strict_json import MOST_DEPTH, read_json
 from byoc.runtime.errors import ArtifactError

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import byoc
 from byoc import relay
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
 from byoc.errors import CompileError, ImportModelError, UserError
 
 F32 = TensorProto.FLOAT

@@ -48,7 +48,7 @@ class Place:
 
     def command(self, *words, before="", **variables):
         """As ``run``, of the command line ``byoc``; *before* is done first, in the same process."""
-        code = f"{before}\nimport sys\nfrom byoc.driver.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+        code = f"{before}\nimport sys\nfrom byoc.cli.main import main\nsys.exit(main(sys.argv[1:]))"
         return self.run(code, *words, **variables)
 
     def left(self):

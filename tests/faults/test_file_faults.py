@@ -16,8 +16,8 @@ from injection import DIGITS, SECONDS, one_sentence
 
 import byoc
 import byoc.runtime
-from byoc.driver.cli.calibration_options import SampleFiles
-from byoc.driver.cli.main import main
+from byoc.cli.calibration_options import SampleFiles
+from byoc.cli.main import main
 from byoc.driver.costs.store import Store
 from byoc.driver.onnx_placement import proto_of
 from byoc.driver.planning import read_plan
@@ -37,7 +37,7 @@ X = np.linspace(-1, 1, 128, dtype="float32").reshape(2, 1, 8, 8)
 
 @pytest.fixture(scope="module")
 def library():
-    if byoc.codegen.backend.get_backend("c").unavailable():
+    if byoc.contract.get_backend("c").unavailable():
         pytest.skip("needs_cc: no C compiler")
     return byoc.compile(DIGITS, ["c"])
 

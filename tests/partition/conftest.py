@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from byoc.codegen.backend import (
+from byoc.contract import (
     BACKENDS,
     Backend,
     Limits,

@@ -3,7 +3,7 @@
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import Limits
+from byoc.contract import Limits
 from byoc.errors import PartitionError
 from byoc.partition import make_plan
 from byoc.relay import op

@@ -4,7 +4,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from byoc import relay
-from byoc.codegen.backend import PatternEntry
+from byoc.contract import PatternEntry
 from byoc.errors import PartitionError
 from byoc.partition import make_plan
 from byoc.partition.boundaries import Boundaries, Rule

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import Limits, PatternEntry, callee_name
+from byoc.contract import Limits, PatternEntry, callee_name
 from byoc.errors import PartitionError
 from byoc.partition import Plan, make_plan
 from byoc.partition.costs import CostModel, Estimate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import Limits
+from byoc.contract import Limits
 from byoc.errors import PartitionError
 from byoc.partition import Plan, make_plan
 from byoc.relay import op

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import Limits
+from byoc.contract import Limits
 from byoc.partition import Plan, make_plan
 from byoc.partition.costs import Table
 from byoc.relay import op

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import Limits, PatternEntry
+from byoc.contract import Limits, PatternEntry
 from byoc.errors import PartitionError
 from byoc.partition import Plan, make_plan, to_dot, to_svg
 from byoc.relay import op

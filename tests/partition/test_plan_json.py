@@ -7,7 +7,7 @@ import json
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import Limits, PatternEntry
+from byoc.contract import Limits, PatternEntry
 from byoc.errors import PartitionError
 from byoc.partition import Plan, make_plan
 from byoc.relay import op

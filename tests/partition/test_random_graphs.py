@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import get_backend
+from byoc.contract import get_backend
 from byoc.relay import op
 from byoc.relay.analysis.region_checks import check_regions
 from byoc.relay.analysis.region_graph import open_children

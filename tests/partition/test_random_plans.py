@@ -14,7 +14,7 @@ from test_by_cost import Costs
 from test_random_graphs import paths_leave_and_return, random_function
 
 from byoc import relay
-from byoc.codegen.backend import BACKENDS, Backend, Limits, PatternEntry, accept, callee_name, refuse, register_backend
+from byoc.contract import BACKENDS, Backend, Limits, PatternEntry, accept, callee_name, refuse, register_backend
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition import make_plan
 from byoc.relay.dataflow_pattern import is_op, wildcard
@@ -113,7 +113,7 @@ def test_ten_thousand_random_plans(part, registered):
 def test_the_same_plan_comes_out_under_two_hash_seeds():
     program = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); import test_random_plans as t\n"
-        "from byoc.codegen.backend import register_backend\n"
+        "from byoc.contract.backend import register_backend\n"
         "print(json.dumps(t.random_plan(5, 30, register_backend)[1].to_json()))"
     )
     outputs = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import PatternEntry
+from byoc.contract import PatternEntry
 from byoc.errors import PartitionError
 from byoc.ir.types import TupleType
 from byoc.partition.calls import calls_of

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import Limits, PatternEntry
+from byoc.contract import Limits, PatternEntry
 from byoc.errors import PartitionError
 from byoc.partition import Plan, make_plan
 from byoc.relay import op
@@ -101,7 +101,7 @@ def test_B11_policy_cost_says_which_operator_no_region_can_hold_and_what_it_does
 SCRIPT = """
 import sys; sys.path[:0] = [{folder!r}]
 import conftest, test_regions_and_priorities as t
-from byoc.codegen.backend import Limits, register_backend
+from byoc.contract.backend import Limits, register_backend
 from byoc.partition import make_plan
 import json
 register_backend(conftest.ToyBackend("toy_a", t.TAKEN, limits=Limits(max_operators=2)))

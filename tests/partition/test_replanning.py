@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import PatternEntry, Reason
+from byoc.contract import PatternEntry, Reason
 from byoc.errors import PartitionError
 from byoc.partition import Plan, make_plan
 from byoc.relay import op

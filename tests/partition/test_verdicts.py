@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byoc import relay
-from byoc.codegen.backend import (
+from byoc.contract import (
     Backend,
     Limits,
     PatternEntry,
@@ -249,7 +249,7 @@ def test_every_operator_on_the_host_has_a_code_under_every_policy(data):
     )
     policy = data.draw(st.sampled_from(["order", "score", "cost"]))
     made = [Moody(name, data.draw(answers), data.draw(limit)) for name in ("toy_m", "toy_n")]
-    from byoc.codegen.backend import BACKENDS
+    from byoc.contract import BACKENDS
     from byoc.relay.op.contrib.register import TARGET_PREDICATES
 
     for backend in made:

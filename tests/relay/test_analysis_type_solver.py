@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from byoc import relay
+from byoc.annex.analysis.solver_functions import _test_type_solver
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.env_func import EnvFunc
-from byoc.relay.analysis.solver_functions import _test_type_solver
 
 TENSOR, TALL, LONG = (relay.TensorType(shape) for shape in [(10, 20), (10, 1, 1), (10,)])
 

@@ -5,18 +5,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from byoc.annex.collage import CostEstimator, CustomCostEstimator, MockCostEstimator
+from byoc.annex.collage.candidate_partition import CandidatePartition
+from byoc.annex.collage.dataflow_graph import DataflowGraph
+from byoc.annex.collage.index_set import index_set
+from byoc.annex.collage.pruning import prune_candidates
+from byoc.annex.collage.sub_graph import SubGraph
 from byoc.errors import InternalError, PartitionError, UserError
 from byoc.ir.compilation_config import make_compilation_config
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 from byoc.ir.target import Target
 from byoc.ir.transform import PassContext
 from byoc.relay import assert_structural_equal, fromtext
-from byoc.relay.collage import CostEstimator, CustomCostEstimator, MockCostEstimator
-from byoc.relay.collage.candidate_partition import CandidatePartition
-from byoc.relay.collage.dataflow_graph import DataflowGraph
-from byoc.relay.collage.index_set import index_set
-from byoc.relay.collage.pruning import prune_candidates
-from byoc.relay.collage.sub_graph import SubGraph
 from byoc.relay.dataflow_pattern import is_op, is_tuple, wildcard
 from byoc.relay.op.contrib.register import PATTERN_TABLES, register_pattern_table
 from byoc.relay.transform import CapturePostDfsIndexInSpans, CollagePartition, InferType

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.annex.analysis.calibration import get_calibration_data
 from byoc.errors import PartitionError, UserError
 from byoc.ir.module import IRModule
-from byoc.relay.analysis.calibration import get_calibration_data
 from byoc.relay.interpreter import evaluate
 from byoc.relay.structural import assert_structural_equal
 from byoc.relay.transform import InferType

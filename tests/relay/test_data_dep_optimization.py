@@ -7,9 +7,9 @@ import pytest
 from random_graphs import calls_of
 
 from byoc import relay
+from byoc.annex.data_dep_optimization import bsr_conv2d, bsr_dense, simplify_fc_transpose
 from byoc.errors import UserError
 from byoc.relay import transform
-from byoc.relay.data_dep_optimization import bsr_conv2d, bsr_dense, simplify_fc_transpose
 from byoc.relay.interpreter import evaluate
 from byoc.runtime.ndarray import NDArray
 

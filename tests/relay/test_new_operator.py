@@ -5,7 +5,7 @@ import pytest
 
 import byoc
 from byoc import relay, te
-from byoc.codegen.backend import get_backend
+from byoc.contract import get_backend
 from byoc.driver.pipeline import optimize
 from byoc.ir.op import OPS, OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, Scaling, pointwise

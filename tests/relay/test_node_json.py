@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.annex.node_json import load_json, save_json
 from byoc.errors import ParseError, UserError
 from byoc.ir.attrs import DictAttrs
 from byoc.ir.env_func import EnvFunc
@@ -13,7 +14,6 @@ from byoc.ir.module import IRModule
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 from byoc.ir.size_var import SizeVar, Var
 from byoc.ir.types import GlobalTypeVar, IncompleteType, TypeCall, TypeKind, TypeRelation, TypeVar
-from byoc.relay.node_json import load_json, save_json
 from byoc.relay.transform import InferType
 
 

@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto
 
 from byoc import relay
+from byoc.annex.testing import run_infer_type
 from byoc.errors import TypeInferenceError
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.testing import run_infer_type
 from byoc.runtime.kernels import get_kernel
 from byoc.runtime.kernels.movement.layouts import layout_transform
 from byoc.runtime.kernels.nn.conv import convolve

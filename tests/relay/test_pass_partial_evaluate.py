@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.annex.functional.partial_evaluate import PartialEvaluate
+from byoc.annex.testing import count_ops
 from byoc.relay import transform
 from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.interpreter import evaluate
 from byoc.relay.prelude import Prelude
 from byoc.relay.structural import assert_structural_equal
-from byoc.relay.testing import count_ops
-from byoc.relay.transform.functional.partial_evaluate import PartialEvaluate
 from byoc.relay.traverse import post_order
 
 T = relay.TensorType((2,), "float32")

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.annex.testing import TempOpAttr, count_ops
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.transform import PassContext
 from byoc.relay.interpreter import evaluate
-from byoc.relay.testing import TempOpAttr, count_ops
 from byoc.relay.transform import InferType
 from byoc.relay.transform.to_mixed_precision import ToMixedPrecision
 

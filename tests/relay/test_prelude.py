@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.annex.testing.nat import add_nat_definitions, count, make_nat_expr, make_nat_value
 from byoc.errors import UserError
 from byoc.relay.analysis import Feature, detect_feature
 from byoc.relay.interpreter import ConstructorValue, evaluate_value
 from byoc.relay.prelude import Prelude, StaticTensorArrayOps, TensorArrayOps, get_tensor_array_shape
-from byoc.relay.testing.nat import add_nat_definitions, count, make_nat_expr, make_nat_value
 
 PRELUDE = Prelude()
 _, CONS, NIL = PRELUDE.mod.get_type("List")

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from byoc import relay
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.relay import quantize
 from byoc.relay.analysis.operator_calls import calls, op_name
 from byoc.relay.expr import Call, Constant, Function, RelayExpr
 from byoc.relay.interpreter import evaluate
-from byoc.relay.quantize.histogram import HALF
-from byoc.relay.quantize.products import COMPUTED, DEPTHWISE, FIRST, KEPT, LAST, NO_SAMPLES, NOT_FINITE
+from byoc.relay.qnn import quantize
+from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts
+from byoc.relay.qnn.quantize.histogram import HALF
+from byoc.relay.qnn.quantize.products import COMPUTED, DEPTHWISE, FIRST, KEPT, LAST, NO_SAMPLES, NOT_FINITE
+from byoc.relay.qnn.quantized_products import QuantizedProducts
 from byoc.relay.transform import FakeQuantizationToInteger, InferType
-from byoc.relay.transform.narrow_integers import NarrowIntegerProducts
-from byoc.relay.transform.quantized_products import QuantizedProducts
 from byoc.relay.traverse import post_order
 
 RNG = np.random.default_rng(5)

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.errors import UserError
-from byoc.ir.module import IRModule
-from byoc.relay import testing
-from byoc.relay.interpreter import evaluate
-from byoc.relay.testing import (
+from byoc.annex import testing
+from byoc.annex.testing import (
     dcgan,
     densenet,
     dqn,
@@ -24,6 +21,9 @@ from byoc.relay.testing import (
     synthetic,
     vgg,
 )
+from byoc.errors import UserError
+from byoc.ir.module import IRModule
+from byoc.relay.interpreter import evaluate
 from byoc.relay.transform import InferType
 
 STATISTICS = ("moving_mean", "moving_var")

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.annex import testing
+from byoc.annex.testing.byoc import CcompilerAnnotator, WhiteListAnnotator
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.relay import testing, transform
-from byoc.relay.testing.byoc import CcompilerAnnotator, WhiteListAnnotator
+from byoc.relay import transform
 
 
 def test_a_pass_over_an_expression_gives_an_expression_and_over_a_function_a_function():

@@ -6,9 +6,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from byoc import relay
+from byoc.annex.testing import references as ref
 from byoc.errors import UserError
 from byoc.relay.interpreter import evaluate
-from byoc.relay.testing import references as ref
 
 RNG = np.random.default_rng(0)
 

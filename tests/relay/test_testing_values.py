@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.annex import testing
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.relay import testing
 from byoc.relay.interpreter import ConstructorValue, evaluate
 from byoc.relay.prelude import Prelude
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.annex.functional.to_cps import to_cps, un_cps
 from byoc.errors import UserError
 from byoc.ir.op import Op
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
 from byoc.relay.prelude import Prelude
-from byoc.relay.transform.functional.to_cps import to_cps, un_cps
 from byoc.relay.traverse import post_order
 
 F = relay.TensorType((2, 3))

@@ -8,8 +8,8 @@ from byoc.ir.op import OPS
 from byoc.ir.traits import Conversion
 from byoc.partition.costs.work import Kind, work_of
 from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.qnn.narrow_integers import shifted
 from byoc.relay.transform.mixed_precision import DEFAULT_FOLLOW_LIST, DEFAULT_NEVER_LIST
-from byoc.relay.transform.narrow_integers import shifted
 from byoc.relay.transform.scales.fold_constant_scales import fold_scales
 from byoc.relay.traverse import post_order
 

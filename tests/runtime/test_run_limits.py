@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import byoc
 from byoc import relay
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
 from byoc.driver.vm import compile_module
 from byoc.errors import RunTimeoutError, UserError
 from byoc.runtime import cpu

@@ -11,7 +11,7 @@ import pytest
 
 import byoc
 from byoc import relay
-from byoc.driver.cli.main import main
+from byoc.cli.main import main
 from byoc.runtime.artefact.artifact import read_artifact, sign_artifact, write_artifact
 from byoc.runtime.artefact.signing import fingerprint, public_key
 from byoc.runtime.errors import ArtifactError, UserError
@@ -153,7 +153,7 @@ def test_the_command_line_signs_verifies_and_runs(path, keys, capsys):
 def test_without_the_package_its_extra_is_named(path, keys):
     code = (
         "import sys; sys.modules['cryptography'] = sys.modules['cryptography.hazmat.primitives'] = None\n"
-        f"from byoc.driver.cli.main import main; sys.exit(main(['verify', {str(path)!r}, '--key', {str(keys[1])!r}]))"
+        f"from byoc.cli.main import main; sys.exit(main(['verify', {str(path)!r}, '--key', {str(keys[1])!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 3

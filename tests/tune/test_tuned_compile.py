@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import byoc
+from byoc.cli.main import main
 from byoc.codegen.tune.choice import Choice
 from byoc.codegen.tune.database import export_records, import_records
 from byoc.codegen.tune.record import Record, Trial
-from byoc.driver.cli.main import main
 from byoc.errors import UserError
 
 A, B = Choice.of("tile", rows=6), Choice.of("tile", rows=8)

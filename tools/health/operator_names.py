@@ -30,7 +30,8 @@ ABOUT_SINGLE_OPERATORS = (
     "byoc/relay/op",
     "byoc/relay/qnn",
     "byoc/relay/frontend",
-    "byoc/relay/testing",
+    "byoc/annex/gradients/rules",
+    "byoc/annex/testing",
     "byoc/compat",
     "byoc/te",
 )

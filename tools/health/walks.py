@@ -12,7 +12,7 @@ from tools.health.sources import modules, tree
 
 WALKS = ("post_order", "reverse_post_order", "topological")
 MAKERS = frozenset(["Call", "Function", "Let", "Tuple", "TupleGetItem", "If", "rebuild", "with_children"])
-ROOMS = ("byoc.relay.transform", "byoc.relay.quantize")
+ROOMS = ("byoc.relay.transform", "byoc.relay.qnn.quantize")
 
 
 def own_loops() -> list[tuple[str, str]]:

@@ -18,6 +18,8 @@ from importlib.machinery import ModuleSpec
 
 from byoc.compat.tvm.below import BelowModule
 from byoc.compat.tvm.homes import ALIASES, BELOW, OURS_FIRST, ROOTS, THIN
+from byoc.module_aliases import AliasLoader
+from byoc.module_aliases import home_of as moved_to
 
 
 def exists(name: str) -> bool:
@@ -43,27 +45,11 @@ def home_of(name: str) -> str | None:
         return ALIASES[name]
     for root, ours in ROOTS.items():
         if name == root or name.startswith(root + "."):
-            candidate = ours + name[len(root) :]
+            candidate = moved_to(ours + name[len(root) :])
             if exists(candidate):
                 return candidate
     candidate = THIN + name[len("tvm") :]
     return candidate if exists(candidate) else None
-
-
-class AliasLoader(Loader):
-    """Gives a module that is loaded already (or is now, under its own name) for another name."""
-
-    def __init__(self, home: str):
-        self._home = home
-        self._spec: ModuleSpec | None = None
-
-    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
-        module = importlib.import_module(self._home)
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        module.__spec__ = self._spec  # the import system has put the alias's there
 
 
 class BelowLoader(Loader):

@@ -33,13 +33,13 @@ ALIASES = {
     "tvm.tir.expr": f"{THIN}.tir",
     "tvm.tir.op": f"{THIN}.tir",
     "tvm.topi.utils": f"{THIN}.topi.constant_values",
-    "tvm.topi.testing": "byoc.relay.testing.references",
-    "tvm.topi.testing.resize_python": "byoc.relay.testing.references.resize_python",
+    "tvm.topi.testing": "byoc.annex.testing.references",
+    "tvm.topi.testing.resize_python": "byoc.annex.testing.references.resize_python",
     "tvm.target.codegen": f"{THIN}.target_codegen",
     "tvm.target.target": f"{THIN}.target",
     "tvm.target.compilation_config": "byoc.ir.compilation_config",
     "tvm.target.virtual_device": "byoc.ir.virtual_device",
-    "tvm.relay.collage.collage": "byoc.relay.collage",
+    "tvm.relay.collage.collage": "byoc.annex.collage",
     "tvm.testing.plugin": f"{THIN}.testing_plugin",
     "tvm.testing.utils": f"{THIN}.testing",
     "tvm.script.ir_builder": f"{THIN}.script",
@@ -73,7 +73,7 @@ ALIASES = {
     "tvm.relay.op.annotation.annotation": "byoc.relay.op.annotation",
     "tvm.relay.transform.transform": "byoc.relay.transform",
     "tvm.relay.analysis.analysis": "byoc.relay.analysis",
-    "tvm.relay.analysis.feature": "byoc.relay.analysis.features",
+    "tvm.relay.analysis.feature": "byoc.annex.analysis.features",
     "tvm.relay.transform._ffi_api": f"{THIN}.relay.transform_api",
     "tvm.relay.analysis._ffi_api": f"{THIN}.relay.analysis_api",
     "tvm.relay.param_dict": "byoc.runtime.params",
@@ -88,8 +88,8 @@ ALIASES = {
 # modules whose package gives their name to a function: they are known from the start, for importing one would take the
 # function's place
 SHADOWED = {
-    "tvm.relay.analysis.count_layers": "byoc.relay.analysis.op_counts",
-    "tvm.relay.transform.recast": "byoc.relay.transform.recast",
+    "tvm.relay.analysis.count_layers": "byoc.annex.analysis.op_counts",
+    "tvm.relay.transform.recast": "byoc.annex.recast",
 }
 
 # TVM's own integrations, whose names are here and whose files are mounted by who uses them
@@ -139,7 +139,7 @@ ADDED_FUNCTIONS = {
         f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.relay.op.contrib.dnnl.layouts:plain_layouts"
         for kind in ("conv", "conv_transpose")
     },
-    "tvm.relay.collage.estimate_seconds": "byoc.driver.estimate:estimate_seconds",
+    "tvm.relay.collage.estimate_seconds": "byoc.annex.collage.estimate_seconds:estimate_seconds",
 }
 
 # module of ours -> TVM's name -> where it is
@@ -229,13 +229,13 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "base": f"{THIN}.relay.base:",
     },
     "byoc.relay.op.nn": {"Constant": "byoc.relay.expr:Constant"},
-    "byoc.relay.testing": {"enabled_targets": f"{THIN}.testing.enabled:enabled_targets"},
+    "byoc.annex.testing": {"enabled_targets": f"{THIN}.testing.enabled:enabled_targets"},
     "byoc.relay.expr": {
         "bind": "byoc.relay.bind:bind",
         "Id": "byoc.relay.expr:VarId",
         "TupleWrapper": "byoc.relay.tuple_wrapper:TupleWrapper",
     },
-    "byoc.relay.analysis": {"_ffi_api": f"{THIN}.relay.analysis_api:", "feature": "byoc.relay.analysis.features:"},
+    "byoc.relay.analysis": {"_ffi_api": f"{THIN}.relay.analysis_api:", "feature": "byoc.annex.analysis.features:"},
     "byoc.relay.transform": {
         "build_config": f"{THIN}.relay.build_module:build_config",
         "InferTypeLocal": f"{THIN}.relay.build_module:InferTypeLocal",

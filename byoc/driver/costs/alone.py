@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.backend import get_backend
+from byoc.contract.registration import get_backend
 from byoc.driver.host import check_inputs, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision

@@ -6,10 +6,10 @@ import platform
 from collections.abc import Callable, Iterable, Mapping
 
 import byoc
-from byoc.codegen.backend import BACKENDS, get_backend
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.tune.context import cache_sizes, context_of, processor_model, schedules_digest
+from byoc.contract.registration import BACKENDS, get_backend
 from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.calibrate import BUSY, calibrate
 from byoc.driver.costs.measured import MeasuredModel

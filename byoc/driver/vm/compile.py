@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.backend import checked_options
 from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.compile import CompileOptions, compile_region, with_tuner
 from byoc.driver.fallback import described, origins

@@ -21,7 +21,7 @@ from byoc.relay import transform
 from byoc.relay.adt import Match
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Constant, Function, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
-from byoc.relay.transform.memory.remove_kills import RemoveKills
+from byoc.relay.transform.functional.remove_kills import RemoveKills
 from byoc.relay.transform.simplify.expr import SimplifyControlExpr
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
 from byoc.relay.traverse import post_order

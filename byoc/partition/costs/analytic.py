@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from byoc.codegen.backend import BACKENDS, get_backend
+from byoc.contract.registration import BACKENDS, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
 from byoc.partition.costs.estimate import Estimate, total

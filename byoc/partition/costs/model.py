@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from byoc.codegen.backend import callee_name
+from byoc.contract.verdict import callee_name
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.partition.costs.estimate import Estimate, total

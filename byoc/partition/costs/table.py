@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from byoc.codegen.backend import callee_name
+from byoc.contract.verdict import callee_name
 from byoc.errors import PartitionError, in_one_line
 from byoc.partition.costs.estimate import Estimate, checked, float_of
 from byoc.partition.costs.model import CostModel, backend_of, described, inner_calls

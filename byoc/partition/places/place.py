@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from byoc.codegen.backend import BACKENDS, backend_names
+from byoc.contract.registration import BACKENDS, backend_names
 from byoc.errors import PartitionError
 from byoc.ir.registry import Registry, caller_location
 

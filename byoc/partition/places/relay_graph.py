@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.backend import callee_name
+from byoc.contract.verdict import callee_name
 from byoc.errors import PartitionError, TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from byoc.codegen.backend import Verdict, get_backend
+from byoc.contract.registration import get_backend
+from byoc.contract.verdict import Verdict
 from byoc.errors import PartitionError
 from byoc.partition.places.grade import Argument, Formula, Request, formula_of
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry

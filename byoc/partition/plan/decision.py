@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from byoc.codegen.backend import Verdict
+from byoc.contract.verdict import Verdict
 
 
 @dataclass(frozen=True)

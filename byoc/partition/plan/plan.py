@@ -10,7 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from byoc.codegen.backend import Limits, Reason, Verdict, callee_name, get_backend
+from byoc.contract.limits import Limits
+from byoc.contract.registration import get_backend
+from byoc.contract.verdict import Reason, Verdict, callee_name
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import HOST

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from byoc.codegen.backend import Limits, Reason, Verdict
+from byoc.contract.limits import Limits
+from byoc.contract.verdict import Reason, Verdict
 from byoc.errors import PartitionError
 from byoc.partition.plan.decision import Decision
 from byoc.partition.plan.planned import PlannedRegion

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from byoc.codegen.backend import Backend, Limits, PatternEntry, Reason, Verdict, refuse
+from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.limits import Limits
+from byoc.contract.verdict import Reason, Verdict, refuse
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import FORCE, Boundaries, Rule

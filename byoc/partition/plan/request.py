@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from byoc.codegen.backend import Backend, Limits
+from byoc.contract.backend import Backend
+from byoc.contract.limits import Limits
 from byoc.partition.boundaries import Boundaries
 from byoc.partition.places import Place
 from byoc.partition.policy.preference import Preferences

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.backend import Backend, Reason, Verdict, callee_name
+from byoc.contract.backend import Backend
+from byoc.contract.verdict import Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, tensor_types

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.codegen.backend import Backend, Limits, Reason, Verdict, callee_name, refuse
+from byoc.contract.backend import Backend
+from byoc.contract.limits import Limits
+from byoc.contract.verdict import Reason, Verdict, callee_name, refuse
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType
 from byoc.partition.boundaries import BoundaryView

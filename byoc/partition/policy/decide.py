@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from byoc.codegen.backend import Backend, Verdict, accept, callee_name, refuse
+from byoc.contract.backend import Backend
+from byoc.contract.verdict import Verdict, accept, callee_name, refuse
 from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names

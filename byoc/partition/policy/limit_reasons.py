@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from byoc.codegen.backend import Reason
+from byoc.contract.verdict import Reason
 from byoc.partition.plan.problem import HOME, Bounds, Problem, Solution
 from byoc.partition.solve import solve
 from byoc.partition.solve.region_bytes import RegionBytes

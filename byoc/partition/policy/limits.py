@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from byoc.codegen.backend import Limits, Reason, Verdict
+from byoc.contract.limits import Limits
+from byoc.contract.verdict import Reason, Verdict
 from byoc.ir.module import IRModule
 from byoc.partition.calls import functions_of, inner_calls
 from byoc.partition.costs.model import CostModel

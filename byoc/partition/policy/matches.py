@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.backend import Backend, get_backend
+from byoc.contract.backend import Backend
+from byoc.contract.registration import get_backend
 from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule

@@ -11,7 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 
-from byoc.codegen.backend import Backend, Limits, get_backend
+from byoc.contract.backend import Backend
+from byoc.contract.limits import Limits
+from byoc.contract.registration import get_backend
 from byoc.errors import PartitionError
 from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from byoc.codegen.backend import Backend, ConstraintCheck, PatternEntry, Reason, callee_name, first_sentence
+from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.verdict import ConstraintCheck, Reason, callee_name, first_sentence
 from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from byoc.codegen.backend import Backend, callee_name
+from byoc.contract.backend import Backend
+from byoc.contract.verdict import callee_name
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.policy.decide import judged

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from byoc import relay
-from byoc.codegen.backend import BACKENDS, Backend
+from byoc.contract import BACKENDS, Backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.costs import AnalyticModel, Memory, Profile

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from byoc.codegen.backend import Verdict
+from byoc.contract import Verdict
 from byoc.errors import PartitionError, RegistryError
 from byoc.partition.places.kernel import KERNELS, kernel, register_kernel
 from byoc.partition.places.place import Place

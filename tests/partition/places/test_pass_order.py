@@ -3,13 +3,13 @@
 import numpy as np
 
 from byoc import relay
-from byoc.codegen.backend import BACKENDS, PatternEntry
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.tune.choice import Asked, Fixed
+from byoc.contract import BACKENDS, PatternEntry
 from byoc.driver.pipeline import optimize
 from byoc.ir.instrument import PassInstrument
 from byoc.ir.transform import PassContext

@@ -2,7 +2,7 @@
 
 import pytest
 
-from byoc.codegen.backend import Reason, Verdict
+from byoc.contract import Reason, Verdict
 from byoc.errors import PartitionError
 from byoc.partition.places import KernelRegistry, Place, Unit, register_kernel, score_places
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from byoc.annex.node_json import load_json, save_json
 from byoc.compat.tvm_modules.ir import test_attrs
 from byoc.errors import RegistryError, UserError
 from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.env_func import EnvFunc
-from byoc.relay.node_json import load_json, save_json
 
 
 def make_node(type_key: str, **kwargs: object) -> Attrs | DictAttrs:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from byoc.compat.tvm.below import Missing
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import analysis
-from byoc.relay.analysis import solver_functions  # noqa: F401 - registers its functions
 
 
 def __getattr__(name: str) -> Callable[..., object] | Missing:

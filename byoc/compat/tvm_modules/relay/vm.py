@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from byoc.annex.memory.manifest_alloc import ManifestAlloc
+from byoc.annex.memory.manifest_lifetimes import ManifestLifetimes
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor
 from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, all_targets, host_target
 from byoc.driver.compile import CompileOptions
@@ -15,8 +17,6 @@ from byoc.ir.module import IRModule
 from byoc.ir.target import Target, region_targets
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
-from byoc.relay.transform.memory.manifest_alloc import ManifestAlloc
-from byoc.relay.transform.memory.manifest_lifetimes import ManifestLifetimes
 from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.vm import Executable, VirtualMachine
 

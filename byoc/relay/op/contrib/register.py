@@ -1,17 +1,17 @@
 """Pattern tables by target. Source: ``relay.op.contrib.register``.
 
-Installed backends are entry points of :data:`ENTRY_POINT_GROUP`, imported when the passes first ask for their target;
-so are byoc's own integrations, :data:`INTEGRATIONS`.
+Installed backends (:mod:`byoc.ir.entry_points`) are imported when the passes first ask for their target; so are byoc's
+own integrations, :data:`INTEGRATIONS`.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from byoc.errors import PartitionError
+from byoc.ir import entry_points
 from byoc.ir.registry import Registry, caller_location
 from byoc.ir.target_kind import KNOWS_COMPILER
 from byoc.relay.expr import Call
@@ -26,11 +26,8 @@ PATTERN_TABLES: Registry[Callable[[], PatternTable]] = Registry("pattern table")
 # target -> what it says of a call (anything with a truth value, such as a Verdict); beside the ``target.X`` attributes
 TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predicate")
 KNOWS_COMPILER.append(PATTERN_TABLES.__contains__)
-ENTRY_POINT_GROUP = "byoc.backends"
 # target -> the module of byoc that brings it; a vendor's own table of that name replaces ours
 INTEGRATIONS = {name: f"byoc.relay.op.contrib.{name}" for name in ("dnnl", "bnns")}
-# what registers an installed target; the vendor's contract puts itself here when it is imported
-TARGET_LOADERS: Registry[Callable[[str], None]] = Registry("target loader")
 
 
 def load_target(name: str) -> None:
@@ -43,15 +40,9 @@ def load_target(name: str) -> None:
     if name in INTEGRATIONS:
         importlib.import_module(INTEGRATIONS[name])
         return
-    for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
-        if entry.name == name:
-            try:
-                entry.load()
-            except Exception as error:  # whatever a vendor's package raises
-                text = f"{type(error).__name__}: {error}"
-                raise PartitionError(f"the package of backend {name!r} cannot be imported: {text}") from error
-            for loader in TARGET_LOADERS:
-                TARGET_LOADERS[loader](name)
+    broken = entry_points.load(name)
+    if broken:
+        raise PartitionError(f"the package of backend {name!r} cannot be imported: {broken}")
 
 
 @overload

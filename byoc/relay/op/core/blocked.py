@@ -130,6 +130,8 @@ def allow_blocks(op: Op) -> None:
         )
 
 
-for _name in LAYOUT_ATTRIBUTES:
-    if _name in OPS and OPS[_name].rel is not None:
-        allow_blocks(OPS[_name])
+def allow_blocks_where_layouts_are() -> None:
+    """Let every operator whose attributes name layouts take blocked ones."""
+    for name in LAYOUT_ATTRIBUTES:
+        if name in OPS and OPS[name].rel is not None:
+            allow_blocks(OPS[name])

@@ -1,17 +1,6 @@
 """Image operators: the names of ``relay.image``."""
 
-from byoc.relay.op.image.dilation import dilation2d
-from byoc.relay.op.image.resample import resample
-from byoc.relay.op.image.resize import resize1d, resize2d, resize3d
-from byoc.relay.op.image.sampling import affine_grid, crop_and_resize, grid_sample
+from byoc.lazy_names import lazy_names, load_all
 
-__all__ = [
-    "affine_grid",
-    "crop_and_resize",
-    "dilation2d",
-    "grid_sample",
-    "resample",
-    "resize1d",
-    "resize2d",
-    "resize3d",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)
+load_all(__name__)  # which registers the operators

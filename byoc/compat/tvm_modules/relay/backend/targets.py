@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.backend import backend_names
 from byoc.compat.tvm_modules.emulated import is_host_kind
 from byoc.compat.tvm_modules.target import HOST_KINDS, Target
+from byoc.contract.registration import backend_names
 from byoc.errors import UserError
 
 OneTarget = str | Mapping[str, object] | Target

@@ -1,0 +1,1 @@
+"""Which device computes what, by ``on_device`` annotations."""

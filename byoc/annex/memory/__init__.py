@@ -1,0 +1,1 @@
+"""The passes that write memory into a program: allocations and lifetimes."""

@@ -1,0 +1,107 @@
+"""``byoc inspect``: what is in an artefact, or in a model."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from byoc.cli.compile_command import fallback_lines
+from byoc.codegen.signature import spec_of
+from byoc.driver.pipeline import optimize
+from byoc.errors import UserError
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.types import tensor_types
+from byoc.partition.plan.plan import Plan
+from byoc.relay.expr import Call, Function
+from byoc.relay.frontend.onnx import import_onnx
+from byoc.relay.traverse import post_order
+from byoc.runtime.artefact.artifact import read_artifact
+from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.library import Library, read_library
+
+HELP = "show what is in an artefact or in an ONNX model"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of ``byoc inspect``."""
+    command.add_argument("file", help="an artefact (.byoc) or a model (.onnx)")
+    command.add_argument("--text", action="store_true", help="a model: print the simplified graph in Relay's text")
+    command.add_argument("--source", action="store_true", help="an artefact: print the source of its modules")
+
+
+def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+    """Describe the file by its kind. Raises UserError when it is neither."""
+    path = Path(arguments.file)
+    if not path.is_file():
+        raise UserError(f"{path}: this is a folder" if path.is_dir() else f"{path}: there is no such file")
+    with open_file(path) as file:
+        is_artifact = file.read(2) == b"PK" or path.suffix == ".byoc"
+    if arguments.text and is_artifact:
+        raise UserError(f"--text is for ONNX models; {path} is an artefact: --source shows what it holds")
+    if arguments.source and not is_artifact:
+        raise UserError(f"--source is for artefacts; {path} is a model: compile it first")
+    return inspect_artifact(path, arguments.source) if is_artifact else inspect_model(path, arguments.text)
+
+
+def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], str, int]:
+    """The manifest, the module tree, the plan; also of an artefact that cannot run here, with the reason."""
+    manifest = read_artifact(path).manifest
+    library = read_library(path)
+    problems = library.problems()
+    plan = Plan.from_json(library.report["plan"])  # type: ignore[arg-type]
+    sources = _sources(library) if source else {}
+    data = {**manifest, "problems": problems, "report": library.report, **({"sources": sources} if source else {})}
+    lines = [
+        f"{path}: schema {manifest['schema_version']}, made by byoc {manifest['producer']['version']}",  # type: ignore[index]
+        *(f"input   {s.name}: {s.dtype}{s}" for s in library.inputs),
+        *(f"output  {s.name}: {s.dtype}{s}" for s in library.outputs),
+        f"constants: {len(library.module.constant_arrays)} of {library.module.constant_bytes:,} bytes",
+        "modules:",
+        *(f"  {line}" for line in library.module.tree().splitlines()),
+        *(f"cannot run here: {place}: {problem}" for place, problem in problems.items()),
+        "",
+        f"{plan}\n{fallback_lines(library.report)}".rstrip(),
+        *(f"\n// {key}\n{text}" for key, text in sources.items()),
+    ]
+    return data, "\n".join(lines), 0
+
+
+def _sources(library: Library) -> dict[str, str]:
+    return {f"module {k} ({m.type_key})": m.get_source() for k, m in enumerate(library.module.imports)}
+
+
+def inspect_model(path: Path, text: bool) -> tuple[Mapping[str, object], str, int]:
+    """Inputs, outputs and operators of a model, as imported and as simplified."""
+    mod = import_onnx(path)
+    before = _operators(mod)
+    mod = optimize(mod)
+    after = _operators(mod)
+    main = mod["main"]
+    assert isinstance(main, Function)
+    inputs = [spec_of(p.name_hint, t) for p in main.params for t in tensor_types(p.checked_type)]
+    told = main.attrs.get("output_names")
+    names = [str(n) for n in told] if isinstance(told, (list, tuple)) else []
+    outputs = [spec_of(n, t) for n, t in zip(names, tensor_types(main.body.checked_type), strict=False)]
+    data = {
+        "inputs": [s.to_json() for s in inputs],
+        "outputs": [s.to_json() for s in outputs],
+        "operators": before,
+        "operators_simplified": after,
+    }
+    lines = [
+        *(f"input   {s.name}: {s.dtype}{s}" for s in inputs),
+        *(f"output  {s.name}: {s.dtype}{s}" for s in outputs),
+        f"operators: {sum(before.values())} imported, {sum(after.values())} after simplification",
+        *(f"  {count:5d}  {name}" for name, count in after.items()),
+    ]
+    return data, mod.astext(show_meta_data=False) if text else "\n".join(lines), 0
+
+
+def _operators(mod: IRModule) -> dict[str, int]:
+    names = Counter(
+        node.op.name for node in post_order(mod["main"]) if isinstance(node, Call) and isinstance(node.op, Op)
+    )
+    return dict(sorted(names.items(), key=lambda item: (-item[1], item[0])))

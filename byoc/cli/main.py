@@ -1,0 +1,154 @@
+"""The entry point of the command line: arguments, dispatch, and what a failure looks like.
+
+Exit codes: 0 done; 1 an internal error; 2 a mistake in the command, the model or the inputs; 3 something that this
+machine lacks (a compiler, a device, memory); 130 interrupted; 141 nobody reads the output any more. With
+``BYOC_DEBUG=1`` every error comes with its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import functools
+import importlib
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+
+from byoc import __version__
+from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, OutOfMemoryError, UserError
+
+EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
+EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal
+DEBUG_VARIABLE = "BYOC_DEBUG"
+SANITIZE_VARIABLE = "BYOC_SANITIZE"
+_OF_THE_MACHINE = (
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EROFS,
+)
+COMMANDS = (
+    "compile",
+    "plan",
+    "explain",
+    "partition",
+    "run",
+    "export-c",
+    "inspect",
+    "sign",
+    "verify",
+    "targets",
+    "doctor",
+    "tune",
+)
+EPILOG = (
+    "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, 3 something that this "
+    f"machine lacks; {DEBUG_VARIABLE}=1 shows the traceback of an error; {SANITIZE_VARIABLE}=address (or undefined, "
+    "thread) has generated C check itself while it runs"
+)
+
+
+def command_module(name: str) -> ModuleType:
+    """The module of a command: ``HELP``, ``add_arguments``, ``run``."""
+    return importlib.import_module(f"byoc.cli.{name.replace('-', '_')}_command")
+
+
+def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of the whole command line, or of the commands of these *names*."""
+    about = "Cut an ONNX model across a host and accelerators."
+    root = argparse.ArgumentParser(prog="byoc", description=about, epilog=EPILOG, allow_abbrev=False)
+    root.add_argument("--version", action="version", version=f"byoc {__version__}")
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in names:
+        module = command_module(name)
+        command = commands.add_parser(name, help=module.HELP, description=module.HELP, allow_abbrev=False)
+        command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+        module.add_arguments(command)
+    return root
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code, and prints errors as one sentence to the standard error."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    named = [w for w in words[:1] if w in COMMANDS]  # one command loads what it needs, not what all need
+    arguments = argparse.Namespace(command=(*named, "")[0], json="--json" in words)  # until they are read
+    command: Callable[[argparse.Namespace], tuple[Mapping[str, object], str, int]]
+    try:
+        arguments = parser(named or COMMANDS).parse_args(words)
+        command = command_module(arguments.command).run
+        with warnings.catch_warnings():
+            warnings.showwarning = functools.partial(_warn, arguments.command, warnings.showwarning)
+            if os.environ.get(SANITIZE_VARIABLE) and argv is None:
+                importlib.import_module("byoc.cli.sanitized").start_again_where_needed()
+            data, text, code = command(arguments)
+        print(json.dumps(data, indent=1) if arguments.json else text, flush=True)
+        return code
+    except BrokenPipeError:
+        return _stop_writing()
+    except KeyboardInterrupt:
+        print(f"\nbyoc {arguments.command}: interrupted; nothing was written", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        return _fail(arguments, error)
+
+
+def _warn(
+    command: str, otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *place: object
+) -> None:
+    """A warning of ours as one sentence, any other as Python shows it."""
+    if category is UserWarning:
+        print(f"byoc {command}: warning: {message}", file=sys.stderr)
+    else:
+        otherwise(message, category, *place)
+
+
+def _fail(arguments: argparse.Namespace, error: Exception) -> int:
+    code, sentence = diagnose(error)
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    print(f"{f'byoc {arguments.command}'.rstrip()}: {sentence}", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps({"error": sentence, "kind": type(error).__name__, "exit_code": code}, indent=1))
+    return code
+
+
+def diagnose(error: Exception) -> tuple[int, str]:
+    """The exit code of an error, and the sentence that is printed."""
+    if isinstance(error, (CompilerNotFoundError, DeviceError)):
+        return EXIT_MACHINE, str(error)
+    if isinstance(error, OutOfMemoryError):
+        return EXIT_MACHINE, str(error)
+    if isinstance(error, MemoryError):
+        return EXIT_MACHINE, (
+            f"this process has too little memory ({str(error) or 'how much is not known'}); take smaller inputs, or "
+            "allow it more"
+        )
+    if isinstance(error, UserError):
+        return EXIT_USER, str(error)
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        return EXIT_MACHINE, f"this machine refused what was needed ({error}); allow this process more, and try again"
+    kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
+    text = " ".join(str(error).split())
+    return EXIT_INTERNAL, (
+        f"internal error: {kind}{text}; this is a mistake in byoc or in a backend: "
+        f"{DEBUG_VARIABLE}=1 shows where, please report it"
+    )
+
+
+def _stop_writing() -> int:
+    """The reader of a pipe went away: leave quietly, and keep Python from complaining when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_BROKEN_PIPE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""``byoc plan``: where each operator would go, as a table, a picture or JSON; nothing is compiled."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from byoc.cli.compile_command import add_target_options, parse_shapes, parse_targets
+from byoc.cli.pass_options import add_pass_options, pipeline_without
+from byoc.cli.placing_options import add_placing_options, placing_from
+from byoc.cli.progress import StageProgress
+from byoc.driver.compile import CompileOptions, build_planned
+from byoc.driver.measure_plan import measure
+from byoc.driver.pipeline import optimize
+from byoc.driver.planning import plan_module
+from byoc.errors import UserError
+from byoc.ir.module import IRModule
+from byoc.partition.plan.plan import Plan
+from byoc.partition.show.draw import to_dot, to_svg
+from byoc.partition.show.report_page import to_html
+from byoc.relay.frontend.onnx import import_onnx
+from byoc.runtime.artefact.artifact import replace_file
+
+HELP = "show where each operator of a model would go, and why"
+DRAWN = {".svg": to_svg, ".dot": to_dot, ".html": to_html}
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of ``byoc plan``."""
+    command.add_argument("model", help="the ONNX file")
+    command.add_argument(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write the plan: .json (byoc compile --plan takes it), or drawn as .html, .svg or .dot",
+    )
+    command.add_argument(
+        "--measure", action="store_true", help="compile the plan and show what it takes beside what was estimated"
+    )
+    add_target_options(command)
+    add_pass_options(command)
+    add_placing_options(command)
+
+
+def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+    """Plan, write what is asked for, and print the table."""
+    outputs = [Path(text) for text in arguments.output]
+    for path in outputs:
+        if path.suffix not in (".json", *DRAWN):
+            raise UserError(f"--output {path}: a plan is written as .json, {', '.join(DRAWN)}")
+    mod, plan = planned(arguments)
+    if arguments.measure:
+        with StageProgress(quiet=arguments.json) as tell:
+            plan = measure(
+                build_planned(mod, plan, CompileOptions(pipeline=pipeline_without(arguments.disable_pass)), tell), plan
+            )
+    for path in outputs:
+        text = json.dumps(plan.to_json(), indent=1) if path.suffix == ".json" else DRAWN[path.suffix](mod, plan)
+        write(path, text)
+    wrote = "".join(f"\nwrote {path}" for path in outputs)
+    return plan.to_json(), f"{plan}{wrote}", 0
+
+
+def planned(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
+    """The simplified model of a command line and its plan."""
+    mod = import_onnx(arguments.model, shapes=parse_shapes(arguments.shape))
+    mod = optimize(mod, pipeline_without(arguments.disable_pass))
+    return mod, plan_module(mod, parse_targets(arguments.target), placing_from(arguments), arguments.model)
+
+
+def write(path: Path, text: str) -> None:
+    """Write *text* whole or not at all. Raises UserError where the place cannot be written."""
+    replace_file(path, lambda file: file.write(text.encode()))

@@ -1,0 +1,157 @@
+"""``byoc run``: run an artefact, or a model that is compiled first, on arrays from files or on seeded random ones."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from byoc.cli.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
+from byoc.cli.compile_command import add_compile_options, parse_shapes, parse_targets
+from byoc.cli.generator_options import OPTIONS, backend_options_from
+from byoc.cli.progress import StageProgress
+from byoc.driver.compile import compile as compile_model
+from byoc.errors import InputError, UserError
+from byoc.runtime.artefact.artifact import replace_file
+from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.library import Library, load
+from byoc.runtime.time_limit import check_timeout
+
+HELP = "run an artefact, or an ONNX model, which is compiled first"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of ``byoc run``."""
+    command.add_argument("file", help="an artefact that byoc compile wrote, or an ONNX model")
+    command.add_argument("-i", "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input")
+    command.add_argument("--random", action="store_true", help="fill inputs that are not given with seeded numbers")
+    command.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="the size of a free dimension for --random"
+    )
+    command.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs to a file")
+    command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the median")
+    command.add_argument(
+        "--trusted",
+        action="append",
+        metavar="KEY.pem",
+        help="run an artefact only if one of these public keys signed it",
+    )
+    command.add_argument(
+        "--threads", type=int, metavar="N", help="threads of a run (default: the processors that byoc may use)"
+    )
+    command.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="how long a run may take (default: as long as it takes)"
+    )
+    add_compile_options(command.add_argument_group("options for a model, as of byoc compile"))  # type: ignore[arg-type]
+
+
+def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+    """Load or compile, run, describe the outputs. Raises UserError with one sentence."""
+    if arguments.repeat < 1:
+        raise UserError(f"--repeat is at least 1, got {arguments.repeat}")
+    check_timeout(arguments.timeout)
+    with StageProgress(quiet=arguments.json) as tell:
+        library = open_library(arguments, tell)
+        library.threads = arguments.threads
+        inputs = _inputs(library, arguments)
+        tell("running")
+        outputs, first = _timed(library, inputs, arguments.timeout)
+        seconds = [_timed(library, inputs, arguments.timeout)[1] for _ in range(arguments.repeat)]
+    named = {spec.name: value for spec, value in zip(library.outputs, outputs, strict=True)}
+    if arguments.output:
+        replace_file(Path(arguments.output), lambda file: file.write(npz_bytes(named)))
+    rows = [describe(name, value) for name, value in named.items()]
+    median = statistics.median(seconds) * 1e3
+    fallbacks = library.fallbacks
+    data = {
+        "outputs": rows,
+        "first_ms": first * 1e3,
+        "median_ms": median,
+        "runs": arguments.repeat,
+        "fallbacks": [f.to_json() for f in fallbacks],
+    }
+    again = f"median of {arguments.repeat} after it" if arguments.repeat > 1 else "the second"
+    lines = [*map(_line, rows), f"first run {first * 1e3:.3f} ms, {again} {median:.3f} ms"]
+    lines += [f"on the host instead: {fallback}" for fallback in fallbacks]
+    if arguments.output:
+        lines.append(f"wrote {arguments.output}")
+    return data, "\n".join(lines), 0
+
+
+def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
+    """The artefact, or the model compiled. Raises UserError for options that do not belong to the file."""
+    path = Path(arguments.file)
+    if not path.exists():
+        raise UserError(f"{path}: there is no such file")
+    if path.suffix != ".onnx" or _is_zip(path):
+        names = ("target", "shape", "exclude", "keep_f32", *OPTIONS)
+        given = [f"--{n.replace('_', '-')}" for n in names if getattr(arguments, n) not in (None, [])]
+        if given:
+            raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
+        tell("loading the artefact")
+        return load(path, trusted=arguments.trusted)
+    if arguments.trusted:
+        raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
+    targets, shapes = parse_targets(arguments.target), parse_shapes(arguments.shape)
+    return compile_model(
+        path,
+        targets,
+        shapes=shapes,
+        exclude=arguments.exclude,
+        precision=arguments.precision,
+        keep_f32=arguments.keep_f32,
+        backend_options=backend_options_from(arguments),
+        progress=tell,
+    )
+
+
+def _is_zip(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open_file(path) as file:
+        return file.read(2) == b"PK"
+
+
+def _inputs(library: Library, arguments: argparse.Namespace) -> dict[str, np.ndarray]:
+    sizes = parse_sizes(library, arguments.size)
+    inputs = read_inputs(library, arguments.input)
+    if arguments.random:
+        return {**random_inputs(library, sizes), **inputs}
+    missing = [spec for spec in library.inputs if spec.name not in inputs]
+    if missing:
+        wanted = ", ".join(f"{s.name}: {s.dtype}{s}" for s in missing)
+        raise InputError(f"missing input {wanted}; give --input {missing[0].name}=FILE.npy, or --random")
+    return inputs
+
+
+def _timed(library: Library, inputs: Mapping[str, np.ndarray], timeout: float | None) -> tuple[list[np.ndarray], float]:
+    start = time.perf_counter()
+    outputs = library.run(inputs, timeout)
+    return outputs, time.perf_counter() - start
+
+
+def describe(name: str, value: np.ndarray) -> dict[str, object]:
+    """Shape, dtype, and least, greatest and mean of the finite numbers of an output; None where there are none."""
+    numbers = value.astype(np.float64) if value.dtype.kind in "fiub" else np.zeros(0)
+    finite = numbers[np.isfinite(numbers)]
+    return {
+        "name": name,
+        "dtype": str(value.dtype),
+        "shape": list(value.shape),
+        "min": float(finite.min()) if finite.size else None,
+        "max": float(finite.max()) if finite.size else None,
+        "mean": float(finite.mean()) if finite.size else None,
+        "not_finite": int(numbers.size - finite.size),
+    }
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    numbers = "  ".join(f"{k} {row[k]:.6g}" for k in ("min", "max", "mean") if row[k] is not None)
+    odd = f"  {row['not_finite']} of {math.prod(row['shape'])} not finite" if row["not_finite"] else ""
+    return f"{row['name']}: {row['dtype']}{row['shape']}  {numbers}{odd}".rstrip()

@@ -1,0 +1,137 @@
+"""The vendor's contract: a Backend says what it can do and why not, and compiles what it was given.
+
+Two ways in, one contract. Natively: subclass :class:`Backend` and register it with :func:`register_backend` (or by an
+entry point of the group ``byoc.backends``). As for TVM's Relay: ``register_pattern_table``,
+``register_op_attr("nn.conv2d", "target.acme")`` and ``register_func("relay.ext.acme")``; :func:`get_backend` adapts
+such an integration. Each native backend is also found as ``relay.ext.<name>``.
+
+A constraint is a function of a call with a docstring that says what is supported; it returns None where the call
+satisfies it, and else the value that it found. The same docstring documents the backend (``support_table.py``) and
+explains a refusal (``verdict.py``). In ``Backend.constraints`` it is asked about operators and composites, as the check
+of a pattern about matches; with ``of`` it is about certain operators, wherever they stand::
+
+    @constraint("dtype")
+    def floats_only(call):
+        \"\"\"float32 only\"\"\"
+        return None if call.checked_type.dtype == "float32" else call.checked_type.dtype
+
+    @constraint("kernel", of="nn.conv2d")
+    def small_kernel(call):
+        \"\"\"kernel at most 7\"\"\"
+        return next((k for k in call.attrs.kernel_size if k > 7), None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from byoc.contract.limits import Limits
+from byoc.contract.verdict import (
+    Constraint,
+    ConstraintCheck,
+    Verdict,
+    judge,
+    place_of,
+)
+from byoc.errors import InternalError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Cost, Op
+from byoc.relay.dataflow_pattern import DFPattern
+from byoc.relay.expr import Call, Function
+from byoc.relay.traverse import post_order
+from byoc.runtime.module import Module
+
+Check = Callable[[RelayExpr], object]
+
+
+@dataclass(frozen=True)
+class PatternEntry:
+    """A row of a pattern table: the composite's name (``acme.conv2d_relu``), the pattern, and a check of the match.
+
+    The check is a function of the match's root, or a sequence of constraints, which are asked about the composite that
+    the match would become and kept as one :class:`ConstraintCheck`; a match that they refuse is told with its reasons.
+    """
+
+    name: str
+    pattern: DFPattern
+    check: Check | Sequence[Constraint] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.check, Sequence):
+            object.__setattr__(self, "check", ConstraintCheck(tuple(self.check)) if self.check else None)
+
+    @property
+    def asked(self) -> Check | None:
+        """The check as matches are asked: constraints are one :class:`ConstraintCheck`."""
+        assert not isinstance(self.check, Sequence)  # since __post_init__
+        return self.check
+
+
+class Backend:
+    """What brings an accelerator: subclass it, set ``name``, and give at least ``compile``, and ``constraints`` or
+    ``supports``.
+
+    ``options`` are the names of those that ``compile`` knows; others are then refused. With None it is given any.
+    """
+
+    name: str = ""
+    constraints: Sequence[Constraint] = ()
+    limits: Limits = Limits()
+    devices: Sequence[str] = ("cpu",)
+    options: Sequence[str] | None = None
+
+    def patterns(self) -> Sequence[PatternEntry]:
+        """The pattern table in order of preference: groups of operators that become one composite function."""
+        return ()
+
+    def supports(self, call: Call) -> Verdict:
+        """Whether this backend takes *call*: of an operator, or of a composite of its own pattern table.
+
+        Where every one of ``constraints`` holds, unless a backend says otherwise.
+        """
+        if not self.constraints:
+            raise NotImplementedError(f"backend {self.name} has neither constraints nor supports")
+        return judge(call, self.constraints)
+
+    def places(self) -> Sequence[str]:
+        """Where this backend has kernels, as ``target/precision/layout/device`` with itself as the target.
+
+        For each call that ``supports`` accepts there is one at each of these places; ``any`` takes tensors as they
+        come. Policy ``score`` chooses among them.
+        """
+        return (f"{self.name}/any/any",)
+
+    def cost(self, region: Function) -> Cost | None:
+        """What a region costs, where the backend knows better than the operators do."""
+        return None
+
+    def unavailable(self) -> str | None:
+        """One sentence when the backend cannot work on this machine (a missing package or device), else None."""
+        return None
+
+    def optimize(self, region: Function) -> Function:
+        """A last change to a region before it is compiled (``relay.ext.<name>.optimize``)."""
+        return region
+
+    def compile(self, function: Function, options: Mapping[str, object]) -> Module:
+        """Turn a region into a runtime module with a function of the region's ``global_symbol``.
+
+        *function* carries ``Compiler`` and ``global_symbol``; its constants are in its body. Raises CompileError.
+        """
+        raise NotImplementedError
+
+
+def contradiction(backend: Backend, region: Function, refusal: str) -> InternalError:
+    """The error for a region that *backend* took by its verdicts and its code generator then refused, in words.
+
+    Verdicts and code generator answer by one table of constraints, so that this is a mistake in one of both.
+    """
+    operators = dict.fromkeys(
+        place_of(n) for n in post_order(region.body) if isinstance(n, Call) and isinstance(n.op, Op)
+    )
+    table = ", ".join(c.code for c in backend.constraints) or "none: its verdicts come from supports()"
+    return InternalError(
+        f"backend {backend.name!r} accepted {'; '.join(operators)}, and its code generator refuses it: {refusal}; "
+        f"the constraints that accepted it ({table}) must say so when asked"
+    )

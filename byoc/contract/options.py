@@ -1,0 +1,45 @@
+"""Options of a backend's ``compile``, by the backend's name: refused where it does not know them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from byoc.contract.backend import Backend
+from byoc.contract.registration import get_backend
+from byoc.errors import CompileError
+
+
+def checked_options(given: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
+    """*given*, options by the names of their backends.
+
+    Raises PartitionError for a backend that nobody registered, CompileError for an option that one does not have.
+    """
+    for name, options in given.items():
+        if not isinstance(options, Mapping):
+            raise CompileError(f"the options of backend {name} are a mapping by their names, got {options!r}")
+        known = _options_of(get_backend(name))
+        unknown = [option for option in options if known is not None and option not in known]
+        if unknown:
+            raise CompileError(_no_option(name, unknown[0], known or ()))
+    return given
+
+
+def _options_of(backend: Backend) -> Sequence[str] | None:
+    """The options that *backend* declares for its ``compile``; None where that is its own and nothing is declared."""
+    if "options" in vars(backend):
+        return backend.options
+    for kind in type(backend).__mro__:
+        if "options" in vars(kind):
+            return vars(kind)["options"]  # type: ignore[no-any-return]
+        if "compile" in vars(kind):
+            return None
+    return None
+
+
+def _no_option(backend: str, option: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"backend {backend} takes no options, got {option!r}: leave it out"
+    near = difflib.get_close_matches(option, known, n=1)
+    hint = f", of which {near[0]!r} is the nearest" if near else ""
+    return f"backend {backend} has no option {option!r}: it takes {', '.join(known)}{hint}"

@@ -1,0 +1,58 @@
+"""An integration in the style of TVM's Relay (a pattern table, annotations, ``relay.ext.<name>``) as a Backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.verdict import Verdict, accept, first_sentence, refuse
+from byoc.ir.op import Op
+from byoc.ir.registry import GLOBAL_FUNCTIONS
+from byoc.ir.target import entered_for
+from byoc.relay.expr import Call, Constant, Function
+from byoc.relay.op.contrib.register import get_pattern_table
+from byoc.relay.traverse import post_order
+from byoc.runtime.module import Module
+from byoc.runtime.ndarray import NDArray, from_any
+
+
+class RelayStyleBackend(Backend):
+    """An integration in the style of TVM's Relay, seen through the contract."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def patterns(self) -> Sequence[PatternEntry]:
+        return [PatternEntry(*row) for row in get_pattern_table(self.name) or ()]
+
+    def supports(self, call: Call) -> Verdict:
+        if isinstance(call.op, Function):
+            mine = str(call.op.attrs.get("Composite", "")).split(".")[0] == self.name
+            return accept(call) if mine else refuse(call, "composite", f"only composites of {self.name}")
+        predicate: Any = call.op.get_attr(f"target.{self.name}") if isinstance(call.op, Op) else None
+        if predicate is None:
+            return refuse(call, "operator", f"{self.name} has no annotation for this operator")
+        if predicate(call):
+            return accept(call)
+        return refuse(call, "predicate", first_sentence(predicate) or f"the predicate target.{self.name} refused it")
+
+    def compile(self, function: Function, options: Mapping[str, object]) -> Module:
+        """The module that ``relay.ext.<name>`` gives, with the constants that it asks for by Relay's names."""
+        compiler = GLOBAL_FUNCTIONS[f"relay.ext.{self.name}"]
+        with entered_for(self.name):  # the target of this kind that the build was given is the current one
+            module: Module = compiler(function.without_attr("Compiler"))
+        if isinstance(module, Module) and any(module.constants().values()):
+            given: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
+            module.constant_arrays = {**self._constants(function), **given}  # type: ignore[attr-defined]
+        return module
+
+    def _constants(self, function: Function) -> dict[str, NDArray]:
+        """Constants by name: from ``relay.ext.<name>.constant_updater``, else ``<symbol>_const_<i>`` in post-order."""
+        symbol = str(function.attrs["global_symbol"])
+        updater = GLOBAL_FUNCTIONS.get(f"relay.ext.{self.name}.constant_updater")
+        if updater is not None:
+            named: Mapping[str, object] = updater(function, symbol)
+            return {str(name): NDArray(from_any(value)) for name, value in named.items()}
+        constants = [node for node in post_order(function) if isinstance(node, Constant)]
+        return {f"{symbol}_const_{k}": constant.data for k, constant in enumerate(constants)}

@@ -1,0 +1,236 @@
+"""What a backend supports, found by asking it: the documentation of a backend, made of its own constraints.
+
+Each operator of the registry is tried on its own samples. A verdict that is no for constraints of the machine alone
+(:class:`Constraint`, ``machine``) counts as a yes, so that a table is the same everywhere; the constraint is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+import byoc.relay.op
+import byoc.relay.qnn.op  # noqa: F401 - both register their operators
+from byoc.contract.backend import Backend, Check
+from byoc.contract.verdict import Constraint, ConstraintCheck, Reason, Verdict, first_sentence
+from byoc.errors import ByocError
+from byoc.ir.op import OPS, Op, Sample
+from byoc.ir.types import TensorType
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
+from byoc.relay.dataflow_pattern.patterns import CallPattern, ExprPattern
+from byoc.relay.expr import Call, Function, Tuple, Var
+from byoc.runtime.ndarray import dtype_name
+
+TAKEN, PARTLY, REFUSED, UNTRIED = "yes", "partly", "no", "untried"
+
+
+@dataclass(frozen=True)
+class OperatorRow:
+    """An operator: how many of its samples are taken, and the distinct reasons for which others are not."""
+
+    name: str
+    taken: int
+    samples: int
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """``yes``, ``partly``, ``no``, or ``untried`` where it has no samples."""
+        if not self.samples:
+            return UNTRIED
+        return TAKEN if self.taken == self.samples else PARTLY if self.taken else REFUSED
+
+
+@dataclass(frozen=True)
+class PatternRow:
+    """A pattern: the composite's name, its operators, and what is checked."""
+
+    name: str
+    operators: tuple[str, ...]
+    checks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConstraintRow:
+    """A constraint: its code, its text, the operators that it is about (none: the call as a whole), and whether it asks
+    the machine.
+    """
+
+    code: str
+    text: str
+    of: tuple[str, ...]
+    machine: bool
+
+
+@dataclass(frozen=True)
+class SupportTable:
+    """What a backend supports. ``str()`` is text; see also :meth:`markdown` and :meth:`to_json`."""
+
+    backend: str
+    about: str
+    constraints: tuple[ConstraintRow, ...]
+    patterns: tuple[PatternRow, ...]
+    operators: tuple[OperatorRow, ...]
+
+    @property
+    def supported(self) -> tuple[str, ...]:
+        """The operators of which at least one sample is taken."""
+        return tuple(row.name for row in self.operators if row.taken)
+
+    def to_json(self) -> dict[str, object]:
+        """The table as values that ``json.dumps`` takes."""
+        return asdict(self)
+
+    def counted(self) -> str:
+        """How many operators are in which state, as a sentence."""
+        count = {s: sum(r.state == s for r in self.operators) for s in (TAKEN, PARTLY, REFUSED, UNTRIED)}
+        return (
+            f"{self.backend} takes {count[TAKEN]} operators on all their samples and {count[PARTLY]} on some, "
+            f"refuses {count[REFUSED]}; {count[UNTRIED]} have no samples"
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.backend}: {self.about}", "", "constraints:"]
+        lines += [f"  [{r.code}] {_told(r)}" for r in self.constraints] or ["  none are declared"]
+        if self.patterns:
+            lines += ["", "patterns:"]
+            lines += [
+                f"  {r.name}: {', '.join(r.operators)}{'; ' + '; '.join(r.checks) if r.checks else ''}"
+                for r in self.patterns
+            ]
+        width = max((len(r.name) for r in self.operators), default=0)
+        lines += ["", f"operators: {self.counted()}"]
+        lines += [f"  {r.name:{width}}  {_state(r):10}  {_reasons(r)}".rstrip() for r in self.operators]
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        """The table as a page."""
+        lines = [
+            f"# What the backend `{self.backend}` supports",
+            "",
+            f"{self.about}.",
+            "",
+            f"Made by `byoc targets {self.backend} --markdown`; do not edit. {self.counted()}.",
+            "",
+            "## Constraints",
+            "",
+            "| code | what is supported | asked about |",
+            "|---|---|---|",
+        ]
+        lines += [
+            f"| `{r.code}` | {_cell(r.text)}{' (as the machine has it)' if r.machine else ''} | {_about(r)} |"
+            for r in self.constraints
+        ]
+        if self.patterns:
+            lines += ["", "## Patterns", "", "| composite | operators | checked |", "|---|---|---|"]
+            lines += [
+                f"| `{r.name}` | {', '.join(f'`{o}`' for o in r.operators)} | {_cell('; '.join(r.checks)) or '-'} |"
+                for r in self.patterns
+            ]
+        lines += ["", "## Operators", "", "| operator | samples taken | refused for |", "|---|---|---|"]
+        lines += [f"| `{r.name}` | {_state(r)} | {_cell(_reasons(r))} |" for r in self.operators]
+        return "\n".join(lines) + "\n"
+
+
+def support_table(backend: Backend) -> SupportTable:
+    """What *backend* supports, asked of it operator by operator."""
+    text = first_sentence(type(backend)).replace("``", "`")
+    return SupportTable(
+        backend.name,
+        text or "no description",
+        tuple(ConstraintRow(c.code, c.text, c.of, c.machine) for c in backend.constraints),
+        tuple(PatternRow(e.name, tuple(_operators(e.pattern)), tuple(_checks(e.check))) for e in backend.patterns()),
+        tuple(_row(backend, op) for op in registered_operators()),
+    )
+
+
+def supported_ops(backend: Backend) -> tuple[str, ...]:
+    """The operators of which *backend* takes at least one sample."""
+    return tuple(op.name for op in registered_operators() if any(taken for taken, _ in _verdicts(backend, op)))
+
+
+def registered_operators() -> Iterator[Op]:
+    """The operators of the registry that are whole, by name; those of a test (``test_…``) are left out."""
+    return (OPS[n] for n in sorted(OPS) if OPS[n].rel is not None and not n.startswith("test_"))
+
+
+def sample_call(op: Op, sample: Sample) -> Call:
+    """A typed call of *op* on parameters like the arrays of *sample*."""
+    params: list[Var] = []
+    args: list[Tuple | Var] = []
+    for k, item in enumerate(sample.arrays()):
+        arrays = [np.asarray(a) for a in (item if isinstance(item, list) else [item])]
+        group = [Var(f"x{k}_{j}", TensorType(a.shape, dtype_name(a.dtype))) for j, a in enumerate(arrays)]
+        params += group
+        args.append(Tuple(group) if isinstance(item, list) else group[0])
+    call = Call(op, args, op.attrs_type(**sample.attrs) if op.attrs_type else None)
+    infer_expr(Function(params, call))
+    return call
+
+
+def _verdicts(backend: Backend, op: Op) -> Iterator[tuple[bool, Verdict]]:
+    """For each sample whether it is taken on a machine that has everything, and the verdict here."""
+    machine = {c.code for c in backend.constraints if c.machine}
+    for sample in op.samples:
+        try:
+            verdict = backend.supports(sample_call(op, sample))
+        except ByocError as error:
+            verdict = Verdict(False, op.name, (), (Reason("error", str(error)),))
+        if not isinstance(verdict, Verdict):
+            verdict = Verdict(bool(verdict), op.name, (), () if verdict else (Reason("predicate", "it is refused"),))
+        yield bool(verdict) or (bool(verdict.reasons) and all(r.code in machine for r in verdict.reasons)), verdict
+
+
+def _row(backend: Backend, op: Op) -> OperatorRow:
+    machine = {c.code for c in backend.constraints if c.machine}
+    asked = list(_verdicts(backend, op))
+    reasons = [r for taken, v in asked if not taken for r in v.reasons if r.code not in machine]
+    return OperatorRow(op.name, sum(taken for taken, _ in asked), len(asked), tuple(dict.fromkeys(reasons)))
+
+
+def _operators(pattern: object) -> Sequence[str]:
+    """The operators that a pattern names, in post-order."""
+    parts = [p.op for p in pattern_post_order(pattern) if isinstance(p, CallPattern)]  # type: ignore[arg-type]
+    return list(dict.fromkeys(p.expr.name for p in parts if isinstance(p, ExprPattern) and isinstance(p.expr, Op)))
+
+
+def _checks(check: Check | Sequence[Constraint] | None) -> Sequence[str]:
+    if check is None:
+        return ()
+    if isinstance(check, ConstraintCheck):
+        return [f"{f'{_about_names(c.of)}: ' if c.of else ''}{c.text}" for c in check.constraints]
+    return (first_sentence(check) or "a check without a docstring",)
+
+
+def _told(row: ConstraintRow) -> str:
+    about = f" (of {_about_names(row.of)})" if row.of else ""
+    return f"{row.text}{about}{' (as the machine has it)' if row.machine else ''}"
+
+
+def _about_names(of: Sequence[str]) -> str:
+    return ", ".join("every operator" if name == "*" else name for name in of)
+
+
+def _about(row: ConstraintRow) -> str:
+    return "the call" if not row.of else _about_names(row.of)
+
+
+def _state(row: OperatorRow) -> str:
+    return row.state if row.state == UNTRIED else f"{row.taken} of {row.samples}"
+
+
+def _reasons(row: OperatorRow) -> str:
+    by_code: dict[str, list[str]] = {}
+    for reason in row.reasons:
+        by_code.setdefault(reason.code, []).append(reason.actual)
+    return "; ".join(
+        code + (f" ({', '.join(dict.fromkeys(a for a in actual if a))})" if any(actual) else "")
+        for code, actual in by_code.items()
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

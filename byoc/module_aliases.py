@@ -1,0 +1,71 @@
+"""Import names that modules were known by before they moved: importing one gives the module itself, loaded once.
+
+``from byoc.relay.testing import resnet`` finds ``byoc.annex.testing``, and ``byoc.relay.testing.resnet`` is that very
+module's ``resnet``, so that no class exists twice. Source: PEP 451.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+
+# known name -> where the module is; what is below a package follows it
+MOVED = {
+    "byoc.codegen.backend": "byoc.contract",
+    "byoc.codegen.limits": "byoc.contract.limits",
+    "byoc.codegen.support_table": "byoc.contract.support_table",
+    "byoc.codegen.verdict": "byoc.contract.verdict",
+    "byoc.driver.cli": "byoc.cli",
+    "byoc.relay.collage": "byoc.annex.collage",
+    "byoc.relay.data_dep_optimization": "byoc.annex.data_dep_optimization",
+    "byoc.relay.node_json": "byoc.annex.node_json",
+    "byoc.relay.op.gradients": "byoc.annex.gradients.rules",
+    "byoc.relay.quantize": "byoc.relay.qnn.quantize",
+    "byoc.relay.testing": "byoc.annex.testing",
+    "byoc.relay.transform.fake_quantization_to_integer": "byoc.relay.qnn.fake.fake_quantization_to_integer",
+    "byoc.relay.transform.recast": "byoc.annex.recast",
+}
+
+
+def home_of(name: str) -> str:
+    """Where the module that is known as *name* stands; *name* itself where it did not move."""
+    for known, home in MOVED.items():
+        if name == known or name.startswith(f"{known}."):
+            return home + name[len(known) :]
+    return name
+
+
+class AliasLoader(Loader):
+    """Gives a module that is loaded already (or is now, under its own name) for another name."""
+
+    def __init__(self, home: str):
+        self._home = home
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        module = importlib.import_module(self._home)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__spec__ = self._spec  # the import system has put the alias's there
+
+
+class MovedFinder(MetaPathFinder):
+    """Finds the modules of :data:`MOVED` under the names that they were known by."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        home = home_of(fullname)
+        return None if home == fullname else ModuleSpec(fullname, AliasLoader(home), is_package=True)
+
+
+def install() -> None:
+    """Put the finder before Python's own, once."""
+    if not any(isinstance(finder, MovedFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, MovedFinder())

@@ -1,1 +1,0 @@
-"""The passes that say on which device every expression is, and what is copied between."""

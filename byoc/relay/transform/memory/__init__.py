@@ -1,1 +1,0 @@
-"""The passes that write memory into a program: allocations, lifetimes and their ends."""
