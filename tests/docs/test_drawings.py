@@ -3,7 +3,7 @@
 import networkx
 import pytest
 
-from byoc.driver.cli.main import COMMANDS
+from byoc.cli.main import COMMANDS
 from tools.site.command_line import command_line_pages, commands, written
 from tools.site.package_map import Packages, boxes, package_map
 from tools.site.pictures import PICTURE, digits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from byoc.driver.cli.main import parser
+from byoc.cli.main import parser
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
