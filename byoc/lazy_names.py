@@ -8,6 +8,7 @@ name``; ``from package import *`` takes what that package's own stub names, its 
 from __future__ import annotations
 
 import ast
+import difflib
 import functools
 import importlib
 import importlib.util
@@ -44,7 +45,9 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
 
     def load(name: str) -> object:
         if name not in table:
-            raise AttributeError(f"{package} has no name {name!r}")
+            near = difflib.get_close_matches(name, table, n=3)
+            hint = f"; the nearest: {', '.join(near)}" if near else ""
+            raise AttributeError(f"{package} has no name {name!r}{hint}")
         found = _named(*table[name], package)
         setattr(module, name, found)
         return found

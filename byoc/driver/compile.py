@@ -34,9 +34,9 @@ from byoc.errors import (
 )
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
 from byoc.ir.span import span_names
-from byoc.ir.transform import PassContext
 from byoc.partition.calls import known_names
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function

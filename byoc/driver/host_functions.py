@@ -14,7 +14,7 @@ from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
-from byoc.relay.structural import structural_equal, structural_hash
+from byoc.relay.structure.structural import structural_equal, structural_hash
 from byoc.runtime.executors.graph import Graph
 from byoc.runtime.module import Module
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
-from byoc.ir.transform import PassContext
 from byoc.relay.frontend.onnx import import_onnx
 
 

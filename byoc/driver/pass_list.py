@@ -15,8 +15,8 @@ from byoc.errors import CompileError, UserError, in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import KnownForms
 from byoc.ir.passes.pass_info import PassTypeError
+from byoc.ir.passes.transform import Pass, PassContext, PassInfo, pass_named
 from byoc.ir.passes.verification import VerificationError, problem_of
-from byoc.ir.transform import Pass, PassContext, PassInfo, pass_named
 
 NEAREST = 3
 
@@ -53,7 +53,7 @@ LEVEL = 3  # what byoc.compile runs at, unless the context asks for more
 class Pipeline:
     """Passes by name, in the order in which they run, in stages. Made by :func:`byoc.pipeline`.
 
-    Every pass in it that a user gives is a :class:`~byoc.ir.transform.Pass`, or the registered name of one.
+    Every pass in it that a user gives is a :class:`~byoc.ir.passes.transform.Pass`, or the registered name of one.
     """
 
     def __init__(self, stages: Mapping[str, Sequence[Step]]):
@@ -236,7 +236,7 @@ def _pass_of(item: Pass | str) -> Pass:
     made = pass_named(item) if isinstance(item, str) else item
     if not isinstance(made, Pass):
         raise PassTypeError(
-            f"a pipeline holds passes, got {type(made).__name__}: make one with byoc.ir.transform.module_pass or "
+            f"a pipeline holds passes, got {type(made).__name__}: make one with byoc.relay.transform.module_pass or "
             "byoc.relay.transform.function_pass"
         )
     return made

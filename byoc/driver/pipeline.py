@@ -13,8 +13,8 @@ from byoc.driver.relay_passes import is_of_relay
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import NAMES_OF_PASSES
+from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.ir.registry import GLOBAL_FUNCTIONS
-from byoc.ir.transform import Pass, PassContext, Sequential
 from byoc.relay import transform
 from byoc.relay.qnn import transform as qnn_transform
 from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts

@@ -25,8 +25,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
-from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.partition.calls import nearest
 from byoc.partition.plan.decision import Decision
@@ -37,8 +37,8 @@ from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.op.core.definition import define, is_definable
 from byoc.relay.op.pointwise.sensitivity import STEP, sensitivities
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.mixed_precision import is_always_converted
 from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.library import Library

@@ -25,7 +25,7 @@ from byoc.relay.qnn.quantize.products import FIRST, LAST, NOT_FINITE
 from byoc.relay.qnn.quantize.ranges import PERCENTILE
 from byoc.relay.qnn.quantized_products import QuantizedProducts
 from byoc.relay.transform import InferType, InlineCalls
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rewrite
 from byoc.runtime.library import Library
 

@@ -1,6 +1,6 @@
 """What every level shares: types, module, operator registry, attributes, spans, passes. Source: ``tvm.ir``.
 
-Structural equality and hash speak of expressions and stand in ``byoc.relay.structural``.
+Structural equality and hash speak of expressions and stand in ``byoc.relay.structure.structural``.
 """
 
 from byoc.ir.affine_type import AffineType, TensorAffineType, TupleAffineType
@@ -8,9 +8,7 @@ from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Cost, Op, OpPattern, Sample, get_op, register_op, register_op_attr
-from byoc.ir.registry import Registry, get_global_func, register_func
-from byoc.ir.span import SequentialSpan, SourceName, Span, merge_spans, span_names
-from byoc.ir.transform import (
+from byoc.ir.passes.transform import (
     ModulePass,
     Pass,
     PassContext,
@@ -21,6 +19,8 @@ from byoc.ir.transform import (
     module_pass,
     register_config_option,
 )
+from byoc.ir.registry import Registry, get_global_func, register_func
+from byoc.ir.span import SequentialSpan, SourceName, Span, merge_spans, span_names
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 
 __all__ = [

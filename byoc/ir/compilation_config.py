@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.errors import UserError
+from byoc.ir.passes.transform import PassContext, register_config_option
 from byoc.ir.target import Target
 from byoc.ir.target_kind import CPU
-from byoc.ir.transform import PassContext, register_config_option
 from byoc.ir.virtual_device import INVALID_DEVICE_TYPE, VirtualDevice
 
 FALLBACK_DEVICE_TYPE = "relay.fallback_device_type"

@@ -15,7 +15,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
-from byoc.relay.analysis.annotated_regions import open_children
+from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function
 from byoc.relay.op.annotation import is_begin, is_end
 from byoc.relay.transform.base.infer_type import is_optimizable

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from byoc.ir.expr import RelayExpr
-from byoc.relay.analysis.annotated_regions import open_children
+from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.op.annotation import compiler_begin, compiler_end
 from byoc.relay.traverse import post_order

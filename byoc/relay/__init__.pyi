@@ -35,7 +35,6 @@ from byoc.relay import interpreter as interpreter
 from byoc.relay import loops as loops
 from byoc.relay import narrowing as narrowing
 from byoc.relay import op as op
-from byoc.relay import prelude as prelude
 from byoc.relay import qnn as qnn
 from byoc.relay import text as text
 from byoc.relay import transform as transform
@@ -74,9 +73,10 @@ from byoc.relay.op import random as random
 from byoc.relay.op import std as std
 from byoc.relay.op import vision as vision
 from byoc.relay.scope_builder import ScopeBuilder as ScopeBuilder
-from byoc.relay.structural import assert_structural_equal as assert_structural_equal
-from byoc.relay.structural import structural_equal as structural_equal
-from byoc.relay.structural import structural_hash as structural_hash
+from byoc.relay.std import prelude as prelude
+from byoc.relay.structure.structural import assert_structural_equal as assert_structural_equal
+from byoc.relay.structure.structural import structural_equal as structural_equal
+from byoc.relay.structure.structural import structural_hash as structural_hash
 from byoc.relay.text import astext as astext
 from byoc.relay.text import fromtext as fromtext
 from byoc.relay.text import parse as parse

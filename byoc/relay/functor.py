@@ -21,8 +21,8 @@ from byoc.errors import InternalError, OutOfMemoryError
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import AnySpan
-from byoc.ir.transform import PassContext
 from byoc.relay.adt import Clause, Match
 from byoc.relay.expr import (
     Call,

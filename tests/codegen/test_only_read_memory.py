@@ -11,7 +11,7 @@ from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.opencl.backend import compile_functions as compile_opencl
 from byoc.errors import InternalError
 from byoc.ir.types import TensorType
-from byoc.relay.op.nn.recurrent import RNNSequenceAttrs
+from byoc.relay.op.attributes.recurrent import RNNSequenceAttrs
 
 
 def number_that_is_shared():

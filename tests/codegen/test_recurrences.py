@@ -15,7 +15,7 @@ from byoc.codegen.opencl.backend import compile_functions as compile_opencl
 from byoc.errors import CompileError, InternalError, TypeInferenceError
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, RNNSequenceAttrs
+from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, RNNSequenceAttrs
 from byoc.runtime.kernels.nn.recurrent import rnn_sequence
 from byoc.te.walk import loaded_tensors
 

@@ -6,7 +6,7 @@ import pytest
 import byoc
 from byoc import relay
 from byoc.ir import IRModule
-from byoc.ir.transform import PassContext
+from byoc.ir.passes.transform import PassContext
 
 pytestmark = pytest.mark.needs_cc
 

@@ -6,8 +6,8 @@ import pytest
 
 import byoc.compat.tvm as compat
 import byoc.compat.tvm_modules.relay.analysis_api
-import byoc.relay.op.contrib.bnns
-import byoc.relay.op.contrib.dnnl
+import byoc.contrib.bnns
+import byoc.contrib.dnnl
 import byoc.relay.transform  # noqa: F401 - as above
 from byoc.ir.op import OPS
 from byoc.ir.registry import GLOBAL_FUNCTIONS

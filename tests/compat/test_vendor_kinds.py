@@ -160,7 +160,7 @@ def test_the_names_of_the_package_are_those_of_the_mounted_modules(enabled, inst
     assert contrib.partition_for_clml is importlib.import_module("tvm.relay.op.contrib.clml").partition_for_clml
     assert contrib.arm_compute_lib.__file__ == str(enabled / "arm_compute_lib.py")
     assert contrib.partition_for_tensorrt.__module__ == "tvm.relay.op.contrib.tensorrt"
-    assert contrib.partition_for_bnns.__module__ == "byoc.relay.op.contrib.bnns"
+    assert contrib.partition_for_bnns.__module__ == "byoc.contrib.bnns"
     table = (
         "from tvm.relay.op.contrib.register import register_pattern_table\n@register_pattern_table('bnns')\n"
         "def pattern_table(): return []\ndef partition_for_bnns(mod): return 'mounted'\n"
@@ -181,7 +181,7 @@ def test_unmounted_names_say_what_to_do_and_unknown_ones_are_none(installed):
         contrib.partition_for_clml(None)
     with pytest.raises(AttributeError, match="tvm.relay.op.contrib has no attribute 'partition_for_acme'"):
         _ = contrib.partition_for_acme
-    assert contrib.partition_for_bnns.__module__ == "byoc.relay.op.contrib.bnns"
+    assert contrib.partition_for_bnns.__module__ == "byoc.contrib.bnns"
 
 
 def test_a_module_that_cannot_be_imported_is_named(installed, tmp_path):

@@ -8,8 +8,8 @@ from byoc.annex.collage import CostEstimator
 from byoc.annex.collage.estimate_seconds import argument_for, estimate_seconds
 from byoc.errors import UserError
 from byoc.ir.compilation_config import make_compilation_config
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.target import Target
-from byoc.ir.transform import PassContext
 from byoc.ir.types import TensorType, TupleType
 from byoc.relay import assert_structural_equal, fromtext
 from byoc.relay.transform import CollagePartition, InferType

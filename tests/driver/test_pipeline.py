@@ -15,9 +15,9 @@ from byoc.driver import model as module_maker
 from byoc.driver.library_key import Request
 from byoc.driver.pipeline import HOST, SIMPLIFY, optimize, pipeline, prepare_host
 from byoc.errors import CompileError, InternalError, RegistryError, UserError
-from byoc.ir.instrument import PassTimingInstrument
+from byoc.ir.passes.instrument import PassTimingInstrument
 from byoc.ir.passes.pass_forms import PassOrderError
-from byoc.ir.transform import PassContext, module_pass
+from byoc.ir.passes.transform import PassContext, module_pass
 from byoc.partition.plan.plan import Plan
 from byoc.relay.transform import EliminateCommonSubexpr, FunctionPass, function_pass
 

@@ -11,7 +11,7 @@ from byoc.driver.pipeline import optimize
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call
-from byoc.relay.structural import structural_equal, structural_hash
+from byoc.relay.structure.structural import structural_equal, structural_hash
 from byoc.relay.traverse import post_order
 
 ROOT = pathlib.Path(__file__).parents[2]

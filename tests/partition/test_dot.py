@@ -8,7 +8,7 @@ import pytest
 
 from byoc import relay
 from byoc.errors import UserError
-from byoc.ir.transform import PassContext, Sequential, pass_named
+from byoc.ir.passes.transform import PassContext, Sequential, pass_named
 from byoc.partition import make_plan, to_dot
 from byoc.relay import op
 from byoc.relay.frontend.onnx import import_onnx

@@ -12,8 +12,8 @@ import pytest
 from byoc import relay
 from byoc.contract import get_backend
 from byoc.relay import op
-from byoc.relay.analysis.region_checks import check_regions
-from byoc.relay.analysis.region_graph import open_children
+from byoc.relay.analysis.regions.region_checks import check_regions
+from byoc.relay.analysis.regions.region_graph import open_children
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform import PartitionGraph

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from byoc import relay
-from byoc.ir.transform import Pass, PassContext, Sequential
+from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import transform
 from byoc.relay.bind import bind

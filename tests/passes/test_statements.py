@@ -7,7 +7,7 @@ from pass_texts import NAMES
 from test_texts import CASES
 
 from byoc.ir.passes.pass_info import PassInfo
-from byoc.ir.transform import Pass, PassContext
+from byoc.ir.passes.transform import Pass, PassContext
 from byoc.relay import transform
 
 # passes whose tests stand elsewhere, and why

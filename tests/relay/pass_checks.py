@@ -7,9 +7,9 @@ from random_graphs import flat
 
 from byoc import relay
 from byoc.ir.op import get_op
-from byoc.ir.transform import Pass, PassContext, Sequential
+from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.relay.interpreter import evaluate
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 
 
 class TempOpAttr:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.ir.passes.transform import Pass, PassContext
 from byoc.ir.span import Span, span_names
-from byoc.ir.transform import Pass, PassContext
 from byoc.relay.analysis import infer_module
 from byoc.relay.interpreter import evaluate
 from byoc.relay.traverse import post_order

@@ -12,7 +12,7 @@ from byoc.errors import UserError
 from byoc.ir.target import Target
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
-from byoc.relay.structural import assert_structural_equal, structural_equal
+from byoc.relay.structure.structural import assert_structural_equal, structural_equal
 from byoc.relay.traverse import post_order
 
 BLOCK = "NCHW16c"

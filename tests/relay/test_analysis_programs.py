@@ -9,7 +9,7 @@ from byoc import relay
 from byoc.errors import TypeInferenceError, UserError
 from byoc.relay import analysis
 from byoc.relay.analysis import Feature
-from byoc.relay.prelude import Prelude
+from byoc.relay.std.prelude import Prelude
 
 UNIT = relay.TupleType([])
 KIND = relay.TypeKind

@@ -10,7 +10,7 @@ from random_graphs import calls_of
 from byoc import relay
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 from byoc.runtime.kernels import get_kernel
 
 

@@ -12,7 +12,7 @@ from pass_checks import assert_same_numbers, run_passes, typed
 from byoc import relay
 from byoc.ir.op import OPS, Op
 from byoc.relay import transform
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, Network
 from byoc.relay.transform.layout.channels_last import convert_calls
 from byoc.relay.transform.layout.choice import choose_channels_last, forms_of

@@ -13,9 +13,9 @@ from byoc.annex.collage.pruning import prune_candidates
 from byoc.annex.collage.sub_graph import SubGraph
 from byoc.errors import InternalError, PartitionError, UserError
 from byoc.ir.compilation_config import make_compilation_config
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 from byoc.ir.target import Target
-from byoc.ir.transform import PassContext
 from byoc.relay import assert_structural_equal, fromtext
 from byoc.relay.dataflow_pattern import is_op, is_tuple, wildcard
 from byoc.relay.op.contrib.register import PATTERN_TABLES, register_pattern_table

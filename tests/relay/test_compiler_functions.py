@@ -8,7 +8,7 @@ from byoc.annex.analysis.calibration import get_calibration_data
 from byoc.errors import PartitionError, UserError
 from byoc.ir.module import IRModule
 from byoc.relay.interpreter import evaluate
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 from byoc.relay.transform import InferType
 from byoc.relay.transform.cut.compiler_functions import (
     InlineCompilerFunctionsBoundTo,

@@ -11,7 +11,7 @@ from byoc.relay.analysis import list_fake_quantized_op_freqs
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.op import register_fake_quantization_to_integer
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 from byoc.relay.transform import FakeQuantizationToInteger
 from byoc.relay.traverse import post_order
 

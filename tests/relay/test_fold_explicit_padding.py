@@ -9,7 +9,7 @@ from random_graphs import calls_of
 
 from byoc import relay
 from byoc.relay import transform
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 
 CONVS = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}
 LEAST = float(np.finfo("float32").min)

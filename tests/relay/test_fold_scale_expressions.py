@@ -9,7 +9,7 @@ from random_graphs import calls_of
 
 from byoc import relay
 from byoc.relay import transform
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 
 BACK, FORTH = transform.BackwardFoldScaleAxis, transform.ForwardFoldScaleAxis
 

@@ -12,7 +12,7 @@ import pytest
 from byoc import relay
 from byoc.errors import UserError
 from byoc.ir.op import get_op
-from byoc.ir.transform import PassContext
+from byoc.ir.passes.transform import PassContext
 
 
 def chain(length: int) -> relay.Function:

@@ -7,9 +7,9 @@ from pass_checks import assert_same_numbers, typed
 from random_graphs import calls_of
 
 from byoc import relay
-from byoc.ir.transform import PassContext, Sequential
+from byoc.ir.passes.transform import PassContext, Sequential
 from byoc.relay import transform
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 from byoc.relay.traverse import post_order
 
 

@@ -8,9 +8,9 @@ from pass_checks import assert_same_numbers, run_passes, typed
 
 import byoc
 from byoc import relay
-from byoc.ir.transform import PassContext
+from byoc.ir.passes.transform import PassContext
 from byoc.relay import transform
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order
 
 

@@ -9,7 +9,7 @@ from random_graphs import calls_of
 from byoc import relay
 from byoc.ir.layout import Layout
 from byoc.relay import transform
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 from byoc.relay.transform.infer_layout_utils import InferCorrectLayoutOutput
 
 TO_NHWC = {"nn.conv2d": ["NHWC", "default"]}

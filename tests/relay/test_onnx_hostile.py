@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from byoc.errors import ImportModelError
-from byoc.ir.transform import PassContext
+from byoc.ir.passes.transform import PassContext
 from byoc.relay.expr import Constant
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.transform import FoldConstant

@@ -14,7 +14,7 @@ from byoc.ir.attrs import DictAttrs
 from byoc.ir.op import OPS
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.op import op as reg
-from byoc.relay.op.nn.convolution.conv import Conv2DAttrs
+from byoc.relay.op.attributes.convolution import Conv2DAttrs
 from byoc.runtime.kernels import get_kernel
 
 

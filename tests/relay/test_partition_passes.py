@@ -13,8 +13,8 @@ from byoc.errors import InternalError, PartitionError
 from byoc.ir.op import get_op
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 from byoc.relay import op
-from byoc.relay.analysis.annotated_regions import AnnotatedRegionSet
-from byoc.relay.analysis.region_checks import check_regions
+from byoc.relay.analysis.regions.annotated_regions import AnnotatedRegionSet
+from byoc.relay.analysis.regions.region_checks import check_regions
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end

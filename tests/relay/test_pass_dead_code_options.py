@@ -9,7 +9,7 @@ from byoc import relay
 from byoc.relay import transform
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.interpreter import evaluate
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 
 
 def parsed(text):

@@ -10,7 +10,7 @@ from byoc.annex.gradients.gradient import gradient
 from byoc.annex.testing import count_ops
 from byoc.annex.testing.gradients import check_grad
 from byoc.errors import UserError
-from byoc.ir.transform import Sequential
+from byoc.ir.passes.transform import Sequential
 from byoc.relay import transform
 from byoc.relay.analysis import infer_function
 from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var

@@ -6,9 +6,9 @@ import pytest
 
 from byoc import relay
 from byoc.errors import InternalError, RegistryError, UserError
-from byoc.ir import instrument, transform
-from byoc.ir.instrument import PassInstrument, pass_instrument
-from byoc.ir.transform import PassContext, PassInfo, Sequential, module_pass
+from byoc.ir.passes import instrument, transform
+from byoc.ir.passes.instrument import PassInstrument, pass_instrument
+from byoc.ir.passes.transform import PassContext, PassInfo, Sequential, module_pass
 from byoc.relay.transform import InferType, ToANormalForm, function_pass
 
 

@@ -12,7 +12,7 @@ from byoc.relay import transform
 from byoc.relay.analysis.scopes import is_basic_block_normal_form
 from byoc.relay.expr import Call, Function, GlobalVar, If, Let, Var
 from byoc.relay.interpreter import evaluate
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 from byoc.relay.traverse import post_order
 
 HEAD = '#[version = "0.0.5"]\n'

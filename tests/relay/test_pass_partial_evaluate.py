@@ -11,8 +11,8 @@ from byoc.annex.testing import count_ops
 from byoc.relay import transform
 from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.interpreter import evaluate
-from byoc.relay.prelude import Prelude
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.std.prelude import Prelude
+from byoc.relay.structure.structural import assert_structural_equal
 from byoc.relay.traverse import post_order
 
 T = relay.TensorType((2,), "float32")

@@ -7,7 +7,7 @@ from byoc import relay
 from byoc.annex.testing import TempOpAttr, count_ops
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.ir.transform import PassContext
+from byoc.ir.passes.transform import PassContext
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform import InferType
 from byoc.relay.transform.to_mixed_precision import ToMixedPrecision

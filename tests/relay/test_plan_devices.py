@@ -5,9 +5,9 @@ import pytest
 from byoc.errors import UserError
 from byoc.ir.compilation_config import make_compilation_config
 from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.registry import get_global_func
 from byoc.ir.target import Target
-from byoc.ir.transform import PassContext
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import analysis, annotation, assert_structural_equal, const, device_copy, parse, structural_equal, var
 from byoc.relay import op as ops

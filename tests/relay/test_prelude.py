@@ -12,7 +12,7 @@ from byoc.annex.testing.nat import add_nat_definitions, count, make_nat_expr, ma
 from byoc.errors import UserError
 from byoc.relay.analysis import Feature, detect_feature
 from byoc.relay.interpreter import ConstructorValue, evaluate_value
-from byoc.relay.prelude import Prelude, StaticTensorArrayOps, TensorArrayOps, get_tensor_array_shape
+from byoc.relay.std.prelude import Prelude, StaticTensorArrayOps, TensorArrayOps, get_tensor_array_shape
 
 PRELUDE = Prelude()
 _, CONS, NIL = PRELUDE.mod.get_type("List")

@@ -9,10 +9,10 @@ from byoc.ir.op import Op, get_op
 from byoc.ir.target import Target
 from byoc.relay.expr import Call
 from byoc.relay.interpreter import evaluate
+from byoc.relay.qnn.legalizations import RulesByTarget
 from byoc.relay.qnn.op import canonicalizations, register_qnn_legalize
-from byoc.relay.qnn.op.legalizations import RulesByTarget
 from byoc.relay.qnn.transform import Legalize
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 from byoc.relay.traverse import post_order
 
 X86 = ["llvm -mcpu=skylake-avx512", "llvm -mcpu=cascadelake"]

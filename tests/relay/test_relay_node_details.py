@@ -8,7 +8,7 @@ from byoc import relay
 from byoc.ir import IRModule, SourceName
 from byoc.ir.types import FuncType, TensorType, TupleType, TypeVar
 from byoc.relay.analysis.module_types import infer_type_local
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 
 VERSION = '#[version = "0.0.5"]\n'
 

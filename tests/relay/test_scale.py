@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from byoc import relay
-from byoc.relay import structural, traverse
+from byoc.relay import traverse
+from byoc.relay.structure import structural
 from byoc.relay.text import lexer, printer
 from byoc.relay.transform.base.infer_type import InferType
 

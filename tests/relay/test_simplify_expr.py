@@ -11,7 +11,7 @@ from random_graphs import calls_of
 
 from byoc import relay
 from byoc.relay import transform
-from byoc.relay.structural import assert_structural_equal
+from byoc.relay.structure.structural import assert_structural_equal
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 
 

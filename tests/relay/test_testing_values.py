@@ -8,7 +8,7 @@ from byoc.annex import testing
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.relay.interpreter import ConstructorValue, evaluate
-from byoc.relay.prelude import Prelude
+from byoc.relay.std.prelude import Prelude
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from byoc.errors import UserError
 from byoc.ir.op import Op
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
-from byoc.relay.prelude import Prelude
+from byoc.relay.std.prelude import Prelude
 from byoc.relay.traverse import post_order
 
 F = relay.TensorType((2, 3))

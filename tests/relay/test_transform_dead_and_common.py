@@ -9,10 +9,10 @@ from random_graphs import calls_of, check_same, flat, inputs_of, modules, names_
 
 from byoc import relay
 from byoc.errors import UserError
-from byoc.ir.instrument import pass_instrument
 from byoc.ir.op import get_op
+from byoc.ir.passes.instrument import pass_instrument
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import Span, span_names
-from byoc.ir.transform import PassContext
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from random_graphs import calls_of, check_same, modules
 
 from byoc import relay
-from byoc.ir.instrument import pass_instrument
 from byoc.ir.op import get_op
+from byoc.ir.passes.instrument import pass_instrument
+from byoc.ir.passes.transform import PassContext, Sequential
 from byoc.ir.span import Span
-from byoc.ir.transform import PassContext, Sequential
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate

@@ -7,8 +7,8 @@ import pytest
 from random_graphs import calls_of, check_same, names_in
 
 from byoc import relay
+from byoc.ir.passes.transform import Sequential
 from byoc.ir.span import Span
-from byoc.ir.transform import Sequential
 from byoc.relay import transform
 from byoc.relay.analysis import infer_expr
 

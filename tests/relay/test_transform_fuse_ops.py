@@ -9,12 +9,12 @@ from random_graphs import calls_of, check_same, modules, names_in
 
 from byoc import relay
 from byoc.ir.op import get_op
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import Span, span_names
 from byoc.ir.target import Target
-from byoc.ir.transform import PassContext
 from byoc.relay import transform
 from byoc.relay.analysis import infer_expr
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
 from byoc.relay.traverse import post_order
 

@@ -7,7 +7,7 @@ import byoc
 from byoc import relay
 from byoc.relay.expr import Call, Let, Var
 from byoc.relay.interpreter import evaluate
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 from byoc.relay.traverse import post_order
 
 

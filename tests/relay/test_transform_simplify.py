@@ -10,12 +10,12 @@ from random_graphs import calls_of, check_same, flat, modules
 from byoc import relay
 from byoc.errors import UserError
 from byoc.ir.op import OPS, get_op
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import Span, span_names
-from byoc.ir.transform import PassContext
 from byoc.relay import transform
 from byoc.relay.analysis import infer_expr
 from byoc.relay.interpreter import evaluate
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 from byoc.relay.transform.simplify.dynamic_to_static import STATIC_FORMS
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 

@@ -15,7 +15,7 @@ from byoc.relay import TensorType, TupleType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.bind import bind_params_by_name
 from byoc.relay.interpreter import evaluate
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 
 Any = relay.Any
 UNARY = (

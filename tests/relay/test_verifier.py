@@ -10,9 +10,9 @@ from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import FORMS, PassOrderError
 from byoc.ir.passes.pass_info import PassInfo
+from byoc.ir.passes.transform import ModulePass, PassContext, Sequential, module_pass
 from byoc.ir.passes.verification import VerificationError
 from byoc.ir.span import SourceName, Span
-from byoc.ir.transform import ModulePass, PassContext, Sequential, module_pass
 from byoc.relay import transform
 from byoc.relay.expr import Call, Let
 from byoc.relay.op.annotation import compiler_begin, compiler_end

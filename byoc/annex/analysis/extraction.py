@@ -11,7 +11,7 @@ from byoc.ir.module import IRModule
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Function, Var
-from byoc.relay.structural import structural_hash
+from byoc.relay.structure.structural import structural_hash
 from byoc.relay.text.metadata import MetaTable
 from byoc.relay.text.printer import FunctionPrinter
 from byoc.relay.traverse import post_order

@@ -13,7 +13,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call
-from byoc.relay.structural import structural_equal, structural_hash
+from byoc.relay.structure.structural import structural_equal, structural_hash
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import keep_type, typed_rewrite
 

@@ -22,9 +22,9 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.registry import register_func
 from byoc.ir.span import SourceName, Span
-from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Var

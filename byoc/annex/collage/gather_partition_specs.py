@@ -2,7 +2,7 @@
 
 A TVM target fuses as FuseOps does. An external compiler runs what its pattern table matches; how its composites are
 fused among each other is its style: not at all, as TVM does, or whatever touches. Source: Collage's
-``gather_partition_specs.cc`` and ``annex/collage/collage.py``.
+``gather_partition_specs.cc`` and ``relay/collage/collage.py``.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from byoc.annex.collage.partition_spec import HOST_SPEC_NAME, PartitionSpec
 from byoc.annex.collage.sub_graph import SubGraphConfig
 from byoc.errors import PartitionError, UserError
 from byoc.ir.op import OpPattern
+from byoc.ir.passes.transform import PassContext, register_config_option
 from byoc.ir.registry import register_func
 from byoc.ir.target import Target
-from byoc.ir.transform import PassContext, register_config_option
 from byoc.relay.dataflow_pattern.patterns import DFPattern
 from byoc.relay.op import contrib
 

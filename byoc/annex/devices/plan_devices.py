@@ -17,7 +17,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import ModulePass, PassContext, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import VIRTUAL_DEVICE, Call, Function, If, Let, TupleGetItem, Var

@@ -11,7 +11,7 @@ from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import ModulePass, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.ir.types import TypeCall, TypeVar, substitute_types
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Var

@@ -11,13 +11,13 @@ from byoc.annex.functional.de_duplicate import dedup
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import ModulePass, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.ir.types import FuncType, GlobalTypeVar, Type, TypeVar, type_children
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_function
-from byoc.relay.structural import structural_equal, structural_hash
+from byoc.relay.structure.structural import structural_equal, structural_hash
 from byoc.relay.traverse import children, post_order, rebuild, substitute
 
 

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.transform import ModulePass, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.relay.adt import Match
 from byoc.relay.analysis.scopes import NAMES, Scopes, scope_children
 from byoc.relay.expr import Call, Function, If, Let, Var

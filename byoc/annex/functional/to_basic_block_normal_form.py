@@ -9,7 +9,7 @@ from __future__ import annotations
 from byoc.annex.functional.to_a_normal_form import Fill
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.transform import ModulePass, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.relay.analysis.scopes import Scopes
 from byoc.relay.transform.base.infer_type import is_optimizable
 

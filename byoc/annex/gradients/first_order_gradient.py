@@ -14,7 +14,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import ModulePass, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.ir.types import TensorType, TupleType
 from byoc.relay import op
 from byoc.relay.analysis.located import located

@@ -13,7 +13,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import ModulePass, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_function

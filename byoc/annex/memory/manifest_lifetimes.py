@@ -13,7 +13,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.adt import Clause, Match, PatternVar, pattern_vars
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Function, If, Let, Var

@@ -8,7 +8,7 @@ from __future__ import annotations
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay.interpreter import ConstructorValue
-from byoc.relay.prelude import Prelude
+from byoc.relay.std.prelude import Prelude
 
 
 def count(prelude: Prelude, n: ConstructorValue) -> int:

@@ -11,9 +11,9 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.transform import Pass, PassContext, Sequential
+from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.relay.expr import Call, Function
-from byoc.relay.prelude import Prelude
+from byoc.relay.std.prelude import Prelude
 from byoc.relay.transform import InferType
 from byoc.relay.traverse import post_order
 from byoc.runtime.ndarray import NDArray, numpy_dtype

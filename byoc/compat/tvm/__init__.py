@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from byoc.compat.tvm.below import BelowModule, Missing, NotHereError
 from byoc.compat.tvm.emulation import Emulation, emulation

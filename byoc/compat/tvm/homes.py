@@ -15,8 +15,8 @@ ROOTS = {"tvm.relay": "byoc.relay", "tvm.ir": "byoc.ir", "tvm.runtime": "byoc.ru
 
 ALIASES = {
     "tvm": f"{THIN}.root",
-    "tvm.transform": "byoc.ir.transform",
-    "tvm.instrument": "byoc.ir.instrument",
+    "tvm.transform": "byoc.ir.passes.transform",
+    "tvm.instrument": "byoc.ir.passes.instrument",
     "tvm.ir.attrs": "byoc.ir.attrs",
     "tvm.ir.base": "byoc.ir",
     "tvm.ir.function": "byoc.ir.expr",
@@ -136,7 +136,7 @@ ADDED_FUNCTIONS = {
         )
     },
     **{
-        f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.relay.op.contrib.dnnl.layouts:plain_layouts"
+        f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.contrib.dnnl.layouts:plain_layouts"
         for kind in ("conv", "conv_transpose")
     },
     "tvm.relay.collage.estimate_seconds": "byoc.annex.collage.estimate_seconds:estimate_seconds",
@@ -146,7 +146,7 @@ ADDED_FUNCTIONS = {
 ADDED_NAMES: dict[str, dict[str, str]] = {
     "byoc.ir": {
         **{
-            name: f"byoc.relay.structural:{name}"
+            name: f"byoc.relay.structure.structural:{name}"
             for name in ("assert_structural_equal", "structural_equal", "structural_hash")
         },
         **{
@@ -175,12 +175,12 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "container": f"{THIN}.ir.container:",
         "supply": f"{THIN}.ir.supply:",
         "diagnostics": "byoc.ir.diagnostics:",
-        "instrument": "byoc.ir.instrument:",
+        "instrument": "byoc.ir.passes.instrument:",
     },
     f"{THIN}.relay.backend": {
         name: f"{THIN}.relay.backend.{name}:" for name in ("executor_factory", "interpreter", "te_compiler")
     },
-    "byoc.ir.transform": {"function_pass": "byoc.relay.transform:function_pass"},
+    "byoc.ir.passes.transform": {"function_pass": "byoc.relay.transform:function_pass"},
     "byoc.ir.types": {"scalar_type": "byoc.relay:scalar_type", "TypeRelation": "byoc.ir.op:TypeRelation"},
     "byoc.runtime": {
         **{name: f"byoc.runtime.{name}:" for name in ("container", "module", "ndarray", "params", "vm")},

@@ -15,7 +15,7 @@ from byoc.driver.vm.reshapes import join_reshapes
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.transform import Pass, Sequential
+from byoc.ir.passes.transform import Pass, Sequential
 from byoc.ir.types import FuncType, IncompleteType, RefType, TypeCall, TypeVar, contains_type
 from byoc.relay import transform
 from byoc.relay.adt import Match

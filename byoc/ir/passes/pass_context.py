@@ -7,8 +7,8 @@ import numbers
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from byoc.ir.instrument import PassInstrument
 from byoc.ir.module import IRModule
+from byoc.ir.passes.instrument import PassInstrument
 from byoc.ir.passes.pass_info import PassInfo, listed
 from byoc.ir.passes.verification import VERIFY
 from byoc.ir.registry import Registry

@@ -18,7 +18,7 @@ from byoc.ir.types import TensorType
 from byoc.partition.costs.work import Kind, Work, size, work_of
 from byoc.relay.analysis.operator_calls import traits_of
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
-from byoc.relay.transform.fuse.fusion_graph import build_graph
+from byoc.relay.transform.base.fusion_graph import build_graph
 from byoc.relay.transform.fuse.fusion_groups import fusion_groups
 
 LEVEL, MOST_CALLS = 3, 256

@@ -16,7 +16,7 @@ from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.partition.costs.estimate import Estimate, total
 from byoc.relay.expr import Call, Function
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order
 
 HOST = "host"

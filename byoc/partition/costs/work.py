@@ -18,7 +18,7 @@ from byoc.partition.measure import call_operations
 from byoc.relay.expr import Call
 from byoc.relay.narrowing import operator_of
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, size_of, transposed_geometry
-from byoc.relay.transform.fuse.fusion_graph import OPAQUE, call_pattern
+from byoc.relay.transform.base.fusion_graph import OPAQUE, call_pattern
 
 
 class Kind(enum.Enum):

@@ -24,7 +24,7 @@ from byoc.partition.places.graph import Graph, Operator, Tensor
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.place import FLOATS, HOST, DataLayout, Place, Precision, dtype_of, precision_of
 from byoc.partition.places.tensor_type import LAYOUT_RANK, TensorTy
-from byoc.relay.analysis.annotated_regions import open_children
+from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, UNBOUNDED, Network

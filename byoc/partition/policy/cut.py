@@ -9,7 +9,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_among, calls_of, functions_of, inner_calls, is_composite
 from byoc.partition.measure import call_operations, constant_bytes
-from byoc.relay.analysis.region_checks import check_regions
+from byoc.relay.analysis.regions.region_checks import check_regions
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.annotation import strip_annotations
 from byoc.relay.transform.cut.annotate_target import DEFAULT, annotate_function

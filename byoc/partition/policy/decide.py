@@ -13,7 +13,7 @@ from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of, is_composite
 from byoc.partition.plan.decision import Decision
-from byoc.relay.analysis.annotated_regions import open_children
+from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.cut.merge_composite import CompositeRecord, MergeComposite

@@ -19,7 +19,7 @@ from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.dataflow import constants_of, sources_of
 from byoc.partition.measure import boundary, call_operations, constant_bytes
 from byoc.partition.plan.plan import Plan
-from byoc.relay.analysis.annotated_regions import open_children
+from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.traverse import post_order

@@ -16,7 +16,7 @@ from byoc.ir.span import span_names
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.plan.plan import Plan
 from byoc.partition.policy.cut import regions_of
-from byoc.relay.analysis.annotated_regions import open_children
+from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order
 

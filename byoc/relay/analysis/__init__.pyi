@@ -21,12 +21,12 @@ from byoc.annex.analysis.unmatched import unmatched_cases as unmatched_cases
 from byoc.annex.analysis.well_formedness import check_basic_block_normal_form as check_basic_block_normal_form
 from byoc.annex.analysis.well_formedness import check_constant as check_constant
 from byoc.annex.analysis.well_formedness import well_formed as well_formed
-from byoc.relay.analysis.annotated_regions import AnnotatedRegionSet as AnnotatedRegionSet
 from byoc.relay.analysis.fake_quantized_regions import list_fake_quantized_op_freqs as list_fake_quantized_op_freqs
 from byoc.relay.analysis.module_types import infer_function as infer_function
 from byoc.relay.analysis.module_types import infer_module as infer_module
 from byoc.relay.analysis.module_types import infer_type_local as infer_type_local
 from byoc.relay.analysis.module_types import typed_expr as typed_expr
+from byoc.relay.analysis.regions.annotated_regions import AnnotatedRegionSet as AnnotatedRegionSet
 from byoc.relay.analysis.type_infer import infer_expr as infer_expr
 from byoc.relay.analysis.variables import all_vars as all_vars
 from byoc.relay.analysis.variables import bound_vars as bound_vars

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 
 
 def matches_expression(wanted: RelayExpr, expr: RelayExpr) -> bool:

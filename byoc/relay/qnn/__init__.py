@@ -1,21 +1,6 @@
 """Quantized operators, how they are lowered, and their passes. Source: ``relay.qnn``."""
 
-from __future__ import annotations
+from byoc.lazy_names import lazy_names, load_all
 
-import importlib
-import types
-from typing import TYPE_CHECKING
-
-from byoc.relay.qnn import lowering, op
-from byoc.relay.qnn.op import legalizations
-
-if TYPE_CHECKING:
-    from byoc.relay.qnn import transform as transform
-
-__all__ = ["legalizations", "lowering", "op"]
-
-
-def __getattr__(name: str) -> types.ModuleType:
-    if name == "transform":  # passes are loaded on first use
-        return importlib.import_module("byoc.relay.qnn.transform")
-    raise AttributeError(f"byoc.relay.qnn has no name {name!r}; it has {', '.join(__all__)} and transform")
+__getattr__, __dir__, __all__ = lazy_names(__name__)
+load_all(__name__, but=("transform",))  # which registers the operators and their rules

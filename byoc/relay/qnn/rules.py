@@ -18,7 +18,7 @@ from byoc.relay.analysis.located import located
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call
 from byoc.relay.narrowing import operator_of
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import children, post_order, rewrite
 
 

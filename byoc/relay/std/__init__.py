@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from byoc.errors import ParseError, UserError
 from byoc.ir.module import IRModule

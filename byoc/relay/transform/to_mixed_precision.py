@@ -16,7 +16,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo, register_config_option
+from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay import op
 from byoc.relay.analysis.module_types import typed_expr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from byoc.errors import InternalError, PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.relay.analysis.region_checks import check_regions
+from byoc.relay.analysis.regions.region_checks import check_regions
 from byoc.relay.expr import Function
 from byoc.relay.traverse import post_order
 from byoc.relay.verify.problem import ProblemError

@@ -87,4 +87,4 @@ def layout_transform(data: np.ndarray, *, src_layout: str, dst_layout: str) -> n
 @kernel("meshgrid")
 def meshgrid(data: list[np.ndarray], *, indexing: str = "ij") -> tuple[np.ndarray, ...]:
     """Each vector spread over the grid that all of them span."""
-    return tuple(np.meshgrid(*data, indexing=cast(Literal["ij", "xy"], indexing)))
+    return tuple(np.meshgrid(*data, indexing=cast("Literal['ij', 'xy']", indexing)))

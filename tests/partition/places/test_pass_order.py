@@ -11,8 +11,8 @@ from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.tune.choice import Asked, Fixed
 from byoc.contract import BACKENDS, PatternEntry
 from byoc.driver.pipeline import optimize
-from byoc.ir.instrument import PassInstrument
-from byoc.ir.transform import PassContext
+from byoc.ir.passes.instrument import PassInstrument
+from byoc.ir.passes.transform import PassContext
 from byoc.partition import make_plan
 from byoc.partition.places import KernelRegistry, Unit, score_places
 from byoc.relay import op

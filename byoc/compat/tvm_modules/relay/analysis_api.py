@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from byoc.annex.analysis import solver_functions  # noqa: F401 - registers them
 from byoc.compat.tvm.below import Missing
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import analysis

@@ -24,8 +24,8 @@ from byoc.driver.pipeline import optimize as optimize_module
 from byoc.errors import InputError, UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import PassContext
 from byoc.ir.target import region_targets
-from byoc.ir.transform import PassContext
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.partition.plan.plan import Plan
 from byoc.relay.analysis.module_types import infer_module, infer_type_local

@@ -11,7 +11,7 @@ from byoc.ir.expr import BaseFunc
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_context import PassContext
-from byoc.ir.transform import Pass, module_pass
+from byoc.ir.passes.transform import Pass, module_pass
 from byoc.relay.expr import Call
 from byoc.relay.transform import InlineCompilerFunctionsBoundTo
 from byoc.relay.traverse import post_order

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.dims import Any
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.transform import Pass, PassContext
+from byoc.ir.passes.transform import Pass, PassContext
 from byoc.ir.types import Type
 from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.container import ADT, String

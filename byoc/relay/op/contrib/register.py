@@ -27,7 +27,7 @@ PATTERN_TABLES: Registry[Callable[[], PatternTable]] = Registry("pattern table")
 TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predicate")
 KNOWS_COMPILER.append(PATTERN_TABLES.__contains__)
 # target -> the module of byoc that brings it; a vendor's own table of that name replaces ours
-INTEGRATIONS = {name: f"byoc.relay.op.contrib.{name}" for name in ("dnnl", "bnns")}
+INTEGRATIONS = {name: f"byoc.contrib.{name}" for name in ("dnnl", "bnns")}
 
 
 def load_target(name: str) -> None:

@@ -18,8 +18,8 @@ from byoc.relay.op.core.type_relations import normalize_axis
 from byoc.relay.op.core.window import per_axis
 
 if TYPE_CHECKING:
-    from byoc.relay.op.nn.convolution.geometry import ConvAttrs, TransposedAttrs
-    from byoc.relay.op.nn.dense import DenseAttrs, MatmulAttrs
+    from byoc.relay.op.attributes.convolution import ConvAttrs, TransposedAttrs
+    from byoc.relay.op.attributes.dense import DenseAttrs, MatmulAttrs
 
 Types = Sequence[Type | None]
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import ProductForm, product
 from byoc.ir.types import Any, Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.dense import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.indexing import broadcast_index
 from byoc.relay.op.core.layout import tensor_of
@@ -21,33 +20,6 @@ from byoc.relay.op.core.type_relations import tensor_arg, unify_dim
 from byoc.relay.op.core.untyped_inputs import dense_weight, matmul_weight
 from byoc.relay.op.core.window import differ
 from byoc.te import Index, PrimExpr, Tensor
-
-
-@dataclass(frozen=True)
-class DenseAttrs(Attrs):
-    """Attributes of ``nn.dense``."""
-
-    units: int | None = written(None)
-    out_dtype: str = ""
-
-
-@dataclass(frozen=True)
-class MatmulAttrs(Attrs):
-    """Attributes of ``nn.matmul``."""
-
-    units: int | None = written(None)
-    out_dtype: str = ""
-    transpose_a: bool = False
-    transpose_b: bool = False
-
-
-@dataclass(frozen=True)
-class BatchMatmulAttrs(Attrs):
-    """Attributes of ``nn.batch_matmul``."""
-
-    out_dtype: str = ""
-    transpose_a: bool = False
-    transpose_b: bool = False  # as in Relay's class; its function has True
 
 
 def _dtype(a: TensorType, b: TensorType, out_dtype: str) -> str:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.norm import (
+    BatchNormAttrs,
+    GroupNormAttrs,
+    InstanceNormAttrs,
+    L2NormalizeAttrs,
+    LayerNormAttrs,
+    LRNAttrs,
+)
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.type_relations import is_float, normalize_axes, normalize_axis, only, tensor_arg
 from byoc.relay.op.core.untyped_inputs import HasAxis, vectors_of_axis
@@ -27,66 +33,6 @@ from byoc.relay.op.nn.norm_compute import (
     lrn_compute,
 )
 from byoc.relay.tuple_wrapper import TupleWrapper
-
-
-@dataclass(frozen=True)
-class BatchNormAttrs(Attrs):
-    """Attributes of ``nn.batch_norm``."""
-
-    axis: int = 1
-    epsilon: float = 1e-5
-    center: bool = True
-    scale: bool = True
-
-
-@dataclass(frozen=True)
-class InstanceNormAttrs(Attrs):
-    """Attributes of ``nn.instance_norm``."""
-
-    axis: int = 1
-    epsilon: float = 1e-5
-    center: bool = True
-    scale: bool = True
-
-
-@dataclass(frozen=True)
-class LayerNormAttrs(Attrs):
-    """Attributes of ``nn.layer_norm``."""
-
-    axis: int = -1
-    epsilon: float = 1e-5
-    center: bool = True
-    scale: bool = True
-
-
-@dataclass(frozen=True)
-class GroupNormAttrs(Attrs):
-    """Attributes of ``nn.group_norm``."""
-
-    num_groups: int
-    axis: int = 1
-    epsilon: float = 1e-5
-    center: bool = True
-    scale: bool = True
-
-
-@dataclass(frozen=True)
-class LRNAttrs(Attrs):
-    """Attributes of ``nn.lrn``."""
-
-    size: int = 5
-    axis: int = 1
-    bias: float = 2.0
-    alpha: float = 1e-4  # as in Relay's class; its function has 1e-5
-    beta: float = 0.75
-
-
-@dataclass(frozen=True)
-class L2NormalizeAttrs(Attrs):
-    """Attributes of ``nn.l2_normalize``; an empty axis is all axes."""
-
-    eps: float
-    axis: tuple[int, ...] = ()
 
 
 def _per_channel(*names: str) -> Callable[[Sequence[Type], HasAxis], TensorType]:

@@ -15,7 +15,7 @@ from byoc.relay.op.nn.pool_compute import sum_dtype
 from byoc.te import Index, PrimExpr, Tensor
 
 if TYPE_CHECKING:
-    from byoc.relay.op.nn.norm import (
+    from byoc.relay.op.attributes.norm import (
         BatchNormAttrs,
         GroupNormAttrs,
         InstanceNormAttrs,

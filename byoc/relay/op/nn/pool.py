@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.pool import (
+    AvgPool1DAttrs,
+    AvgPool2DAttrs,
+    AvgPool3DAttrs,
+    AvgPoolAttrs,
+    MaxPool1DAttrs,
+    MaxPool2DAttrs,
+    MaxPool3DAttrs,
+    MaxPoolAttrs,
+)
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
 from byoc.relay.op.core.window import pad_pairs, pad_tuple, per_axis, window_extent
@@ -24,86 +32,6 @@ from byoc.relay.op.nn.pool_compute import avg_stages, max_stages
 from byoc.te import Tensor
 
 Ints = int | Sequence[int]
-
-
-@dataclass(frozen=True)
-class MaxPoolAttrs(Attrs):
-    """Attributes of maximum pools; ``padding`` is all before, then all after."""
-
-    pool_size: tuple[int, ...]
-    strides: tuple[int, ...] = (1,)
-    dilation: tuple[int, ...] = (1,)
-    padding: tuple[int, ...] = (0,)
-    layout: str = ""
-    out_layout: str = ""
-    ceil_mode: bool = False
-
-
-@dataclass(frozen=True)
-class AvgPoolAttrs(MaxPoolAttrs):
-    """Attributes of average pools."""
-
-    count_include_pad: bool = False
-
-
-@dataclass(frozen=True)
-class MaxPool1DAttrs(MaxPoolAttrs):
-    """Attributes of ``nn.max_pool1d``."""
-
-    strides: tuple[int, ...] = (1,)
-    dilation: tuple[int, ...] = (1,)
-    padding: tuple[int, ...] = (0,)
-    layout: str = "NCW"
-
-
-@dataclass(frozen=True)
-class MaxPool2DAttrs(MaxPoolAttrs):
-    """Attributes of ``nn.max_pool2d``."""
-
-    strides: tuple[int, ...] = (1, 1)
-    dilation: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = (0, 0)
-    layout: str = "NCHW"
-
-
-@dataclass(frozen=True)
-class MaxPool3DAttrs(MaxPoolAttrs):
-    """Attributes of ``nn.max_pool3d``."""
-
-    strides: tuple[int, ...] = (1, 1, 1)
-    dilation: tuple[int, ...] = (1, 1, 1)
-    padding: tuple[int, ...] = (0, 0, 0)
-    layout: str = "NCDHW"
-
-
-@dataclass(frozen=True)
-class AvgPool1DAttrs(AvgPoolAttrs):
-    """Attributes of ``nn.avg_pool1d``."""
-
-    strides: tuple[int, ...] = (1,)
-    dilation: tuple[int, ...] = (1,)
-    padding: tuple[int, ...] = (0,)
-    layout: str = "NCW"
-
-
-@dataclass(frozen=True)
-class AvgPool2DAttrs(AvgPoolAttrs):
-    """Attributes of ``nn.avg_pool2d``."""
-
-    strides: tuple[int, ...] = (1, 1)
-    dilation: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = (0, 0)
-    layout: str = "NCHW"
-
-
-@dataclass(frozen=True)
-class AvgPool3DAttrs(AvgPoolAttrs):
-    """Attributes of ``nn.avg_pool3d``."""
-
-    strides: tuple[int, ...] = (1, 1, 1)
-    dilation: tuple[int, ...] = (1, 1, 1)
-    padding: tuple[int, ...] = (0, 0, 0)
-    layout: str = "NCDHW"
 
 
 def _relation(n: int) -> RelationOf[MaxPoolAttrs]:

@@ -22,7 +22,7 @@ from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import INDEX, Dimension
 
 if TYPE_CHECKING:
-    from byoc.relay.op.nn.pool import MaxPoolAttrs
+    from byoc.relay.op.attributes.pool import MaxPoolAttrs
 
 _FLOATS = ("float16", "float32", "float64")
 

@@ -11,11 +11,12 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.op import OpPattern, Sample, get_op, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.pool import AvgPool2DAttrs, MaxPool2DAttrs, MaxPoolAttrs
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import same_dtype
 from byoc.relay.op.core.window import differ, pad_tuple, per_axis
-from byoc.relay.op.nn.pool import AvgPool2DAttrs, Ints, MaxPool2DAttrs, MaxPoolAttrs
+from byoc.relay.op.nn.pool import Ints
 
 
 def _relation(types: Sequence[Type], attrs: MaxPoolAttrs) -> Type:

@@ -9,71 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import RelationOf, Sample, register_op, register_op_attr
 from byoc.ir.types import Any, TensorType, TupleType, Type
+from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.type_relations import is_float, is_integer, same_dtype, tensor_arg, unify_dim
 from byoc.relay.op.nn.recurrent_compute import gru_compute, lstm_compute, rnn_compute
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 RECURRENT = "TRecurrent"  # the operator's tensor expression is a recurrence
-
-
-@dataclass(frozen=True)
-class RNNSequenceAttrs(Attrs):
-    """Activations by their ONNX names with an alpha and a beta each, a bound on what they are given (0: none).
-
-    *masked*: the last input, int[batch], holds how many steps each row has.
-    """
-
-    activations: tuple[str, ...] = ("Tanh",)
-    alphas: tuple[float, ...] = (0.0,)
-    betas: tuple[float, ...] = (0.0,)
-    clip: float = 0.0
-    masked: bool = False
-
-    @property
-    def extra(self) -> tuple[str, ...]:
-        """The names of the inputs after the states."""
-        return ("lengths",) if self.masked else ()
-
-
-@dataclass(frozen=True)
-class GRUSequenceAttrs(RNNSequenceAttrs):
-    """Activations of the gates and of the hidden state; *linear_before_reset* as in ONNX, with ``bias: T[hidden]``."""
-
-    activations: tuple[str, ...] = ("Sigmoid", "Tanh")
-    alphas: tuple[float, ...] = (0.0, 0.0)
-    betas: tuple[float, ...] = (0.0, 0.0)
-    linear_before_reset: bool = False
-
-    @property
-    def extra(self) -> tuple[str, ...]:
-        """The names of the inputs after the states."""
-        return (("bias",) if self.linear_before_reset else ()) + super().extra
-
-
-@dataclass(frozen=True)
-class LSTMSequenceAttrs(RNNSequenceAttrs):
-    """Activations of the gates, of what enters the cell and of the cell; *peepholes*: an input ``T[3 * hidden]``."""
-
-    activations: tuple[str, ...] = ("Sigmoid", "Tanh", "Tanh")
-    alphas: tuple[float, ...] = (0.0, 0.0, 0.0)
-    betas: tuple[float, ...] = (0.0, 0.0, 0.0)
-    peepholes: bool = False
-    input_forget: bool = False
-
-    @property
-    def extra(self) -> tuple[str, ...]:
-        """The names of the inputs after the states."""
-        return (("peepholes",) if self.peepholes else ()) + super().extra
 
 
 def _relation(gate_count: int, states: Sequence[str]) -> RelationOf[RNNSequenceAttrs]:

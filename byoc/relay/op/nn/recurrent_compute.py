@@ -13,7 +13,7 @@ from byoc import te
 from byoc.ir.types import Type
 
 if TYPE_CHECKING:
-    from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
+    from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
 
     Layer: TypeAlias = LSTMSequenceAttrs | GRUSequenceAttrs | RNNSequenceAttrs
 

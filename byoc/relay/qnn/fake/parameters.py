@@ -11,7 +11,7 @@ from byoc.relay import narrowing
 from byoc.relay import op as relay
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, constant
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 from byoc.relay.transform.simplify.fold_constant import fold_constants
 
 

@@ -17,7 +17,7 @@ from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_call, tensor_type, tuple_type
 from byoc.relay.qnn.fake.rewriting import TypeMap, affine_type_of, apply_rule, rule_of
 from byoc.relay.qnn.op import dequantize
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import typed_rebuild
 

@@ -25,7 +25,7 @@ from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.narrowing import operator_of
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import rebuild
 from byoc.relay.typed_rewrite import typed_rewrite
 

@@ -16,11 +16,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
 from byoc.relay.expr import constant
+from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv2DTransposeAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.type_relations import tensor_arg
-from byoc.relay.op.nn.convolution.conv import Conv2DAttrs
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry
-from byoc.relay.op.nn.convolution.transpose import Conv2DTransposeAttrs
 from byoc.relay.qnn.lowering.matrix_products import combined
 from byoc.relay.qnn.lowering.parameters import cast, difference_dtype, is_zero, less_zero, scalar, spread
 from byoc.relay.qnn.op.op import register_qnn_canonicalize

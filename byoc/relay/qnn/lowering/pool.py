@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, Type
+from byoc.relay.op.attributes.pool import AvgPool2DAttrs
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.nn.pool import AvgPool2DAttrs
 from byoc.relay.qnn.lowering.quantize import dequantized, quantized
 from byoc.relay.qnn.op.op import register_qnn_canonicalize
 

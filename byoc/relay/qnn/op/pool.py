@@ -10,9 +10,9 @@ from byoc.ir.op import OpPattern, Sample, get_op, register_op
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.pool import AvgPool2DAttrs
 from byoc.relay.op.core.builder import Operand, make_call
 from byoc.relay.op.core.window import pad_tuple, per_axis
-from byoc.relay.op.nn.pool import AvgPool2DAttrs
 from byoc.relay.qnn.op.unary import elementwise_relation, operands
 
 Ints = int | Sequence[int]

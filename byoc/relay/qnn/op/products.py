@@ -17,13 +17,13 @@ from byoc.ir.op import OpPattern, RelationOf, Sample, get_op, register_op
 from byoc.ir.traits import ProductForm, quantized_product
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv2DTransposeAttrs
+from byoc.relay.op.attributes.dense import BatchMatmulAttrs, DenseAttrs
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.relay.op.core.window import differ, pad_tuple, per_axis
-from byoc.relay.op.nn.convolution.conv import Conv2DAttrs, attr_or_none
+from byoc.relay.op.nn.convolution.conv import attr_or_none
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, transposed_geometry
-from byoc.relay.op.nn.convolution.transpose import Conv2DTransposeAttrs
-from byoc.relay.op.nn.dense import BatchMatmulAttrs, DenseAttrs
 from byoc.relay.op.nn.dense_pack import DensePackAttrs
 from byoc.relay.qnn.op.type_relations import (
     PRODUCTS,

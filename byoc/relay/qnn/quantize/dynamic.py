@@ -16,7 +16,7 @@ from byoc.relay import op as relay
 from byoc.relay.expr import Call, Function, constant
 from byoc.relay.qnn.quantize.products import FLOAT, NO_SAMPLES, Left, is_product, refusal, rule_of
 from byoc.relay.qnn.quantize.ranges import STEPS, quantize_weights
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rewrite
 
 SUM = "int32"

@@ -22,7 +22,7 @@ from byoc.relay.op.pointwise.sensitivity import sensitivities
 from byoc.relay.qnn.op import dequantize, quantize
 from byoc.relay.qnn.quantize.products import FLOAT, Left, is_product, refusal, rule_of
 from byoc.relay.qnn.quantize.ranges import Affine, quantize_weights
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rebuild
 
 

@@ -18,8 +18,8 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_context import register_config_option
+from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.span import span_names
-from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Constant, Function, Var
 from byoc.relay.traverse import children, post_order
 

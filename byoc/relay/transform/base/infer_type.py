@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import ModulePass, Pass, PassContext, PassInfo, pass_maker
 from byoc.ir.passes.verification import blame, is_verifying
 from byoc.ir.registry import register_func
-from byoc.ir.transform import ModulePass, Pass, PassContext, PassInfo, pass_maker
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
-from byoc.relay.structural import structural_hash
+from byoc.relay.structure.structural import structural_hash
 
 register_func("relay.ir.structural_hash", structural_hash)
 

@@ -10,13 +10,13 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.call_rules import calls_with_attr
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import rewrite
 from byoc.relay.tuple_wrapper import TupleWrapper
 

@@ -15,8 +15,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo, Sequential
-from byoc.relay.analysis.region_checks import check_regions
+from byoc.ir.passes.transform import PassContext, PassInfo, Sequential
+from byoc.relay.analysis.regions.region_checks import check_regions
 from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end

@@ -12,12 +12,12 @@ from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import ModulePass, PassContext, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_call
-from byoc.relay.structural import structural_equal
+from byoc.relay.structure.structural import structural_equal
 from byoc.relay.traverse import post_order, rewrite, substitute
 
 

@@ -12,11 +12,11 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.ancestor_tree import AncestorTree
-from byoc.relay.analysis.annotated_regions import AnnotatedRegion, open_children
-from byoc.relay.analysis.region_checks import check_regions
-from byoc.relay.analysis.region_graph import RegionGraph
+from byoc.relay.analysis.regions.annotated_regions import AnnotatedRegion, open_children
+from byoc.relay.analysis.regions.region_checks import check_regions
+from byoc.relay.analysis.regions.region_graph import RegionGraph
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import is_begin, is_end

@@ -13,8 +13,8 @@ from byoc.errors import PartitionError, in_one_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
-from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.dataflow_pattern.partitioning import MatchCheck, partition_in_place

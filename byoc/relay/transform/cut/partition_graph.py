@@ -13,13 +13,13 @@ from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.span import merge_spans
-from byoc.ir.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.types import TupleType
-from byoc.relay.analysis.annotated_regions import AnnotatedRegion, open_children
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.analysis.region_checks import check_regions
+from byoc.relay.analysis.regions.annotated_regions import AnnotatedRegion, open_children
+from byoc.relay.analysis.regions.region_checks import check_regions
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import is_begin, is_end, strip_annotations

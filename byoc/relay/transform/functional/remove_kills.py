@@ -8,7 +8,7 @@ from __future__ import annotations
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Function, Let, Tuple
 from byoc.relay.transform.base.infer_type import FunctionPass

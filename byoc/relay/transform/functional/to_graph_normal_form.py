@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.expr import Function, Let, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass

@@ -17,16 +17,16 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.traits import OpKind
-from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
 from byoc.relay.narrowing import as_call, tuple_type
 from byoc.relay.transform.base.call_rules import call_op
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.views import View
 from byoc.relay.traverse import post_order, rebuild
 

@@ -15,17 +15,15 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.target import Target
-from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import Type
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import as_call, as_function, operator_of
-from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.cut.compiler_functions import applied
-from byoc.relay.transform.fuse.fusion_graph import (
+from byoc.relay.transform.base.fusion_graph import (
     GENERATED,
     OPAQUE,
     FusionRules,
@@ -33,6 +31,8 @@ from byoc.relay.transform.fuse.fusion_graph import (
     fusion_children,
     is_scalar_constant,
 )
+from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.transform.cut.compiler_functions import applied
 from byoc.relay.transform.fuse.fusion_groups import Group, fusion_groups
 from byoc.relay.traverse import rebuild, rewrite, substitute
 

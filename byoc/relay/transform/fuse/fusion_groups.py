@@ -15,7 +15,7 @@ from byoc.errors import InternalError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
-from byoc.relay.transform.fuse.fusion_graph import (
+from byoc.relay.transform.base.fusion_graph import (
     BROADCAST,
     COMM_REDUCE,
     ELEMWISE,

@@ -20,9 +20,9 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import OpKind, ProductForm, Traits
-from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls, traits_of
@@ -30,8 +30,8 @@ from byoc.relay.expr import Call, Function, Var
 from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
 from byoc.relay.transform.base.call_rules import call_op
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.views import View
 from byoc.relay.traverse import post_order, rebuild, substitute
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.transform.base.call_rules import call_op
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.layout.choice import choose_channels_last, fields_of, forms_of
 from byoc.relay.transform.layout.forms import Form, Order, Wanted, as_given, moves_nothing
 from byoc.relay.traverse import post_order, rebuild

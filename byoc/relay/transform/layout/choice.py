@@ -19,8 +19,8 @@ from byoc.ir.types import Any, Dim, TensorType, dtype_bytes, tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.narrowing import operator_of
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.layout.convert_layout_rules import CONVERT_RULES
 from byoc.relay.transform.layout.forms import (
     Form,

@@ -21,7 +21,7 @@ from byoc.ir.types import TensorType, TupleType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Tuple, TupleGetItem
 from byoc.relay.transform.base.call_rules import call_op
-from byoc.relay.transform.fuse.fusion_graph import uncompiled_children
+from byoc.relay.transform.base.fusion_graph import uncompiled_children
 from byoc.relay.transform.layout.inference import UNDEFINED, CorrectLayouts, LayoutCase
 from byoc.relay.transform.layout.rules import layout_rule
 from byoc.relay.traverse import post_order, rebuild

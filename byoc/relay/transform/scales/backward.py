@@ -18,7 +18,7 @@ from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.call_rules import call_op
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.scales.axes import (
     ConvAxes,
     Message,

@@ -17,17 +17,18 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import merge_spans
-from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, constant
 from byoc.relay.narrowing import as_function, tensor_type
+from byoc.relay.transform.base.channel_values import channel_values
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.scales.axes import RulesOfScaling
-from byoc.relay.transform.scales.rules import channel_values, scale_rule
+from byoc.relay.transform.scales.rules import scale_rule
 from byoc.relay.traverse import post_order, rebuild
 
 _ACTIVATION = RulesOfScaling(activation=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo, Sequential
+from byoc.ir.passes.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.transform.base.infer_type import FunctionPass

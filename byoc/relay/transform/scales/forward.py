@@ -15,7 +15,7 @@ from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.traits import ProductForm
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.base.call_rules import call_op
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.scales.axes import (
     Axes,
     ConvAxes,

@@ -16,7 +16,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import traits_of
-from byoc.relay.expr import Call, Constant
+from byoc.relay.expr import Call
 
 # (call, weight, one number per channel) -> the scaled weight, or None where the layout is not understood
 ScaleWeight = Callable[[Call, np.ndarray, np.ndarray], np.ndarray | None]
@@ -110,21 +110,3 @@ def scale_rule(expr: RelayExpr) -> ScaleRule | None:
     """The rule of the product that *expr* is; None for anything else, and where weights are quantized."""
     traits = traits_of(expr)
     return None if traits is None or traits.quantized else SCALE_RULES.get(traits.product)
-
-
-def channel_values(constant: Constant, axis: int, result: TensorType) -> np.ndarray | None:
-    """*constant* as one number per channel along *axis* of *result*, or None where it varies elsewhere.
-
-    A scalar is every channel's number. The size of the channel axis must be known. An infinite scale or a NaN is left
-    where it is: in the weights, what is infinite is added up before the product and not after it, and may be a NaN.
-    """
-    channels = result.shape[axis]
-    data = constant.data.numpy()
-    if not isinstance(channels, int) or data.ndim > result.ndim or not np.issubdtype(data.dtype, np.floating):
-        return None
-    if not np.isfinite(data).all():
-        return None
-    shape = (1,) * (result.ndim - data.ndim) + data.shape
-    if any(size != 1 for k, size in enumerate(shape) if k != axis) or shape[axis] not in (1, channels):
-        return None
-    return np.broadcast_to(data.reshape(-1), (channels,)).copy()

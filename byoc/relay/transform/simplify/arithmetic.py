@@ -20,7 +20,7 @@ from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.transform.base.call_rules import call_op
-from byoc.relay.transform.scales.rules import channel_values
+from byoc.relay.transform.base.channel_values import channel_values
 from byoc.relay.transform.simplify.binomials import binomial
 from byoc.relay.transform.simplify.rules import (
     Rule,

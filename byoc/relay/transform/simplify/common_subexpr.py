@@ -14,12 +14,12 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan, merge_spans
-from byoc.ir.transform import PassContext, PassInfo
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_function
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import dataflow_children, post_order, rebuild
 
 MAX_COMPARED_BYTES = 4096

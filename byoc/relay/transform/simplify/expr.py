@@ -13,13 +13,13 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_function, operator_of
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.transform.simplify.arithmetic import ARITHMETIC, RELAY_ARITHMETIC, switch_add_multiply
 from byoc.relay.transform.simplify.casts import CASTS, RELAY_CASTS
 from byoc.relay.transform.simplify.norms import NORMS

@@ -17,8 +17,8 @@ from byoc.ir.traits import ProductForm
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant
 from byoc.relay.narrowing import as_call
+from byoc.relay.op.attributes.convolution import Conv2DAttrs
 from byoc.relay.op.nn.batch_blocks import BatchToSpaceNDAttrs, SpaceToBatchNDAttrs
-from byoc.relay.op.nn.convolution.conv import Conv2DAttrs
 from byoc.relay.transform.base.call_rules import call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
 

@@ -25,8 +25,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan
-from byoc.ir.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
@@ -35,8 +35,8 @@ from byoc.relay.interpreter import Value, run_operator
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.core.type_relations import is_float
 from byoc.relay.op.device_placement import is_on_device
+from byoc.relay.transform.base.fusion_graph import uncompiled_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import uncompiled_children
 from byoc.relay.transform.simplify.dynamic_to_static import make_static
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.simplify.shape_values import ShapeValues

@@ -14,16 +14,16 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import get_op
 from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import AnySpan
-from byoc.ir.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
 from byoc.relay.narrowing import as_function, operator_of
+from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.fusion_graph import fusion_children
 from byoc.relay.traverse import rewrite
 
 DECOMPOSE_NORMS = "relay.SimplifyInference.decompose_norms"

@@ -11,7 +11,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.transform import PassContext, PassInfo
+from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.narrowing import as_function

@@ -18,7 +18,7 @@ from byoc.relay.frontend.onnx.attributes import in_float32
 from byoc.relay.frontend.onnx.converters.lengths import lengths_along
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
-from byoc.relay.op.nn.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
+from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 # what an activation takes, and what it gets where the node says nothing; None: it takes no such number

@@ -14,10 +14,11 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.convolution import Conv2DAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.window import differ, pad_pairs, pad_tuple, per_axis, window_extent
-from byoc.relay.op.nn.convolution.conv import Conv2DAttrs, Ints, attr_or_none
+from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none
 
 
 def _relation(types: Sequence[Type], attrs: Conv2DAttrs) -> Type:

@@ -15,7 +15,7 @@ from byoc.relay.op.nn.convolution.geometry import Geometry
 from byoc.te import Index, PrimExpr, Tensor
 
 if TYPE_CHECKING:
-    from byoc.relay.op.nn.convolution.geometry import ConvAttrs, TransposedAttrs
+    from byoc.relay.op.attributes.convolution import ConvAttrs, TransposedAttrs
 
 ByLetter = dict[str, "PrimExpr"]
 

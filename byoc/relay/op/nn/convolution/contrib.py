@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,14 +19,12 @@ from byoc.ir.op import OpPattern, RelationOf, Sample, get_op, register_op
 from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv3DAttrs, ConvAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import axes_of, data_letters, kernel_letters, tensor_of
 from byoc.relay.op.core.window import pad_tuple, per_axis
-from byoc.relay.op.nn.convolution.conv import Conv2DAttrs, Conv3DAttrs, Ints, attr_or_none
+from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none
 from byoc.te import Tensor
-
-if TYPE_CHECKING:
-    from byoc.relay.op.nn.convolution.geometry import ConvAttrs
 
 
 @dataclass(frozen=True)

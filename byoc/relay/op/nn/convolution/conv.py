@@ -6,15 +6,14 @@ Every order of the axes is taken as a layout; padding is kept as Relay keeps it,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import ProductForm, product
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.convolution import Conv1DAttrs, Conv2DAttrs, Conv3DAttrs, ConvAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.untyped_inputs import conv_weight
 from byoc.relay.op.core.window import pad_tuple, per_axis
@@ -23,58 +22,7 @@ from byoc.relay.op.nn.convolution.geometry import conv_geometry, conv_operations
 from byoc.relay.op.nn.convolution.group_kernels import has_group_axis, merged_stage
 from byoc.te import Tensor
 
-if TYPE_CHECKING:
-    from byoc.relay.op.nn.convolution.geometry import ConvAttrs
-
 Ints = int | Sequence[int]
-
-
-@dataclass(frozen=True)
-class Conv1DAttrs(Attrs):
-    """Attributes of ``nn.conv1d``."""
-
-    strides: tuple[int, ...] = (1,)
-    padding: tuple[int, ...] = (0, 0)
-    dilation: tuple[int, ...] = (1,)
-    groups: int = 1
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    data_layout: str = "NCW"
-    kernel_layout: str = "OIW"
-    out_layout: str = ""
-    out_dtype: str = ""
-
-
-@dataclass(frozen=True)
-class Conv2DAttrs(Attrs):
-    """Attributes of ``nn.conv2d``; ``padding`` is (top, left, bottom, right)."""
-
-    strides: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = written((0, 0, 0, 0))
-    dilation: tuple[int, ...] = (1, 1)
-    groups: int = 1
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    data_layout: str = "NCHW"
-    kernel_layout: str = "OIHW"
-    out_layout: str = ""
-    out_dtype: str = ""
-
-
-@dataclass(frozen=True)
-class Conv3DAttrs(Attrs):
-    """Attributes of ``nn.conv3d``; ``padding`` is (front, top, left, back, bottom, right)."""
-
-    strides: tuple[int, ...] = (1, 1, 1)
-    padding: tuple[int, ...] = written((0, 0, 0, 0, 0, 0))
-    dilation: tuple[int, ...] = (1, 1, 1)
-    groups: int = 1
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    data_layout: str = "NCDHW"
-    kernel_layout: str = "OIDHW"
-    out_layout: str = ""
-    out_dtype: str = ""
 
 
 def _relation(n: int) -> RelationOf[ConvAttrs]:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.convolution import DeformableConv2DAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.untyped_inputs import conv_weight
@@ -25,23 +24,6 @@ from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, conv_operations, size_of
 
 Types = Sequence[Type | None]
-
-
-@dataclass(frozen=True)
-class DeformableConv2DAttrs(Attrs):
-    """Attributes of ``nn.deformable_conv2d``."""
-
-    strides: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = (0, 0, 0, 0)
-    dilation: tuple[int, ...] = (1, 1)
-    deformable_groups: int = 1
-    groups: int = 1
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    data_layout: str = "NCHW"
-    kernel_layout: str = "OIHW"
-    out_layout: str = ""
-    out_dtype: str = ""
 
 
 def _geometry(types: Sequence[Type], attrs: DeformableConv2DAttrs) -> Geometry:

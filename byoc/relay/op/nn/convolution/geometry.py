@@ -10,24 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.size_var import times
 from byoc.ir.types import Any, Dim, TensorType, Type
+from byoc.relay.op.attributes.convolution import ConvAttrs, TransposedAttrs
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, kernel_letters, tensor_of
 from byoc.relay.op.core.window import differ, pad_pairs, per_axis, transposed_extent, window_extent
 from byoc.relay.op.nn.convolution.group_kernels import merged_type
 from byoc.te import Size, Tensor
-
-if TYPE_CHECKING:
-    from byoc.relay.op.nn.convolution.conv import Conv1DAttrs, Conv2DAttrs, Conv3DAttrs
-    from byoc.relay.op.nn.convolution.deformable import DeformableConv2DAttrs
-    from byoc.relay.op.nn.convolution.transpose import Conv1DTransposeAttrs, Conv2DTransposeAttrs, Conv3DTransposeAttrs
-
-    ConvAttrs: TypeAlias = Conv1DAttrs | Conv2DAttrs | Conv3DAttrs | DeformableConv2DAttrs
-    TransposedAttrs: TypeAlias = Conv1DTransposeAttrs | Conv2DTransposeAttrs | Conv3DTransposeAttrs
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from byoc.relay.op.core.window import differ
 from byoc.te import Index, PrimExpr, Tensor
 
 if TYPE_CHECKING:
-    from byoc.relay.op.nn.convolution.geometry import ConvAttrs, TransposedAttrs
+    from byoc.relay.op.attributes.convolution import ConvAttrs, TransposedAttrs
 
 GROUP = "G"
 

@@ -7,15 +7,19 @@ The kernel has the input's channels as I and the output channels of one group as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import ProductForm, product
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.attributes.convolution import (
+    Conv1DTransposeAttrs,
+    Conv2DTransposeAttrs,
+    Conv3DTransposeAttrs,
+    TransposedAttrs,
+)
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.untyped_inputs import conv_weight
 from byoc.relay.op.core.window import pad_tuple, per_axis
@@ -30,61 +34,7 @@ from byoc.relay.op.nn.convolution.group_kernels import has_group_axis, merged_st
 from byoc.relay.op.nn.convolution.transpose_compute import transposed_stages
 from byoc.te import Tensor
 
-if TYPE_CHECKING:
-    from byoc.relay.op.nn.convolution.geometry import TransposedAttrs
-
 Ints = int | Sequence[int]
-
-
-@dataclass(frozen=True)
-class Conv1DTransposeAttrs(Attrs):
-    """Attributes of ``nn.conv1d_transpose``."""
-
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    strides: tuple[int, ...] = (1,)
-    padding: tuple[int, ...] = (0, 0)
-    output_padding: tuple[int, ...] = (0,)
-    dilation: tuple[int, ...] = (1,)
-    groups: int = 1
-    data_layout: str = "NCW"
-    kernel_layout: str = "IOW"
-    out_layout: str = ""
-    out_dtype: str = ""
-
-
-@dataclass(frozen=True)
-class Conv2DTransposeAttrs(Attrs):
-    """Attributes of ``nn.conv2d_transpose``."""
-
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    strides: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = written((0, 0, 0, 0))
-    output_padding: tuple[int, ...] = (0, 0)
-    dilation: tuple[int, ...] = (1, 1)
-    groups: int = 1
-    data_layout: str = "NCHW"
-    kernel_layout: str = "IOHW"
-    out_layout: str = ""
-    out_dtype: str = ""
-
-
-@dataclass(frozen=True)
-class Conv3DTransposeAttrs(Attrs):
-    """Attributes of ``nn.conv3d_transpose``."""
-
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    strides: tuple[int, ...] = (1, 1, 1)
-    padding: tuple[int, ...] = written((0, 0, 0, 0, 0, 0))
-    output_padding: tuple[int, ...] = (0, 0, 0)
-    dilation: tuple[int, ...] = (1, 1, 1)
-    groups: int = 1
-    data_layout: str = "NCDHW"
-    kernel_layout: str = "IODHW"
-    out_layout: str = ""
-    out_dtype: str = ""
 
 
 def _relation(n: int) -> RelationOf[TransposedAttrs]:

@@ -24,7 +24,7 @@ from byoc.te import Dimension, Index, PrimExpr, Tensor
 from byoc.te.expr import INDEX
 
 if TYPE_CHECKING:
-    from byoc.relay.op.nn.convolution.geometry import TransposedAttrs
+    from byoc.relay.op.attributes.convolution import TransposedAttrs
 
 # a spread copy multiplies as many zeros as the product of the strides: no more than these
 MAX_SPREAD = 8

@@ -3,7 +3,7 @@
 Functions of 8- and 16-bit numbers become tables, whatever the target. Products follow the target of the innermost
 ``with Target(…)``: with 8-bit products of one kind only (unsigned by signed on x86, equal ones on ARM, signed ones on
 GPUs) the data are shifted into that kind; without any, products are made of 16-bit differences. Without a target they
-stay. Source: ``relay/qnn/op/legalizations.py``.
+stay. Source: ``relay/qnn/legalizations.py``.
 """
 
 from __future__ import annotations

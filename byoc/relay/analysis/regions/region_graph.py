@@ -14,7 +14,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.relay.adt import Match
 from byoc.relay.analysis.ancestor_tree import AncestorTree
-from byoc.relay.analysis.annotated_regions import AnnotatedRegion, AnnotatedRegionSet, open_children
+from byoc.relay.analysis.regions.annotated_regions import AnnotatedRegion, AnnotatedRegionSet, open_children
 from byoc.relay.expr import Call, Function, If, Let, Var
 from byoc.relay.traverse import children
 

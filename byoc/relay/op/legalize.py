@@ -13,9 +13,9 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import register_op_attr
 from byoc.ir.target import Target
 from byoc.ir.types import TensorType, Type
+from byoc.relay.op.attributes.convolution import Conv2DAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.movement.slice import strided_slice
-from byoc.relay.op.nn.convolution.conv import Conv2DAttrs
 from byoc.relay.op.nn.pad import pad
 
 VECTOR = 8  # channels, of input and of output

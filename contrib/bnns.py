@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from byoc.contrib.endings import gelu_pattern
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, register_op_attr
-from byoc.ir.transform import Sequential
+from byoc.ir.passes.transform import Sequential
 from byoc.ir.types import TensorType, Type
 from byoc.relay.bind import bind_params_by_name
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from byoc.relay.expr import Call, Constant
 from byoc.relay.narrowing import operator_of
-from byoc.relay.op.contrib.endings import gelu_pattern
 from byoc.relay.op.contrib.register import register_pattern_table
 from byoc.relay.transform import (
     AnnotateTarget,

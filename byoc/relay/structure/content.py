@@ -30,7 +30,7 @@ from byoc.relay.expr import (
     Var,
     VarId,
 )
-from byoc.relay.structural_types import type_key
+from byoc.relay.structure.types import type_key
 from byoc.relay.text.attributes import field_types, matched
 from byoc.relay.text.spelling import value_text
 from byoc.relay.traverse import binders

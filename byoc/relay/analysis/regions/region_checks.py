@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byoc.errors import InternalError
 from byoc.ir.span import span_names
-from byoc.relay.analysis.region_graph import RegionGraph
+from byoc.relay.analysis.regions.region_graph import RegionGraph
 from byoc.relay.expr import Function
 
 

@@ -126,7 +126,7 @@ def allow_blocks(op: Op) -> None:
         op.infer_inputs = _wrap_inference(op.name, op.infer_inputs)
     if op.compute is not None:
         op.compute = cast(
-            TensorCompute, _wrap_compute(op.name, cast("ComputeOf[Attrs, Tensor, TensorType]", op.compute))
+            "TensorCompute", _wrap_compute(op.name, cast("ComputeOf[Attrs, Tensor, TensorType]", op.compute))
         )
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from byoc.errors import InternalError, UserError
 from byoc.ir.collector import paused_collector
 from byoc.ir.diagnostics import rendered
-from byoc.ir.instrument import PassInstrument, PassTimingInstrument
 from byoc.ir.module import IRModule
+from byoc.ir.passes.instrument import PassInstrument, PassTimingInstrument
 from byoc.ir.passes.pass_context import CONFIG_OPTIONS, PassContext, register_config_option
 from byoc.ir.passes.pass_forms import KnownForms
 from byoc.ir.passes.pass_info import PassInfo, PassTypeError

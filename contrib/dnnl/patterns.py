@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from byoc.contrib.endings import gelu_pattern, mish_pattern, swish_pattern
 from byoc.ir.expr import BaseFunc
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, get_op, register_op_attr
@@ -15,7 +16,6 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_expr, is_op, wildcard
 from byoc.relay.expr import Call, const
 from byoc.relay.narrowing import operator_of
-from byoc.relay.op.contrib.endings import gelu_pattern, mish_pattern, swish_pattern
 from byoc.relay.op.contrib.register import PatternTable, register_pattern_table
 from byoc.relay.transform import InferType, InlineCompilerFunctionsBoundTo
 from byoc.relay.traverse import post_order

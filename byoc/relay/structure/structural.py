@@ -26,8 +26,8 @@ from byoc.relay.expr import (
     Function,
     Var,
 )
-from byoc.relay.structural_content import array_key, held, is_graph_node, same_value, steps, value_key
-from byoc.relay.structural_types import TypePairs, bound_names, free_types, type_key
+from byoc.relay.structure.content import array_key, held, is_graph_node, same_value, steps, value_key
+from byoc.relay.structure.types import TypePairs, bound_names, free_types, type_key
 from byoc.relay.text.printer import astext
 from byoc.relay.traverse import binders, children, post_order
 from byoc.runtime.ndarray import NDArray

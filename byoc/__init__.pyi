@@ -1,0 +1,28 @@
+"""The public names, for editors and type checkers, and for their lazy loading."""
+
+from byoc import cli as cli
+from byoc import codegen as codegen
+from byoc import contract as contract
+from byoc import contrib as contrib
+from byoc import driver as driver
+from byoc import errors as errors
+from byoc import ir as ir
+from byoc import partition as partition
+from byoc import relay as relay
+from byoc import runtime as runtime
+from byoc import te as te
+from byoc.contract.backend import Backend as Backend
+from byoc.contract.limits import Limits as Limits
+from byoc.contract.registration import register_backend as register_backend
+from byoc.driver.entry import compile as compile
+from byoc.driver.export_c import export_c as export_c
+from byoc.driver.measure_plan import measure as measure
+from byoc.driver.pipeline import pipeline as pipeline
+from byoc.driver.planning import plan as plan
+from byoc.driver.quantization import Calibration as Calibration
+from byoc.ir.module import IRModule as IRModule
+from byoc.partition.show.networks import to_networkx as to_networkx
+from byoc.relay.frontend.onnx import import_onnx as import_onnx
+from byoc.runtime.library import load as load
+
+__version__: str

@@ -1,0 +1,1 @@
+"""Annotated regions: what is in them, how they depend on each other, whether they are convex."""

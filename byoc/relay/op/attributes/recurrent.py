@@ -1,0 +1,57 @@
+"""Attributes of the recurrent layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from byoc.ir.attrs import Attrs
+
+
+@dataclass(frozen=True)
+class RNNSequenceAttrs(Attrs):
+    """Activations by their ONNX names with an alpha and a beta each, a bound on what they are given (0: none).
+
+    *masked*: the last input, int[batch], holds how many steps each row has.
+    """
+
+    activations: tuple[str, ...] = ("Tanh",)
+    alphas: tuple[float, ...] = (0.0,)
+    betas: tuple[float, ...] = (0.0,)
+    clip: float = 0.0
+    masked: bool = False
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The names of the inputs after the states."""
+        return ("lengths",) if self.masked else ()
+
+
+@dataclass(frozen=True)
+class GRUSequenceAttrs(RNNSequenceAttrs):
+    """Activations of the gates and of the hidden state; *linear_before_reset* as in ONNX, with ``bias: T[hidden]``."""
+
+    activations: tuple[str, ...] = ("Sigmoid", "Tanh")
+    alphas: tuple[float, ...] = (0.0, 0.0)
+    betas: tuple[float, ...] = (0.0, 0.0)
+    linear_before_reset: bool = False
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The names of the inputs after the states."""
+        return (("bias",) if self.linear_before_reset else ()) + super().extra
+
+
+@dataclass(frozen=True)
+class LSTMSequenceAttrs(RNNSequenceAttrs):
+    """Activations of the gates, of what enters the cell and of the cell; *peepholes*: an input ``T[3 * hidden]``."""
+
+    activations: tuple[str, ...] = ("Sigmoid", "Tanh", "Tanh")
+    alphas: tuple[float, ...] = (0.0, 0.0, 0.0)
+    betas: tuple[float, ...] = (0.0, 0.0, 0.0)
+    peepholes: bool = False
+    input_forget: bool = False
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The names of the inputs after the states."""
+        return (("peepholes",) if self.peepholes else ()) + super().extra
