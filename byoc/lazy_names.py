@@ -55,8 +55,8 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     def names() -> list[str]:
         return sorted({*vars(module), *table})
 
-    for name in own.intersection(table):
-        if table[name] != (package, name):  # importing that module later would take the name's place
+    for name in table:
+        if name in own and table[name] != (package, name):  # importing that module later would take the name's place
             importlib.import_module(f"{package}.{name}")
             load(name)
     return load, names, sorted(table)
