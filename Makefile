@@ -8,7 +8,7 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo lint types test test-slow health fuzz fuzz-files bench bench-partition bench-plan clean
+.PHONY: demo docs notebooks lint types test test-slow health fuzz fuzz-files bench bench-partition bench-plan clean
 
 SECONDS ?= 600
 
@@ -17,6 +17,12 @@ demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on
 
 test: $(VENV)/.test  ## the default tests, 17 minutes on two cores
 	$(BIN)/python -m pytest -n auto -m "not slow"
+
+docs: $(VENV)/.docs  ## the documentation site, out/docs/index.html; warnings are errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html -c docs -d out/doctrees . out/docs
+
+notebooks: $(VENV)/.docs  ## run the notebooks and store their outputs in them
+	$(BIN)/python -m tools.site.notebooks
 
 lint: $(VENV)/.test  ## what ruff.toml asks of the code, and its format
 	$(BIN)/ruff check .
@@ -44,6 +50,10 @@ $(VENV)/.demo: $(BIN)/python setup.cfg pyproject.toml
 
 $(VENV)/.test: $(BIN)/python setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet -e ".[test$(ZIG)]"
+	touch $@
+
+$(VENV)/.docs: $(BIN)/python setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet -e ".[docs,opencl$(ZIG)]"
 	touch $@
 
 $(VENV)/.bench: $(BIN)/python setup.cfg pyproject.toml

@@ -63,6 +63,8 @@ def test_the_source_distribution_holds_every_module(distributions):
     assert tracked <= names
     assert {"LICENSE", "README.md", "Makefile", ".ci/run", "examples/digits/digits.onnx"} <= names
     assert {f"tutorials/{p.name}" for p in (ROOT / "tutorials").glob("*.ipynb")} <= names
+    site = [p for p in (ROOT / "docs").rglob("*") if p.suffix in (".md", ".py", ".svg", ".css", ".html")]
+    assert {str(p.relative_to(ROOT)) for p in [*site, *(ROOT / "tools" / "site").glob("*.py")]} <= names
     assert [n for n in names if "__pycache__" in n or n.endswith((".pyc", ".byoc"))] == []
 
 
