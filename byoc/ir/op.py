@@ -8,7 +8,6 @@ result, or raises :class:`byoc.errors.TypeInferenceError` with one sentence.
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any as Anything
@@ -258,10 +257,14 @@ class Op(RelayExpr):
         return self.name  # as its text: predicates compare str(call.op) with names
 
 
-@functools.cache
+_DERIVED: dict[tuple[OpPattern, type[Attrs] | None], Traits] = {}
+
+
 def _traits_of(pattern: OpPattern, attrs: type[Attrs] | None) -> Traits:
-    """The traits of an operator that declares none."""
-    return _with_axes(_BY_PATTERN[pattern], attrs)
+    """The traits of an operator that declares none; made once for each pattern and class of attributes."""
+    if (pattern, attrs) not in _DERIVED:
+        _DERIVED[pattern, attrs] = _with_axes(_BY_PATTERN[pattern], attrs)
+    return _DERIVED[pattern, attrs]
 
 
 def _with_axes(traits: Traits, attrs: type[Attrs] | None) -> Traits:
