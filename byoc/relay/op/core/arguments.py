@@ -1,6 +1,6 @@
 """What the functions of operators with many parameters are called with, declared once: a class with a field for each.
 
-    @dataclass(frozen=True)
+    @dataclass(eq=False, repr=False)
     class Conv2DArguments(ConvOptions, DataAndWeight): ...
 
     @takes_fields_of(Conv2DArguments)
@@ -8,8 +8,9 @@
 
 ``conv2d`` then takes the fields themselves, for ``inspect`` and for type checkers. Their order and their defaults are
 those of Relay's function, which often differ from those of the attributes' class. A dataclass lists the fields of its
-last base first, so that the class of the inputs stands last. What an argument becomes as an attribute stands in
-:meth:`Arguments.attribute` alone.
+last base first, so that the class of the inputs stands last. The classes have a constructor alone: what else a
+dataclass makes costs time when ``byoc.relay`` is imported, and nobody asks for it. What an argument becomes as an
+attribute stands in :meth:`Arguments.attribute` alone.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ A = TypeVar("A", bound=Attrs)
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Arguments:
     """The base of classes of arguments."""
 
@@ -46,7 +47,7 @@ class Arguments:
         return getattr(self, name)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class WindowArguments(Arguments):
     """Arguments of what slides a window over :data:`AXES` spatial axes: one number may stand for all of them.
 
@@ -65,7 +66,7 @@ class WindowArguments(Arguments):
         return value
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DataAndWeight(Arguments):
     """The inputs of a product."""
 

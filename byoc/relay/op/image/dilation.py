@@ -101,7 +101,7 @@ def _steps(numbers: Ints, what: str) -> tuple[int, ...]:
     return per_axis(numbers, 2, what)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Dilation2DArguments(WindowArguments):
     """Arguments of ``dilation2d``."""
 

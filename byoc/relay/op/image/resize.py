@@ -111,7 +111,7 @@ def _has_numbers(dtypes: Sequence[str], attrs: ResizeAttrs) -> bool:
     return all(isinstance(size, int) for size in attrs.size)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Resize1DArguments(Arguments):
     """Arguments of ``resize1d``."""
 
@@ -128,14 +128,14 @@ class Resize1DArguments(Arguments):
     out_dtype: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Resize2DArguments(Resize1DArguments):
     """Arguments of ``resize2d``."""
 
     layout: str = "NCHW"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Resize3DArguments(Resize1DArguments):
     """Arguments of ``resize3d``."""
 

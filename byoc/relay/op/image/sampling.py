@@ -177,7 +177,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class CropAndResizeArguments(Arguments):
     """Arguments of ``crop_and_resize``."""
 

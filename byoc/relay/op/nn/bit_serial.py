@@ -160,7 +160,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class BitSerialConv2DArguments(WindowArguments):
     """Arguments of ``bitserial_conv2d``."""
 
@@ -212,7 +212,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class BitSerialDenseArguments(Arguments):
     """Arguments of ``bitserial_dense``."""
 

@@ -93,7 +93,7 @@ def _l2_relation(types: Sequence[Type], attrs: L2NormalizeAttrs) -> TensorType:
     return data
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class BatchNormArguments(Arguments):
     """Arguments of ``batch_norm``."""
 
@@ -141,7 +141,7 @@ def layer_norm(
     return make_call("nn.layer_norm", [data, gamma, beta], LayerNormAttrs(axis, epsilon, center, scale))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class GroupNormArguments(Arguments):
     """Arguments of ``group_norm``."""
 

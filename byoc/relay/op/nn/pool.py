@@ -78,7 +78,7 @@ def _operations(n: int) -> CountOf[MaxPoolAttrs, Type]:
     return operations
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class MaxPool1DArguments(WindowArguments):
     """Arguments of ``max_pool1d``."""
 
@@ -99,7 +99,7 @@ def max_pool1d(given: MaxPool1DArguments) -> Call:
     return make_call("nn.max_pool1d", [given.data], given.attrs(MaxPool1DAttrs))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class AvgPool1DArguments(MaxPool1DArguments):
     """Arguments of ``avg_pool1d``: those of ``max_pool1d``, and whether padding is counted."""
 
@@ -112,7 +112,7 @@ def avg_pool1d(given: AvgPool1DArguments) -> Call:
     return make_call("nn.avg_pool1d", [given.data], given.attrs(AvgPool1DAttrs))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class MaxPool2DArguments(MaxPool1DArguments):
     """Arguments of ``max_pool2d``."""
 
@@ -130,7 +130,7 @@ def max_pool2d(given: MaxPool2DArguments) -> Call:
     return make_call("nn.max_pool2d", [given.data], given.attrs(MaxPool2DAttrs))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class AvgPool2DArguments(MaxPool2DArguments):
     """Arguments of ``avg_pool2d``: those of ``max_pool2d``, and whether padding is counted."""
 
@@ -143,7 +143,7 @@ def avg_pool2d(given: AvgPool2DArguments) -> Call:
     return make_call("nn.avg_pool2d", [given.data], given.attrs(AvgPool2DAttrs))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class MaxPool3DArguments(MaxPool1DArguments):
     """Arguments of ``max_pool3d``."""
 
@@ -161,7 +161,7 @@ def max_pool3d(given: MaxPool3DArguments) -> Call:
     return make_call("nn.max_pool3d", [given.data], given.attrs(MaxPool3DAttrs))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class AvgPool3DArguments(MaxPool3DArguments):
     """Arguments of ``avg_pool3d``: those of ``max_pool3d``, and whether padding is counted."""
 

@@ -57,7 +57,7 @@ for _kind, (_attrs, _samples, _what) in _KINDS.items():
     )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class MaxPool2DGradArguments(WindowArguments):
     """Arguments of ``max_pool2d_grad``."""
 
@@ -72,7 +72,7 @@ class MaxPool2DGradArguments(WindowArguments):
     ceil_mode: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class AvgPool2DGradArguments(MaxPool2DGradArguments):
     """Arguments of ``avg_pool2d_grad``."""
 

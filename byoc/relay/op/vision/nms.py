@@ -139,7 +139,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class NonMaximumSuppressionArguments(Arguments):
     """Arguments of ``non_max_suppression``."""
 

@@ -161,7 +161,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class ProposalArguments(Arguments):
     """Arguments of ``proposal``."""
 

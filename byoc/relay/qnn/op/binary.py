@@ -67,7 +67,7 @@ _SAMPLES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class BinaryArguments(Arguments):
     """Arguments of quantized arithmetic."""
 

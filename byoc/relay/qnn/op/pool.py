@@ -48,7 +48,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class AvgPool2DArguments(WindowArguments):
     """Arguments of ``qnn.op.avg_pool2d``."""
 

@@ -220,7 +220,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Factors(Arguments):
     """What a product multiplies."""
 
@@ -228,7 +228,7 @@ class Factors(Arguments):
     weight: Operand
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DataAndKernel(Arguments):
     """What a convolution multiplies."""
 
@@ -236,7 +236,7 @@ class DataAndKernel(Arguments):
     kernel: Operand
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Quantization(Arguments):
     """The zero points and the scales of a product's two inputs."""
 
@@ -246,12 +246,12 @@ class Quantization(Arguments):
     kernel_scale: Operand
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class QuantizedFactors(Quantization, Factors):
     """The inputs of a quantized product."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Conv2DArguments(WindowArguments, Quantization, DataAndKernel):
     """Arguments of ``qnn.op.conv2d``."""
 
@@ -268,14 +268,14 @@ class Conv2DArguments(WindowArguments, Quantization, DataAndKernel):
     out_dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Conv2DTransposeArguments(Transpose2DOptions, QuantizedFactors):
     """Arguments of ``qnn.op.conv2d_transpose``."""
 
     out_dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DenseArguments(QuantizedFactors):
     """Arguments of ``qnn.op.dense``."""
 
@@ -283,7 +283,7 @@ class DenseArguments(QuantizedFactors):
     out_dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DensePackArguments(QuantizedFactors):
     """Arguments of ``qnn.op.contrib_dense_pack``."""
 

@@ -74,7 +74,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class RequantizeArguments(Arguments):
     """Arguments of ``qnn.op.requantize``."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from byoc.relay.op.core.arguments import DataAndWeight, Ints, WindowArguments
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class ConvOptions(WindowArguments):
     """What is said of a 1-d convolution beside its inputs."""
 
@@ -24,7 +24,7 @@ class ConvOptions(WindowArguments):
     out_dtype: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Conv2DOptions(ConvOptions):
     """What is said of a 2-d convolution beside its inputs."""
 
@@ -36,7 +36,7 @@ class Conv2DOptions(ConvOptions):
     kernel_layout: str = "OIHW"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Conv3DOptions(ConvOptions):
     """What is said of a 3-d convolution beside its inputs."""
 
@@ -48,22 +48,22 @@ class Conv3DOptions(ConvOptions):
     kernel_layout: str = "OIDHW"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Conv1DArguments(ConvOptions, DataAndWeight):
     """Arguments of ``conv1d``."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Conv2DArguments(Conv2DOptions, DataAndWeight):
     """Arguments of ``conv2d``, and of it as a product of matrices."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Conv3DArguments(Conv3DOptions, DataAndWeight):
     """Arguments of ``conv3d``."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class TransposeOptions(WindowArguments):
     """What is said of a 1-d transposed convolution beside its inputs."""
 
@@ -81,7 +81,7 @@ class TransposeOptions(WindowArguments):
     out_dtype: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Transpose2DOptions(TransposeOptions):
     """What is said of a 2-d transposed convolution beside its inputs."""
 
@@ -94,7 +94,7 @@ class Transpose2DOptions(TransposeOptions):
     output_padding: Ints = (0, 0)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Transpose3DOptions(TransposeOptions):
     """What is said of a 3-d transposed convolution beside its inputs."""
 
@@ -107,16 +107,16 @@ class Transpose3DOptions(TransposeOptions):
     output_padding: Ints = (0, 0, 0)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Transpose1DArguments(TransposeOptions, DataAndWeight):
     """Arguments of ``conv1d_transpose``."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Transpose2DArguments(Transpose2DOptions, DataAndWeight):
     """Arguments of ``conv2d_transpose``."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Transpose3DArguments(Transpose3DOptions, DataAndWeight):
     """Arguments of ``conv3d_transpose``."""

@@ -73,7 +73,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class BackwardWeightArguments(WindowArguments):
     """Arguments of ``conv2d_backward_weight``."""
 

@@ -172,7 +172,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DataAndKernel(Arguments):
     """The inputs of a convolution in blocked layouts."""
 
@@ -180,26 +180,26 @@ class DataAndKernel(Arguments):
     kernel: RelayExpr
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class BlockedArguments(Conv2DOptions, DataAndKernel):
     """Arguments of the convolutions in blocked layouts."""
 
     data_layout: str = "NCHW8c"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DataAndTiles(DataAndWeight):
     """The inputs of a convolution by Winograd, and the outputs of a tile on each axis."""
 
     tile_size: int
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Winograd2DArguments(Conv2DOptions, DataAndTiles):
     """Arguments of a 2-d convolution by Winograd."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Winograd3DArguments(Conv3DOptions, DataAndTiles):
     """Arguments of a 3-d convolution by Winograd."""
 

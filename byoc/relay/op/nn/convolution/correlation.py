@@ -121,7 +121,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class CorrelationArguments(WindowArguments):
     """Arguments of ``correlation``."""
 

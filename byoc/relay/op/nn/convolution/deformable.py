@@ -95,7 +95,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DeformableConv2DArguments(WindowArguments):
     """Arguments of ``deformable_conv2d``."""
 
