@@ -1,1 +1,1 @@
-"""The C code generator: schedules, the emitter, the compiler with its cache, and the backend."""
+"""The C code generator: the backend and the emitter, above the rooms that these are made of."""

@@ -10,13 +10,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from byoc.codegen.c.emit import LibrarySource, emit_library
-from byoc.codegen.c.overflow import overflow_flags
-from byoc.codegen.c.rounding import rounding_flags
-from byoc.codegen.c.rows.masked_loads import masked_load_flags
+from byoc.codegen.c.language.rounding import rounding_flags
 from byoc.codegen.c.toolchain.compiler import CCompiler, TranslationUnit, find_compiler
-from byoc.codegen.c.toolchain.kernel_team import kernel_team_source
+from byoc.codegen.c.toolchain.gathers import gather_flags
+from byoc.codegen.c.toolchain.masked_loads import masked_load_flags
+from byoc.codegen.c.toolchain.overflow import overflow_flags
 from byoc.codegen.c.toolchain.sanitizers import check_process
-from byoc.codegen.c.vectors.gathers import gather_flags
+from byoc.codegen.c.whole.kernel_team import kernel_team_source
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions

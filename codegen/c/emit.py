@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.dialect import HOSTED
-from byoc.codegen.c.language import RESERVED, TYPES, C
+from byoc.codegen.c.language.dialect import HOSTED
+from byoc.codegen.c.language.spellings import RESERVED, TYPES, C
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.toolchain.sanitizers import GUARD, GUARD_BUFFER
 from byoc.codegen.c.whole.emit import emit_whole_program

@@ -15,7 +15,18 @@ from byoc.codegen.c.toolchain.compiler import CCompiler
 CPUINFO = Path("/proc/cpuinfo")
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 MODEL_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "CPU implementer", "CPU part")
-SCHEDULES = ("byoc.codegen.c", "byoc.codegen.c.contraction", "byoc.codegen.c.winograd")  # whose code a choice means
+# whose code a choice means: all that writes and compiles C, but what is written to be taken away
+SCHEDULES = (
+    "byoc.codegen.c",
+    "byoc.codegen.c.contraction",
+    "byoc.codegen.c.language",
+    "byoc.codegen.c.rows",
+    "byoc.codegen.c.tiling",
+    "byoc.codegen.c.toolchain",
+    "byoc.codegen.c.vectors",
+    "byoc.codegen.c.whole",
+    "byoc.codegen.c.winograd",
+)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 

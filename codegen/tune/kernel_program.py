@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from byoc.codegen.c.contraction.padding import PAD
+from byoc.codegen.kernel.choice import Question
 from byoc.codegen.kernel.inline import SYMBOLIC_EXTENT
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.rewrite_stages import with_body
 from byoc.codegen.tune.arrays import aligned
-from byoc.codegen.tune.choice import Question
 from byoc.errors import CompileError
 from byoc.runtime.ndarray import numpy_dtype
 from byoc.runtime.signature import Signature, TensorSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from byoc.codegen.tune.choice import Asked, Choice, Question
+from byoc.codegen.kernel.choice import Asked, Choice, Question
 from byoc.errors import UserError
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from byoc.codegen.tune.choice import Choice
+from byoc.codegen.kernel.choice import Choice
 
 MEASURED, DROPPED = "measured", "dropped"  # to the end; given up early, being clearly slower
 CHECK_DIGITS = 16

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from byoc.codegen.kernel.choice import Choice, Choices, Question
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.tune.choice import Choice, Choices, Question
 from byoc.codegen.tune.context import Context
 from byoc.codegen.tune.heat import Heat, Outcome, RunHeat, Runner
 from byoc.codegen.tune.kernel_program import inputs_for, kernel_program, output_of

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.toolchain.object_cache import cache_dir
+from byoc.codegen.kernel.choice import Asked, Choice, Choices, Question
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.tune.choice import Asked, Choice, Choices, Question
 from byoc.codegen.tune.database import FOLDER, Database
 from byoc.codegen.tune.level import LEVELS, Level, level_named
 from byoc.codegen.tune.measure import Clock

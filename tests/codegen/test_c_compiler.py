@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from byoc.codegen.c.float_ranges import float_range_flags
 from byoc.codegen.c.toolchain import compiler as compilers
 from byoc.codegen.c.toolchain import object_cache
 from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.float_ranges import float_range_flags
 from byoc.codegen.c.toolchain.machine import Machine, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.dso.processor import this_processor

@@ -10,8 +10,8 @@ from byoc import relay
 from byoc.codegen.c.backend import translation_units
 from byoc.codegen.c.emit import emit_library
 from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.gathers import GCC_FLAGS, gathers
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.vectors.gathers import GCC_FLAGS, gathers
 from byoc.codegen.kernel.lower import lower_function
 from byoc.relay.analysis.module_types import infer_function
 from byoc.te import compute, placeholder

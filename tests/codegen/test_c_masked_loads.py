@@ -9,9 +9,9 @@ import byoc
 from byoc import relay
 from byoc.codegen.c.backend import translation_units
 from byoc.codegen.c.emit import emit_library
-from byoc.codegen.c.rows.masked_loads import GCC_FLAGS, loads_under_a_condition
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.toolchain.masked_loads import GCC_FLAGS, loads_under_a_condition
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.ir.size_var import SizeVar

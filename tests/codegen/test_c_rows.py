@@ -10,10 +10,10 @@ import pytest
 from byoc import te
 from byoc.codegen.c.emit import emit_programs
 from byoc.codegen.c.rows.rows import common_depth, local_stages, rows_of
-from byoc.codegen.c.schedule import schedule_group
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
+from byoc.codegen.c.whole.schedule import schedule_group
 from byoc.codegen.kernel.loops import For, If, Share, Stmt
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.simplify import Simplifier

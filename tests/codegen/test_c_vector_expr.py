@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from byoc import te
-from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES, C
-from byoc.codegen.c.statements import StatementWriter
+from byoc.codegen.c.language.spellings import RESERVED, SUPPORT, TYPES, C
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.vectors.lane_analysis import can_be_vector
 from byoc.codegen.c.vectors.vectors import vector_support
+from byoc.codegen.c.whole.statements import StatementWriter
 from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import substitute_axes

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byoc import te
-from byoc.codegen.c.language import C
+from byoc.codegen.c.language.spellings import C
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier

@@ -15,7 +15,7 @@ import pytest
 
 import byoc.relay.op
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
-from byoc.codegen.c.dialect import PLAIN_MACHINE, Dialect
+from byoc.codegen.c.language.dialect import PLAIN_MACHINE, Dialect
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.unit import Units
 from byoc.codegen.kernel.lower import lower_function, unsupported_reason

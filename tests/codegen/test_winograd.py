@@ -24,11 +24,11 @@ from byoc.codegen.c.winograd.plan import META, OUTPUT, Plan
 from byoc.codegen.c.winograd.question import DIRECT
 from byoc.codegen.c.winograd.rewrite import with_plans
 from byoc.codegen.c.winograd.transforms import OUTPUTS, linear_forms, transforms
+from byoc.codegen.kernel.choice import Asked, Fixed
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.tune.choice import Asked, Fixed
 from byoc.codegen.tune.kernel_program import kernel_program
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from byoc.codegen.tune.choice import Asked, Choice, Fixed, Question
+from byoc.codegen.kernel.choice import Asked, Choice, Fixed, Question
 from byoc.codegen.tune.level import LEVELS, level_named
 from byoc.errors import UserError
 from byoc.te import placeholder

@@ -1,9 +1,12 @@
 """Where a time holds: everything that matters is in the context."""
 
+import pkgutil
+
 import pytest
 
+import byoc.codegen.c
 from byoc.codegen.c.toolchain.compiler import find_compiler
-from byoc.codegen.tune.context import Context, cache_sizes, context_of, processor_model, schedules_digest
+from byoc.codegen.tune.context import SCHEDULES, Context, cache_sizes, context_of, processor_model, schedules_digest
 
 
 def test_contexts_differ_by_any_fact_and_not_by_their_order():
@@ -36,6 +39,11 @@ def test_caches_are_told_by_level_without_that_of_instructions(tmp_path):
 
 def test_the_schedules_have_a_digest():
     assert len(schedules_digest()) == 16 and int(schedules_digest(), 16) >= 0
+
+
+def test_every_room_of_the_c_generator_counts_but_that_of_exported_folders():
+    rooms = {f"byoc.codegen.c.{m.name}" for m in pkgutil.iter_modules(byoc.codegen.c.__path__) if m.ispkg}
+    assert set(SCHEDULES) == {"byoc.codegen.c", *rooms} - {"byoc.codegen.c.export"}
 
 
 @pytest.mark.needs_cc

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from byoc.codegen.tune.choice import Choice
+from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.tune.database import Database, best_of, export_records, import_records
 from byoc.codegen.tune.record import DROPPED, Record, Trial
 from byoc.errors import UserError
@@ -81,7 +81,7 @@ def test_a_line_says_what_it_is_in_json(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from byoc.codegen.tune.choice import Choice
+from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.record import Record
 a = Choice.of("tile", rows=6)
@@ -132,7 +132,7 @@ def test_a_file_without_records_and_a_place_that_cannot_be_written_are_errors(tm
 
 def test_a_line_is_the_same_under_any_hash_seed(same_under_any_hash_seed):
     line = same_under_any_hash_seed(
-        "from byoc.codegen.tune.choice import Choice; from byoc.codegen.tune.record import Record\n"
+        "from byoc.codegen.kernel.choice import Choice; from byoc.codegen.tune.record import Record\n"
         "a = Choice.of('tile', rows=6, vectors=4)\nprint(Record('c', 'k', 'fast', a, a).to_line())"
     )
     assert Record.from_line(line).choice == Choice.of("tile", rows=6, vectors=4)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from byoc.codegen.tune.choice import Choice
+from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.tune.measure import FIRST_ROUNDS, measure
 from byoc.codegen.tune.record import Trial
 from byoc.codegen.tune.trials import winner

@@ -13,10 +13,10 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.options import WinogradOptions
+from byoc.codegen.kernel.choice import Asked, Fixed
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.tune.arrays import copies_of
-from byoc.codegen.tune.choice import Asked, Fixed
 from byoc.codegen.tune.heat import Timed, agrees, run_heat
 from byoc.codegen.tune.kernel_program import kernel_program
 from byoc.codegen.tune.level import LEVELS

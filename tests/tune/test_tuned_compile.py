@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import byoc
 from byoc.cli.main import main
-from byoc.codegen.tune.choice import Choice
+from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.tune.database import export_records, import_records
 from byoc.codegen.tune.record import Record, Trial
 from byoc.errors import UserError

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from byoc.codegen.tune.choice import Choice, Question
+from byoc.codegen.kernel.choice import Choice, Question
 from byoc.codegen.tune.context import Context
 from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.level import LEVELS

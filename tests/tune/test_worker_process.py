@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from byoc.codegen.c.toolchain.compiler import find_compiler
-from byoc.codegen.c.toolchain.kernel_team import kernel_team_source
+from byoc.codegen.c.whole.kernel_team import kernel_team_source
 from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.tune.heat import Heat, Runner, Timed, run_heat
 from byoc.codegen.tune.worker_process import WorkerProcess

@@ -15,7 +15,7 @@ from byoc.codegen.c.contraction.matrix_products import WORDS, MatrixProduct, rig
 from byoc.codegen.c.contraction.nest import Blocks, TileBody
 from byoc.codegen.c.contraction.shape import Contraction
 from byoc.codegen.c.contraction.tile_choice import Tile
-from byoc.codegen.c.rows.blocks import at
+from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.loops import (
     Alloc,
     For,

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.contraction.shape import PANEL, Contraction
+from byoc.codegen.c.tiling.access import Access
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.vectors.access import Access
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.ir.types import dtype_bytes
 from byoc.te.expr import Const, Intrinsic

@@ -13,9 +13,9 @@ from byoc.codegen.c.contraction.guards import loop_bounds
 from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.contraction.tile_choice import CACHE_BYTES, Tile
 from byoc.codegen.c.contraction.words import with_term
-from byoc.codegen.c.rows.blocks import at
-from byoc.codegen.c.vectors.access import Access
-from byoc.codegen.c.whole.team import shared_over
+from byoc.codegen.c.tiling.access import Access
+from byoc.codegen.c.tiling.blocks import at
+from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, For, If, Let, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops

@@ -15,14 +15,14 @@ import numpy as np
 from byoc.codegen.c.contraction.shape import PANEL, Contraction, contraction, reads_whole_vectors
 from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
 from byoc.codegen.c.contraction.tile_question import META, TileChooser
+from byoc.codegen.c.tiling.access import Access
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.vectors.access import Access
+from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_meta, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.tune.choice import Choices
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import TensorSpec

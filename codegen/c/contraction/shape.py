@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.contraction.guards import Guard, guards_of, without_guards
-from byoc.codegen.c.rows.blocks import at
-from byoc.codegen.c.vectors.access import VECTOR_DTYPES, Access, accesses, is_product_sum
+from byoc.codegen.c.tiling.access import VECTOR_DTYPES, Access, accesses, is_product_sum
+from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.simplify import Simplifier

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from byoc.codegen.c.contraction.guards import Guard
 from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.contraction.tile_choice import Tile, tiles
+from byoc.codegen.c.tiling.access import Access
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.vectors.access import Access
+from byoc.codegen.kernel.choice import Choice, Choices, Question
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.tune.choice import Choice, Choices, Question
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.ndarray import NDArray
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.codegen.c.rows.blocks import at
+from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from byoc.codegen.c import float_ranges, overflow, rounding
 from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions
-from byoc.codegen.c.rows import masked_loads, shared_stores
-from byoc.codegen.c.vectors import gathers
+from byoc.codegen.c.language import rounding
+from byoc.codegen.c.toolchain import float_ranges, gathers, masked_loads, overflow, shared_stores
 from byoc.codegen.c.whole.unit import Unit
 from byoc.codegen.kernel.names import comment_text
 

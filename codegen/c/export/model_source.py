@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from byoc.codegen.c.dialect import Dialect
 from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions, joined
 from byoc.codegen.c.export.weights import Weight, Weights
-from byoc.codegen.c.language import RESERVED, TYPES
+from byoc.codegen.c.language.dialect import Dialect
+from byoc.codegen.c.language.spellings import RESERVED, TYPES
 from byoc.codegen.c.vectors.vectors import vector_support
 from byoc.codegen.c.whole.program import ARENA, CONSTANT, INPUT, Buffer, CallStep, CopyStep, WholePlan
 from byoc.codegen.c.whole.support import PREAMBLE

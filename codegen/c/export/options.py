@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.dialect import PLAIN_MACHINE, Dialect
 from byoc.codegen.c.emit import check_symbol
+from byoc.codegen.c.language.dialect import PLAIN_MACHINE, Dialect
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import NO_MATRICES, Machine
 from byoc.codegen.c.winograd.options import DEFAULT as WINOGRAD

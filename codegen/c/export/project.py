@@ -13,7 +13,7 @@ from byoc.codegen.c.export.interface import Interface, name_arguments, write_hea
 from byoc.codegen.c.export.model_source import Places, write_model
 from byoc.codegen.c.export.options import SEPARATE, ExportOptions
 from byoc.codegen.c.export.weights import Weight, Weights
-from byoc.codegen.c.matrix_registers import HELPER
+from byoc.codegen.c.language.matrix_registers import HELPER
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import CONSTANT, CallStep, WholePlan, no_whole_program, plan_whole_program

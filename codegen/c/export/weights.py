@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions, joined
-from byoc.codegen.c.language import TYPES, literal
+from byoc.codegen.c.language.spellings import TYPES, literal
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.runtime.ndarray import NDArray
 

@@ -1,1 +1,1 @@
-"""Rows: stages that share a row, what they keep of it, and how their blocks are divided."""
+"""Rows: stages that share a row, what they keep of it, and their blocks of rows and of keys."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.c.rows.key_blocks import KeyBlocks, key_blocks_of, over_keys
 from byoc.codegen.c.rows.row_stages import BlockOfRows, RowStages, ScheduleNest, loads_in, reduces_in
+from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.reduce import is_product
-from byoc.codegen.c.whole.key_blocks import KeyBlocks, key_blocks_of, over_keys
-from byoc.codegen.c.whole.team import shared_over
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import If, Let, Stmt
 from byoc.ir.types import dtype_bytes

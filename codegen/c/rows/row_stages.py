@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.rows.blocks import at
+from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import Alloc, Stmt
 from byoc.te import Index, PrimExpr, Tensor, placeholder

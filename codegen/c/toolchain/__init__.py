@@ -1,1 +1,1 @@
-"""From C to a library: the compiler as a process, its cache, and the processor that it builds for."""
+"""From C to a library: the compiler as a process, the flags that code needs, its cache, and the processor built for."""

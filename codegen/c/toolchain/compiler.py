@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from byoc.codegen.c.float_ranges import float_range_flags
-from byoc.codegen.c.rows.shared_stores import shared_store_flags
 from byoc.codegen.c.toolchain.command import CommandError, Commands, Finished, run_command
+from byoc.codegen.c.toolchain.float_ranges import float_range_flags
 from byoc.codegen.c.toolchain.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.codegen.c.toolchain.object_cache import cache_dir, compiler_folder, object_cache
 from byoc.codegen.c.toolchain.sanitizers import requested, sanitizer_flags
+from byoc.codegen.c.toolchain.shared_stores import shared_store_flags
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.build_limit import compiler_seconds
 from byoc.runtime.distribution import install_command

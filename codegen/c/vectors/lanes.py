@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.c.rows.blocks import at, block_of, epilogue
-from byoc.codegen.c.vectors.access import Access, accesses
+from byoc.codegen.c.tiling.access import Access, accesses
+from byoc.codegen.c.tiling.blocks import at, block_of, epilogue
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import Alloc, For, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from byoc.codegen.c.elementwise import SMALLEST_LANES, SMALLEST_VECTOR, lane_count
-from byoc.codegen.c.rows.blocks import at, block_of
-from byoc.codegen.c.rows.window import clipped
+from byoc.codegen.c.tiling.blocks import at, block_of
+from byoc.codegen.c.tiling.window import clipped
 from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.vectors.elementwise import SMALLEST_LANES, SMALLEST_VECTOR, lane_count
 from byoc.codegen.c.vectors.lane_analysis import can_be_vector, values
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.c import narrow
-from byoc.codegen.c.language import FUNCTIONS, TYPES
-from byoc.codegen.c.rounding import rounded
+from byoc.codegen.c.language import narrow
+from byoc.codegen.c.language.rounding import rounded
+from byoc.codegen.c.language.spellings import FUNCTIONS, TYPES
 from byoc.codegen.c.vectors.math import MATH
 from byoc.codegen.kernel.spelling import kind_of, short_name
 from byoc.errors import InternalError

@@ -1,1 +1,1 @@
-"""The whole program: its units, their keys, its memory and its entries."""
+"""The whole program: the choice among the schedules, its units, their keys, its memory and its entries."""

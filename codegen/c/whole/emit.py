@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from byoc.codegen.c.dialect import HOSTED
-from byoc.codegen.c.language import RESERVED, TYPES, C
+from byoc.codegen.c.language.dialect import HOSTED
+from byoc.codegen.c.language.spellings import RESERVED, TYPES, C
 from byoc.codegen.c.toolchain.sanitizers import GUARD
 from byoc.codegen.c.whole.program import (
     ARENA,

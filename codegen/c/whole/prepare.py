@@ -12,9 +12,9 @@ from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.late_division import divide_late
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.c.winograd.rewrite import use_winograd
+from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.widen import widen_arithmetic
-from byoc.codegen.tune.choice import Choices
 from byoc.te import Tensor
 from byoc.te.walk import loaded_tensors
 

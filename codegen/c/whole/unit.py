@@ -12,19 +12,19 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.c.dialect import HOSTED, Dialect
-from byoc.codegen.c.language import RESERVED, SUPPORT, TYPES
-from byoc.codegen.c.overflow import computes_on_integers
-from byoc.codegen.c.plain_expr import IndexTooWideError
-from byoc.codegen.c.rounding import NO_CONTRACTION, sums_products
-from byoc.codegen.c.rows.masked_loads import loads_under_a_condition
-from byoc.codegen.c.rows.steps import stage_blocks
-from byoc.codegen.c.statements import StatementWriter
+from byoc.codegen.c.language.dialect import HOSTED, Dialect
+from byoc.codegen.c.language.plain_expr import IndexTooWideError
+from byoc.codegen.c.language.rounding import NO_CONTRACTION, sums_products
+from byoc.codegen.c.language.spellings import RESERVED, SUPPORT, TYPES
+from byoc.codegen.c.toolchain.gathers import gathers
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.vectors.gathers import gathers
+from byoc.codegen.c.toolchain.masked_loads import loads_under_a_condition
+from byoc.codegen.c.toolchain.overflow import computes_on_integers
 from byoc.codegen.c.vectors.math import POLYNOMIALS
 from byoc.codegen.c.vectors.vectors import VectorPart, vector_support
 from byoc.codegen.c.whole.group_key import Key, group_key
+from byoc.codegen.c.whole.statements import StatementWriter
+from byoc.codegen.c.whole.steps import stage_blocks
 from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.c.winograd.plan import META
 from byoc.codegen.kernel.expr_text import check_name, outside_name

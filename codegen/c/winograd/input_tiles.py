@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from byoc.codegen.c.rows.blocks import at
-from byoc.codegen.c.whole.team import places_in
+from byoc.codegen.c.tiling.blocks import at
+from byoc.codegen.c.tiling.team import places_in
 from byoc.codegen.c.winograd.lane_values import LaneValues
 from byoc.codegen.c.winograd.places import axes_of_tiles, let
 from byoc.codegen.c.winograd.plan import Plan

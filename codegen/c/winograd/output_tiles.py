@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.codegen.c.whole.team import places_in
+from byoc.codegen.c.tiling.team import places_in
 from byoc.codegen.c.winograd.lane_values import LaneValues
 from byoc.codegen.c.winograd.places import axes_of_tiles
 from byoc.codegen.c.winograd.plan import Plan

@@ -11,7 +11,7 @@ from byoc.codegen.c.winograd.choice import GAIN, candidates, cycles, direct_cycl
 from byoc.codegen.c.winograd.convolution import Convolution
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.c.winograd.plan import Plan
-from byoc.codegen.tune.choice import Choice, Choices, Question
+from byoc.codegen.kernel.choice import Choice, Choices, Question
 from byoc.runtime.ndarray import NDArray
 from byoc.te import Tensor
 from byoc.te.expr import INDEX, Binary, Intrinsic

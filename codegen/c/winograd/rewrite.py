@@ -13,10 +13,10 @@ from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.c.winograd.plan import Plan
 from byoc.codegen.c.winograd.question import WinogradChooser
 from byoc.codegen.c.winograd.stages import transformed_weights, weights_tensor, winograd_stages
+from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_stages
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.tune.choice import Choices
 from byoc.runtime.ndarray import NDArray
 from byoc.runtime.signature import TensorSpec
 from byoc.te import Tensor

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.c.whole.team import shared_over
+from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.c.winograd.input_tiles import InputTiles
 from byoc.codegen.c.winograd.output_tiles import OutputTiles, outer_sum
 from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, Plan

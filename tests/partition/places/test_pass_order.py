@@ -6,9 +6,9 @@ from byoc import relay
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.options import WinogradOptions
+from byoc.codegen.kernel.choice import Asked, Fixed
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
-from byoc.codegen.tune.choice import Asked, Fixed
 from byoc.contract import BACKENDS, PatternEntry
 from byoc.driver.pipeline import optimize
 from byoc.ir.passes.instrument import PassInstrument

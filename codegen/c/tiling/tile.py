@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.c.dots import dot_nest
-from byoc.codegen.c.rows.blocks import Block, at, block_of, epilogue
+from byoc.codegen.c.tiling.access import Access, accesses, column_tile, dot_tile, single_sum
+from byoc.codegen.c.tiling.blocks import Block, at, block_of, epilogue
+from byoc.codegen.c.tiling.dots import dot_nest
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.vectors.access import Access, accesses, column_tile, dot_tile, single_sum
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, Stmt, VectorStore

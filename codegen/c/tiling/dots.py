@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from byoc.codegen.c.rows.blocks import Block, at, epilogue
+from byoc.codegen.c.tiling.blocks import Block, at, epilogue
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore

@@ -1,4 +1,4 @@
-"""Work of one loop nest over the threads of a team, whose C stands in ``support.py``.
+"""Work of one loop nest over the threads of a team, whose C stands in ``whole/support.py``.
 
 Every thread of a team runs every group function with its own ``team``; a loop that is shared runs over this thread's
 part alone, so each element is stored by one thread, whatever their number, and computed in the same order. Where the

@@ -7,7 +7,7 @@ not at minus infinity, so that a block whose scores are all minus infinity adds 
 the sum is the NaN that a softmax over these scores is. Source: Milakov & Gimelshein 2018, Online normalizer calculation
 for softmax, algorithm 3; Dao et al. 2022, FlashAttention, algorithm 1.
 
-Requires that the softmax's division stands behind the product (``late_division.py``).
+Requires that the softmax's division stands behind the product (``vectors/late_division.py``).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.codegen.c.contraction.shape import PANEL
-from byoc.codegen.c.rows.blocks import at
 from byoc.codegen.c.rows.row_stages import BlockOfRows, Cut, RowStages, ScheduleNest, loads_in, reduces_in
+from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, For, Stmt

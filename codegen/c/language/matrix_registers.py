@@ -8,9 +8,10 @@ Source: Intel's Architecture Instruction Set Extensions reference, LDTILECFG, TI
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
+from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.loops import (
     MatrixDot,
     MatrixLoad,
@@ -19,11 +20,9 @@ from byoc.codegen.kernel.loops import (
     MatrixStore,
     MatrixZero,
 )
+from byoc.codegen.kernel.writer import Writer
 from byoc.ir.types import dtype_bytes
 from byoc.te import PrimExpr, Tensor
-
-if TYPE_CHECKING:
-    from byoc.codegen.c.statements import StatementWriter
 
 HELPER = ("matrix_registers", "uint32")  # what a unit's helpers have where it uses the registers
 ROWS_HELPER = ("matrix_rows", "uint8")
@@ -78,7 +77,16 @@ static inline void matrix_rows(
 }"""
 
 
-def shapes(writer: StatementWriter, stmt: MatrixShapes) -> None:
+class RegisterWriter(Protocol):
+    """Whoever writes the statements of a function's body, these among them."""
+
+    writer: Writer
+    exprs: ExprWriter
+    local_bytes: int  # of all local arrays
+    shapes: Sequence[tuple[int, int]]  # rows and words of each register
+
+
+def shapes(writer: RegisterWriter, stmt: MatrixShapes) -> None:
     """A constant, and its use."""
     writer.exprs.helpers.setdefault(HELPER)
     writer.shapes = stmt.shapes
@@ -91,12 +99,12 @@ def shapes(writer: StatementWriter, stmt: MatrixShapes) -> None:
     writer.writer.line(f"_tile_loadconfig(&{name});")
 
 
-def zero(writer: StatementWriter, stmt: MatrixZero) -> None:
+def zero(writer: RegisterWriter, stmt: MatrixZero) -> None:
     """All rows of a register."""
     writer.writer.line(f"_tile_zero({stmt.number});")
 
 
-def load(writer: StatementWriter, stmt: MatrixLoad) -> None:
+def load(writer: RegisterWriter, stmt: MatrixLoad) -> None:
     """Rows at one distance; where not all exist, from a local array."""
     place, step = _place(writer, stmt.source, tuple(stmt.indices)), stmt.step * dtype_bytes(stmt.source.dtype)
     if stmt.inside is not None:
@@ -115,25 +123,25 @@ def load(writer: StatementWriter, stmt: MatrixLoad) -> None:
         writer.writer.line(FENCE)
 
 
-def dot(writer: StatementWriter, stmt: MatrixDot) -> None:
+def dot(writer: RegisterWriter, stmt: MatrixDot) -> None:
     """One instruction."""
     intrinsic = _DOTS[stmt.dot, stmt.swapped]
     writer.writer.line(f"{intrinsic}({stmt.total}, {stmt.left}, {stmt.right});")
 
 
-def store(writer: StatementWriter, stmt: MatrixStore) -> None:
+def store(writer: RegisterWriter, stmt: MatrixStore) -> None:
     """Rows at one distance."""
     place = _place(writer, stmt.target, tuple(stmt.indices))
     writer.writer.line(f"_tile_stored({stmt.number}, {place}, {stmt.step * dtype_bytes(stmt.target.dtype)});")
 
 
-def release(writer: StatementWriter, stmt: MatrixRelease) -> None:
+def release(writer: RegisterWriter, stmt: MatrixRelease) -> None:
     """The processor may forget them, and need not save them for others."""
     writer.writer.line(FENCE)
     writer.writer.line("_tile_release();")
 
 
-def _place(writer: StatementWriter, tensor: Tensor, indices: tuple[PrimExpr, ...]) -> str:
+def _place(writer: RegisterWriter, tensor: Tensor, indices: tuple[PrimExpr, ...]) -> str:
     position = writer.exprs.text(writer.exprs.simplify.rebuild(writer.exprs.flat(tensor, indices)), 13)
     name = writer.exprs.names(tensor, tensor.name)
     return name if position == "0" else f"{name} + {position}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 
-from byoc.codegen.c import matrix_registers
+from byoc.codegen.c.language import matrix_registers
 from byoc.codegen.kernel.spelling import short_name
 
 INTRINSICS_HEADER = """#if defined(__AVX512BF16__) || defined(__AVX512VNNI__) || defined(__AVXVNNI__)
@@ -108,7 +108,7 @@ VECTOR_DOT_U8S8 = f"""{INTRINSICS_HEADER}static inline @V dot_u8s8_@V(u32x@N a, 
 #endif
 }}"""
 
-# by name and kind of dtype, as in the tables of ``language.py`` and ``vectors.py``
+# by name and kind of dtype, as in the tables of ``spellings.py`` and ``vectors.py``
 FUNCTIONS: Mapping[tuple[str, str], str] = {
     ("to_bf16", "f32"): "to_bf16_{T}({0})",
     ("from_bf16", "bf16"): "from_bf16_{T}({0})",

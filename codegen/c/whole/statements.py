@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.codegen.c import matrix_registers
-from byoc.codegen.c.dialect import HOSTED, Dialect
+from byoc.codegen.c.language import matrix_registers
+from byoc.codegen.c.language.dialect import HOSTED, Dialect
 from byoc.codegen.c.vectors.expr import VectorExprWriter, is_vector_variable
 from byoc.codegen.c.vectors.vectors import VectorPart
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes

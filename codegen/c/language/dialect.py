@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.language import C
-from byoc.codegen.c.plain_expr import PLAIN_C, PlainExprWriter
+from byoc.codegen.c.language.plain_expr import PLAIN_C, PlainExprWriter
+from byoc.codegen.c.language.spellings import C
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.expr_text import ExprWriter, check_name, outside_name
 from byoc.codegen.kernel.names import Names

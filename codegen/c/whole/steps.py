@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from byoc.codegen.c.schedule import schedule_group, schedule_nest
+from byoc.codegen.c.tiling.team import shared
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.whole.team import shared
+from byoc.codegen.c.whole.schedule import schedule_group, schedule_nest
 from byoc.codegen.kernel.collapse import Nest, collapse_nest
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Barrier, For, Stmt

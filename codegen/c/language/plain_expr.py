@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from byoc.codegen.c.language import FUNCTIONS, SUPPORT, TYPES, literal
+from byoc.codegen.c.language.spellings import FUNCTIONS, SUPPORT, TYPES, literal
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from byoc.codegen.c.contraction.schedule import contract
-from byoc.codegen.c.elementwise import elementwise
 from byoc.codegen.c.rows.row_blocks import row_blocks, row_blocks_of
 from byoc.codegen.c.rows.rows import Rows, row_nests, rows_of
-from byoc.codegen.c.rows.tile import tile
+from byoc.codegen.c.tiling.team import shared
+from byoc.codegen.c.tiling.tile import tile
 from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.vectors.elementwise import elementwise
 from byoc.codegen.c.vectors.lanes import lanes
 from byoc.codegen.c.vectors.reduce import vector_reduce
-from byoc.codegen.c.whole.team import shared
 from byoc.codegen.c.winograd.schedule import winograd
 from byoc.codegen.kernel.collapse import Nest, collapse_axes, collapse_nest
 from byoc.codegen.kernel.loops import Stmt, Store

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from byoc.codegen.c.rows.blocks import at, block_of
+from byoc.codegen.c.tiling.blocks import at, block_of
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.lane_analysis import LARGEST_VECTOR, LaneAnalysis, can_be_vector, values
 from byoc.codegen.kernel.collapse import Nest, collapse_nest
