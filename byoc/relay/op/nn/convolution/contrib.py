@@ -23,7 +23,7 @@ from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv3DAttrs, ConvA
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import axes_of, data_letters, kernel_letters, tensor_of
 from byoc.relay.op.core.window import pad_tuple, per_axis
-from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none
+from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none, conv_compute
 from byoc.te import Tensor
 
 
@@ -42,7 +42,7 @@ class Conv3DWinogradAttrs(Conv3DAttrs):
 
 
 def _blocked_rel(types: Sequence[Type], attrs: Conv2DAttrs) -> Type:
-    return get_op("nn.conv2d").rel(types, attrs)  # type: ignore[misc]
+    return get_op("nn.conv2d").result_type(types, attrs)
 
 
 def _blocked_weight(types: Sequence[Type | None], out: Type | None, attrs: Attrs | None) -> Sequence[Type | None]:
@@ -51,7 +51,7 @@ def _blocked_weight(types: Sequence[Type | None], out: Type | None, attrs: Attrs
 
 
 def _blocked_compute(attrs: Conv2DAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> Sequence[Tensor]:
-    return get_op("nn.conv2d").compute(attrs, inputs, out_type)  # type: ignore[misc]
+    return conv_compute(2)(attrs, inputs, out_type)
 
 
 def _blocked_operations(attrs: Conv2DAttrs, types: Sequence[Type], out_type: TensorType) -> int:
@@ -111,7 +111,7 @@ def _from_attributes(n: int, plain: bool) -> RelationOf[ConvAttrs]:
             raise TypeInferenceError(f"the number of channels must be known, got {data}")
         dims = dict(zip(kernel_letters(n), (attrs.channels, channels // attrs.groups, *attrs.kernel_size), strict=True))
         weight = TensorType([dims[letter] for letter in attrs.kernel_layout], data.dtype)
-        return get_op(f"nn.conv{n}d").rel([data, weight], attrs)  # type: ignore[misc]
+        return get_op(f"nn.conv{n}d").result_type([data, weight], attrs)
 
     return relation
 
@@ -171,9 +171,13 @@ register_op(
 )
 
 
+_Ints = tuple[int, ...]
+_Sizes = tuple[_Ints, _Ints, _Ints, int, int | None, _Ints | None]
+
+
 def _numbers(
     strides: Ints, padding: Ints, dilation: Ints, groups: int, channels: int | None, kernel_size: Ints | None, n: int
-) -> tuple[object, ...]:
+) -> _Sizes:
     return (
         per_axis(strides, n, "strides"),
         pad_tuple(padding, n),
@@ -200,7 +204,7 @@ def contrib_conv2d_nchwc(
 ) -> Call:
     """2-d convolution in blocked layouts. Source: ``relay.nn.contrib_conv2d_nchwc``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
-    attrs = Conv2DAttrs(*sizes, data_layout, kernel_layout, out_layout, out_dtype)  # type: ignore[arg-type]
+    attrs = Conv2DAttrs(*sizes, data_layout, kernel_layout, out_layout, out_dtype)
     return make_call("nn.contrib_conv2d_NCHWc", [data, kernel], attrs)
 
 
@@ -220,7 +224,7 @@ def contrib_depthwise_conv2d_nchwc(
 ) -> Call:
     """2-d depthwise convolution in blocked layouts. Source: ``relay.nn.contrib_depthwise_conv2d_nchwc``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
-    attrs = Conv2DAttrs(*sizes, data_layout, kernel_layout, out_layout, out_dtype)  # type: ignore[arg-type]
+    attrs = Conv2DAttrs(*sizes, data_layout, kernel_layout, out_layout, out_dtype)
     return make_call("nn.contrib_depthwise_conv2d_NCHWc", [data, kernel], attrs)
 
 
@@ -242,7 +246,7 @@ def contrib_conv2d_winograd_without_weight_transform(
     """2-d convolution with the kernel of ``contrib_conv2d_winograd_weight_transform``. Source: ``relay.nn``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
     layouts = (data_layout, kernel_layout, out_layout, out_dtype)
-    attrs = Conv2DWinogradAttrs(*sizes, *layouts, tile_size)  # type: ignore[arg-type]
+    attrs = Conv2DWinogradAttrs(*sizes, *layouts, tile_size)
     return make_call("nn.contrib_conv2d_winograd_without_weight_transform", [data, weight], attrs)
 
 
@@ -264,7 +268,7 @@ def contrib_conv3d_winograd_without_weight_transform(
     """3-d convolution with the kernel of ``contrib_conv3d_winograd_weight_transform``. Source: ``relay.nn``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 3)
     layouts = (data_layout, kernel_layout, out_layout, out_dtype)
-    attrs = Conv3DWinogradAttrs(*sizes, *layouts, tile_size)  # type: ignore[arg-type]
+    attrs = Conv3DWinogradAttrs(*sizes, *layouts, tile_size)
     return make_call("nn.contrib_conv3d_winograd_without_weight_transform", [data, weight], attrs)
 
 
@@ -284,5 +288,5 @@ def contrib_conv2d_gemm_without_weight_transform(
 ) -> Call:
     """2-d convolution with the kernel of ``contrib_conv2d_gemm_weight_transform``. Source: ``relay.nn``."""
     sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
-    attrs = Conv2DAttrs(*sizes, data_layout, kernel_layout, out_layout, out_dtype)  # type: ignore[arg-type]
+    attrs = Conv2DAttrs(*sizes, data_layout, kernel_layout, out_layout, out_dtype)
     return make_call("nn.contrib_conv2d_gemm_without_weight_transform", [data, weight], attrs)
