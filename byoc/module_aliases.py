@@ -20,12 +20,14 @@ MOVED = {
     "byoc.codegen.support_table": "byoc.contract.support_table",
     "byoc.codegen.verdict": "byoc.contract.verdict",
     "byoc.driver.cli": "byoc.cli",
+    "byoc.ir.compilation_config": "byoc.annex.devices.compilation_config",
     "byoc.ir.instrument": "byoc.ir.passes.instrument",
     "byoc.ir.transform": "byoc.ir.passes.transform",
     "byoc.relay.analysis.annotated_regions": "byoc.relay.analysis.regions.annotated_regions",
     "byoc.relay.analysis.call_graph": "byoc.annex.analysis.call_graph",
     "byoc.relay.collage": "byoc.annex.collage",
     "byoc.relay.data_dep_optimization": "byoc.annex.data_dep_optimization",
+    "byoc.relay.frontend.onnx.importer": "byoc.relay.frontend.onnx_importer",
     "byoc.relay.node_json": "byoc.annex.node_json",
     "byoc.relay.op.contrib.bnns": "byoc.contrib.bnns",
     "byoc.relay.op.contrib.dnnl": "byoc.contrib.dnnl",
@@ -36,6 +38,7 @@ MOVED = {
     "byoc.relay.structural": "byoc.relay.structure.structural",
     "byoc.relay.testing": "byoc.annex.testing",
     "byoc.relay.transform.fake_quantization_to_integer": "byoc.relay.qnn.fake.fake_quantization_to_integer",
+    "byoc.relay.transform.infer_layout_utils": "byoc.relay.transform.layout.infer_layout_utils",
     "byoc.relay.transform.recast": "byoc.annex.recast",
 }
 
