@@ -23,7 +23,7 @@ from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv3DAttrs, ConvA
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import axes_of, data_letters, kernel_letters, tensor_of
 from byoc.relay.op.core.window import pad_tuple, per_axis
-from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none, conv_compute
+from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none
 from byoc.te import Tensor
 
 
@@ -51,7 +51,13 @@ def _blocked_weight(types: Sequence[Type | None], out: Type | None, attrs: Attrs
 
 
 def _blocked_compute(attrs: Conv2DAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> Sequence[Tensor]:
-    return conv_compute(2)(attrs, inputs, out_type)
+    compute = get_op("nn.conv2d").compute  # whatever it is by now: it also takes blocked layouts
+    assert compute is not None
+    stages: list[Tensor] = []
+    for stage in compute(attrs, inputs, out_type):
+        assert isinstance(stage, Tensor)
+        stages.append(stage)
+    return stages
 
 
 def _blocked_operations(attrs: Conv2DAttrs, types: Sequence[Type], out_type: TensorType) -> int:

@@ -33,9 +33,7 @@ def _relation(n: int) -> RelationOf[ConvAttrs]:
     return relation
 
 
-def conv_compute(n: int) -> ComputeOf[ConvAttrs, Tensor, Type]:
-    """One element of a convolution over *n* axes."""
-
+def _compute(n: int) -> ComputeOf[ConvAttrs, Tensor, Type]:
     def compute(attrs: ConvAttrs, inputs: Sequence[Tensor], out_type: Type) -> list[Tensor]:
         (data, weight), plain = inputs, attrs
         if has_group_axis(attrs.kernel_layout):
@@ -181,7 +179,7 @@ def _register(n: int, attrs: type[_Of]) -> None:
         attrs=attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         traits=convolution(_KERNELS[n]),
-        compute=conv_compute(n),
+        compute=_compute(n),
         code_for=one_dtype_or_result,
         operations=_operations(n),
         infer_inputs=conv_weight(n),
