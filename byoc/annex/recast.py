@@ -56,7 +56,7 @@ def recast(
     total = count_layers(root, names)
     skipped = {total + layer if layer < 0 else layer for layer in skip_layers or ()}
     result = _Recast(dtype, out_dtype, names, total, skipped).run(root)
-    if isinstance(result, Function) and was_typed:
+    if isinstance(result, Function) and isinstance(root, Function) and was_typed:
         result = root.over(result.params, result.body)
     if not isinstance(expr, IRModule):
         return result

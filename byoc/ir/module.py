@@ -83,7 +83,7 @@ class IRModule:
         del self._functions[var]
         del self._names[var.name_hint]
 
-    def __contains__(self, var: GlobalVar | GlobalTypeVar | str) -> bool:
+    def __contains__(self, var: object) -> bool:
         if isinstance(var, GlobalTypeVar):
             return var in self._types
         return var in self._names if isinstance(var, str) else var in self._functions

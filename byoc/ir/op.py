@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from byoc.errors import RegistryError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.registry import Registry, caller_location, get_global_func
@@ -180,6 +181,21 @@ class Op(RelayExpr):
         if self.declared_traits is not None:
             return self.declared_traits
         return _traits_of(self.pattern, self.attrs_type)
+
+    def result_type(self, types: Sequence[Type], attrs: Attrs | None) -> Type:
+        """The type of a call, by the operator's relation.
+
+        Raises RegistryError for an operator without one, TypeInferenceError for inputs that it does not take.
+        """
+        if self.rel is None:
+            raise RegistryError(f"the operator {self.name} has no type relation: give it one by add_type_rel")
+        return self.rel(types, attrs)
+
+    def count_operations(self, attrs: Attrs | None, types: Sequence[Type], out: Type) -> int:
+        """The operations of one call, as the operator counts them. Raises RegistryError for one that does not."""
+        if self.operations is None:
+            raise RegistryError(f"the operator {self.name} does not count its operations")
+        return self.operations(attrs, types, out)
 
     @property
     def arguments(self) -> tuple[OpArgument, ...]:

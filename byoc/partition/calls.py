@@ -28,7 +28,7 @@ def functions_of(mod: IRModule) -> Iterator[tuple[GlobalVar, Function]]:
     """The functions that may be partitioned, by name."""
     for var, func in mod.functions.items():
         if is_optimizable(func):
-            yield var, func  # type: ignore[misc]
+            yield var, func
 
 
 def is_composite(call: Call) -> bool:

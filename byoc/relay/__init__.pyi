@@ -65,7 +65,7 @@ from byoc.relay.expr import var as var
 from byoc.relay.functor import ExprFunctor as ExprFunctor
 from byoc.relay.functor import ExprMutator as ExprMutator
 from byoc.relay.functor import ExprVisitor as ExprVisitor
-from byoc.relay.op import *  # noqa: F403
+from byoc.relay.op import *  # type: ignore[no-redef]  # noqa: F403 (relay.op is the package; it has a module op)
 from byoc.relay.op import annotation as annotation
 from byoc.relay.op import image as image
 from byoc.relay.op import nn as nn

@@ -5,7 +5,7 @@ Nodes are immutable as all expressions are. A :class:`PatternVar` binds its vari
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.adt import Constructor, TypeData
@@ -109,7 +109,7 @@ def pattern_vars(match: Match) -> list[Var]:
     return [p.var for clause in match.clauses for p in patterns_of(clause.lhs) if isinstance(p, PatternVar)]
 
 
-def rename_pattern(pattern: Pattern, names: dict[Var, Var]) -> Pattern:
+def rename_pattern(pattern: Pattern, names: Mapping[Var, Var]) -> Pattern:
     """*pattern* with each variable replaced by the one that *names* gives for it."""
     if isinstance(pattern, PatternVar):
         new = names.get(pattern.var, pattern.var)

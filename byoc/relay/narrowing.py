@@ -12,7 +12,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType
-from byoc.relay.expr import Call, Function
+from byoc.relay.expr import Call, Constant, Function, Let, Var
 
 A = TypeVar("A", bound=Attrs)
 
@@ -45,6 +45,27 @@ def as_call(expr: RelayExpr) -> Call:
     """*expr*, which is a call. Raises UserError for another."""
     if not isinstance(expr, Call):
         raise UserError(f"a call is needed, got a {type(expr).__name__}")
+    return expr
+
+
+def as_constant(expr: RelayExpr) -> Constant:
+    """*expr*, which is a constant. Raises UserError for another."""
+    if not isinstance(expr, Constant):
+        raise UserError(f"a constant is needed, got a {type(expr).__name__}")
+    return expr
+
+
+def as_let(expr: RelayExpr) -> Let:
+    """*expr*, which is a let. Raises UserError for another."""
+    if not isinstance(expr, Let):
+        raise UserError(f"a let is needed, got a {type(expr).__name__}")
+    return expr
+
+
+def as_var(expr: RelayExpr) -> Var:
+    """*expr*, which is a local variable. Raises UserError for another."""
+    if not isinstance(expr, Var):
+        raise UserError(f"a variable is needed, got a {type(expr).__name__}")
     return expr
 
 

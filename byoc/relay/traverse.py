@@ -27,6 +27,7 @@ from byoc.relay.expr import (
     TupleGetItem,
     Var,
 )
+from byoc.relay.narrowing import as_var
 
 Children = Callable[[RelayExpr], Sequence[RelayExpr]]
 _LEAF: tuple[RelayExpr, ...] = ()
@@ -61,7 +62,7 @@ def _rebuild_call(e: Call, new: Sequence[RelayExpr]) -> Call:
 
 def _rebuild_match(e: Match, new: Sequence[RelayExpr]) -> Match:
     variables = pattern_vars(e)
-    names = dict(zip(variables, new[1:], strict=False))
+    names = {old: as_var(var) for old, var in zip(variables, new[1:], strict=False)}
     results = new[1 + len(variables) :]
     clauses = [Clause(rename_pattern(c.lhs, names), rhs) for c, rhs in zip(e.clauses, results, strict=True)]
     return Match(new[0], clauses, e.complete, e.span)

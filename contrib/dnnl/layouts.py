@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from byoc.errors import UserError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, as_ints
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import get_op
 from byoc.ir.registry import get_global_func
@@ -55,7 +55,7 @@ def legalize_group_conv(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequen
         return _again(attrs, inputs)
     along, *rest = weight.shape
     split = reshape(inputs[1], (groups, along // groups, *rest))
-    return _again(replace(attrs, kernel_layout=f"G{layout}"), [inputs[0], split])
+    return _again(replace(attrs, **{"kernel_layout": f"G{layout}"}), [inputs[0], split])
 
 
 def alter_conv(attrs: Attrs, inputs: Sequence[RelayExpr], tinfos: Sequence[Type], out_type: Type) -> RelayExpr:
@@ -91,7 +91,7 @@ def _altered(
         attrs["kernel_layout"],
         _joined(weight.shape),
         _joined(out_type.shape),
-        *(_joined(attrs[name]) for name in sizes),
+        *(_joined(as_ints(attrs[name])) for name in sizes),
         str(attrs["groups"]),
         weight.dtype,
     )

@@ -146,7 +146,7 @@ def pattern_table() -> PatternTable:
 
     What is added to a product is any tensor: oneDNN takes an addition behind a product whatever its operand.
     """
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[str, DFPattern] | tuple[str, DFPattern, Callable[[Call], bool]]] = [
         (f"{COMPILER}.{op_name}", make_qnn_pattern(op_name)) for op_name in ("qnn.conv2d", "qnn.dense")
     ]
     for op_name, endings in _SUMS.items():

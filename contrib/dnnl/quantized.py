@@ -129,9 +129,9 @@ class _Block:
         total = total + self._along_channels(self._out_zero) / self._along_channels(self.in_scale / self.out_scale)
         if self._parts.bias in self._map:
             given = _array(self._map[self._parts.bias][0]).astype("float64")
-            biased = self._map[self._parts.biased][0]
-            total = total + (self._along_channels(given) if biased.op.name == "nn.bias_add" else given)  # type: ignore[attr-defined]
-        return total.astype("float32")
+            biased = operator_of(self._map[self._parts.biased][0])
+            total = total + (self._along_channels(given) if biased.name == "nn.bias_add" else given)
+        return np.asarray(total, "float32")
 
     def _along_channels(self, numbers: np.ndarray) -> np.ndarray:
         """*numbers*, one or one a channel, in the shape in which they broadcast with the result."""

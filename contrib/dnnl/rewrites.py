@@ -5,17 +5,14 @@ Source: ``relay.op.contrib.dnnl``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType
 from byoc.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_constant, is_op, rewrite, wildcard
+from byoc.relay.dataflow_pattern.rewriting import NodeMap
 from byoc.relay.expr import Constant
 from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.op import add, divide, erf, multiply, nn, reshape
-
-NodeMap = Mapping[DFPattern, list[RelayExpr]]
 
 
 class LayerNormRewrite(DFPatternCallback):

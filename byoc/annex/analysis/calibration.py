@@ -13,6 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Tuple
 from byoc.relay.interpreter import Value, evaluate
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order
 from byoc.runtime.ndarray import NDArray, from_any
 
@@ -43,7 +44,7 @@ def get_calibration_data(mod: IRModule, data: Mapping[str, object]) -> dict[Glob
 def _region_calls(mod: IRModule, main: Function) -> dict[GlobalVar, Call]:
     calls: dict[GlobalVar, Call] = {}
     for node in post_order(main.body):
-        if isinstance(node, Call) and isinstance(node.op, GlobalVar) and "Compiler" in mod[node.op].attrs:
+        if isinstance(node, Call) and isinstance(node.op, GlobalVar) and "Compiler" in as_function(mod[node.op]).attrs:
             if node.op in calls:
                 raise UserError(f"{node.op.name_hint} is called more than once: its data would be mixed up")
             calls[node.op] = node

@@ -68,8 +68,9 @@ def get_total_mac_number(expr: RelayExpr) -> int:
 
     Source: ``relay.analysis.get_total_mac_number``.
     """
-    products = ((n, traits) for n in post_order(expr) if (traits := traits_of(n)) is not None and not traits.quantized)
-    return sum(_MACS[traits.product](n) for n, traits in products if traits.product in _MACS)  # type: ignore[arg-type]
+    calls = (node for node in post_order(expr) if isinstance(node, Call))
+    products = ((c, traits) for c in calls if (traits := traits_of(c)) is not None and not traits.quantized)
+    return sum(_MACS[traits.product](call) for call, traits in products if traits.product in _MACS)
 
 
 # layers -------------------------------------------------------------------------------------------------------------

@@ -29,8 +29,13 @@ _COALESCED = SubGraphConfig(max_exits=0, allow_taps=True, max_depth=0)
 class Specification(Protocol):
     """What a candidate needs to know of the target that it is for; ``PartitionSpec`` is one."""
 
-    spec_name: str
-    target: Target
+    @property
+    def spec_name(self) -> str:
+        """The name by which reports call it."""
+
+    @property
+    def target(self) -> Target:
+        """What it is for."""
 
     @property
     def is_external(self) -> bool:

@@ -50,7 +50,7 @@ def CollagePartition(config: CompilationTargets, cost_estimator: CostEstimator |
         result = typed.shallow_copy()
         for var, func in typed.functions.items():
             if is_optimizable(func):
-                result[var] = Partitioner(specs, func, estimator, cache).partition()  # type: ignore[arg-type]
+                result[var] = Partitioner(specs, func, estimator, cache).partition()
         return infer_module(outline_compiler_functions(result, cache))
 
     return ModulePass(partition, PassInfo("CollagePartition", ends=REWRITES))

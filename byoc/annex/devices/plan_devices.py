@@ -144,8 +144,8 @@ class _Capturer:
             return func
         device = self._analysis.device(func)
         body = self.child(func.body, device, device, self._analysis.device(func.body))
-        made = typed_rebuild(func, [*(self._new[p] for p in func.params), body])
-        return made.with_attr(VIRTUAL_DEVICE, device)  # type: ignore[attr-defined]
+        made = as_function(typed_rebuild(func, [*(self._new[p] for p in func.params), body]))
+        return made.with_attr(VIRTUAL_DEVICE, device)
 
     def let(self, let: Let) -> RelayExpr:
         analysis = self._analysis

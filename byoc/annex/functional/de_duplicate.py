@@ -21,21 +21,21 @@ def dedup(
     types: Mapping[TypeVar, Type] | None = None,
 ) -> RelayExpr:
     """*expr* with new variables for those that it binds, *values* for variables and *types* for type variables."""
-    types = dict(types or {})
+    over = dict[Type, Type]((types or {}).items())
     new: dict[RelayExpr, RelayExpr] = {
-        var: Var(var.name_hint, _over(var.type_annotation, types), var.span) for var in bound_vars(expr)
+        var: Var(var.name_hint, _over(var.type_annotation, over), var.span) for var in bound_vars(expr)
     }
-    new.update(values or {})
+    new.update((values or {}).items())
 
     def copied(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         if before in new:
             return new[before]
-        if types and isinstance(after, Function):
-            result = _over(after.declared_ret_type, types)
-            params = [p for p in after.type_params if p not in types]
+        if over and isinstance(after, Function):
+            result = _over(after.declared_ret_type, over)
+            params = [p for p in after.type_params if p not in over]
             return Function(after.params, after.body, result, params, after.attrs, after.span)
-        if types and isinstance(after, Call) and after._type_args:
-            given = [substitute_types(t, types) for t in after._type_args]
+        if over and isinstance(after, Call) and after._type_args:
+            given = [substitute_types(t, over) for t in after._type_args]
             return Call(after.op, after.args, after.attrs, given, after.span)
         return after
 
@@ -49,5 +49,5 @@ def applied(function: Function, args: Sequence[RelayExpr], type_args: Sequence[T
     return dedup(function.body, dict(zip(function.params, args, strict=True)), types)
 
 
-def _over(ty: Type | None, types: Mapping[TypeVar, Type]) -> Type | None:
-    return substitute_types(ty, types) if ty is not None and types else ty  # type: ignore[arg-type]
+def _over(ty: Type | None, types: Mapping[Type, Type]) -> Type | None:
+    return substitute_types(ty, types) if ty is not None and types else ty

@@ -129,7 +129,7 @@ class _Scope:
         if node in self._memo:
             return self._memo[node]
         rule = _RULES.get(type(node))
-        made = yield rule(self, node, wanted) if rule is not None else self._parts(node)
+        made: RelayExpr = yield rule(self, node, wanted) if rule is not None else self._parts(node)
         ty = node._checked_type
         if not (isinstance(ty, FuncType) and ty.type_params):  # a generic function may be asked for at several types
             self._memo[node] = made
@@ -143,13 +143,15 @@ class _Scope:
 
     def _var(self, node: Var, wanted: Type | None) -> Step[RelayExpr]:
         if node in self._program.known:
-            return (yield self.visit(self._program.known[node], wanted))
+            found: RelayExpr = yield self.visit(self._program.known[node], wanted)
+            return found
         if node not in self._vars:
             raise UserError(f"%{node.name_hint} is bound by nothing: Defunctionalization takes a closed program")
         return self._vars[node]
 
     def _function(self, node: Function, wanted: Type | None) -> Step[RelayExpr]:
-        return (yield self._closure(node, self._wanted(node, wanted)))
+        made: RelayExpr = yield self._closure(node, self._wanted(node, wanted))
+        return made
 
     def _wanted(self, node: RelayExpr, wanted: Type | None) -> FuncType:
         ty = self.type_of(node)
@@ -165,7 +167,8 @@ class _Scope:
             func = self._program.mod[node]
             return Call((yield self._program.specialized(node, _instance(func.checked_type, ty))), args)
 
-        return (yield self._value((node,), ty, node.name_hint, call))
+        made: RelayExpr = yield self._value((node,), ty, node.name_hint, call)
+        return made
 
     def _constructor(self, node: Constructor, wanted: Type | None) -> Step[RelayExpr]:
         ty = self._wanted(node, wanted)
@@ -174,7 +177,8 @@ class _Scope:
             yield from ()
             return Call(self._program.constructor(node, ty.ret_type), args)
 
-        return (yield self._value((node,), ty, node.name_hint, call))
+        made: RelayExpr = yield self._value((node,), ty, node.name_hint, call)
+        return made
 
     def _operator(self, node: Op, wanted: Type | None) -> Step[RelayExpr]:
         yield from ()
@@ -190,7 +194,7 @@ class _Scope:
                 value = yield self.visit(body.value)
                 bindings.append((self.renamed(body.variable), value, body))
             body = body.body
-        result = yield self.visit(body, wanted)
+        result: RelayExpr = yield self.visit(body, wanted)
         for variable, value, let in reversed(bindings):
             result = Let(variable, value, result, let.span)
         return result
@@ -282,10 +286,12 @@ class _Scope:
             def call(scope: _Scope, args: Sequence[Var]) -> Step[RelayExpr]:
                 scope._types.update(zip(func.type_params, _instance(func.checked_type, ty), strict=True))
                 scope._vars.update(zip(func.params, args, strict=True))
-                return (yield scope.visit(func.body, ty.ret_type))
+                body: RelayExpr = yield scope.visit(func.body, ty.ret_type)
+                return body
 
         around = (item for item in self._types.items() if item[0] not in func.type_params)
-        return (yield self._value((func, *around), ty, "fn", call, self._program.captured(func)))
+        made: RelayExpr = yield self._value((func, *around), ty, "fn", call, self._program.captured(func))
+        return made
 
     def _value(
         self,

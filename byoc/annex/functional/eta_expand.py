@@ -12,7 +12,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassInfo
-from byoc.ir.types import TypeCall, TypeVar, substitute_types
+from byoc.ir.types import Type, TypeCall, TypeVar, substitute_types
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.narrowing import as_call, as_function
@@ -69,7 +69,8 @@ def _global_literal(var: GlobalVar, mod: IRModule) -> RelayExpr:
     func = mod[var]
     if not isinstance(func, Function):
         return var
-    types = {v: TypeVar(v.name_hint, v.kind) for v in func.type_params}
+    new = [TypeVar(v.name_hint, v.kind) for v in func.type_params]
+    types = dict[Type, Type](zip(func.type_params, new, strict=True))
     params = [
         Var("eta_expand_param", substitute_types(p.type_annotation, types))
         if p.type_annotation is not None
@@ -77,4 +78,4 @@ def _global_literal(var: GlobalVar, mod: IRModule) -> RelayExpr:
         for p in func.params
     ]
     result = substitute_types(func.ret_type, types) if func.ret_type is not None else None
-    return Function(params, Call(var, params), result, list(types.values()))
+    return Function(params, Call(var, params), result, new)

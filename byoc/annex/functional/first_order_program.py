@@ -101,7 +101,8 @@ class FirstOrderProgram:
 
     def entry(self, func: Function) -> Step[Function]:
         """*func*, where the program begins."""
-        return (yield self._make_whole(self, func, {}))
+        made: Function = yield self._make_whole(self, func, {})
+        return made
 
     def finish(self) -> None:
         """Add the encodings, whose cases are complete now."""
@@ -148,8 +149,8 @@ class FirstOrderProgram:
     def _data_of(self, ty: TypeCall) -> tuple[GlobalTypeVar, dict[Constructor, Constructor]]:
         """The first-order data type of *ty*, and its constructors by those that they stand for."""
         if ty not in self._data:
+            assert isinstance(ty.func, GlobalTypeVar)
             definition = self.mod[ty.func]
-            assert isinstance(definition, TypeData)
             header = GlobalTypeVar(self._new_name(f"{definition.header.name_hint}_first_order", self._types))
             made: dict[Constructor, Constructor] = {}
             self._data[ty] = (header, made)

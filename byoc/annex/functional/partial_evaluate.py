@@ -10,7 +10,7 @@ it up. Source: ``relay.transform.PartialEvaluate``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -347,7 +347,7 @@ def _over(ty: Type | None, types: Mapping[Type, Type]) -> Type | None:
     return substitute_types(ty, types) if ty is not None and types else ty
 
 
-_RULES = {
+_RULES: dict[type, Callable[..., Step[Value]]] = {
     Var: _Machine._var,
     Constant: _Machine._constant,
     Constructor: _Machine._constructor,

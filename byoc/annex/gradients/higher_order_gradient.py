@@ -10,7 +10,7 @@ again, with a backpropagator of its own. Source: "Demystifying differentiable pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from byoc.annex.functional.de_duplicate import dedup
 from byoc.annex.functional.to_a_normal_form import to_a_normal_form
@@ -317,7 +317,7 @@ def _update(block: Block, pair: RelayExpr, ty: Type, grad: RelayExpr) -> None:
     _bound(block, RefWrite(ref, op.add(RefRead(ref), grad)), UNIT)
 
 
-_RULES = {
+_RULES: dict[type, Callable[..., Step[RelayExpr]]] = {
     Var: ReverseAD._var,
     Constant: ReverseAD._constant,
     Constructor: ReverseAD._same,

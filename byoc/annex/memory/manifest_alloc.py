@@ -23,6 +23,7 @@ from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import op
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, If, Let, Tuple, Var, constant
+from byoc.relay.narrowing import as_function
 from byoc.relay.op.memory import from_tuple_type, to_tuple_type
 from byoc.relay.op.memory_allocation import alloc_storage, alloc_tensor
 from byoc.relay.op.vm import shape_of
@@ -133,7 +134,7 @@ def ManifestAlloc(virtual_device: VirtualDevice | None = None) -> ModulePass:
         regions = {v for v, f in written.items() if "Compiler" in f.attrs}
         for var, func in written.items():
             if var not in regions:
-                functions = {**mod.functions, var: to_a_normal_form(func)}
+                functions = {**mod.functions, var: as_function(to_a_normal_form(func))}
                 normal = infer_module(IRModule(functions, mod.type_definitions))[var]
                 assert isinstance(normal, Function)
                 body = _Manifest(device, regions).block(normal.body)

@@ -84,7 +84,7 @@ def _without_aliases(expr: RelayExpr, names: dict[RelayExpr, RelayExpr]) -> Step
             value = yield _value_without_aliases(expr.value, names)
             bindings.append((expr.variable, value, expr))
         expr = expr.body
-    result = yield _value_without_aliases(expr, names)
+    result: RelayExpr = yield _value_without_aliases(expr, names)
     for variable, value, let in reversed(bindings):
         result = Let(variable, value, result, let.span)
     return result

@@ -50,7 +50,7 @@ class Kind:
     cls: type
     fields: Mapping[str, str]
     make: Callable[..., object]
-    get: Mapping[str, Callable[[object], object]] | None = None
+    get: Mapping[str, Callable[..., object]] | None = None  # of a node of *cls*
 
     def values(self, node: object) -> dict[str, object]:
         """The fields of *node*; what its class calls otherwise is found by ``get``."""

@@ -103,7 +103,9 @@ class Reader:
     def _of_kind(self, kind: Kind, row: Row) -> object:
         values = {name: self.value(row, name) for name in kind.fields}
         if "var" in row.get("attrs", {}) and "name_hint" in kind.fields:  # type: ignore[operator]
-            values["name_hint"] = self.value(row, "var").name  # before TVM 0.7
+            former = self.value(row, "var")  # before TVM 0.7
+            assert isinstance(former, Var)
+            values["name_hint"] = former.name
         if is_expression(kind) or "span" in row.get("attrs", {}):  # type: ignore[operator]
             return self._with_span(kind.make(**_lists(kind, values)), row)
         return kind.make(**_lists(kind, values))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import typing
 from collections.abc import Mapping
@@ -27,10 +26,14 @@ VERSION = "0.18.0"
 _PLAIN = {bool: FLAG, int: NUMBER, float: NUMBER, str: "word"}
 
 
-@functools.cache
+_FORMS: dict[type[Attrs], dict[str, str]] = {}  # what attribute_forms has found
+
+
 def attribute_forms(cls: type[Attrs]) -> dict[str, str]:
     """How each attribute of a class is written: numbers and texts as they are, lists and what may be None as nodes."""
-    return {name: _PLAIN.get(ty, NODE) for name, ty in typing.get_type_hints(cls).items()}
+    if cls not in _FORMS:
+        _FORMS[cls] = {name: _PLAIN.get(ty, NODE) for name, ty in typing.get_type_hints(cls).items()}
+    return _FORMS[cls]
 
 
 class Writer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
@@ -45,7 +45,7 @@ class CcompilerAnnotator(ExprMutator):
         new = self.visit(arg)
         return compiler_begin(new, "ccompiler") if isinstance(new, Var) else new
 
-    def _rebuilt(self, call: Call, args: list[RelayExpr]) -> Call:
+    def _rebuilt(self, call: Call, args: Sequence[RelayExpr]) -> Call:
         return Call(call.op, args, call.attrs, call.type_args, call.span)
 
 

@@ -47,7 +47,7 @@ def get_net(
         raise UserError(f"DenseNet has {', '.join(map(str, _SPECS))} layers, not {densenet_size}")
     channels, growth, blocks = _SPECS[densenet_size]
     data = var("data", shape=(batch_size, *image_shape), dtype=dtype)
-    body = conv2d(data, channels=channels, kernel_size=(7, 7), strides=(2, 2), padding=(3, 3), name="conv1")
+    body: RelayExpr = conv2d(data, channels=channels, kernel_size=(7, 7), strides=(2, 2), padding=(3, 3), name="conv1")
     body = nn.relu(batch_norm_infer(body, name="batch1"))
     body = nn.max_pool2d(body, pool_size=(3, 3), strides=(2, 2), padding=(1, 1))
     for block, layers in enumerate(blocks):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from byoc.annex.testing.init import create_workload
 from byoc.annex.testing.layers import conv2d, conv_kernel_layout, dense_add_bias, network
+from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import nn
@@ -21,7 +22,7 @@ def get_net(
     layout: str = "NCHW",
 ) -> Function:
     """The network: ``data: [N, *image_shape] -> [N, num_actions]``. Source: ``dqn.get_net``."""
-    body = var("data", shape=(batch_size, *image_shape), dtype=dtype)
+    body: RelayExpr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     for index, (channels, kernel, stride) in enumerate(_CONVOLUTIONS, start=1):
         convolved = conv2d(
             body,

@@ -37,14 +37,16 @@ def check_grad(
     backward = infer_function(gradient(forward, mode=mode))
     width = 10 * eps if scale is None else scale
     arrays = [_array(i) for i in inputs] if inputs is not None else [_random(p, mean, width) for p in forward.params]
-    checked = range(len(arrays))
+    checked: Sequence[int] = range(len(arrays))
     if test_inputs is not None:
         wanted = [id(item) for item in test_inputs]
         given = [id(item) for item in inputs or ()]
         if any(item not in given for item in wanted):
             raise UserError("test_inputs are to be some of the inputs themselves")
-        checked = [given.index(item) for item in wanted]  # type: ignore[assignment]
-    grads = evaluate(backward, arrays)[1]
+        checked = [given.index(item) for item in wanted]
+    result = evaluate(backward, arrays)
+    assert isinstance(result, list) and isinstance(result[1], list)
+    grads = result[1]
     for index in checked:
         expected = _differences(forward, arrays, index, eps)
         np.testing.assert_allclose(np.asarray(grads[index]), expected, atol=atol, rtol=rtol)

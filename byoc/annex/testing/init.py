@@ -15,6 +15,7 @@ from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform import InferType
 from byoc.runtime.ndarray import NDArray, numpy_dtype
 
@@ -120,7 +121,7 @@ def create_workload(
     fill = initializer or Xavier()
     np.random.seed(seed)
     params: dict[str, NDArray] = {}
-    for param in mod["main"].params:
+    for param in as_function(mod["main"]).params:
         ty = param.checked_type
         if param.name_hint == "data":
             continue

@@ -6,14 +6,22 @@ The type is the prelude's: ``prelude.mod.import_from_std("nat.rly")`` brings it.
 from __future__ import annotations
 
 from byoc.errors import UserError
+from byoc.ir.adt import Constructor
 from byoc.ir.expr import RelayExpr
 from byoc.relay.interpreter import ConstructorValue
 from byoc.relay.std.prelude import Prelude
 
 
+def _constructors(prelude: Prelude) -> tuple[Constructor, Constructor]:
+    """Zero and the successor."""
+    _, zero, successor = prelude.mod.get_type("nat")
+    assert isinstance(zero, Constructor) and isinstance(successor, Constructor)
+    return zero, successor
+
+
 def count(prelude: Prelude, n: ConstructorValue) -> int:
     """The number that the value *n* stands for. Raises UserError for what is no natural number. Source: ``count``."""
-    _, zero, successor = prelude.mod.get_type("nat")
+    zero, successor = _constructors(prelude)
     found = 0
     while isinstance(n, ConstructorValue) and n.tag == successor.tag:
         (n,) = n.fields  # type: ignore[assignment]
@@ -25,7 +33,7 @@ def count(prelude: Prelude, n: ConstructorValue) -> int:
 
 def make_nat_value(prelude: Prelude, n: int) -> ConstructorValue:
     """The value of *n*. Raises UserError for a number below zero. Source: ``make_nat_value``."""
-    _, zero, successor = prelude.mod.get_type("nat")
+    zero, successor = _constructors(prelude)
     made = ConstructorValue(zero.tag, [], zero)
     for _ in range(_natural(n)):
         made = ConstructorValue(successor.tag, [made], successor)
@@ -34,8 +42,8 @@ def make_nat_value(prelude: Prelude, n: int) -> ConstructorValue:
 
 def make_nat_expr(prelude: Prelude, n: int) -> RelayExpr:
     """The expression that evaluates to *n*. Raises UserError for a number below zero. Source: ``make_nat_expr``."""
-    _, zero, successor = prelude.mod.get_type("nat")
-    made = zero()
+    zero, successor = _constructors(prelude)
+    made: RelayExpr = zero()
     for _ in range(_natural(n)):
         made = successor(made)
     return made

@@ -13,6 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.std.prelude import Prelude
 from byoc.relay.transform import InferType
 from byoc.relay.traverse import post_order
@@ -34,7 +35,7 @@ def run_opt_pass(expr: RelayExpr, opt_pass: Pass | Sequence[Pass], import_prelud
     else:
         with PassContext(opt_level=3):  # or layouts would stay as they are without a word
             main = step(InferType()(mod))["main"]
-    return main if isinstance(expr, Function) else main.body
+    return main if isinstance(expr, Function) else as_function(main).body
 
 
 def _passes(given: object) -> Sequence[Pass]:

@@ -36,7 +36,7 @@ def get_feature(
 
 def get_classifier(input_data: RelayExpr, num_classes: int) -> RelayExpr:
     """The dense layers. Source: ``vgg.get_classifier``."""
-    body = nn.batch_flatten(input_data)
+    body: RelayExpr = nn.batch_flatten(input_data)
     for name in ("fc6", "fc7"):
         body = nn.dropout(nn.relu(dense_add_bias(body, units=4096, name=name)), rate=0.5)
     return dense_add_bias(body, units=num_classes, name="fc8")

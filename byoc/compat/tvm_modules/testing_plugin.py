@@ -46,8 +46,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for name, definitions in metafunc._arg2fixturedefs.items():
         function = definitions[-1].func
         function = getattr(function, "__func__", function)
-        if hasattr(function, "parameter_group") and name in metafunc.fixturenames and name not in marked:
-            groups.setdefault(function.parameter_group, {})[name] = function.position
+        group = getattr(function, "parameter_group", None)
+        place = getattr(function, "position", None)
+        if isinstance(group, ParameterGroup) and isinstance(place, int):
+            if name in metafunc.fixturenames and name not in marked:
+                groups.setdefault(group, {})[name] = place
     for group, positions in groups.items():
         rows = [tuple(values[k] for k in positions.values()) for values in group.value_sets]
         metafunc.parametrize(list(positions), rows, ids=group.ids, indirect=True)

@@ -57,8 +57,8 @@ def infer_module(mod: IRModule) -> IRModule:
         return mod
     result = mod.shallow_copy()
     typed = TypeCheck(mod, unsolved).run(list(unsolved.values()))
-    for var, func in zip(unsolved, typed, strict=True):
-        result[var] = func
+    for var, solved in zip(unsolved, typed, strict=True):
+        result[var] = solved
     return result
 
 

@@ -26,7 +26,7 @@ def traits_of(expr: RelayExpr) -> Traits | None:
     return expr.op.traits if isinstance(expr, Call) and isinstance(expr.op, Op) else None
 
 
-def carries_one(expr: RelayExpr) -> bool:
+def carries_one(expr: RelayExpr) -> TypeGuard[Call]:
     """True for a typed call whose result, a tensor, has elements of its one operand, a tensor, and no others.
 
     What is done to each element, and keeps their order, may be done before or behind it.
@@ -38,6 +38,6 @@ def carries_one(expr: RelayExpr) -> bool:
     return all(isinstance(ty, TensorType) for ty in types)
 
 
-def moves_one(expr: RelayExpr) -> bool:
+def moves_one(expr: RelayExpr) -> TypeGuard[Call]:
     """True for a call that :func:`carries_one`, whatever the elements hold: any function of each may change places."""
     return carries_one(expr) and not expr.op.traits.chooses  # type: ignore[attr-defined]

@@ -95,7 +95,8 @@ class DFPattern:
         self, expr: RelayExpr, attrs: Mapping[str, object] | None = None, check: Check = _accept
     ) -> RelayExpr:
         """*expr* with each disjoint match made a function, called in its place, with the attributes *attrs*."""
-        return get_global_func("relay.dataflow_pattern.partition")(self, expr, attrs, check)
+        made: RelayExpr = get_global_func("relay.dataflow_pattern.partition")(self, expr, attrs, check)
+        return made
 
 
 class WildcardPattern(DFPattern):

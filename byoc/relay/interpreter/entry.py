@@ -42,13 +42,14 @@ def evaluate_value(
 ) -> Value:
     """As :func:`evaluate`, for any result: also a closure or a reference."""
     if isinstance(expr, IRModule):
-        expr, mod = expr["main"], expr
+        mod = expr
+        expr = mod["main"]
     if isinstance(expr, Function):
         params, body = expr.params, expr.body
     else:
         params, body = tuple(free_vars(expr)), expr
     scope = Scope()
-    scope.values.update(_bind(params, inputs))
+    scope.values.update(_bind(params, inputs).items())
     return Interpreter(mod).run(body, scope)
 
 

@@ -84,8 +84,16 @@ def register_qnn_unary_op_legalize(op_name: str, floating_point_func: FloatFunct
         assert isinstance(data, TensorType)
         if np.iinfo(data.dtype).bits > MAX_TABLE_BITS or not all(_is_number(p) for p in inputs[1:]):
             return None
+        quantized, scale, point, new_scale, new_point = inputs
         return create_integer_lookup_op(
-            inputs[0], floating_point_func, *inputs[1:], in_dtype=data.dtype, out_dtype=data.dtype
+            quantized,
+            floating_point_func,
+            scale,
+            point,
+            new_scale,
+            new_point,
+            in_dtype=data.dtype,
+            out_dtype=data.dtype,
         )
 
     return register_qnn_legalize(op_name, legalize)

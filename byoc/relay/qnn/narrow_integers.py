@@ -60,16 +60,16 @@ def shifted(expr: RelayExpr) -> Shifted | None:
         return Shifted(expr)
     if calls(expr, "cast"):
         inner = expr.args[0]
-        return Shifted(inner) if inner.checked_type.dtype in BYTES else None
+        return Shifted(inner) if tensor_type(inner).dtype in BYTES else None
     if calls(expr, "subtract"):
         left, right = expr.args
         base = shifted(left)
-        number = right.checked_type
+        number = tensor_type(right)
         if base is None or base.zero is not None or tensor_type(base.data).shape != ty.shape or not _is_number(number):
             return None
         return Shifted(base.data, relay.reshape(relay.cast(right, SUM), []))
     if moves_one(expr):
-        base = shifted(expr.args[0])  # type: ignore[attr-defined]
+        base = shifted(expr.args[0])
         if base is None:
             return None
         return Shifted(_typed(Call(expr.op, [base.data], expr.attrs, None, expr.span)), base.zero)

@@ -47,7 +47,7 @@ class Dequantized:
 def dequantized(expr: RelayExpr) -> Dequantized | None:
     """*expr* as integers and one scale; None where it is something else."""
     if moves_one(expr):
-        base = dequantized(expr.args[0])  # type: ignore[attr-defined]
+        base = dequantized(expr.args[0])
         if base is None:
             return None
         moved = rebuild(expr, [base.integers])
@@ -61,7 +61,7 @@ def dequantized(expr: RelayExpr) -> Dequantized | None:
     if not calls(left, "cast") or tensor_type(left).shape != tensor_type(expr).shape:
         return None
     integers = left.args[0]
-    if integers.checked_type.dtype != SUM or shifted(integers) is None or not is_constant(right):
+    if tensor_type(integers).dtype != SUM or shifted(integers) is None or not is_constant(right):
         return None
     scale = np.asarray(evaluate(right))
     return Dequantized(integers, float(scale.reshape(()))) if scale.size == 1 else None

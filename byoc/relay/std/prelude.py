@@ -15,6 +15,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import Any, GlobalTypeVar, TensorType, TypeCall
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.std import std_module
 from byoc.relay.std.tensor_array_text import dynamic_text
 from byoc.relay.std.tensor_arrays import StaticTensorArrayText, static_name
@@ -221,7 +222,7 @@ def get_tensor_array_shape(expr: RelayExpr, dtype: str, prelude: Prelude) -> tup
     """
     mod = prelude.mod.shallow_copy()
     mod["main"] = Function([], expr)
-    checked = infer_module(mod)["main"].body.checked_type
+    checked = as_function(infer_module(mod)["main"]).body.checked_type
     if not isinstance(checked, TypeCall) or len(checked.args) != 1 or not isinstance(checked.args[0], TypeCall):
         raise UserError(f"a tensor array is a list of tensors, got {checked!r}")
     tensor = checked.args[0].func

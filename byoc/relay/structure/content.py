@@ -103,7 +103,7 @@ def _same_array(a: NDArray, b: NDArray) -> bool:
     return array_key(a) == array_key(b) if a.dtype == "string" else _little_endian(a) == _little_endian(b)
 
 
-def same_value(a: object, b: object, pair_of: Callable[[Var], Var] | None = None) -> bool:
+def same_value(a: object, b: object, pair_of: Callable[[Var], RelayExpr] | None = None) -> bool:
     """True where two values that are no expressions are the same; *pair_of* a variable in *a* is the one in *b*."""
     if a is b:
         return True

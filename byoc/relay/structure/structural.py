@@ -26,6 +26,7 @@ from byoc.relay.expr import (
     Function,
     Var,
 )
+from byoc.relay.narrowing import as_call
 from byoc.relay.structure.content import array_key, held, is_graph_node, same_value, steps, value_key
 from byoc.relay.structure.types import TypePairs, bound_names, free_types, type_key
 from byoc.relay.text.printer import astext
@@ -73,7 +74,7 @@ class _Comparison:
                 if self._right.get(a) is b:
                     return None
                 return f"this {_title(a)} is shared on one side with another use, and not on the other"
-            if isinstance(a, Var) and a is not b and not self._map_free_vars:
+            if isinstance(a, Var) and isinstance(b, Var) and a is not b and not self._map_free_vars:
                 return f"the free variables %{a.name_hint} and %{b.name_hint} are not the same object"
             self._pair(a, b)
         elif (a, b) in self._by_value:
@@ -112,7 +113,7 @@ class _Comparison:
     def _held_difference(self, a: RelayExpr, b: RelayExpr) -> str | None:
         held_a, held_b = held(a), held(b)
         if [name for name, _ in held_a] != [name for name, _ in held_b]:
-            return f"a call of {_title(a.op)} on the left, of {_title(b.op)} on the right"
+            return f"a call of {_title(as_call(a).op)} on the left, of {_title(as_call(b).op)} on the right"
         for (name, x), (_, y) in zip(held_a, held_b, strict=True):
             if not self.same_held(x, y):
                 return f"{name} is {_shown(x)} on the left, {_shown(y)} on the right"

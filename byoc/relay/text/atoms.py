@@ -9,6 +9,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -37,6 +38,9 @@ def nearest(name: str, known: Collection[str]) -> str:
     if near:
         return f"; did you mean {', '.join(near)}?"
     return f"; known: {', '.join(sorted(known)[:12])}" if 0 < len(known) <= 12 else ""
+
+
+T = TypeVar("T")
 
 
 class AtomReader:
@@ -92,9 +96,9 @@ class AtomReader:
         except ValueError as error:
             raise self.error(f"not a valid string: {error}", self._at - 1 if at is None else at) from error
 
-    def listed(self, close: str, item: Callable[[], object]) -> tuple[list[object], bool]:
+    def listed(self, close: str, item: Callable[[], T]) -> tuple[list[T], bool]:
         """Items separated by commas up to *close*; the second result tells a trailing comma."""
-        items: list[object] = []
+        items: list[T] = []
         trailing = False
         while not self.skip(close):
             items.append(item())
@@ -218,7 +222,7 @@ class AtomReader:
                 return None
             return tuple(self.listed(")", self.value)[0])
         if self.skip("{"):
-            return dict(self.listed("}", self._entry)[0])  # type: ignore[arg-type]
+            return dict(self.listed("}", self._entry)[0])
         raise self.expected("the value of an attribute: a number, a string in quotes, True, False, None or a list")
 
     def _number(self) -> int | float:

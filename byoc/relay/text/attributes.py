@@ -5,16 +5,22 @@ Printing and parsing agree through :func:`matched`: an int in a field declared `
 
 from __future__ import annotations
 
-import functools
 import types
 import typing
 
 from byoc.ir.attrs import Attrs
 
+_FIELD_TYPES: dict[type[Attrs], dict[str, object]] = {}  # what field_types has found
 
-@functools.cache
+
 def field_types(attrs_type: type[Attrs]) -> dict[str, object]:
     """The declared type of each field of an attribute class; ``object`` where an annotation cannot be evaluated."""
+    if attrs_type not in _FIELD_TYPES:
+        _FIELD_TYPES[attrs_type] = _evaluated_types(attrs_type)
+    return _FIELD_TYPES[attrs_type]
+
+
+def _evaluated_types(attrs_type: type[Attrs]) -> dict[str, object]:
     try:
         return typing.get_type_hints(attrs_type)
     except (NameError, TypeError, AttributeError):
@@ -60,7 +66,7 @@ def matched(value: object, declared: object) -> object:
     if origin is tuple and isinstance(value, tuple) and args:
         kinds = [args[0]] * len(value) if args[-1] is Ellipsis else args
         return tuple(map(matched, value, kinds)) if len(kinds) == len(value) else value
-    if declared is float and type(value) in (int, bool):
+    if declared is float and isinstance(value, int) and type(value) in (int, bool):
         return float(value)
     if declared is int and type(value) is bool:
         return int(value)

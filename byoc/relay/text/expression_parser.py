@@ -13,6 +13,7 @@ from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.span import AnySpan
 from byoc.relay.adt import Clause, Match
 from byoc.relay.expr import (
     Call,
@@ -82,7 +83,7 @@ class ExpressionParser(ScopeReader):
 
     def _statements(self, end: str) -> Step[RelayExpr]:
         """Bindings and lets, and the value of the block; *end* is the mark that follows, which is not consumed."""
-        lets: list[tuple[Var, RelayExpr, object]] = []
+        lets: list[tuple[Var, RelayExpr, AnySpan | None]] = []
         opened: list[str] = []
         while True:
             if self._kinds[self._at] == "graph" and self._texts[self._at + 1] == "=":

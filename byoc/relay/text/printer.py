@@ -112,7 +112,7 @@ class FunctionPrinter:
 
     def expression(self, expr: RelayExpr) -> Rope:
         """The free variables of *expr*, its bindings, and the expression itself on the last line."""
-        declared = [["free_var ", self._declare(v), ";\n"] for v in free_vars(expr)]
+        declared: Rope = [["free_var ", self._declare(v), ";\n"] for v in free_vars(expr)]
         block = run(self._statements(expr))
         return [*declared, *block[:-1], block[-1][:-1]]
 
@@ -350,7 +350,7 @@ def astext(node: IRModule | RelayExpr | Type, show_meta_data: bool = True, annot
     if isinstance(node, Type):
         return type_text(node)
     if isinstance(node, IRModule):
-        body = [_module_attrs(node.attrs), _definitions(node, meta, show_meta_data, annotate)]
+        body: Rope = [_module_attrs(node.attrs), _definitions(node, meta, show_meta_data, annotate)]
     elif isinstance(node, RelayExpr):
         body = [FunctionPrinter(node, meta, show_meta_data, annotate).expression(node)]
     else:

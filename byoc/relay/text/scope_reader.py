@@ -92,4 +92,4 @@ class ScopeReader(TypeReader):
         return PatternConstructor(self._constructors[name], inner)
 
     def _patterns(self, keys: list[str]) -> list[Pattern]:
-        return self.listed(")", lambda: self.pattern(keys))[0]  # type: ignore[return-value]
+        return self.listed(")", lambda: self.pattern(keys))[0]

@@ -74,7 +74,7 @@ def scalar_text(array: np.ndarray, dtype: str) -> str | None:
     if dtype not in LITERAL_SUFFIX:
         return None
     if dtype.startswith("float"):
-        value = array[()]
+        value = array.dtype.type(array.item())  # numpy's own number: it prints the digits of its width
         return number_text(value) + LITERAL_SUFFIX[dtype] if math.isfinite(value) else None
     return f"{array.item()}{LITERAL_SUFFIX[dtype]}"
 

@@ -57,7 +57,7 @@ class TypeReader(AtomReader):
     def _type(self) -> Type | None:
         if self.skip("("):
             fields, trailing = self.listed(")", self._inner)
-            return fields[0] if len(fields) == 1 and not trailing else TupleType(fields)  # type: ignore[arg-type]
+            return fields[0] if len(fields) == 1 and not trailing else TupleType(fields)
         at = self._at
         if self._kinds[at] == "string":
             self._at += 1
@@ -88,7 +88,7 @@ class TypeReader(AtomReader):
         self.take("->")
         result = self._inner()
         self.close_type_params(params)
-        return FuncType(arguments, result, params)  # type: ignore[arg-type]
+        return FuncType(arguments, result, params)
 
     def _applied(self, head: TypeVar) -> Type:
         """*head* with the type arguments that follow; a data type without any is applied to none."""
@@ -97,7 +97,7 @@ class TypeReader(AtomReader):
 
     def type_args(self) -> list[Type]:
         """``[A, B]`` where that is next, else nothing."""
-        return self.listed("]", self._inner)[0] if self.skip("[") else []  # type: ignore[return-value]
+        return self.listed("]", self._inner)[0] if self.skip("[") else []
 
     def _data_type(self, name: str, at: int) -> GlobalTypeVar:
         self._data_type_uses.setdefault(name, at)
@@ -119,7 +119,7 @@ class TypeReader(AtomReader):
         if not is_dtype(dtype):
             raise self.error(f"unknown type {dtype!r}{nearest(dtype, DTYPES)}", at)
         self.take("]")
-        return TensorType(dims, dtype)  # type: ignore[arg-type]
+        return TensorType(dims, dtype)
 
     def _dim(self) -> int | Any:
         if self._kinds[self._at] == "dim":
@@ -139,7 +139,7 @@ class TypeReader(AtomReader):
 
     def type_params(self) -> list[TypeVar]:
         """``[A, B]`` where type parameters are bound; they are in scope from here."""
-        return self.listed("]", self._type_param)[0] if self.skip("[") else []  # type: ignore[return-value]
+        return self.listed("]", self._type_param)[0] if self.skip("[") else []
 
     def _type_param(self) -> TypeVar:
         name = self.take_kind("name", "the name of a type parameter")
@@ -175,7 +175,7 @@ class TypeReader(AtomReader):
         constructors: list[Constructor] = []
         if not external or self.next_is("{"):
             self.take("{")
-            constructors, _ = self.listed("}", lambda: self._constructor(header))  # type: ignore[assignment]
+            constructors, _ = self.listed("}", lambda: self._constructor(header))
         else:
             self.skip(";")
         self.close_type_params(params)
@@ -187,7 +187,7 @@ class TypeReader(AtomReader):
         fields = self.listed(")", self._inner)[0] if self.skip("(") else []
         if name in self._constructors:
             raise self.error(f"the constructor {name} is defined twice", at)
-        made = self._constructors[name] = Constructor(name, fields, header)  # type: ignore[arg-type]
+        made = self._constructors[name] = Constructor(name, fields, header)
         return made
 
     def _name_or_string(self, what: str) -> str:

@@ -50,7 +50,7 @@ def register_func_to_op_list(list_ops: Sequence[str], func: ConversionRule) -> N
 
 def conversion_of(op: Op) -> ConversionRule | None:
     """The rule of *op*: as an integration set it, else by what the operator declares; None where nobody decided."""
-    rule = op.get_attr(KEY)
+    rule: ConversionRule | None = op.get_attr(KEY)
     if rule is None and op.traits.precision is not None:
         return rule_of(op.traits.precision)
     return rule

@@ -12,11 +12,13 @@ import warnings
 from collections.abc import Sequence
 
 from byoc.errors import UserError
+from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
+from byoc.ir.traits import Conversion
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay import op
 from byoc.relay.analysis.module_types import typed_expr
@@ -24,7 +26,7 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import as_call
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.mixed_precision import Conversion, conversion_of
+from byoc.relay.transform.mixed_precision import conversion_of
 from byoc.relay.traverse import children, rebuild, rewrite
 
 KEEP_DTYPE = "relay.ToMixedPrecision.keep_orig_output_dtype"
@@ -136,7 +138,7 @@ class _Converter:
         found = list(rule(call, self._dtype))
         if len(found) != 3:
             raise UserError(f"the mixed-precision rule of {call.op.name} gives [category, dtype, dtype], got {found}")
-        return int(found[0]), str(found[1]), str(found[2])
+        return as_int(found[0]), str(found[1]), str(found[2])
 
     def _is_mixed(self, ty: Type) -> bool:
         """True when nothing in *ty* is a float of another dtype."""
@@ -187,7 +189,7 @@ def _inner(node: RelayExpr) -> Sequence[RelayExpr]:
     return (node.value, node.body) if isinstance(node, Let) else children(node)
 
 
-def _with_dtype(attrs: object, dtype: str, fill: bool) -> object:
+def _with_dtype(attrs: Attrs | None, dtype: str, fill: bool) -> Attrs | None:
     """*attrs* with the dtype of sums, or of what is made, as *dtype*, where there is one and it is a float's.
 
     *fill* sets it where it was left to the inputs, too.

@@ -27,7 +27,7 @@ class Checked:
 
     types: Mapping[RelayExpr, Type | None]
     forms: frozenset[str]
-    calls: Mapping[RelayExpr, BaseFunc]
+    calls: Mapping[GlobalVar, BaseFunc]
 
 
 @dataclass
@@ -91,4 +91,4 @@ def _check(func: Function, name: str, mod: IRModule, known: Mapping[RelayExpr, T
     if "no_region_marks" not in forms:
         check_annotated(func, name)
     calls = {node: mod[node] for node in order if type(node) is GlobalVar and node in mod}
-    return Checked(types, forms, calls)  # type: ignore[arg-type]
+    return Checked(types, forms, calls)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
+from byoc.ir.attrs import as_int
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, register_op_attr
 from byoc.ir.types import TensorType
@@ -72,5 +73,5 @@ def axes_of(axis: object, ndim: int, exclude: object = False) -> list[int]:
         chosen = list(range(ndim))
     else:
         given = axis if isinstance(axis, (tuple, list)) else [axis]
-        chosen = sorted({int(a) % max(ndim, 1) for a in given})
+        chosen = sorted({as_int(a) % max(ndim, 1) for a in given})
     return [a for a in range(ndim) if a not in chosen] if exclude else chosen

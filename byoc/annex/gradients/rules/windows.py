@@ -6,6 +6,7 @@ import math
 
 from byoc.annex.gradients.rules.rules import gradient, scalar, shape
 from byoc.errors import UserError
+from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op
 from byoc.relay.expr import Call
@@ -48,8 +49,9 @@ def conv2d_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     return [by_data, op.reshape_like(by_weight, weight)]
 
 
-def _weight_attrs(attrs: object, weight: RelayExpr) -> object:
+def _weight_attrs(attrs: object, weight: RelayExpr) -> Attrs:
     kind = op.get("nn.conv2d_backward_weight").attrs_type
+    assert kind is not None
     values = {name: getattr(attrs, name) for name in kind.__dataclass_fields__}
     values.update(kernel_size=shape(weight)[2:], channels=shape(weight)[0], out_dtype="")
     values.update(data_layout="NCHW", kernel_layout="NCHW", out_layout="OIHW")  # of grad, data and the result

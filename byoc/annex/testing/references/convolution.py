@@ -6,6 +6,7 @@ Sources: ``tvm.topi.testing``'s ``conv*_python`` and ``depthwise_conv2d_python``
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import EllipsisType
 
 import numpy as np
 
@@ -28,7 +29,8 @@ def convolve(
     padded = np.pad(data.astype(wide), ((0, 0), (0, 0), *both_sides(padding, extent)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=tuple(range(2, n + 2)))
     windows = windows[(slice(None), slice(None), *(slice(None, None, s) for s in strides))]
-    windows = windows[(..., *(slice(None, None, d) for d in dilation))]
+    apart: list[EllipsisType | slice] = [..., *(slice(None, None, d) for d in dilation)]
+    windows = windows[tuple(apart)]
     taken, made = data.shape[1] // groups, weight.shape[0] // groups
     kernel_axes = tuple(range(n + 2, 2 * n + 2))
     parts = [

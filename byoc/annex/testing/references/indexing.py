@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def sequence_mask(data: np.ndarray, valid_length: np.ndarray, mask_value: float,
 
 def searchsorted_ref(sorted_sequence: np.ndarray, values: np.ndarray, right: bool, out_dtype: str) -> np.ndarray:
     """The places of *values* in the rows of *sorted_sequence*, which may also be a single row."""
-    side = "right" if right else "left"
+    side: Literal["left", "right"] = "right" if right else "left"
     if sorted_sequence.ndim == 1:
         result: np.ndarray = np.searchsorted(sorted_sequence, values, side=side).astype(out_dtype)
         return result

@@ -37,8 +37,10 @@ def poolnd_python(
     last = layout.endswith("C")
     np_data = np.moveaxis(np_data, -1, 1) if last else np_data
     places = [
-        _windows(*row, ceil_mode)
-        for row in zip(np_data.shape[2:], kernel, strides, dilation, padding_before, padding_after, strict=True)
+        _windows(size, window, stride, apart, before, after, ceil_mode)
+        for size, window, stride, apart, before, after in zip(
+            np_data.shape[2:], kernel, strides, dilation, padding_before, padding_after, strict=True
+        )
     ]
     result = np.zeros((*np_data.shape[:2], *(len(rows) for rows in places)), dtype)
     for index in np.ndindex(*result.shape[2:]):
@@ -88,7 +90,8 @@ def adaptive_pool(np_data: np.ndarray, out_size: Ints, pool_type: str, layout: s
         ]
         seen = data[(slice(None), slice(None), *where)]
         axes = tuple(range(2, data.ndim))
-        result[(slice(None), slice(None), *index)] = seen.max(axes) if pool_type == "max" else seen.mean(axes)
+        place: tuple[slice | int, ...] = (slice(None), slice(None), *index)
+        result[place] = seen.max(axes) if pool_type == "max" else seen.mean(axes)
     return result if layout.index("C") == 1 else np.moveaxis(result, 1, -1)
 
 
@@ -108,8 +111,10 @@ def pool_grad_nchw(
     """
     n = a_np.ndim - 2
     places = [
-        _windows(*row, ceil_mode)
-        for row in zip(a_np.shape[2:], pool_size, strides, (1,) * n, padding[:n], padding[n:], strict=True)
+        _windows(size, window, stride, apart, before, after, ceil_mode)
+        for size, window, stride, apart, before, after in zip(
+            a_np.shape[2:], pool_size, strides, (1,) * n, padding[:n], padding[n:], strict=True
+        )
     ]
     result = np.zeros_like(a_np)
     for index in np.ndindex(*out_grad_np.shape):

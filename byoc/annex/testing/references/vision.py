@@ -91,7 +91,8 @@ def roi_pool_nchw_python(a_np: np.ndarray, rois_np: np.ndarray, pooled_size: Int
                 ends = np.floor(place[axis] * step), np.ceil((place[axis] + 1) * step)
                 limit = a_np.shape[axis + 2]
                 where.append(slice(*(min(max(int(e) + starts[axis], 0), limit) for e in ends)))
-            seen = a_np[(int(index), slice(None), *where)]
+            window: tuple[int | slice, ...] = (int(index), slice(None), *where)
+            seen = a_np[window]
             if seen.size:
                 result[(r, slice(None), *place)] = seen.max(axis=(1, 2))
     return result

@@ -64,7 +64,7 @@ class GraphModule:
     def run(self, **input_dict: object) -> None:
         """Run the graph, with *input_dict* set first. Raises InputError when an input does not fit."""
         if input_dict:
-            self.set_input(**input_dict)
+            self.set_input(input_dict)
         self.module.run()
         for index, place in self._places.items():
             place.copyfrom(self._executor.get_output(index))
@@ -121,7 +121,7 @@ class GraphModule:
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:
         """Set the inputs that ``save_param_dict`` wrote."""
-        self.set_input(**load_param_dict(params_bytes))
+        self.set_input(load_param_dict(params_bytes))
 
     def share_params(self, other: GraphModule, params_bytes: bytes | bytearray) -> None:
         """Take the inputs that ``save_param_dict`` named from *other*, without a copy."""
@@ -149,7 +149,7 @@ class GraphModule:
             name, args = "run_from_inputs", [device.device_type, device.device_id, *pairs]
         else:
             if kwargs:
-                self.set_input(**kwargs)
+                self.set_input(kwargs)
             name, args = func_name, []
         timed = self.module.time_evaluator(
             name,

@@ -149,7 +149,7 @@ def convert(value: object, span: object | None = None) -> object:
     """
     if isinstance(value, str):
         return String(value)
-    if type(value) in (bool, int, float):
+    if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
         return const(value)
     if isinstance(value, np.ndarray):
         return NDArray(value)

@@ -21,7 +21,7 @@ from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
 from byoc.compat.tvm_modules.relay.backend.executor_factory import ExecutorFactoryModule
 from byoc.compat.tvm_modules.relay.backend.targets import TargetLike
 from byoc.compat.tvm_modules.relay.build_module import build, create_executor
-from byoc.compat.tvm_modules.runtime import load_module
+from byoc.compat.tvm_modules.runtime import GraphFunctions, load_module
 from byoc.compat.tvm_modules.runtime.executor.aot_executor import AotModule
 from byoc.compat.tvm_modules.testing.aot_program import has_regions, run_program, with_c_inlined
 from byoc.errors import UserError
@@ -145,10 +145,11 @@ def compile_and_run(
     target: TargetLike = "c",
     test_dir: str | os.PathLike[str] | None = None,
     checker: Callable[[str], bool] | None = None,
+    runtime: Runtime | None = None,
     **options: object,
 ) -> bool:
     """As :func:`compile_models`, then :func:`run_and_check`. Source: ``tvm.testing.aot.compile_and_run``."""
-    compiled = compile_models(models, interface_api, use_unpacked_api, target, **options)
+    compiled = compile_models(models, interface_api, use_unpacked_api, target, runtime, **options)
     return run_and_check(compiled, runner, interface_api, test_dir, checker)
 
 
@@ -177,7 +178,9 @@ def _run(compiled: AOTCompiledTestModel, folder: Path) -> tuple[list[np.ndarray]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{model.name}.byoc"
     compiled.executor_factory.export_library(path)
-    made = AotModule(load_module(path)["default"](cpu()))
+    functions = load_module(path)["default"](cpu())
+    assert isinstance(functions, GraphFunctions)
+    made = AotModule(functions)
     made.run(**inputs)
     return [made.get_output(k).numpy() for k in range(made.get_num_outputs())], ""
 

@@ -13,7 +13,7 @@ from byoc.compat.tvm_modules.ccompiler import KIND
 from byoc.driver.export_c import export_c
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
-from byoc.ir.types import TensorType, TupleType, Type
+from byoc.ir.types import FuncType, TensorType, TupleType, Type
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.cut.compiler_functions import (
@@ -43,7 +43,9 @@ def run_program(mod: IRModule, folder: Path, inputs: Sequence[np.ndarray]) -> tu
     printed = _called([str((folder / "model").absolute()), "-o", str(results), *map(str, files)])
     names = [line.split(":")[0] for line in printed.splitlines()]
     raw = [(results / f"{name}.bin").read_bytes() for name in names]
-    pairs = zip(raw, _tensors(mod["main"].checked_type.ret_type), strict=True)
+    ty = mod["main"].checked_type
+    assert isinstance(ty, FuncType)
+    pairs = zip(raw, _tensors(ty.ret_type), strict=True)
     return [np.frombuffer(data, numpy_dtype(ty.dtype)).reshape(ty.concrete_shape) for data, ty in pairs], printed
 
 

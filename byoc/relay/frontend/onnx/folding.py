@@ -48,7 +48,7 @@ def fold_constants(
     if not budget.allows(calls, sources):
         return list(outputs)
     values = iter(evaluate(Tuple(pending)))  # type: ignore[arg-type]
-    folded = [o if isinstance(o, Constant) else constant(next(values), span=span) for o in outputs]
+    folded: list[RelayExpr] = [o if isinstance(o, Constant) else constant(next(values), span=span) for o in outputs]
     note_origins([f for f, o in zip(folded, outputs, strict=True) if f is not o], sources)
     return folded
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
@@ -54,8 +55,7 @@ class FunctionTable:
         if schema.has_function:
             body = _plain_body(schema, self.opset(domain))
             return body is not None and all(self.inside(body).supports(n) for n in body.node)
-        result: bool = schema.has_context_dependent_function
-        return result
+        return schema.has_context_dependent_function
 
     def inside(self, body: FunctionProto) -> FunctionTable:
         """The table that holds inside *body*, which names its own operator sets."""
@@ -94,16 +94,36 @@ class FunctionTable:
             return None
 
 
-def _schema(node: NodeProto, opset: int) -> onnx.defs.OpSchema | None:
+@runtime_checkable
+class _Schema(Protocol):
+    """What ``onnx.defs.OpSchema`` has of functions, which its stub does not declare."""
+
+    @property
+    def attributes(self) -> Mapping[str, onnx.defs.OpSchema.Attribute]: ...
+    @property
+    def has_function(self) -> bool: ...
+    @property
+    def has_context_dependent_function(self) -> bool: ...
+    @property
+    def context_dependent_function_opset_versions(self) -> Sequence[int]: ...
+    def get_function_with_opset_version(self, version: int) -> bytes | FunctionProto: ...
+    def get_context_dependent_function_with_opset_version(
+        self, version: int, node: bytes, input_types: Sequence[bytes]
+    ) -> bytes | FunctionProto: ...
+
+
+def _schema(node: NodeProto, opset: int) -> _Schema | None:
     if not 1 <= opset < 1 << 31:  # of another domain than the default one, whose version is checked when it is read
         return None
     try:
-        return onnx.defs.get_schema(node.op_type, opset, domain_name(node.domain))
+        schema: object = onnx.defs.get_schema(node.op_type, opset, domain_name(node.domain))
     except onnx.defs.SchemaError:
         return None
+    assert isinstance(schema, _Schema)
+    return schema
 
 
-def _plain_body(schema: onnx.defs.OpSchema, opset: int) -> FunctionProto | None:
+def _plain_body(schema: _Schema, opset: int) -> FunctionProto | None:
     return _parsed(schema.get_function_with_opset_version(opset))
 
 

@@ -6,7 +6,7 @@ A converter registered ``since=n`` serves models of opset *n* and later, until t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from byoc.errors import RegistryError
 from byoc.ir.expr import RelayExpr
@@ -19,13 +19,16 @@ Converter = Callable[["OnnxNode"], "RelayExpr | Sequence[RelayExpr] | None"]  # 
 CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 
 
-def converter(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
+C = TypeVar("C", bound=Converter)
+
+
+def converter(*op_types: str, since: int = 1, domain: str = "") -> Callable[[C], C]:
     """Register a function of an :class:`OnnxNode` as the converter of operators from opset *since* on.
 
     Raises RegistryError when one is registered for that operator and version already.
     """
 
-    def register(function: Converter) -> Converter:
+    def register(function: C) -> C:
         for op_type in op_types:
             versions = CONVERTERS.setdefault((domain, op_type), [])
             if any(first == since for first, _ in versions):

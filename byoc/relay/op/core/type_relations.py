@@ -122,7 +122,7 @@ def is_number(dtype: str) -> bool:
     return is_float(dtype) or is_integer(dtype)
 
 
-def broadcast(types: Sequence[Type], attrs: Attrs | None) -> Type:
+def broadcast(types: Sequence[Type], attrs: Attrs | None) -> TensorType:
     """The result is both inputs broadcast, of their common dtype."""
     lhs, rhs = tensor_arg(types, 0, "lhs"), tensor_arg(types, 1, "rhs")
     return TensorType(broadcast_shape(lhs.shape, rhs.shape), same_dtype((lhs, rhs)))

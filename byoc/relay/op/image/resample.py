@@ -58,15 +58,15 @@ def _compute(attrs: ResampleAttrs, inputs: Sequence[te.Tensor], out_type: Tensor
             k = te.reduce_axis(taps, "k")
             return te.sum(tap(i, k), k)
         value = tap(i, 0)
-        for k in range(1, taps):
-            value = value + tap(i, k)
+        for place in range(1, taps):
+            value = value + tap(i, place)
         return value
 
     return [te.compute(te.shape_of(out_type), element, "resample")]
 
 
-def _count(attrs: ResampleAttrs, in_types: Sequence[TensorType], out_type: TensorType) -> int:
-    taps = in_types[1].shape[1]
+def _count(attrs: ResampleAttrs, in_types: Sequence[Type], out_type: TensorType) -> int:
+    taps = tensor_arg(in_types, 1, "positions").shape[1]
     return 2 * int(np.prod(out_type.concrete_shape)) * (taps if isinstance(taps, int) else 1)
 
 

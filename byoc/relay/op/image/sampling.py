@@ -13,7 +13,7 @@ import numpy as np
 
 from byoc import te
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, as_ints
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -64,7 +64,7 @@ def _affine_rel(types: Sequence[Type], attrs: AffineGridAttrs) -> Type:
 
 
 def _affine_compute(attrs: AffineGridAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
-    data, (height, width) = inputs[0], out_type.shape[2:]
+    data, (height, width) = inputs[0], as_ints(out_type.shape[2:])
 
     def place(index: te.PrimExpr, size: int) -> te.PrimExpr:
         step = te.const(2.0 / (size - 1) if size > 1 else 0.0, data.dtype)

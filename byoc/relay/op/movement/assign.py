@@ -15,7 +15,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import move
-from byoc.ir.types import TensorType, Type
+from byoc.ir.types import Dim, TensorType, Type
 from byoc.relay.expr import Call, constant
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.indexing import as_index
@@ -126,15 +126,15 @@ def strided_set(
     """*data* with the slice *begin*, *end*, *strides* replaced by *v*. Source: ``relay.strided_set``."""
 
     def vector(numbers: Operand | Sequence[int]) -> Operand:
-        return constant(list(numbers), "int32") if isinstance(numbers, (list, tuple)) else numbers
+        return constant(list(numbers), "int32") if isinstance(numbers, Sequence) else numbers
 
     parts = [vector(p) for p in (begin, end, [1] if strides is None else strides)]
     return make_call("strided_set", [as_expr(data), as_expr(v), *(as_expr(p) for p in parts)])
 
 
-def _diagonal_shape(data: TensorType, attrs: MatrixSetDiagAttrs) -> list[object]:
+def _diagonal_shape(data: TensorType, attrs: MatrixSetDiagAttrs) -> list[Dim | None]:
     rows, columns = data.shape[-2:]
-    shape: list[object] = list(data.shape[:-2])
+    shape: list[Dim | None] = list(data.shape[:-2])
     if attrs.k1 != attrs.k2:
         shape.append(attrs.k2 - attrs.k1 + 1)
     if isinstance(rows, int) and isinstance(columns, int):

@@ -11,7 +11,7 @@ import numpy as np
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
-from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op import ComputeOf, OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, creation
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call, Constant
@@ -61,7 +61,7 @@ class NdarraySizeAttrs(Attrs):
     dtype: str = written("int32", left_out="")
 
 
-def _init_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
+def _init_rel(types: Sequence[Type], attrs: InitOpAttrs) -> TensorType:
     if any(d < 0 for d in attrs.shape):
         raise TypeInferenceError(f"a shape has no negative dimension, got {attrs.shape}")
     return TensorType(attrs.shape, attrs.dtype)
@@ -70,6 +70,13 @@ def _init_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
 def _filled(value: int, ty: TensorType, name: str) -> te.Tensor:
     number = float(value) if "float" in ty.dtype else bool(value) if ty.dtype == "bool" else value
     return te.compute(te.shape_of(ty), lambda *i: te.const(number, ty.dtype), name)
+
+
+def _fill(value: int, name: str) -> ComputeOf[Attrs | None, te.Tensor, TensorType]:
+    def compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+        return [_filled(value, out_type, name)]
+
+    return compute
 
 
 def _free(attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> int:
@@ -85,7 +92,7 @@ for _name, _value in (("zeros", 0), ("ones", 1)):
         pattern=OpPattern.ELEMWISE,
         traits=creation(fill=_value),
         operations=_free,
-        compute=lambda attrs, inputs, ty, n=_name, v=_value: [_filled(v, ty, n)],
+        compute=_fill(_value, _name),
         doc=f"A tensor of {_name}.",
         samples=(
             Sample([], {"shape": (2, 3)}),
@@ -100,7 +107,7 @@ for _name, _value in (("zeros", 0), ("ones", 1)):
         pattern=OpPattern.ELEMWISE,
         traits=creation(fill=_value),
         operations=_free,
-        compute=lambda attrs, inputs, ty, n=_name, v=_value: [_filled(v, ty, n)],
+        compute=_fill(_value, _name),
         doc=f"A tensor of {_name} in the shape and dtype of another.",
         samples=(Sample([(2, 3)]), Sample([(4,)], dtype="int32"), Sample([(4,)], dtype="bool")),
     )
@@ -152,7 +159,11 @@ def _value_of(tensor: te.Tensor) -> te.PrimExpr:
 
 
 def _full_compute(attrs: InitOpAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
-    value = te.cast(out_type.dtype, _value_of(inputs[0]))
+    return _full_of(inputs[0], out_type)
+
+
+def _full_of(fill_value: te.Tensor, out_type: TensorType) -> list[te.Tensor]:
+    value = te.cast(out_type.dtype, _value_of(fill_value))
     return [te.compute(te.shape_of(out_type), lambda *i: value, "full")]
 
 
@@ -180,6 +191,10 @@ def _full_like_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
     return tensor_arg(types, 0)
 
 
+def _full_like_compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    return _full_of(inputs[1], out_type)
+
+
 register_op(
     "full_like",
     inputs=("data", "fill_value"),
@@ -187,7 +202,7 @@ register_op(
     pattern=OpPattern.ELEMWISE,
     traits=creation(value_operand=1),
     operations=_free,
-    compute=lambda attrs, inputs, ty: _full_compute(attrs, inputs[1:], ty),
+    compute=_full_like_compute,
     doc="A tensor in the shape and dtype of another, whose every element is one scalar.",
     samples=(Sample([(2, 3), ()]), Sample([(4,), np.array(3, "int32")], dtype="int32")),
 )
@@ -250,8 +265,8 @@ def arange(start: Operand, stop: Operand | None = None, step: Operand | None = N
         start, stop = 0, start
     bounds = (start, stop, 1 if step is None else step)
     numbers = [_known_number(b) for b in bounds]
-    known = None not in numbers
-    attrs = ArangeAttrs(*(numbers if known else (None, None, None)), dtype)
+    first, last, between = numbers if None not in numbers else (None, None, None)
+    attrs = ArangeAttrs(first, last, between, dtype)
     return make_call("arange", [as_expr(b, dtype) for b in bounds], attrs)
 
 
@@ -333,6 +348,18 @@ def shape_of(data: Operand, dtype: str = "int32") -> Call:
     return make_call("shape_of", [as_expr(data)], ShapeOfAttrs(dtype))
 
 
+def _ndarray_size_rel(types: Sequence[Type], attrs: NdarraySizeAttrs) -> Type:
+    tensor_arg(types, 0)
+    return TensorType((), attrs.dtype)
+
+
+def _ndarray_size_compute(
+    attrs: NdarraySizeAttrs, inputs: Sequence[te.Tensor], out_type: TensorType
+) -> list[te.Tensor]:
+    size = as_index(size_of(inputs[0].shape))
+    return [te.compute((), lambda: te.cast(out_type.dtype, size), "ndarray_size")]
+
+
 register_op(
     "ndarray_size",
     inputs=("data",),
@@ -340,10 +367,8 @@ register_op(
     pattern=OpPattern.OPAQUE,
     traits=creation(),
     operations=_free,
-    rel=lambda types, attrs: TensorType((), attrs.dtype) if tensor_arg(types, 0) else None,
-    compute=lambda attrs, inputs, ty: [
-        te.compute((), lambda: te.cast(ty.dtype, as_index(size_of(inputs[0].shape))), "ndarray_size")
-    ],
+    rel=_ndarray_size_rel,
+    compute=_ndarray_size_compute,
     doc="The number of elements, as a scalar.",
     samples=(Sample([(2, 3, 4)]), Sample([()], {"dtype": "int64"})),
 )

@@ -102,7 +102,7 @@ def _concatenate_rel(types: Sequence[Type], attrs: ConcatenateAttrs) -> Type:
     if not any(isinstance(s, Any) for s in sizes):
         shape = [Any() if any(_is_unknown(f.shape[k]) for f in fields) else dim for k, dim in enumerate(shape)]
     nonzero = [s for s in sizes if s != 0]
-    shape[axis] = functools.reduce(plus, nonzero, 0) if len(nonzero) != 1 else nonzero[0]
+    shape[axis] = functools.reduce(plus, (0, *nonzero)) if len(nonzero) != 1 else nonzero[0]
     return TensorType(shape, dtype)
 
 

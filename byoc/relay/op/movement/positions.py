@@ -73,7 +73,7 @@ def unravel_index(indices: Operand, shape: Operand | Sequence[int]) -> Call:
 
     Source: ``relay.unravel_index``.
     """
-    dims = constant(list(shape), "int32") if isinstance(shape, (list, tuple)) else as_expr(shape)
+    dims = constant(list(shape), "int32") if isinstance(shape, Sequence) else as_expr(shape)
     return make_call("unravel_index", [as_expr(indices), dims])
 
 

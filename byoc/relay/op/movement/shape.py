@@ -18,7 +18,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import move, view
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import ZERO, linear_index, split_index
 from byoc.relay.op.core.products import Product, dim_product, multiply, shape_product
@@ -140,9 +140,10 @@ def _next_run(left: list[int], right: list[int], old: Dims, new: Dims) -> tuple[
 def _product(shape: Dims, places: Sequence[int]) -> int | None:
     result = 1
     for k in places:
-        if not isinstance(shape[k], int):
+        size = shape[k]
+        if not isinstance(size, int):
             return None
-        result *= shape[k]
+        result *= size
     return result
 
 
@@ -201,7 +202,7 @@ def reshape(data: Operand, newshape: object, allowzero: bool = False) -> Call:
         newshape = [_number_for(d, old[i : i + 1]) if isinstance(d, Any) else d for i, d in enumerate(newshape)]
     numbers = constant_ints(newshape)
     if numbers is None:
-        return make_call("dyn.reshape", [as_expr(data), newshape], ReshapeAttrs((), allowzero))
+        return make_call("dyn.reshape", [as_expr(data), check_expr(newshape, "a shape")], ReshapeAttrs((), allowzero))
     return make_call("reshape", [as_expr(data)], ReshapeAttrs(numbers, allowzero))
 
 
@@ -322,7 +323,9 @@ def expand_dims(data: Operand, axis: int | RelayExpr, num_newaxis: int = 1) -> C
     """*data* with *num_newaxis* dimensions of 1 before *axis*. Source: ``relay.expand_dims``."""
     place = constant_ints(axis)
     if place is None:
-        return make_call("dyn.expand_dims", [as_expr(data), axis], ExpandDimsAttrs(0, num_newaxis))
+        return make_call(
+            "dyn.expand_dims", [as_expr(data), check_expr(axis, "an axis")], ExpandDimsAttrs(0, num_newaxis)
+        )
     return make_call("expand_dims", [as_expr(data)], ExpandDimsAttrs(place[0], num_newaxis))
 
 
@@ -380,5 +383,5 @@ def squeeze(data: Operand, axis: int | Sequence[int] | RelayExpr | None = None) 
     """*data* without the dimensions of 1 at *axis*, all of them by default. Source: ``relay.squeeze``."""
     numbers = None if axis is None else constant_ints(axis)
     if axis is not None and numbers is None:
-        return make_call("dyn.squeeze", [as_expr(data), axis])
+        return make_call("dyn.squeeze", [as_expr(data), check_expr(axis, "an axis")])
     return make_call("squeeze", [as_expr(data)], SqueezeAttrs(numbers))

@@ -118,8 +118,9 @@ def _strided_slice_compute(
     data = inputs[0]
     steps: dict[int, tuple[int, int]] = {}
     for k, cut in slices(attrs, data.ndim).items():
-        if isinstance(data.shape[k], int):
-            start, _, step = cut.indices(data.shape[k])
+        size = data.shape[k]
+        if isinstance(size, int):
+            start, _, step = cut.indices(size)
             steps[k] = (start, step)
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
@@ -160,8 +161,8 @@ def strided_slice(
     parts = [begin, end, (1,) if strides is None else strides]
     numbers = [constant_ints(p) for p in parts]
     places = None if axes is None else tuple(int(a) for a in axes)
-    if all(n is not None for n in numbers):
-        first, last, steps = numbers
+    first, last, steps = numbers
+    if first is not None and last is not None and steps is not None:
         return make_call("strided_slice", [as_expr(data)], StridedSliceAttrs(first, last, steps, slice_mode, places))
     attrs = StridedSliceAttrs((), (), (), slice_mode, places)
     length = max((len(n) for n in numbers[:2] if n is not None), default=None)
@@ -190,6 +191,10 @@ def _slice_like_rel(types: Sequence[Type], attrs: SliceLikeAttrs) -> Type:
     return TensorType(shape, data.dtype)
 
 
+def _slice_like_compute(attrs: SliceLikeAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    return [te.compute(te.shape_of(out_type), lambda *i: inputs[0][i], "slice_like")]
+
+
 register_op(
     "slice_like",
     inputs=("data", "shape_like"),
@@ -198,7 +203,7 @@ register_op(
     pattern=OpPattern.INJECTIVE,
     traits=move(),
     operations=lambda attrs, in_types, out_type: 0,
-    compute=lambda attrs, inputs, ty: [te.compute(te.shape_of(ty), lambda *i: inputs[0][i], "slice_like")],
+    compute=_slice_like_compute,
     doc="The first input cut to the size of the second, from the beginning of each axis.",
     samples=(Sample([(4, 5), (2, 3)]), Sample([(4, 5), (2, 3)], {"axes": (-1,)})),
 )

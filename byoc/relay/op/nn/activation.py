@@ -11,7 +11,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op import OpPattern, RelationOf, Sample, register_op
 from byoc.ir.size_var import times
 from byoc.ir.traits import Conversion, OpKind, Scaling, Traits, view
 from byoc.ir.types import Any, TensorType, TupleType, Type
@@ -61,8 +61,8 @@ class DropoutAttrs(Attrs):
     rate: float = 0.5
 
 
-def _vector_relation(name: str) -> Callable[[Sequence[Type], Attrs | None], Type]:
-    def relation(types: Sequence[Type], attrs: BiasAddAttrs) -> TensorType:
+def _vector_relation(name: str) -> RelationOf[BiasAddAttrs | PReluAttrs]:
+    def relation(types: Sequence[Type], attrs: BiasAddAttrs | PReluAttrs) -> TensorType:
         data, vector = tensor_arg(types, 0), tensor_arg(types, 1, name)
         channels = data.shape[normalize_axis(attrs.axis, data.ndim)]
         if vector.ndim != 1 or differ(vector.shape[0], channels):

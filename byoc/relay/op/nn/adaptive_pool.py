@@ -11,7 +11,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
-from byoc.ir.types import TensorType, Type
+from byoc.ir.types import Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
@@ -64,13 +64,13 @@ class GlobalPool2DAttrs(Attrs):
     out_layout: str = ""
 
 
-def _relation(n: int, whole: bool) -> RelationOf[AdaptivePoolAttrs | GlobalPool2DAttrs]:
+def _relation(n: int) -> RelationOf[AdaptivePoolAttrs | GlobalPool2DAttrs]:
     def relation(types: Sequence[Type], attrs: AdaptivePoolAttrs | GlobalPool2DAttrs) -> TensorType:
         data, letters = tensor_of(types[0], n + 2, "data"), data_letters(n)
         dims = [data.shape[a] for a in axes_of(attrs.layout, letters, "data")]
         axes_of(attrs.out_layout or attrs.layout, letters, "output")
-        sizes = (1,) * n if whole else attrs.output_size
-        sizes = per_axis(sizes, n, "output_size") if sizes else tuple(dims[2:])
+        wanted = attrs.output_size if isinstance(attrs, AdaptivePoolAttrs) else (1,) * n
+        sizes: Sequence[Dim] = per_axis(wanted, n, "output_size") if wanted else tuple(dims[2:])
         if any(isinstance(size, int) and size < 1 for size in sizes):
             raise TypeInferenceError(f"output_size must be positive, got {sizes}")
         return TensorType(arranged((*dims[:2], *sizes), letters, attrs.out_layout or attrs.layout), data.dtype)
@@ -78,8 +78,10 @@ def _relation(n: int, whole: bool) -> RelationOf[AdaptivePoolAttrs | GlobalPool2
     return relation
 
 
-def _compute(mean: bool) -> ComputeOf[AdaptivePoolAttrs, Tensor, TensorType]:
-    def compute(attrs: AdaptivePoolAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
+def _compute(mean: bool) -> ComputeOf[AdaptivePoolAttrs | GlobalPool2DAttrs, Tensor, TensorType]:
+    def compute(
+        attrs: AdaptivePoolAttrs | GlobalPool2DAttrs, inputs: Sequence[Tensor], out_type: TensorType
+    ) -> list[Tensor]:
         return [adaptive_stages(inputs[0], attrs.layout, attrs.out_layout, mean, out_type)]
 
     return compute
@@ -186,7 +188,7 @@ for _kind, _doc in _DOCS.items():
         register_op(
             f"nn.adaptive_{_kind}_pool{_n}d",
             inputs=("data",),
-            rel=_relation(_n, False),
+            rel=_relation(_n),
             doc=f"{_doc} of a given number of windows over {_n} axes.",
             attrs=_ATTRS[_n],
             pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
@@ -198,7 +200,7 @@ for _kind, _doc in _DOCS.items():
     register_op(
         f"nn.global_{_kind}_pool2d",
         inputs=("data",),
-        rel=_relation(2, True),
+        rel=_relation(2),
         doc=f"{_doc} of each channel.",
         attrs=GlobalPool2DAttrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,

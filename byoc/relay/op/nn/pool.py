@@ -195,7 +195,12 @@ def _samples(n: int) -> list[Sample]:
 
 def _max_samples(n: int) -> list[Sample]:
     """The common ones, and one whose first and last windows lie wholly in the padding."""
-    attrs = {"pool_size": (2,) * n, "strides": (2,) * n, "padding": (2,) * n, "layout": data_letters(n)}
+    attrs: dict[str, object] = {
+        "pool_size": (2,) * n,
+        "strides": (2,) * n,
+        "padding": (2,) * n,
+        "layout": data_letters(n),
+    }
     return [*_samples(n), Sample([(1, 2, *(4,) * n)], attrs)]
 
 

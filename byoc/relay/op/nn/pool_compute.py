@@ -75,9 +75,10 @@ class _Windows:
 
     def reaches_over(self, k: int, end: Dimension) -> bool:
         """True unless the last window of axis *k* is known to end before *end*."""
-        if not isinstance(self.outs[k], int) or not isinstance(end, int):
+        count = self.outs[k]
+        if not isinstance(count, int) or not isinstance(end, int):
             return True
-        last = (self.outs[k] - 1) * self.strides[k] - self.pads[k][0] + self.dilation[k] * (self.kernel[k] - 1)
+        last = (count - 1) * self.strides[k] - self.pads[k][0] + self.dilation[k] * (self.kernel[k] - 1)
         return last >= end
 
     def fold(self, kind: str, fill: PrimExpr, dtype: str) -> Tensor:

@@ -24,7 +24,7 @@ def _relation(types: Sequence[Type], attrs: MaxPoolAttrs) -> Type:
     grad, data = tensor_of(types[0], 4, "out_grad"), tensor_of(types[1], 4, "data")
     same_dtype([grad, data])
     kind = "avg" if isinstance(attrs, AvgPool2DAttrs) else "max"
-    pooled = get_op(f"nn.{kind}_pool2d").rel([data], attrs)  # type: ignore[misc]
+    pooled = tensor_of(get_op(f"nn.{kind}_pool2d").result_type([data], attrs), 4, "the pool")
     if any(differ(a, b) for a, b in zip(grad.shape, pooled.shape, strict=True)):
         raise TypeInferenceError(f"out_grad must have the type {pooled} of the pool, got {grad}")
     return data

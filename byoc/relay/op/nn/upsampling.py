@@ -102,9 +102,9 @@ def _compute(n: int) -> ComputeOf[Upsampling, Tensor, TensorType]:
     def compute(attrs: Upsampling, inputs: Sequence[Tensor], out_type: TensorType) -> list[Tensor]:
         how = Interpolation(_METHODS[attrs.method], attrs.mode, default_rounding(attrs.mode, ""))
         every = [attrs.layout.index(letter) for letter in spatial_letters(n)]
-        axes = [a for a in every if isinstance(out_type.shape[a], int)]  # the others keep their dynamic size
-        sizes = [out_type.shape[a] for a in axes]
-        return [resize_stages(inputs[0], axes, sizes, [(0.0, 1.0)] * len(axes), how, out_type.dtype)]
+        known = {a: size for a in every if isinstance(size := out_type.shape[a], int)}  # others keep their dynamic size
+        axes = list(known)
+        return [resize_stages(inputs[0], axes, list(known.values()), [(0.0, 1.0)] * len(axes), how, out_type.dtype)]
 
     return compute
 
@@ -115,7 +115,8 @@ Scale = float | RelayExpr
 def _known_scales(*scales: Scale) -> list[float] | None:
     """The factors as numbers, or None where one is known only at run time."""
     numbers = [s.data.numpy().reshape(()).item() if isinstance(s, Constant) else s for s in scales]
-    return None if any(isinstance(s, RelayExpr) for s in numbers) else [float(s) for s in numbers]
+    known = [float(s) for s in numbers if not isinstance(s, RelayExpr)]
+    return known if len(known) == len(numbers) else None
 
 
 def _as_inputs(scales: Sequence[Scale]) -> list[RelayExpr]:
@@ -135,7 +136,7 @@ def upsampling(
     if scales is None:
         attrs = UpSamplingAttrs(layout=layout, method=method, align_corners=align_corners)
         return make_call("dyn.nn.upsampling", [data, *_as_inputs((scale_h, scale_w))], attrs)
-    return make_call("nn.upsampling", [data], UpSamplingAttrs(*scales, layout, method, align_corners))
+    return make_call("nn.upsampling", [data], UpSamplingAttrs(scales[0], scales[1], layout, method, align_corners))
 
 
 def upsampling3d(
@@ -149,7 +150,8 @@ def upsampling3d(
 ) -> Call:
     """Enlarge depth, height and width, by factors that may be tensors. Source: ``relay.nn.upsampling3d``."""
     scales = _known_scales(scale_d, scale_h, scale_w)
-    attrs = UpSampling3DAttrs(*(scales or (1.0, 1.0, 1.0)), layout, method, coordinate_transformation_mode)
+    depth, height, width = scales or (1.0, 1.0, 1.0)
+    attrs = UpSampling3DAttrs(depth, height, width, layout, method, coordinate_transformation_mode)
     if scales is None:
         return make_call("dyn.nn.upsampling3d", [data, *_as_inputs((scale_d, scale_h, scale_w))], attrs)
     return make_call("nn.upsampling3d", [data], attrs)

@@ -16,7 +16,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
 from byoc.relay.op.core.type_relations import identity, normalize_axis, tensor_arg
 from byoc.relay.tuple_wrapper import TupleWrapper
@@ -159,7 +159,9 @@ def topk(
     if number is not None:
         call = make_call("topk", [as_expr(data)], TopKAttrs(number[0], axis, ret_type, is_ascend, dtype))
     else:
-        call = make_call("dyn.topk", [as_expr(data), k], TopKAttrs(0, axis, ret_type, is_ascend, dtype))
+        call = make_call(
+            "dyn.topk", [as_expr(data), check_expr(k, "k")], TopKAttrs(0, axis, ret_type, is_ascend, dtype)
+        )
     return TupleWrapper(call, 2) if ret_type == "both" else call
 
 

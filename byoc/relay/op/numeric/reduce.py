@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TensorCompute, register_op
+from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Tuple
@@ -209,7 +209,7 @@ _LOGIC = Traits(OpKind.REDUCTION)
 def _register(
     name: str,
     code_for: DtypePredicate,
-    compute: TensorCompute,
+    compute: ComputeOf[ReduceAttrs, te.Tensor, TensorType],
     doc: str,
     samples: Sequence[Sample],
     traits: Traits,

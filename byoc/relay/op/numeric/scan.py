@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from byoc import te
 from byoc.ir.attrs import Attrs
@@ -24,6 +25,7 @@ from byoc.te.expr import Dimension, PrimExpr
 
 BLOCK = 32
 Element = Callable[[Sequence[PrimExpr]], PrimExpr]
+Place = TypeVar("Place", PrimExpr, Dimension)
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,10 @@ class _Scan:
         return self.fold(te.if_then_else(condition, value, te.const(self.neutral, value.dtype)), k)
 
 
-def _moved(places: Sequence[Dimension], axis: int, place: Dimension) -> tuple[Dimension, ...]:
-    return (*places[:axis], place, *places[axis + 1 :])
+def _moved(places: Sequence[Place], axis: int, place: Place) -> tuple[Place, ...]:
+    moved = list(places)
+    moved[axis] = place
+    return tuple(moved)
 
 
 def _compute(scan: _Scan, name: str) -> ComputeOf[ScanopAttrs, te.Tensor, TensorType]:

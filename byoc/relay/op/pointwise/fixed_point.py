@@ -43,7 +43,7 @@ class FixedPointMultiplyPerAxisAttrs(Attrs):
     axes: tuple[int, ...] = ()
 
 
-def _integers_rel(types: Sequence[Type], attrs: FixedPointMultiplyAttrs) -> Type:
+def _integers_rel(types: Sequence[Type], attrs: FixedPointMultiplyAttrs) -> TensorType:
     data = tensor_arg(types, 0)
     if not is_integer(data.dtype):
         raise TypeInferenceError(f"takes integers, got {data.dtype}")

@@ -82,7 +82,7 @@ def multibox_prior(
 
     Source: ``relay.vision.multibox_prior``.
     """
-    attrs = MultiBoxPriorAttrs(*(_numbers(v) for v in (sizes, ratios, steps, offsets)), bool(clip))
+    attrs = MultiBoxPriorAttrs(_numbers(sizes), _numbers(ratios), _numbers(steps), _numbers(offsets), bool(clip))
     return make_call("vision.multibox_prior", [as_expr(data)], attrs)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
-from byoc.ir.attrs import Attrs, as_int
+from byoc.ir.attrs import Attrs, as_int, as_ints
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS
 from byoc.ir.types import TensorType
@@ -43,7 +43,8 @@ def _expanded(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int
 
 def _squeezed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
     given = attrs["axis"]
-    gone = [k for k, d in enumerate(data.shape) if d == 1] if given is None else [a % data.ndim for a in given]  # type: ignore
+    ones = [k for k, d in enumerate(data.shape) if d == 1]
+    gone = ones if given is None else [a % data.ndim for a in as_ints(given)]
     return None if axis in gone else axis - sum(k < axis for k in gone)
 
 
@@ -57,7 +58,7 @@ def _reshaped(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int
 
 
 def _not_reversed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
-    return None if int(attrs["axis"]) % data.ndim == axis else axis
+    return None if as_int(attrs["axis"]) % data.ndim == axis else axis
 
 
 def _lost(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:

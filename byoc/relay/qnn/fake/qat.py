@@ -10,6 +10,7 @@ from __future__ import annotations
 from byoc.ir.affine_type import AffineType, TensorAffineType, TupleAffineType
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
+from byoc.ir.types import TensorType
 from byoc.relay.analysis.fake_quantized_regions import DEQUANTIZE, QUANTIZE
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
@@ -83,7 +84,7 @@ def _dequantized(expr: RelayExpr, ty: AffineType, like: RelayExpr) -> RelayExpr:
         likes = tuple_type(like).fields
         made = []
         for field, t, field_type in zip(fields, ty.types, likes, strict=True):
-            assert isinstance(t, TensorAffineType)
+            assert isinstance(t, TensorAffineType) and isinstance(field_type, TensorType)
             made.append(dequantize(field, t.scale, t.zero_point, t.axis, field_type.dtype))
         return Tuple(made, like.span)
     assert isinstance(ty, TensorAffineType)

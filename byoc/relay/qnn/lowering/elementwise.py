@@ -110,7 +110,8 @@ def lower_softmax(attrs: SoftmaxAttrs, inputs: Sequence[RelayExpr], types: Seque
 @register_qnn_canonicalize("qnn.leaky_relu")
 def lower_leaky_relu(attrs: LeakyReluAttrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
     """``qnn.leaky_relu``: below the zero point z of the result, ``alpha * q + (1 - alpha) * z`` in fixed point."""
-    how = Rescaling(*inputs[1:], types[1:3])  # type: ignore[arg-type]
+    scale, point, new_scale, new_point = inputs[1:]
+    how = Rescaling(scale, point, new_scale, new_point, types[1:3])
     if not how.is_known:
         return None
     data = types[0]

@@ -27,7 +27,10 @@ def value_of(parameter: RelayExpr) -> np.ndarray | None:
 def number_of(parameter: RelayExpr) -> np.generic | None:
     """The one number of a constant; None for several, or for what is not constant."""
     value = value_of(parameter)
-    return value.reshape(())[()] if value is not None and value.size == 1 else None
+    if value is None or value.size != 1:
+        return None
+    number: np.generic = value.dtype.type(value.item())
+    return number
 
 
 def difference_dtype(data: TensorType, zero_points: Sequence[RelayExpr]) -> str:

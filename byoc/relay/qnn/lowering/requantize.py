@@ -141,7 +141,8 @@ def lower_requantize(attrs: RequantizeAttrs, inputs: Sequence[RelayExpr], types:
     """``qnn.requantize`` as integer or float arithmetic; None where a scale is not constant."""
     data = types[0]
     assert isinstance(data, TensorType)
-    how = Rescaling(*inputs[1:], types[1:3], attrs.axis)  # type: ignore[arg-type]
+    scale, point, new_scale, new_point = inputs[1:]
+    how = Rescaling(scale, point, new_scale, new_point, types[1:3], attrs.axis)
     if not how.is_known:
         return None
     return requantized(inputs[0], data, how, attrs.out_dtype, attrs.rounding, attrs.compute_dtype)

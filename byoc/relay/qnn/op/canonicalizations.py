@@ -72,9 +72,9 @@ def create_integer_lookup_op(
     if any(n.size != 1 for n in numbers):
         raise UserError("a table needs one scale and one zero point for the input and the output, got several numbers")
     dtypes = ("float32", "int32", "float32", "int32")
-    scalars = [constant(n.reshape(()).astype(d)) for n, d in zip(numbers, dtypes, strict=True)]
+    given, point, wanted, new_point = (constant(n.reshape(()).astype(d)) for n, d in zip(numbers, dtypes, strict=True))
     table = create_integer_lookup_table(
-        floating_point_func, *scalars, in_axis=in_axis, out_axis=out_axis, in_dtype=in_dtype, out_dtype=out_dtype
+        floating_point_func, given, point, wanted, new_point, in_axis, out_axis, in_dtype, out_dtype
     )
     unsigned = f"uint{np.iinfo(in_dtype).bits}"
     # a cast between integers of one size keeps the bits, and has generated code, which reinterpret has not

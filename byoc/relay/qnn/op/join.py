@@ -30,7 +30,7 @@ def _relation(types: Sequence[Type], attrs: ConcatenateAttrs) -> Type:
             check_scalar(ty, f"{name}[{k}]", dtype)
     check_scalar(types[3], "output_scale", SCALE)
     check_scalar(types[4], "output_zero_point", ZERO_POINT)
-    return get_op("concatenate").rel(types[:1], attrs)  # type: ignore[misc]
+    return get_op("concatenate").result_type(types[:1], attrs)
 
 
 _A, _B = np.arange(0, 250, 50, dtype="uint8").reshape(1, 5), np.arange(10, 250, 24, dtype="uint8").reshape(2, 5)

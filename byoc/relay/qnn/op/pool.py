@@ -19,7 +19,7 @@ from byoc.relay.qnn.op.unary import elementwise_relation, operands
 
 def _relation(types: Sequence[Type], attrs: AvgPool2DAttrs) -> Type:
     elementwise_relation(types, attrs)
-    return get_op("nn.avg_pool2d").rel(types[:1], attrs)  # type: ignore[misc]
+    return get_op("nn.avg_pool2d").result_type(types[:1], attrs)
 
 
 _DATA = (np.arange(96) * 37 % 256).astype("uint8").reshape(1, 2, 6, 8)

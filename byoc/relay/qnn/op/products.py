@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, RelationOf, Sample, get_op, register_op
 from byoc.ir.traits import ProductForm, convolution, quantized_product, same_kernels
@@ -37,6 +37,7 @@ from byoc.relay.qnn.op.type_relations import (
     data_of,
 )
 
+P = TypeVar("P", Conv2DAttrs, Conv2DTransposeAttrs, DenseAttrs, DensePackAttrs, BatchMatmulAttrs)  # of a product
 SUMS = ("int16", "int32", "int64")
 INPUTS = ("data", "weight", "input_zero_point", "kernel_zero_point", "input_scale", "kernel_scale")
 
@@ -52,12 +53,12 @@ def _check_product(types: Sequence[Type], out_dtype: str, channels: Callable[[],
     check_vector(types[5], "kernel_scale", SCALE, channels())
 
 
-def _like_plain(name: str, channels: Callable[[Sequence[Type], Attrs], Dim]) -> RelationOf[Attrs]:
+def _like_plain(name: str, channels: Callable[[Sequence[Type], P], Dim]) -> RelationOf[P]:
     """The relation of a quantized product whose shapes are those of the plain operator *name*."""
 
-    def relation(types: Sequence[Type], attrs: Attrs) -> Type:
+    def relation(types: Sequence[Type], attrs: P) -> Type:
         _check_product(types, attrs.out_dtype, lambda: channels(types, attrs))
-        return get_op(name).rel(types[:2], attrs)  # type: ignore[misc]
+        return get_op(name).result_type(types[:2], attrs)
 
     return relation
 
@@ -101,7 +102,7 @@ def _batch_matmul_rel(types: Sequence[Type], attrs: BatchMatmulAttrs) -> Type:
         (("x_zero_point", ZERO_POINT), ("y_zero_point", ZERO_POINT), ("x_scale", SCALE), ("y_scale", SCALE)), 2
     ):
         check_scalar(types[k], name, dtype)
-    return get_op("nn.batch_matmul").rel(types[:2], attrs)  # type: ignore[misc]
+    return get_op("nn.batch_matmul").result_type(types[:2], attrs)
 
 
 def _parameters(zero: int, kernel_zero: int | Sequence[int], scales: float | Sequence[float] = 0.5) -> list[np.ndarray]:
@@ -125,7 +126,7 @@ register_op(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     traits=convolution({"NCHW": ("OIHW", "OIHW"), "NHWC": ("HWIO", "HWOI"), "HWNC": ("HWOI", "HWOI")}, quantized=True),
     rel=_like_plain("nn.conv2d", lambda types, attrs: _known_kernel(conv_geometry(types, attrs, 2)).out),
-    operations=lambda attrs, types, out: get_op("nn.conv2d").operations(attrs, types[:2], out),  # type: ignore[misc]
+    operations=lambda attrs, types, out: get_op("nn.conv2d").count_operations(attrs, types[:2], out),
     doc="The 2-d convolution of quantized tensors, in units of both scales.",
     samples=(
         Sample(
@@ -153,9 +154,7 @@ register_op(
     rel=_like_plain(
         "nn.conv2d_transpose", lambda types, attrs: _known_kernel(transposed_geometry(types, attrs, 2)).out
     ),
-    operations=lambda attrs, types, out: get_op("nn.conv2d_transpose").operations(  # type: ignore[misc]
-        attrs, types[:2], out
-    ),
+    operations=lambda attrs, types, out: get_op("nn.conv2d_transpose").count_operations(attrs, types[:2], out),
     doc="The transposed 2-d convolution of quantized tensors, in units of both scales.",
     samples=(
         Sample(
@@ -171,7 +170,7 @@ register_op(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     traits=quantized_product(ProductForm.DENSE),
     rel=_like_plain("nn.dense", lambda types, attrs: tensor_arg(types, 1, "weight").shape[0]),
-    operations=lambda attrs, types, out: get_op("nn.dense").operations(attrs, types[:2], out),  # type: ignore[misc]
+    operations=lambda attrs, types, out: get_op("nn.dense").count_operations(attrs, types[:2], out),
     doc="The product of a quantized tensor with a transposed quantized matrix, in units of both scales.",
     samples=(
         Sample([_bytes("uint8", 3, 7), _bytes("int8", 5, 7), *_parameters(7, 3)], {"units": 5, "out_dtype": "int32"}),
@@ -203,9 +202,7 @@ register_op(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     traits=quantized_product(ProductForm.MATRICES),
     rel=_batch_matmul_rel,
-    operations=lambda attrs, types, out: get_op("nn.batch_matmul").operations(  # type: ignore[misc]
-        attrs, types[:2], out
-    ),
+    operations=lambda attrs, types, out: get_op("nn.batch_matmul").count_operations(attrs, types[:2], out),
     doc="A product of two quantized matrices for each batch item, in units of both scales.",
     samples=(
         Sample(

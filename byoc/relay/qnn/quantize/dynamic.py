@@ -74,6 +74,7 @@ def _product(call: Call, row: Row) -> RelayExpr:
     """``(sum(q w) - z sum(w)) * scale * weight scale``: sums in int32, the rest in float32."""
     data, scale, point = row
     rule = rule_of(call)
+    assert rule is not None  # of what is quantized here
     axis = rule.axis(call)
     whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
     attrs = dataclasses.replace(call.attrs, out_dtype=SUM)

@@ -56,7 +56,7 @@ class StaticQuantizer:
     def _source(self, node: RelayExpr) -> RelayExpr:
         """The value that *node* carries, as it was made."""
         while carries_one(node):
-            node = node.args[0]  # type: ignore[attr-defined]
+            node = node.args[0]
         return node
 
     def leave(self, source: RelayExpr, reason: Left) -> None:
@@ -87,7 +87,7 @@ class _Rewriter:
 
     def run(self) -> RelayExpr:
         for node in self.plan.order:
-            self.source[node] = self.source[node.args[0]] if carries_one(node) else node  # type: ignore
+            self.source[node] = self.source[node.args[0]] if carries_one(node) else node
             self.new[node] = self._node(node)
         return self.new[self.plan.function.body]
 

@@ -41,7 +41,7 @@ def calls_with_attr(root: RelayExpr, key: str) -> bool:
 def by_form(rules: Mapping[ProductForm, CallRule]) -> dict[str, CallRule]:
     """*rules* for forms of products as rules for the operators that compute them on plain numbers."""
     forms = {name: OPS[name].traits.product for name in OPS if not OPS[name].traits.quantized}
-    return {name: rules[form] for name, form in forms.items() if form in rules}
+    return {name: rules[form] for name, form in forms.items() if form is not None and form in rules}
 
 
 def rewrite_calls(root: RelayExpr, rules: Mapping[str, CallRule], mod: IRModule | None = None) -> RelayExpr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.module import IRModule
@@ -33,7 +34,7 @@ def InferType() -> ModulePass:
     return ModulePass(lambda mod, ctx: infer_module(mod), PassInfo("InferType", gives=("typed",), ends=()))
 
 
-def is_optimizable(func: object) -> bool:
+def is_optimizable(func: object) -> TypeGuard[Function]:
     """True for functions that passes may look into: not another compiler's, not external, not marked as skipped."""
     return isinstance(func, Function) and not any(func.attrs.get(k) for k in ("Compiler", "Extern", "SkipOptimization"))
 

@@ -16,7 +16,7 @@ from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Let, Var
-from byoc.relay.narrowing import as_call
+from byoc.relay.narrowing import as_call, as_let
 from byoc.relay.structure.structural import structural_equal
 from byoc.relay.traverse import post_order, rewrite, substitute
 
@@ -49,7 +49,7 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
 
         def globally(before: RelayExpr, after: RelayExpr) -> RelayExpr:
             if isinstance(before, Let) and before.variable in bound:
-                return after.body  # type: ignore[attr-defined]
+                return as_let(after).body
             var = bound.get(before.op, global_of(after.op)) if isinstance(before, Call) else None  # type: ignore[attr-defined]
             return after if var is None else Call(var, as_call(after).args, as_call(after).attrs, span=after.span)
 

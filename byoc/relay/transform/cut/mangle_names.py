@@ -49,10 +49,10 @@ def mangle_compiler_functions(mod: IRModule, mod_name: str | None) -> IRModule:
     renamed = IRModule(None, mod.type_definitions, mod.attrs)
     for var, func in mod.functions.items():
         new_var = names.get(var, var)
-        new = rename_globals(func, names)
-        if var in names and isinstance(new, Function):
-            new = new.with_attr("global_symbol", new_var.name_hint)
-        renamed[new_var] = new
+        new_func = rename_globals(func, names)
+        if var in names and isinstance(new_func, Function):
+            new_func = new_func.with_attr("global_symbol", new_var.name_hint)
+        renamed[new_var] = new_func
     return renamed
 
 

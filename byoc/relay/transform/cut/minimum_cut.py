@@ -68,10 +68,10 @@ class Network:
                     self._capacity[edge ^ 1] += pushed
                 way, node = [], SOURCE
                 continue
-            edge = self._next_edge(node, following, levels)
-            if edge is not None:
-                way.append(edge)
-                node = self._target[edge]
+            step = self._next_edge(node, following, levels)
+            if step is not None:
+                way.append(step)
+                node = self._target[step]
             elif way:
                 node = self._target[way.pop() ^ 1]
                 following[node] += 1

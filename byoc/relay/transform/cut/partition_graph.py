@@ -53,7 +53,7 @@ def PartitionGraph(
         result = infer_module(mod.shallow_copy())
         for var, func in mod.functions.items():
             if is_optimizable(func):
-                plain = without_defaults_and_tuples(func)  # type: ignore[arg-type]
+                plain = without_defaults_and_tuples(func)
                 outliner = _Outliner(result, var.name_hint, plain, bind_constants)
                 result[var] = outliner.run()
                 told.append(outliner.outlined)

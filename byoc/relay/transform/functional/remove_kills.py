@@ -11,6 +11,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Function, Let, Tuple
+from byoc.relay.narrowing import as_let
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import typed_rewrite
@@ -31,5 +32,5 @@ def RemoveKills() -> FunctionPass:
 
 def _without_kill(before: RelayExpr, after: RelayExpr) -> RelayExpr:
     if isinstance(before, Let) and calls(before.value, KILL):
-        return after.body  # type: ignore[attr-defined]
+        return as_let(after).body
     return Tuple([]) if calls(after, KILL) else after

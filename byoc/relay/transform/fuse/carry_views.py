@@ -26,7 +26,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
-from byoc.relay.narrowing import as_call, tuple_type
+from byoc.relay.narrowing import as_call, as_constant, tuple_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -133,7 +133,7 @@ class _Carrier:
         if not calls(whole, "split"):
             return None
         axis = int(whole.attrs["axis"]) % len(shape)
-        before = sum(int(field.shape[axis]) for field in tuple_type(whole).fields[: node.index])
+        before = sum(t.concrete_shape[axis] for t in tensor_types(tuple_type(whole))[: node.index])
         rows = slice(before, before + shape[axis])
         return self._part_of_product(whole, axis, rows) or self._slice(node, axis, rows, shape)
 
@@ -175,16 +175,17 @@ class _Carrier:
         return False
 
     def _pointwise(self, node: Call, shape: tuple[int, ...]) -> _Carried | None:
-        carried = [self._carried.get(arg) for arg in node.args]
-        if any(c is None for c in carried):
+        found = [self._carried.get(arg) for arg in node.args]
+        carried = [c for c in found if c is not None]
+        if len(carried) != len(found):
             return None
         for arg, lead in zip(node.args, carried, strict=True):
-            if lead.is_sum and lead.view.shape == shape and self._may_go_before(arg, lead):  # type: ignore[union-attr]
-                args = self._over_base(lead, carried, node)  # type: ignore[arg-type]
+            if lead.is_sum and lead.view.shape == shape and self._may_go_before(arg, lead):
+                args = self._over_base(lead, carried, node)
                 if args is not None:
                     made = Call(node.op, args, node.attrs, node.type_args, node.span)
-                    return replace(lead, base=made)  # type: ignore[type-var]
-        if any(c.is_sum and c.is_plain and c.shape == shape for c in carried):  # type: ignore[union-attr]
+                    return replace(lead, base=made)
+        if any(c.is_sum and c.is_plain and c.shape == shape for c in carried):
             made = Call(node.op, [self._realized(a) for a in node.args], node.attrs, node.type_args, node.span)
             return _Carried(made, shape, View.of_shape(shape), True)
         return None
@@ -286,7 +287,11 @@ def rows_of_product(product: RelayExpr, rows: slice) -> Call | None:
         product = as_call(product)
         inner, bias = product.args
         made = rows_of_product(inner, rows) if isinstance(bias, Constant) else None
-        if made is None or bias.data.shape[-1:] != as_call(inner).args[1].data.shape[:1]:
+        if (
+            made is None
+            or not isinstance(bias, Constant)
+            or bias.data.shape[-1:] != as_constant(as_call(inner).args[1]).data.shape[:1]
+        ):
             return None
         part = constant(bias.data.numpy()[..., rows], span=bias.span)
         return Call(product.op, [made, part], product.attrs, span=product.span)

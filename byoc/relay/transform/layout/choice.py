@@ -104,7 +104,8 @@ def forms_of(root: RelayExpr) -> dict[Call, Form]:
 
 def _only_weighed(nodes: Sequence[RelayExpr]) -> frozenset[RelayExpr]:
     """The values that only products with constant weights read, so that the order of their elements is free."""
-    weighed, otherwise = set(), {nodes[-1]}
+    weighed: set[RelayExpr] = set()
+    otherwise = {nodes[-1]}
     for node in nodes:
         for child in fusion_children(node):
             takes = calls(node, "nn.dense") and child is node.args[0] and isinstance(node.args[1], Constant)

@@ -14,7 +14,7 @@ from typing import Any
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
-from byoc.ir.types import TensorType, TupleType, Type
+from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.runtime.kernels.movement.layouts import Axis
 
 UNDEFINED = Layout()
@@ -63,8 +63,11 @@ class LayoutCase:
     @property
     def ndim(self) -> int:
         """The rank of the first input before."""
-        ty = self.types[0]
-        return ty.ndim if isinstance(ty, TensorType) else ty.fields[0].ndim
+        return self.tensor(0).ndim
+
+    def tensor(self, index: int) -> TensorType:
+        """The type of input *index*; of a tuple, that of its first field. Raises UserError where it is no tensor."""
+        return tensor_types(self.types[index])[0]
 
     def moved(self, axis: int) -> int | None:
         """Where axis *axis* of the first input is now; None where that is not known or the axis is split."""
@@ -129,14 +132,14 @@ def _broadcast(case: LayoutCase) -> tuple[Layout, Layout, Layout] | None:
     if not all(layout.defined for layout in layouts):
         return _broadcast_one_known(layouts, ranks)
     if 0 in map(len, layouts):
-        return (*layouts, layouts[1] if len(layouts[0]) == 0 else layouts[0])
+        return layouts[0], layouts[1], layouts[1] if len(layouts[0]) == 0 else layouts[0]
     large = 0 if len(layouts[0].primal) >= len(layouts[1].primal) else 1
     # axes meet from the last one on: their names must agree there, or the layouts mean other axes
     whole, part = case.old[large], case.old[1 - large]
     if len(whole) < len(part) or whole.sub_layout(len(whole) - len(part), len(part)) != part:
         return None
     if case.new is None:
-        return (*layouts, layouts[large])
+        return layouts[0], layouts[1], layouts[large]
     result = layouts[large]
     small = _for_broadcast(result, whole, case.types[1 - large]) if whole == part else result  # type: ignore[arg-type]
     return (result, small, result) if large == 0 else (small, result, result)

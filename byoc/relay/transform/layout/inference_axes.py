@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.layout import Layout
-from byoc.ir.types import Any, TensorType, TupleType
+from byoc.ir.types import Any, TensorType, TupleType, tensor_types
 from byoc.relay.op.movement.slice import END
 from byoc.relay.op.numeric.reduce import reduced_axes
 from byoc.relay.transform.layout.inference import (
@@ -36,7 +36,7 @@ def _axis(case: LayoutCase) -> int:
 
 def _joined(case: LayoutCase, count: int) -> CorrectLayouts | None:
     """*count* tensors along an axis, further inputs being scales and zero points."""
-    types = case.types[0].fields if isinstance(case.types[0], TupleType) else ()
+    types = tensor_types(case.types[0]) if isinstance(case.types[0], TupleType) else ()
     axis, rest = _axis(case), (CHANNELS,) * (len(case.old) - count)
     if case.new is None:
         layout = next((x for x in case.old[:count] if x.defined), None)
@@ -65,8 +65,8 @@ def split(case: LayoutCase) -> CorrectLayouts | None:
     if case.new is None or not case.old[0].defined:
         return CorrectLayouts((case.data,), (case.data,) * count, attrs)
     old, new = case.old[0], case.new[0]
-    factor, size = max(new.factor_of(old[axis]), 1), case.types[0].shape[axis]
-    inside = [size // cuts] if isinstance(cuts, int) else list(cuts)
+    factor, size = max(new.factor_of(old[axis]), 1), case.tensor(0).shape[axis]
+    inside = [as_int(size) // cuts] if isinstance(cuts, int) else list(cuts)
     if factor > 1 and any(c % factor for c in inside):
         return CorrectLayouts((old,), (old,) * count, attrs)
     changed: dict[str, object] = {"axis": new.index_of(old[axis])}
@@ -264,7 +264,7 @@ def _slice_of_blocks(case: LayoutCase) -> dict[str, object] | None:
 
 
 def _permuted_slice(case: LayoutCase) -> dict[str, object] | None:
-    old, new, attrs, shape = case.old[0], case.data, case.attrs, case.types[0].shape
+    old, new, attrs, shape = case.old[0], case.data, case.attrs, case.tensor(0).shape
     if sorted(old) != sorted(new):
         return None
     whole = -1 if attrs["slice_mode"] == "size" else END
@@ -285,7 +285,7 @@ def slice_like(case: LayoutCase) -> CorrectLayouts | None:
     """Both inputs in one layout, the axes by name; as they were where they come in two. Source: ``slice_like``."""
     old, attrs = case.old[0], case.attrs
     axes = attrs["axes"]
-    if not old.defined or len(old) != case.ndim or case.types[1].ndim != case.ndim:
+    if not old.defined or len(old) != case.ndim or case.tensor(1).ndim != case.ndim:
         return None
     if case.new is None or case.new[0] != case.new[1]:
         return CorrectLayouts((old, old), (old,), attrs)

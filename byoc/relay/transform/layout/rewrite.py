@@ -109,9 +109,9 @@ class LayoutRewriter:
             if isinstance(state, list):
                 return state[node.index]
         if isinstance(node, Call) and isinstance(node.op, Op):
-            state = self._call(node)
-            if state is not None:
-                return state
+            laid = self._call(node)
+            if laid is not None:
+                return laid
         inner = uncompiled_children(node)
         return _Laid(rebuild(node, [self._realized(c) for c in inner]) if inner else node)
 

@@ -46,15 +46,17 @@ class RulesOfScaling(Generic[Rule]):
     def of(self, expr: RelayExpr) -> Rule | None:
         """The rule of the operator that *expr* calls."""
         traits = traits_of(expr)
-        if traits is None or traits.quantized:
+        if traits is None or traits.quantized or not isinstance(expr, Call):
             return None
         if traits.scaling is Scaling.PASSES:
-            return self.activation if traits.is_pointwise and len(expr.args) == 1 else None  # type: ignore[attr-defined]
+            return self.activation if traits.is_pointwise and len(expr.args) == 1 else None
         if traits.scaling is Scaling.SUM:
             return self.bias if traits.names_axes else self.sum
         if calls(expr, "multiply"):  # a quotient's scale is another
             return self.product
-        return {ProductForm.CONVOLUTION: self.convolution, ProductForm.DENSE: self.dense}.get(traits.product)
+        if traits.product is ProductForm.CONVOLUTION:
+            return self.convolution
+        return self.dense if traits.product is ProductForm.DENSE else None
 
 
 def is_of_form(expr: RelayExpr, form: ProductForm) -> bool:

@@ -22,7 +22,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, constant
-from byoc.relay.narrowing import as_function, tensor_type
+from byoc.relay.narrowing import as_call, as_constant, as_function, tensor_type
 from byoc.relay.transform.base.channel_values import channel_values
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -75,16 +75,18 @@ class _Folder:
         """*data* with *scale* in the weights at its root, or None where the way there is not free."""
         way: list[Call] = []
         while self.uses[data] == 1 and len(way) < _MAX_WAY and self._passes(data):
-            way.append(data)  # type: ignore[arg-type]
-            data = data.args[0]  # type: ignore[attr-defined]
+            way.append(as_call(data))
+            data = way[-1].args[0]
         rule, ty = scale_rule(data), data.checked_type
-        if self.uses[data] != 1 or rule is None or not isinstance(data.args[1], Constant):  # type: ignore[attr-defined]
+        if self.uses[data] != 1 or rule is None or not isinstance(data, Call):
             return None
-        axis = rule.out_axis(data)
-        channels = channel_values(scale, axis, ty) if axis is not None and isinstance(ty, TensorType) else None
-        if channels is None or not all(self._takes_scale(c, axis, channels) for c in way):  # type: ignore[arg-type]
+        axis, old = rule.out_axis(data), data.args[1]
+        if axis is None or not isinstance(ty, TensorType) or not isinstance(old, Constant):
             return None
-        weight = rule.scale_output(data, data.args[1].data.numpy(), channels)
+        channels = channel_values(scale, axis, ty)
+        if channels is None or not all(self._takes_scale(c, axis, channels) for c in way):
+            return None
+        weight = rule.scale_output(data, old.data.numpy(), channels)
         if weight is None or not np.isfinite(weight).all():
             return None
         new: RelayExpr = self._with_weight(data, data.args[0], weight, scale, scaled)
@@ -98,15 +100,16 @@ class _Folder:
         """True for a relu and its like, and for ``x + b`` with a constant bias that does not change the shape."""
         if _ACTIVATION.of(call):
             return True
-        biased = _BIAS.of(call) and isinstance(call.args[1], Constant)  # type: ignore[attr-defined]
-        return bool(biased) and call.args[0].checked_type == call.checked_type  # type: ignore[attr-defined]
+        if not isinstance(call, Call) or not _BIAS.of(call) or not isinstance(call.args[1], Constant):
+            return False
+        return call.args[0].checked_type == call.checked_type
 
     @staticmethod
     def _takes_scale(call: Call, axis: int, channels: np.ndarray) -> bool:
         """True where the scale may pass: relu needs positive numbers, a bias the same channel axis and no overflow."""
         if _ACTIVATION.of(call):
             return bool(np.all(channels > 0))
-        bias = call.args[1].data.numpy()  # type: ignore[attr-defined]
+        bias = as_constant(call.args[1]).data.numpy()
         if not np.isfinite(np.abs(bias).max(initial=0) * np.abs(channels).max(initial=0)):
             return False
         return not calls(call, "nn.bias_add") or call.attrs.get_int("axis") % tensor_type(call).ndim == axis
@@ -118,7 +121,7 @@ class _Folder:
         """A relu or bias of the way over scaled *data*."""
         args = [data]
         for bias in call.args[1:]:
-            values = bias.data.numpy()  # type: ignore[attr-defined]
+            values = as_constant(bias).data.numpy()
             across = 0 if calls(call, "nn.bias_add") else ty.ndim - axis - 1
             factor = channels.reshape(channels.size, *(1,) * across)
             args.append(constant((values * factor).astype(values.dtype), span=merge_spans([bias.span, scaled.span])))
@@ -126,11 +129,11 @@ class _Folder:
 
     def _forward(self, node: RelayExpr) -> RelayExpr | None:
         rule = scale_rule(node)
-        if rule is None or not isinstance(node.args[1], Constant):  # type: ignore[attr-defined]
+        if rule is None or not isinstance(node, Call) or not isinstance(node.args[1], Constant):
             return None
         product = node.args[0]
         found = _scale_of(product) if self.uses[product] == 1 else None
-        axis = rule.in_axis(node)  # type: ignore[arg-type]
+        axis = rule.in_axis(node)
         if found is None or axis is None or not isinstance(product.checked_type, TensorType):
             return None
         channels = channel_values(found[1], axis % product.checked_type.ndim, product.checked_type)

@@ -25,7 +25,9 @@ def _widens(expr: RelayExpr) -> bool:
     if op_name(expr) != "cast":
         return False
     source, target = as_call(expr).args[0].checked_type, expr.checked_type
-    if not isinstance(source, TensorType) or "string" in (source.dtype, target.dtype):
+    if not isinstance(source, TensorType) or not isinstance(target, TensorType):
+        return False
+    if "string" in (source.dtype, target.dtype):
         return False
     sizes = [0 if ty.dtype == "bool" else dtype_bytes(ty.dtype) for ty in (source, target)]
     return sizes[0] < sizes[1]

@@ -70,7 +70,10 @@ def _with_span(node: RelayExpr, span: AnySpan | None) -> RelayExpr:
         return Call(node.op, node.args, node.attrs, node.type_args, span)
     if isinstance(node, Constant):
         return Constant(node.data, span)
-    return Tuple(node.fields, span) if isinstance(node, Tuple) else TupleGetItem(node.tuple_value, node.index, span)
+    if isinstance(node, Tuple):
+        return Tuple(node.fields, span)
+    assert isinstance(node, TupleGetItem)
+    return TupleGetItem(node.tuple_value, node.index, span)
 
 
 def _merge(

@@ -26,7 +26,7 @@ def transposed_weight(expr: RelayExpr) -> Var | None:
     """The variable *w* of ``nn.dense(x, transpose(w, [1, 0]))``; None for any other expression."""
     if op_name(expr) != "nn.dense" or op_name(as_call(expr).args[1]) != "transpose":
         return None
-    turned: Call = as_call(expr).args[1]
+    turned = as_call(as_call(expr).args[1])
     axes = turned.attrs["axes"]
     is_turned = not axes or tuple(a % 2 for a in axes) == (1, 0)
     return turned.args[0] if is_turned and isinstance(turned.args[0], Var) else None

@@ -65,7 +65,7 @@ def flatten_batch_to_space(before: Call, after: Call) -> RelayExpr:
         return after
     if not calls(conv.args[0], "nn.space_to_batch_nd"):  # type: ignore[attr-defined]
         return after
-    spread: Call = as_call(conv).args[0]
+    spread = as_call(as_call(conv).args[0])
     fill = _fill_value(conv)  # type: ignore[arg-type]
     has_padding = any(map(any, spread.attrs["paddings"]))
     if has_padding and fill != float(spread.attrs["pad_value"]):

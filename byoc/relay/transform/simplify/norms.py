@@ -14,7 +14,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, constant
-from byoc.relay.narrowing import as_call
+from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.op.numeric.reduce import reduced_axes
 from byoc.relay.transform.simplify.rules import Rule, is_all, merged, spans_of
 
@@ -24,7 +24,7 @@ def _mean_of(expr: RelayExpr) -> RelayExpr | None:
     if not calls(expr, "mean"):
         return None
     data, attrs = expr.args[0], expr.attrs
-    ty = data.checked_type
+    ty = tensor_type(data)
     last = attrs["keepdims"] and not attrs["exclude"] and list(reduced_axes(attrs, ty.ndim)) == [ty.ndim - 1]
     return data if last and ty.dtype == "float32" else None
 
@@ -57,7 +57,7 @@ def _layer_norm(call: Call, centred: RelayExpr, spread: RelayExpr, *sources: Rel
     data, mean = centred.args
     if _mean_of(mean) is not data:
         return None
-    size = data.checked_type.shape[-1]
+    size = tensor_type(data).shape[-1]
     if not isinstance(size, int):
         return None
     vectors = [constant(np.full(int(size), value, "float32")) for value in (1, 0)]
@@ -85,8 +85,8 @@ def _along_last(norm: RelayExpr, vector: RelayExpr) -> bool:
     """True for a constant with a number for each place along the last axis of a norm over this."""
     if not calls(norm, "nn.layer_norm") or not isinstance(vector, Constant):
         return False
-    ty, values = norm.checked_type, vector.data.numpy()
-    last = int(norm.attrs["axis"]) % ty.ndim == ty.ndim - 1  # type: ignore[attr-defined]
+    ty, values = tensor_type(norm), vector.data.numpy()
+    last = int(norm.attrs["axis"]) % ty.ndim == ty.ndim - 1
     return last and values.ndim > 0 and values.size == values.shape[-1] == ty.shape[-1]
 
 

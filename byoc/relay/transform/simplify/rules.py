@@ -7,7 +7,7 @@ size, since two unknown sizes need not be the same. A node made from several car
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def spans_of(*sources: RelayExpr) -> AnySpan | None:
     return merge_spans(s.span for s in sources)
 
 
-def merged(name: str, args: list[RelayExpr], attrs: dict[str, object], *sources: RelayExpr) -> Call:
+def merged(name: str, args: list[RelayExpr], attrs: Mapping[str, object], *sources: RelayExpr) -> Call:
     """The call of operator *name* that was made from *sources*."""
     return call_op(name, args, spans_of(*sources), **attrs)
 

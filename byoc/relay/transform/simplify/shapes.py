@@ -32,7 +32,7 @@ def reshape_to(call: Call) -> RelayExpr | None:
     if same is not None:
         return same
     inner, result = call.args[0], call.checked_type
-    if not _is_view(inner) or not isinstance(result, TensorType) or 0 in result.shape:
+    if not isinstance(inner, Call) or not _is_view(inner) or not isinstance(result, TensorType) or 0 in result.shape:
         return None
     unknown = sum(isinstance(d, Any) for d in result.shape)
     if unknown > 1 or not result.is_symbolic:

@@ -23,7 +23,7 @@ class Option:
 class _Named:
     """A registered name with options; ``x["option"]`` is its value."""
 
-    registered: Mapping[str, Mapping[str, Option]] = {}
+    registered: ClassVar[Mapping[str, Mapping[str, Option]]] = {}
 
     def __init__(self, name: str, options: Mapping[str, object] | None = None):
         known = self._options_of(name)
@@ -82,7 +82,7 @@ class _Named:
 class Executor(_Named):
     """What runs the graph: ``graph``, or ``aot``, which byoc runs as a graph. Source: ``relay.backend.Executor``."""
 
-    registered: ClassVar[dict[str, dict[str, Option]]] = {
+    registered: ClassVar[Mapping[str, Mapping[str, Option]]] = {
         "graph": {"link-params": Option(bool, False)},
         "aot": {
             "link-params": Option(bool, True),
@@ -97,7 +97,7 @@ class Executor(_Named):
 class Runtime(_Named):
     """The runtime below the executor: ``cpp``, or ``crt`` as a name. Source: ``relay.backend.Runtime``."""
 
-    registered: ClassVar[dict[str, dict[str, Option]]] = {
+    registered: ClassVar[Mapping[str, Mapping[str, Option]]] = {
         "cpp": {"system-lib": Option(bool)},
         "crt": {"system-lib": Option(bool)},
     }

@@ -61,8 +61,8 @@ def _range(node: OnnxNode) -> RelayExpr:
         count = (limit - start) / delta
         if count > MAX_ELEMENTS:
             raise node.error(f"{count:.0f} elements are more than the {MAX_ELEMENTS} that can be made when importing")
-    ends = [node.fold(relay.reshape(node[i], [])) if node.rank(node[i]) else node[i] for i in range(3)]
-    numbers, dims = relay.arange(*ends, dtype=node.dtype(node[0])), node.services.dims(node[1])
+    first, last, step = (node.fold(relay.reshape(node[i], [])) if node.rank(node[i]) else node[i] for i in range(3))
+    numbers, dims = relay.arange(first, last, step, node.dtype(node[0])), node.services.dims(node[1])
     counted = start == 0 and delta == 1
     return matched(node, numbers, dims) if counted and dims is not None else numbers
 

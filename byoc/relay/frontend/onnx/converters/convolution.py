@@ -154,8 +154,9 @@ def _transposed_window(node: OnnxNode, kernel: Sequence[int]) -> tuple[Window, t
     wanted = node.attrs.ints("output_shape", [])[-count:]
     if not wanted and mode not in ("SAME_UPPER", "SAME_LOWER"):
         return (plain if mode == "NOTSET" else Window(plain.kernel, strides, dilations, (0,) * (2 * count))), extra
-    sizes = node.shape(node[0])[2:]
-    if any(isinstance(s, Any) for s in sizes):
+    shape = node.shape(node[0])[2:]
+    sizes = [s for s in shape if not isinstance(s, Any)]
+    if len(sizes) != len(shape):
         raise node.error("output_shape and auto_pad need the size of the data; fix it with shapes=")
     if not wanted:
         wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]

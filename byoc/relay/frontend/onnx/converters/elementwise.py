@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.dtypes import FLOATS, dtype_of
@@ -139,7 +141,7 @@ def _is_inf(node: OnnxNode) -> RelayExpr:
     return relay.zeros_like(infinite)
 
 
-def _folded(builder: str) -> Converter:
+def _folded(builder: str) -> Callable[[OnnxNode], RelayExpr]:
     def convert(node: OnnxNode) -> RelayExpr:
         first, *rest = node.required_inputs()
         for operand in rest:

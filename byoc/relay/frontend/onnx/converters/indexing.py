@@ -19,6 +19,7 @@ from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.converters.lengths import lengths_along
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.narrowing import tensor_type
 
 
 def _from_front(indices: RelayExpr, size: int) -> RelayExpr:
@@ -26,7 +27,8 @@ def _from_front(indices: RelayExpr, size: int) -> RelayExpr:
     if isinstance(indices, Constant):
         array = indices.data.numpy()
         return constant(np.where(array < 0, array + size, array).astype(array.dtype))
-    dtype = infer_expr(indices).dtype
+    infer_expr(indices)
+    dtype = tensor_type(indices).dtype
     extent = constant(size, dtype)
     return relay.where(relay.less(indices, constant(0, dtype)), relay.add(indices, extent), indices)
 
@@ -53,15 +55,15 @@ def _positions(node: OnnxNode, axes: Sequence[int]) -> RelayExpr:
     sizes = [shape[axis] for axis in axes]
     _check_known(node, sizes)
     name = f"node {node.name} ({node.op_type})"
-    if not all(isinstance(size, int) for size in sizes):
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) != len(sizes):
         return relay.check_indices_like(indices, data, axes, name)
-    is_known = isinstance(indices, Constant)
-    if is_known and not (indices.data.numpy() < 0).any():
+    if isinstance(indices, Constant) and not (indices.data.numpy() < 0).any():
         return indices
     if 0 in sizes and 0 not in node.shape(indices):
         raise node.error(f"the dimension {axes[sizes.index(0)]} of {node.type_of(data)} has no element to take")
-    positions = relay.check_indices(indices, sizes, axes, name)
-    return node.fold(positions) if is_known else positions
+    positions = relay.check_indices(indices, known, axes, name)
+    return node.fold(positions) if isinstance(indices, Constant) else positions
 
 
 def _axis(node: OnnxNode, default: int = 0) -> int:
@@ -94,7 +96,9 @@ def _coordinates(node: OnnxNode, batch_dims: int = 0) -> RelayExpr:
 def _gather_nd(node: OnnxNode) -> RelayExpr:
     batch_dims = node.attrs.int("batch_dims", 0)
     indices = _coordinates(node, batch_dims)
-    return relay.gather_nd(node[0], indices, batch_dims=batch_dims, index_rank=node.shape(node[1])[-1])
+    rank = node.shape(node[1])[-1]
+    assert isinstance(rank, int)  # else _coordinates has refused it
+    return relay.gather_nd(node[0], indices, batch_dims=batch_dims, index_rank=rank)
 
 
 _MODES = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}

@@ -29,7 +29,8 @@ def _gemm(node: OnnxNode) -> RelayExpr:
     alpha, beta = node.attrs.float("alpha", 1.0), node.attrs.float("beta", 1.0)
     bias = node.optional(2) if beta != 0 else None
     if not all(factor.is_integer() for factor in (alpha, beta)) and "int" in node.dtype(product):
-        wide = _scaled_sum(node, *(e and relay.cast(e, "float64") for e in (product, bias)), alpha, beta)
+        wide_bias = None if bias is None else relay.cast(bias, "float64")
+        wide = _scaled_sum(node, relay.cast(product, "float64"), wide_bias, alpha, beta)
         return relay.cast(wide, node.dtype(product))
     return _scaled_sum(node, product, bias, alpha, beta)
 

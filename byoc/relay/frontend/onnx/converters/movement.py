@@ -187,7 +187,7 @@ def _trilu(node: OnnxNode) -> RelayExpr:
         k = constant(diagonal.reshape(())) if diagonal is not None else relay.reshape(node[1], [])
         row, column = (_counted(node, data, node.rank(data) - back) for back in (2, 1))
         distance = relay.subtract(relay.expand_dims(column, 0), relay.expand_dims(row, 1))
-        mask = relay.greater_equal(distance, k) if upper else relay.less_equal(distance, k)
+        mask: RelayExpr = relay.greater_equal(distance, k) if upper else relay.less_equal(distance, k)
     else:
         if rows * columns > MAX_ELEMENTS:
             raise node.error(f"a mask of {rows} x {columns} elements is more than can be made when importing")

@@ -36,7 +36,8 @@ def _batch_norm(node: OnnxNode) -> list[RelayExpr]:
     epsilon = node.attrs.float("epsilon", 1e-5)
     if any(node.has_output(i) for i in range(1, len(node.outputs))):
         raise node.error("the statistics of a batch are computed in training only; export the model for inference")
-    normalised = relay.nn.batch_norm(*node.required_inputs()[:5], axis=1, epsilon=epsilon)
+    data, scale, bias, mean, variance = node.required_inputs()[:5]
+    normalised = relay.nn.batch_norm(data, scale, bias, mean, variance, axis=1, epsilon=epsilon)
     return [normalised[0]]
 
 
@@ -119,9 +120,10 @@ def _group_norm_by_channel(node: OnnxNode) -> RelayExpr:
 
 def _group_norm(node: OnnxNode, scale: RelayExpr, bias: RelayExpr) -> RelayExpr:
     data, dtype = node[0], node.dtype(node[0])
-    wide = [relay.cast(e, "float32") for e in (data, scale, bias)] if "16" in dtype else [data, scale, bias]
+    wide = (relay.cast(e, "float32") if "16" in dtype else e for e in (data, scale, bias))
+    values, gamma, beta = wide
     result = relay.nn.group_norm(
-        *wide, num_groups=node.attrs.int("num_groups"), axis=1, epsilon=node.attrs.float("epsilon", 1e-5)
+        values, gamma, beta, num_groups=node.attrs.int("num_groups"), axis=1, epsilon=node.attrs.float("epsilon", 1e-5)
     )
     return relay.cast(result, dtype) if "16" in dtype else result
 

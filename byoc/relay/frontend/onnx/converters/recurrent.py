@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
@@ -38,6 +39,16 @@ PARAMETERS: dict[str, tuple[float | None, float | None]] = {
 _BY_LOWER = {name.lower(): name for name in PARAMETERS}
 
 
+class _Settings(TypedDict):
+    """The attributes that every kind of layer has."""
+
+    activations: tuple[str, ...]
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+    clip: float
+    masked: bool
+
+
 @dataclass(frozen=True)
 class _Activations:
     """The activations of one direction, with the numbers that each takes."""
@@ -54,6 +65,11 @@ class _Direction:
     index: int
     reverse: bool
     activations: _Activations
+
+
+def _part_of(value: RelayExpr, direction: _Direction) -> RelayExpr:
+    """*value* for one direction, without the axis of directions."""
+    return relay.take(value, constant(direction.index, "int32"), axis=0, mode="clip")
 
 
 class _Layer:
@@ -90,9 +106,7 @@ class _Layer:
     def part(self, index: int, direction: _Direction) -> RelayExpr | None:
         """Input *index* for one direction, without the axis of directions, or None where it is left out."""
         value = self.node.optional(index)
-        if value is None:
-            return None
-        return relay.take(value, constant(direction.index, "int32"), axis=0, mode="clip")
+        return None if value is None else _part_of(value, direction)
 
     def bias(self, direction: _Direction) -> tuple[RelayExpr, RelayExpr] | None:
         """What is added to the projections of the inputs and of the state, ``T[G * hidden]`` each, or None."""
@@ -129,15 +143,15 @@ class _Layer:
 
     def projected(self, direction: _Direction, bias: RelayExpr | None) -> RelayExpr:
         """``T[steps, batch, G * hidden]``: the inputs of all steps times W, and *bias*."""
-        weight = self.part(1, direction)
+        weight = _part_of(self.node[1], direction)
         result = relay.nn.dense(self.ordered(self.data, direction), weight, self.gates * self.hidden)
         return result if bias is None else relay.add(result, bias)
 
     def recurrence(self, direction: _Direction) -> RelayExpr:
         """``T[hidden, G * hidden]``: R with the gates innermost, so that a step reads it row by row."""
-        return relay.transpose(self.part(2, direction), [1, 0])
+        return relay.transpose(_part_of(self.node[2], direction), [1, 0])
 
-    def settings(self, direction: _Direction) -> dict[str, object]:
+    def settings(self, direction: _Direction) -> _Settings:
         """The attributes that every kind of layer has."""
         a = direction.activations
         return {

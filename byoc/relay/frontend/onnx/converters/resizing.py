@@ -98,6 +98,7 @@ def _at_run_time(
             if scales[k] != 1:
                 data = resized_at_run_time(node, data, by_scale(node[0], axis, scales[k]), sampling)
         elif not _is_kept(node, k, axis):
+            assert sizes is not None  # where there are no scales
             new = relay.take(sizes, constant(k, "int64"))
             data = resized_at_run_time(node, data, by_size(node[0], axis, new), sampling)
     return data if sampling.mode == "nearest" else rounded(data, dtype)

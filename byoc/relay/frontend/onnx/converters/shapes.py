@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.ir.types import Any
+from byoc.ir.types import Any, Dim
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -72,19 +73,19 @@ def _static_reshape(node: OnnxNode, target: list[int]) -> RelayExpr:
     if known and -1 not in copied and math.prod(shape) != math.prod(copied):  # type: ignore[arg-type]
         raise node.error(f"{math.prod(shape)} elements of {node.type_of(node[0])} do not fit the shape {target}")  # type: ignore[arg-type]
     if 0 in copied:
-        copied = _empty_shape(node, copied, shape)
-        return relay.zeros(copied, node.dtype(node[0]))
+        return relay.zeros(_empty_shape(node, copied, shape), node.dtype(node[0]))
     return relay.reshape(node[0], target)
 
 
-def _empty_shape(node: OnnxNode, target: list[object], shape: tuple[object, ...]) -> list[int]:
+def _empty_shape(node: OnnxNode, target: Sequence[Dim], shape: Sequence[Dim]) -> list[int]:
     """A target shape of an empty tensor; -1 is 0 there, because nothing remains."""
-    if any(isinstance(d, Any) for d in target):
+    sizes = [d for d in target if not isinstance(d, Any)]
+    if len(sizes) != len(target):
         raise node.error("an empty tensor of dynamic shape cannot be reshaped; fix it with shapes=")
-    others = [d for d in target if d != -1]
-    if -1 in target and 0 in others:
+    others = [d for d in sizes if d != -1]
+    if -1 in sizes and 0 in others:
         raise node.error(f"the size for -1 in {target} is undefined, because another dimension is 0")
-    return [0 if d == -1 else d for d in target]  # type: ignore[misc]
+    return [0 if d == -1 else d for d in sizes]
 
 
 def _partly_known(node: OnnxNode, dims: list[object]) -> RelayExpr:
@@ -181,7 +182,7 @@ def _expand_dynamic(node: OnnxNode) -> RelayExpr:
     """Multiplying with ones broadcasts like Expand, whatever the sizes turn out to be."""
     kind = node.dtype(node[0])
     dtype = "int8" if kind == "bool" else kind
-    ones = relay.full(constant(1, dtype), node[1], dtype)
+    ones: RelayExpr = relay.full(constant(1, dtype), node[1], dtype)
     dims = node.services.dims(node[1])
     if dims is not None:
         ones = matched(node, ones, dims)

@@ -43,7 +43,7 @@ class Conv3DWinogradAttrs(Conv3DAttrs):
 
 
 def _blocked_rel(types: Sequence[Type], attrs: Conv2DAttrs) -> Type:
-    return get_op("nn.conv2d").rel(types, attrs)  # type: ignore[misc]
+    return get_op("nn.conv2d").result_type(types, attrs)
 
 
 def _blocked_weight(types: Sequence[Type | None], out: Type | None, attrs: Attrs | None) -> Sequence[Type | None]:
@@ -52,7 +52,13 @@ def _blocked_weight(types: Sequence[Type | None], out: Type | None, attrs: Attrs
 
 
 def _blocked_compute(attrs: Conv2DAttrs, inputs: Sequence[Tensor], out_type: TensorType) -> Sequence[Tensor]:
-    return get_op("nn.conv2d").compute(attrs, inputs, out_type)  # type: ignore[misc]
+    compute = get_op("nn.conv2d").compute  # whatever it is by now: it also takes blocked layouts
+    assert compute is not None
+    stages: list[Tensor] = []
+    for stage in compute(attrs, inputs, out_type):
+        assert isinstance(stage, Tensor)
+        stages.append(stage)
+    return stages
 
 
 def _blocked_operations(attrs: Conv2DAttrs, types: Sequence[Type], out_type: TensorType) -> int:
@@ -112,7 +118,7 @@ def _from_attributes(n: int, plain: bool) -> RelationOf[ConvAttrs]:
             raise TypeInferenceError(f"the number of channels must be known, got {data}")
         dims = dict(zip(kernel_letters(n), (attrs.channels, channels // attrs.groups, *attrs.kernel_size), strict=True))
         weight = TensorType([dims[letter] for letter in attrs.kernel_layout], data.dtype)
-        return get_op(f"nn.conv{n}d").rel([data, weight], attrs)  # type: ignore[misc]
+        return get_op(f"nn.conv{n}d").result_type([data, weight], attrs)
 
     return relation
 

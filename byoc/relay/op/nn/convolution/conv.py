@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import convolution, same_kernels
@@ -87,20 +88,26 @@ _KERNELS: dict[int, dict[str, tuple[str, str]]] = {
     2: {"NCHW": ("OIHW", "OIHW"), "NHWC": ("HWIO", "HWOI"), "HWNC": ("HWOI", "HWOI")},
     3: same_kernels({"NCDHW": "OIDHW", "NDHWC": "DHWIO"}),
 }
-_ATTRS: dict[int, type[Conv1DAttrs | Conv2DAttrs | Conv3DAttrs]] = {1: Conv1DAttrs, 2: Conv2DAttrs, 3: Conv3DAttrs}
+_Of = TypeVar("_Of", Conv1DAttrs, Conv2DAttrs, Conv3DAttrs)
 
-for _n, _attrs in _ATTRS.items():
+
+def _register(n: int, attrs: type[_Of]) -> None:
     register_op(
-        f"nn.conv{_n}d",
+        f"nn.conv{n}d",
         inputs=("data", "weight"),
-        rel=_relation(_n),
-        doc=f"Convolution over {_n} spatial axes.",
-        attrs=_attrs,
+        rel=_relation(n),
+        doc=f"Convolution over {n} spatial axes.",
+        attrs=attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-        traits=convolution(_KERNELS[_n]),
-        compute=_compute(_n),
+        traits=convolution(_KERNELS[n]),
+        compute=_compute(n),
         code_for=one_dtype_or_result,
-        operations=_operations(_n),
-        infer_inputs=conv_weight(_n),
-        samples=_SAMPLES[_n],
+        operations=_operations(n),
+        infer_inputs=conv_weight(n),
+        samples=_SAMPLES[n],
     )
+
+
+_register(1, Conv1DAttrs)
+_register(2, Conv2DAttrs)
+_register(3, Conv3DAttrs)

@@ -75,10 +75,12 @@ def _parts(
     return dims, kernel, attrs.out_dtype or data.dtype  # type: ignore[return-value]
 
 
-def _known(size: Dim, otherwise: Dim | None, parts: int = 1) -> Dim:
-    """*size*, or where it is not known what *otherwise* gives for each of so many *parts*."""
-    if not isinstance(size, Any) or otherwise is None or isinstance(otherwise, Any):
+def _known(size: Dim, otherwise: Dim | None, parts: int = 1) -> int:
+    """*size*, or where it is not known what *otherwise* gives for each of so many *parts*; else Any, as in Geometry."""
+    if not isinstance(size, Any):
         return size
+    if otherwise is None or isinstance(otherwise, Any):
+        return size  # type: ignore[return-value]  # a kernel that is given when it runs
     return otherwise // parts if parts > 0 else otherwise
 
 
@@ -101,7 +103,7 @@ def conv_geometry(types: Sequence[Type], attrs: ConvAttrs, n: int) -> Geometry:
     channels, multiplier = dims[1], 0
     out, reduced = _known(kernel[0], attrs.channels), _known(kernel[1], channels, attrs.groups)
     if attrs.groups > 1 and attrs.groups == channels == out:
-        multiplier, out, reduced = reduced, out * reduced, 1  # type: ignore[assignment]
+        multiplier, out, reduced = reduced, out * reduced, 1
     _check_groups(attrs.groups, channels, out)
     if differ(channels, times(reduced, attrs.groups)):
         raise TypeInferenceError(f"data has {channels} channels, the kernel expects {reduced} x groups {attrs.groups}")

@@ -54,7 +54,7 @@ def merged_stage(kernel: Tensor, layout: str, along: str) -> Tensor:
     place, per_group = layout.index(along) - 1, kernel.shape[layout.index(along)]
 
     def element(*index: Index) -> PrimExpr:
-        at = list(index)
+        at: list[PrimExpr] = list(index)
         at[place] = index[place] % per_group
         return kernel(index[place] / per_group, *at)
 

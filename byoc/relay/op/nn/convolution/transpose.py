@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import ProductForm, convolution, same_kernels
@@ -99,24 +100,26 @@ _KERNELS: dict[int, dict[str, tuple[str, str]]] = {
     2: same_kernels({"NCHW": "IOHW", "NHWC": "HWOI"}),
     3: same_kernels({"NCDHW": "IODHW", "NDHWC": "DHWOI"}),
 }
-_ATTRS: dict[int, type[Conv1DTransposeAttrs | Conv2DTransposeAttrs | Conv3DTransposeAttrs]] = {
-    1: Conv1DTransposeAttrs,
-    2: Conv2DTransposeAttrs,
-    3: Conv3DTransposeAttrs,
-}
+_Of = TypeVar("_Of", Conv1DTransposeAttrs, Conv2DTransposeAttrs, Conv3DTransposeAttrs)
 
-for _n, _attrs in _ATTRS.items():
+
+def _register(n: int, attrs: type[_Of]) -> None:
     register_op(
-        f"nn.conv{_n}d_transpose",
+        f"nn.conv{n}d_transpose",
         inputs=("data", "weight"),
-        rel=_relation(_n),
-        doc=f"Transposed convolution over {_n} spatial axes.",
-        attrs=_attrs,
+        rel=_relation(n),
+        doc=f"Transposed convolution over {n} spatial axes.",
+        attrs=attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-        traits=convolution(_KERNELS[_n], ProductForm.TRANSPOSED_CONVOLUTION),
-        compute=_compute(_n),
+        traits=convolution(_KERNELS[n], ProductForm.TRANSPOSED_CONVOLUTION),
+        compute=_compute(n),
         code_for=one_dtype_or_result,
-        operations=_operations(_n),
-        infer_inputs=conv_weight(_n, transposed=True),
-        samples=_SAMPLES[_n],
+        operations=_operations(n),
+        infer_inputs=conv_weight(n, transposed=True),
+        samples=_SAMPLES[n],
     )
+
+
+_register(1, Conv1DTransposeAttrs)
+_register(2, Conv2DTransposeAttrs)
+_register(3, Conv3DTransposeAttrs)

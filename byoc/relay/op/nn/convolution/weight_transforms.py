@@ -50,6 +50,10 @@ def _weight(types: Sequence[Type], ndim: int) -> TensorType:
     return weight
 
 
+def _weight_shape(types: Sequence[Type], ndim: int) -> tuple[int, ...]:
+    return _weight(types, ndim).concrete_shape
+
+
 def _tile(attrs: ConvWinogradWeightTransformAttrs) -> int:
     if attrs.tile_size < 1:
         raise TypeInferenceError(f"tile_size must be positive, got {attrs.tile_size}")
@@ -57,16 +61,16 @@ def _tile(attrs: ConvWinogradWeightTransformAttrs) -> int:
 
 
 def _winograd_2d_rel(types: Sequence[Type], attrs: ConvWinogradWeightTransformAttrs) -> Type:
-    out, inputs, height, width = _weight(types, 4).shape
+    out, inputs, height, width = _weight_shape(types, 4)
     more = _tile(attrs)
     return TensorType((more + height, more + width, out, inputs), tensor_arg(types, 0).dtype)
 
 
 def _winograd_3d_rel(types: Sequence[Type], attrs: ConvWinogradWeightTransformAttrs) -> Type:
-    out, inputs, depth, height, width = _weight(types, 5).shape
+    out, inputs, depth, height, width = _weight_shape(types, 5)
     more = _tile(attrs)
     if transforms_depth((depth, height, width)):
-        shape = (more + depth, more + height, more + width, out, inputs)
+        shape: tuple[int, ...] = (more + depth, more + height, more + width, out, inputs)
     else:
         shape = (more + height, more + width, depth, out, inputs)
     return TensorType(shape, tensor_arg(types, 0).dtype)
@@ -80,7 +84,7 @@ def _nnpack_rel(types: Sequence[Type], attrs: Conv2DWinogradNNPACKWeightTransfor
 
 
 def _gemm_rel(types: Sequence[Type], attrs: ConvGemmWeightTransformAttrs) -> Type:
-    height, width, inputs, out = _weight(types, 4).shape
+    height, width, inputs, out = _weight_shape(types, 4)
     if min(attrs.tile_N, attrs.tile_K) < 1:
         raise TypeInferenceError(f"tiles must be positive, got {attrs.tile_N} and {attrs.tile_K}")
     rows, columns = -(-height * width * inputs // attrs.tile_K), -(-out // attrs.tile_N)
