@@ -37,14 +37,38 @@ MOVED = {
     "byoc.relay.testing": "byoc.annex.testing",
     "byoc.relay.transform.fake_quantization_to_integer": "byoc.relay.qnn.fake.fake_quantization_to_integer",
     "byoc.relay.transform.recast": "byoc.annex.recast",
+    "byoc.runtime.artefact.consistency": "byoc.runtime.consistency",
+    "byoc.runtime.artefact.strict_json": "byoc.runtime.core.strict_json",
+    "byoc.runtime.benchmark": "byoc.runtime.core.benchmark",
+    "byoc.runtime.build_limit": "byoc.runtime.core.build_limit",
+    "byoc.runtime.container": "byoc.runtime.core.container",
+    "byoc.runtime.distribution": "byoc.runtime.core.distribution",
+    "byoc.runtime.dso.processor": "byoc.runtime.core.processor",
+    "byoc.runtime.errors": "byoc.runtime.core.errors",
+    "byoc.runtime.executors.aot": "byoc.runtime.dso.aot",
+    "byoc.runtime.executors.executor_base": "byoc.runtime.graph.executor_base",
+    "byoc.runtime.executors.graph": "byoc.runtime.graph.graph",
+    "byoc.runtime.executors.graph_check": "byoc.runtime.graph.graph_check",
+    "byoc.runtime.executors.memory_plan": "byoc.runtime.graph.memory_plan",
+    "byoc.runtime.executors.overlap": "byoc.runtime.graph.overlap",
+    "byoc.runtime.fork": "byoc.runtime.core.fork",
+    "byoc.runtime.index_errors": "byoc.runtime.core.index_errors",
+    "byoc.runtime.metadata": "byoc.runtime.modules.metadata",
+    "byoc.runtime.module": "byoc.runtime.modules.module",
+    "byoc.runtime.ndarray": "byoc.runtime.core.ndarray",
+    "byoc.runtime.region.lost": "byoc.runtime.modules.lost",
+    "byoc.runtime.signature": "byoc.runtime.core.signature",
+    "byoc.runtime.time_limit": "byoc.runtime.core.time_limit",
 }
 
 
 def home_of(name: str) -> str:
     """Where the module that is known as *name* stands; *name* itself where it did not move."""
-    for known, home in MOVED.items():
-        if name == known or name.startswith(f"{known}."):
-            return home + name[len(known) :]
+    known = name
+    while known:
+        if known in MOVED:
+            return MOVED[known] + name[len(known) :]
+        known = known.rpartition(".")[0]
     return name
 
 

@@ -20,9 +20,9 @@ from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
 from byoc.options.flags import add_flags, given_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
+from byoc.runtime.core.time_limit import check_timeout
 from byoc.runtime.files.regular_file import open_file
 from byoc.runtime.library import Library, load
-from byoc.runtime.time_limit import check_timeout
 
 HELP = "run an artefact, or an ONNX model, which is compiled first"
 

@@ -40,9 +40,9 @@ from byoc.partition.calls import known_names
 from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
-from byoc.runtime.module import Module
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.modules.module import Module
 
 MAX_NODES_NAMED = 3
 Progress = Callable[[str], None]

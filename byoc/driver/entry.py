@@ -23,7 +23,7 @@ from byoc.driver.library_key import (
 )
 from byoc.driver.options import CompileRequest
 from byoc.options.entry import takes
-from byoc.runtime.errors import OutOfMemoryError
+from byoc.runtime.core.errors import OutOfMemoryError
 from byoc.runtime.library import Library
 
 FOUND = "taking the compiled model from the cache"

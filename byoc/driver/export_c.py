@@ -25,7 +25,7 @@ from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.partition.calls import known_names
 from byoc.runtime.artefact.artifact import replace_file
-from byoc.runtime.executors.graph import Graph
+from byoc.runtime.graph.graph import Graph
 from byoc.runtime.library import Library
 
 MAX_REASONS = 3

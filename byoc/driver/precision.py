@@ -42,8 +42,8 @@ from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.mixed_precision import is_always_converted
 from byoc.relay.traverse import post_order, rebuild
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.library import Library
-from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 NARROW, WIDE = "bfloat16", "float32"
 DOT = "dot_bf16"

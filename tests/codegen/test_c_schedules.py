@@ -21,8 +21,8 @@ from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.kernel.inline import fuse_stages
 from byoc.codegen.kernel.program import Group, Program
+from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.dso.module import DsoModule
-from byoc.runtime.signature import Signature, TensorSpec
 
 pytestmark = pytest.mark.needs_cc
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", *os.environ.get("BYOC_TEST_CFLAGS", "").split())

@@ -25,8 +25,8 @@ from byoc.driver.host import lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.ir.span import Span
 from byoc.ir.types import Any, TensorType
-from byoc.runtime.executors.graph import Graph
-from byoc.runtime.executors.memory_plan import Lifetime, largest_live_bytes, plan_memory
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.memory_plan import Lifetime, largest_live_bytes, plan_memory
 
 MACHINE = Machine(64, 24)
 

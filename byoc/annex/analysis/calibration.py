@@ -14,7 +14,7 @@ from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Tuple
 from byoc.relay.interpreter import Value, evaluate
 from byoc.relay.traverse import post_order
-from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.core.ndarray import NDArray, from_any
 
 RegionData = dict[str, list[NDArray]]
 

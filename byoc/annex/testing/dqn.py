@@ -7,7 +7,7 @@ from byoc.annex.testing.layers import conv2d, conv_kernel_layout, dense_add_bias
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import nn
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 # channels, kernel size and stride of each convolution
 _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))

@@ -19,7 +19,7 @@ from byoc.ir.module import IRModule
 from byoc.partition.calls import known_names
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
-from byoc.runtime.module import Module
+from byoc.runtime.modules.module import Module
 from byoc.runtime.vm.executable import Executable
 
 

@@ -23,7 +23,7 @@ from byoc.relay.narrowing import tensor_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.layout.forms import Wanted, as_given, order_of
 from byoc.relay.transform.simplify.fold_constant import can_fold, fold_call
-from byoc.runtime.device import DEVICE_TYPES, Device
+from byoc.runtime.core.device import DEVICE_TYPES, Device
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from byoc.codegen.kernel.rewrite_stages import with_body, with_meta, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.tune.choice import Choices
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, compute, const, if_then_else
 from byoc.te.expr import Binary, Const, Load, map_expr
 from byoc.te.walk import unique_nodes

@@ -17,7 +17,7 @@ from byoc.codegen.c.vectors.access import Access
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.tune.choice import Choice, Choices, Question
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor
 from byoc.te.expr import Binary, Cast, Const, Intrinsic, Load, Select, operands
 from byoc.te.walk import unique_nodes

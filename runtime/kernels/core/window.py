@@ -7,7 +7,7 @@ than a stride: it rounds the negative number of windows towards zero, against ON
 
 from __future__ import annotations
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 
 
 def window_count(

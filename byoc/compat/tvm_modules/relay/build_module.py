@@ -31,10 +31,10 @@ from byoc.partition.plan.plan import Plan
 from byoc.relay.analysis.module_types import infer_module, infer_type_local
 from byoc.relay.bind import bind_params_by_name, module_with_params
 from byoc.relay.expr import Function
-from byoc.runtime.container import ADT
-from byoc.runtime.device import Device
+from byoc.runtime.core.container import ADT
+from byoc.runtime.core.device import Device
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
-from byoc.runtime.ndarray import NDArray
 
 
 def build(

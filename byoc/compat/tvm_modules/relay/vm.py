@@ -17,7 +17,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.target import Target, region_targets
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
-from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.vm import Executable, VirtualMachine
 
 

@@ -21,7 +21,7 @@ from byoc.relay.transform.cut.compiler_functions import (
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
 )
 from byoc.relay.traverse import post_order
-from byoc.runtime.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import numpy_dtype
 
 _SECONDS = 600.0
 

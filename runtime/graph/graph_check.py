@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from byoc.runtime.artefact.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
-from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executors.graph import RESHAPE
-from byoc.runtime.signature import Dim, Signature, shape_of, symbol_of
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.signature import Dim, Signature, shape_of, symbol_of
+from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
+from byoc.runtime.graph.graph import RESHAPE
 
 MOST_NODES = 1 << 22
 _KEYS = ("nodes", "arg_nodes", "heads", "node_row_ptr", "attrs")

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from byoc.runtime.executors.overlap import Overlap, Step, overlap
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.graph.overlap import Overlap, Step, overlap
 
 RESHAPE = "__nop"
 Entry = tuple[int, int]

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.dso.processor import usable_processors
-from byoc.runtime.errors import InputError, UserError
-from byoc.runtime.executors.graph import Graph
-from byoc.runtime.executors.memory_plan import physical_memory
-from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.core.errors import InputError, UserError
+from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.core.processor import usable_processors
+from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.memory_plan import physical_memory
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.record import Fallback
-from byoc.runtime.signature import TensorSpec
-from byoc.runtime.time_limit import time_limit
 
 FEWEST_OPERATIONS = 4_000_000  # of a run that is worth a second thread
 

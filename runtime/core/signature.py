@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.runtime.artefact.strict_json import (
+from byoc.runtime.core.errors import ArtifactError, InputError, UserError
+from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
+from byoc.runtime.core.strict_json import (
     MOST_NUMBER,
     at,
     list_of,
@@ -25,8 +27,6 @@ from byoc.runtime.artefact.strict_json import (
     text_of,
     texts_of,
 )
-from byoc.runtime.errors import ArtifactError, InputError, UserError
-from byoc.runtime.ndarray import dtype_name, numpy_dtype
 
 Dim = int | str | None
 MOST_LETTERS = 4096  # of a symbol

@@ -13,18 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.core.errors import UserError
+from byoc.runtime.core.fork import new_lock
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.time_limit import LIMIT, patience, seconds_left, timed_out
 from byoc.runtime.dso.externals import External, Externals
 from byoc.runtime.dso.native_program import NativeProgram, Team
 from byoc.runtime.dso.run_state import FFI, RunState
-from byoc.runtime.errors import UserError
-from byoc.runtime.executors.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
-from byoc.runtime.executors.graph import Graph
-from byoc.runtime.executors.memory_plan import Lifetime, MemoryPlan, plan_memory
-from byoc.runtime.fork import new_lock
-from byoc.runtime.ndarray import NDArray, numpy_dtype
-from byoc.runtime.region.guard import guards_of
+from byoc.runtime.graph.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.region.function import guards_of
 from byoc.runtime.region.left_behind import at_work, hold
-from byoc.runtime.time_limit import LIMIT, patience, seconds_left, timed_out
 
 ALIGNMENT = 64
 LONG_RUN = 0.01  # seconds of a run during which signals are looked for

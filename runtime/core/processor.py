@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc.runtime.artefact.strict_json import object_of, text_of, texts_of
+from byoc.runtime.core.strict_json import object_of, text_of, texts_of
 
 CPUINFO = Path("/proc/cpuinfo")
 CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of control groups, version 2

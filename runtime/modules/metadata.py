@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from byoc.runtime.artefact.strict_json import at, mapping_of, read_json, texts_of
-from byoc.runtime.errors import ArtifactError, UserError
-from byoc.runtime.fork import new_rlock
-from byoc.runtime.module import Members, Module, PackedFunction
-from byoc.runtime.ndarray import NDArray, read_only
-from byoc.runtime.region.guard import RegionFunction, RegionGuard, load_function
+from byoc.runtime.core.errors import ArtifactError, UserError
+from byoc.runtime.core.fork import new_rlock
+from byoc.runtime.core.ndarray import NDArray, read_only
+from byoc.runtime.core.signature import symbol_of
+from byoc.runtime.core.strict_json import at, mapping_of, read_json, texts_of
+from byoc.runtime.modules.lost import load_function
+from byoc.runtime.modules.module import Members, Module, PackedFunction
+from byoc.runtime.region.function import RegionFunction
+from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.record import Fallback, Region
-from byoc.runtime.signature import symbol_of
 
 REGIONS_MEMBER, NEEDS_MEMBER = "regions.json", "constants.json"
 

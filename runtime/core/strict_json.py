@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.errors import ArtifactError
+from byoc.runtime.core.errors import ArtifactError
 
 MOST_DEPTH = 256
 MOST_TEXT = 1 << 28  # bytes of one JSON text

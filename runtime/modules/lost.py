@@ -1,11 +1,13 @@
-"""A module that could not be loaded, whose symbols the host can run instead."""
+"""A module that could not be loaded, whose symbols the host can run instead; a symbol's function, found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.runtime.module import Members, Module, PackedFunction
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.errors import ArtifactError, DeviceError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.modules.module import Members, Module, PackedFunction
+from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError
 
 
 class LostModule(Module):
@@ -71,3 +73,26 @@ def is_covered(module: Module, covered: frozenset[str]) -> bool:
 def problem_of(module: Module, covered: frozenset[str]) -> str | None:
     """Why *module* cannot run here, where nothing stands in for it."""
     return None if is_covered(module, covered) else module.unavailable()
+
+
+def load_function(owner: Module, symbol: str, initialize: Callable[[str], None], ask: bool) -> PackedFunction:
+    """The function of *symbol*, which *initialize* gives its constants. Raises StageError.
+
+    With *ask* its module says first whether it can run here.
+    """
+    stage = LOAD
+    try:
+        module = owner.found() if isinstance(owner, LostModule) else owner
+        stage = DEVICE
+        problem = module.unavailable() if ask else None
+        if problem is not None:
+            raise DeviceError(problem)
+        stage = INITIALIZE
+        initialize(symbol)
+        stage = LOAD
+        function = module.get_function(symbol)
+        if function is None:
+            raise ArtifactError(f"the module {module.type_key} has no function {symbol!r}")
+    except Exception as error:  # whatever a vendor's code raises
+        raise StageError(stage, error) from error
+    return function

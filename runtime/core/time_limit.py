@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from byoc.runtime.errors import RunTimeoutError, UserError
+from byoc.runtime.core.errors import RunTimeoutError, UserError
 
 PATIENCE = 0.02  # seconds
 

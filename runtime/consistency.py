@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executors.graph import RESHAPE, Graph
-from byoc.runtime.executors.graph_check import check_calls
-from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import Module
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.region.lost import LostModule
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.graph.graph import RESHAPE, Graph
+from byoc.runtime.graph.graph_check import check_calls
+from byoc.runtime.modules.lost import LostModule
+from byoc.runtime.modules.metadata import MetadataModule
+from byoc.runtime.modules.module import Module
 
 
 def check_parts(root: MetadataModule, modules: Sequence[tuple[Module, Sequence[str]]]) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from byoc.runtime.errors import UserError
+from byoc.runtime.core.errors import UserError
 
 LIMIT_VARIABLE = "BYOC_COMPILER_SECONDS"
 LIMIT_SECONDS = 300.0

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from byoc.runtime.device import Device, cpu
-from byoc.runtime.errors import UserError
+from byoc.runtime.core.device import Device, cpu
+from byoc.runtime.core.errors import UserError
 
 
 def numpy_dtype(name: str) -> np.dtype:

@@ -10,22 +10,31 @@ import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from byoc.runtime.artefact.artifact import write_artifact
-from byoc.runtime.benchmark import BenchmarkResult, benchmark
-from byoc.runtime.errors import ArtifactError, UnavailableError, UserError
+from byoc.runtime.core.benchmark import BenchmarkResult, benchmark
+from byoc.runtime.core.errors import ArtifactError, UnavailableError, UserError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.packed_function import PackedFunction as PackedFunction
 from byoc.runtime.files.weights import write_weights
-from byoc.runtime.ndarray import NDArray
 
 if TYPE_CHECKING:
-    from byoc.runtime.executors.executor_base import Executor
-    from byoc.runtime.executors.graph import Graph
-    from byoc.runtime.metadata import MetadataModule
-    from byoc.runtime.signature import TensorSpec
+    from byoc.runtime.core.signature import TensorSpec
+    from byoc.runtime.graph.executor_base import Executor
+    from byoc.runtime.graph.graph import Graph
 
-PackedFunction = Callable[..., object]
 Members = Mapping[str, bytes | memoryview]
+
+
+class Root(Protocol):
+    """What an executor of a whole graph asks of the module at the root of its library."""
+
+    def __getitem__(self, name: str) -> PackedFunction:
+        """The function *name*. Raises UserError where there is none."""
+
+    def ensure_initialized(self, symbol: str) -> None:
+        """Give *symbol* its constants unless it has them."""
 
 
 class Module:
@@ -95,7 +104,7 @@ class Module:
         """One sentence when this module cannot run on this machine (no device, another processor), else None."""
         return None
 
-    def whole_executor(self, graph: Graph, root: MetadataModule, threads: int | None) -> Executor | None:
+    def whole_executor(self, graph: Graph, root: Root, threads: int | None) -> Executor | None:
         """An executor that runs all of *graph* by one call, or None where this module has no function for that."""
         return None
 
@@ -216,7 +225,7 @@ LOADERS: dict[str, str] = {
     "VMExecutable": "byoc.runtime.vm.executable:ExecutableModule",
     "c": "byoc.runtime.dso.module:DsoModule",
     "json": "byoc.runtime.json.module:JsonModule",
-    "metadata": "byoc.runtime.metadata:MetadataModule",
+    "metadata": "byoc.runtime.modules.metadata:MetadataModule",
     "opencl": "byoc.runtime.opencl.module:OpenCLModule",
     "origin": "byoc.runtime.origin:OriginModule",
 }

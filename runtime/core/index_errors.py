@@ -7,7 +7,7 @@ A length is told as it was given.
 
 from __future__ import annotations
 
-from byoc.runtime.errors import IndexOutsideError
+from byoc.runtime.core.errors import IndexOutsideError
 
 OF_LENGTHS = ", length along axis "  # in the name of a check: what it looks at are no positions but numbers of elements
 EMPTY_PLACE = 1 << 63  # stands for the index 0 into a dimension of 0 elements
