@@ -24,7 +24,7 @@ from engines import random_inputs
 from groups import by_group, moved_bytes, operations
 from rounds import Schedule, interleave
 
-from byoc.driver.compile import assemble
+from byoc.driver.compiler.compile import assemble
 from byoc.driver.costs import Machine, Store
 from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.probes import nothing

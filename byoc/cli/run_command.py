@@ -15,7 +15,7 @@ import numpy as np
 
 from byoc.cli.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.cli.progress import StageProgress
-from byoc.driver.compile import compile_model
+from byoc.driver.compiler.compile import compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
 from byoc.options.flags import add_flags, given_flags, given_options

@@ -20,7 +20,7 @@ from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import CallStep, CopyStep, ExternalStep, no_whole_program, plan_whole_program
 from byoc.codegen.c.whole.unit import Units
 from byoc.codegen.kernel.lower import lower_function
-from byoc.driver.compile import CompileOptions, plan_for
+from byoc.driver.compiler.compile import CompileOptions, plan_for
 from byoc.driver.host import lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.ir.span import Span

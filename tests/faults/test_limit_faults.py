@@ -6,7 +6,7 @@ from injection import DIGITS, one_sentence
 
 import byoc
 from byoc import relay
-from byoc.driver import entry
+from byoc.driver.compiler import entry
 from byoc.errors import OutOfMemoryError, UserError
 from byoc.relay import functor
 from byoc.runtime.dso.aot import AotExecutor

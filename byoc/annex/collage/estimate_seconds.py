@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from byoc.annex.collage.cost_estimator import ESTIMATE_SECONDS
-from byoc.driver.compile import CompileOptions, build
+from byoc.driver.compiler.compile import CompileOptions, build
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
 from byoc.ir.module import IRModule

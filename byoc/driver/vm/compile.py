@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
-from byoc.driver.compile import CompileOptions, compile_region, with_tuner
+from byoc.driver.compiler.compile import CompileOptions, compile_region, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import NarrowProducts, Precision

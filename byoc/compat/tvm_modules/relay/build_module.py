@@ -18,8 +18,8 @@ from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, all_target
 from byoc.compat.tvm_modules.relay.vm import VMExecutor
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
 from byoc.compat.tvm_modules.runtime.graph_inputs import relay_input
-from byoc.driver.compile import CompileOptions
-from byoc.driver.compile import build as build_library
+from byoc.driver.compiler.compile import CompileOptions
+from byoc.driver.compiler.compile import build as build_library
 from byoc.driver.pipeline import optimize as optimize_module
 from byoc.errors import InputError, UserError
 from byoc.ir.expr import RelayExpr

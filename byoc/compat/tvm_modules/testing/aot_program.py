@@ -10,7 +10,7 @@ import numpy as np
 
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.compat.tvm_modules.ccompiler import KIND
-from byoc.driver.export_c import export_c
+from byoc.driver.compiler.export_c import export_c
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType, TupleType, Type

@@ -10,13 +10,13 @@ from byoc.contract.backend import Backend, contradiction
 from byoc.contract.options import checked_options
 from byoc.contract.registration import get_backend
 from byoc.driver.assembly import assemble
+from byoc.driver.compiler.planning import plan_module, read_plan
 from byoc.driver.fallback import described, origins
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, optimize, prepare_host
-from byoc.driver.planning import plan_module, read_plan
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.driver.replan import Loss, RegionLostError, lost, unavailable
 from byoc.errors import (

@@ -46,7 +46,7 @@ def compile(asked: CompileRequest) -> Library:
     """
 
     def anew(progress: Callable[[str], None] | None) -> Library:
-        compiler = importlib.import_module("byoc.driver.compile")
+        compiler = importlib.import_module("byoc.driver.compiler.compile")
         made: Library = compiler.compile_model(dataclasses.replace(asked, progress=progress))
         return made
 

@@ -14,7 +14,7 @@ from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.tune.tuner import tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
-from byoc.driver.compile import CompileOptions, Progress, host_main, output_names, plan_for
+from byoc.driver.compiler.compile import CompileOptions, Progress, host_main, output_names, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
 from byoc.driver.options import ExportRequest
