@@ -35,7 +35,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import tensor_types
 from byoc.partition.costs import CostModel
 from byoc.partition.costs.work import size
-from byoc.partition.policy.planner import make_plan
+from byoc.partition.plan.planner import make_plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx

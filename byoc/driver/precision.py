@@ -30,7 +30,7 @@ from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, tensor_types
 from byoc.partition.calls import nearest
-from byoc.partition.plan.decision import Decision
+from byoc.partition.decision import Decision
 from byoc.partition.plan.plan import Plan
 from byoc.relay import op
 from byoc.relay.analysis.operator_calls import moves_one

@@ -24,7 +24,7 @@ from byoc.partition.boundaries import Rule
 from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.options import BY_MODEL, PlacingOptions, PlannerOptions, PlannerRequest
 from byoc.partition.plan.plan import Plan
-from byoc.partition.policy.planner import plan_of
+from byoc.partition.plan.planner import plan_of
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
 from byoc.runtime.files.regular_file import read_text
 

@@ -11,8 +11,8 @@ from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TupleType
 from byoc.partition.calls import is_composite
+from byoc.partition.cut.annotate import outlined_calls
 from byoc.partition.measure import Boundary, boundaries, call_operations, constant_bytes
-from byoc.partition.policy.cut import outlined_calls
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.transform.cut.partition_graph import OutlinedFunction, PartitionGraph
 from byoc.relay.traverse import post_order

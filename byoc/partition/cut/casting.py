@@ -15,10 +15,10 @@ from byoc.contract.verdict import Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.cut.decide import judged
+from byoc.partition.decision import Decision
 from byoc.partition.places import DataLayout, Place, Precision
 from byoc.partition.places.relay_casts import insert_relay_casts
-from byoc.partition.plan.decision import Decision
-from byoc.partition.policy.decide import judged
 from byoc.relay.expr import Call
 from byoc.relay.traverse import children, post_order
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason, Verdict
 from byoc.errors import PartitionError
-from byoc.partition.plan.decision import Decision
-from byoc.partition.plan.planned import PlannedRegion
-from byoc.partition.plan.typed_json import typed
-from byoc.partition.policy.matches import Chosen
-from byoc.partition.policy.outlay import Move, Total
+from byoc.partition.content.planned import PlannedRegion
+from byoc.partition.content.typed_json import typed
+from byoc.partition.cut.matches import Chosen
+from byoc.partition.cut.outlay import Move, Total
+from byoc.partition.decision import Decision
 
 if TYPE_CHECKING:
-    from byoc.partition.plan.plan import Plan
+    from byoc.partition.content.planned_cut import PlannedCut
 
 VERSION = 3
 
 
-def plan_to_json(plan: Plan) -> dict[str, object]:
+def plan_to_json(plan: PlannedCut) -> dict[str, object]:
     """The fields of *plan* as numbers, strings, lists and mappings."""
     return {
         "version": VERSION,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from byoc.contract.backend import Backend
 from byoc.contract.limits import Limits
 from byoc.partition.boundaries import Boundaries
+from byoc.partition.cut.preference import Preferences
 from byoc.partition.options import OBJECTIVES, TIME_LIMIT
 from byoc.partition.places import Place
-from byoc.partition.policy.preference import Preferences
 from byoc.relay.transform import CompositeRecord
 
 

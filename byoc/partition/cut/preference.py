@@ -15,8 +15,8 @@ from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import FORCE, Boundaries, BoundaryView, Rule
 from byoc.partition.calls import calls_of, functions_of, names_of, nearest
-from byoc.partition.policy.decide import judged
-from byoc.partition.policy.matches import Chosen, Match, matches_of, with_composites
+from byoc.partition.cut.decide import judged
+from byoc.partition.cut.matches import Chosen, Match, matches_of, with_composites
 from byoc.relay.expr import Call
 from byoc.relay.transform.cut.merge_composite import CompositeRecord
 

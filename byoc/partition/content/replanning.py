@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.limits import Limits
@@ -15,18 +15,16 @@ from byoc.contract.verdict import Reason, Verdict, refuse
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import FORCE, Boundaries, Rule
-from byoc.partition.plan.explanation import seconds
+from byoc.partition.content.explanation import seconds
+from byoc.partition.content.planned_cut import PlannedCut
+from byoc.partition.content.request import Request
 
-if TYPE_CHECKING:
-    from byoc.partition.plan.plan import Plan
-    from byoc.partition.plan.request import Request
-
-
+Made = TypeVar("Made", bound=PlannedCut)  # what *remake* makes: a Plan
 Kept = Mapping[tuple[str, int], str]  # function and number of an operator -> its target, or ``host``
 
 
 @dataclass(frozen=True)
-class Origin:
+class Origin(Generic[Made]):
     """The module, with types, and the request that a plan was made from; *remake* makes another by its policy.
 
     *placed* says where the operators went, where the policy chose among all matches.
@@ -34,14 +32,14 @@ class Origin:
 
     mod: IRModule
     request: Request
-    remake: Callable[[IRModule, Request, Kept], Plan]
+    remake: Callable[[IRModule, Request, Kept], Made]
     placed: Kept
 
-    def pinned(self, places: Mapping[str, str]) -> Plan:
+    def pinned(self, places: Mapping[str, str]) -> Made:
         """The best plan with the named operators at *places* (targets, or ``host``)."""
         return self.remake(self.mod, self._with_forced("pin", places), {})
 
-    def edited(self, places: Mapping[str, str]) -> Plan:
+    def edited(self, places: Mapping[str, str]) -> Made:
         """The plan with the named operators at *places* and all others where they are; composites that hold one of the
         named are taken apart.
         """
@@ -52,12 +50,12 @@ class Origin:
         rules = tuple(Rule(FORCE, name, place, origin=origin) for name, place in places.items())
         return replace(self.request, boundaries=Boundaries.of(self.request.names, lines=(*kept, *rules)))
 
-    def limited(self, changes: Mapping[str, Any]) -> Plan:
+    def limited(self, changes: Mapping[str, Any]) -> Made:
         """The best plan with *changes* to the limits of every backend."""
         limits = {b.name: replace(self.request.limits.get(b.name, b.limits), **changes) for b in self.request.backends}
         return self.remake(self.mod, replace(self.request, limits=limits), {})
 
-    def without(self, gone: Mapping[str, Reason]) -> Plan:
+    def without(self, gone: Mapping[str, Reason]) -> Made:
         """The best plan without the targets *gone*, whose operators tell why as their verdict."""
         backends = tuple(_Gone(b, gone[b.name]) if b.name in gone else b for b in self.request.backends)
         return self.remake(self.mod, replace(self.request, backends=backends), {})
@@ -81,12 +79,12 @@ LIMIT_NAMES = tuple(Limits.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Generic[Made]):
     """Plans under each value of one limit; ``str()`` is a table."""
 
     name: str
     values: tuple[object, ...]
-    plans: tuple[Plan, ...]
+    plans: tuple[Made, ...]
 
     def __iter__(self):  # type: ignore[no-untyped-def]
         return iter(zip(self.values, self.plans, strict=True))
@@ -101,7 +99,7 @@ class Sweep:
         return "\n".join("  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in rows)
 
 
-def sweep(origin: Origin, limits: Mapping[str, Sequence[object]]) -> Sweep:
+def sweep(origin: Origin[Made], limits: Mapping[str, Sequence[object]]) -> Sweep[Made]:
     """A plan for each value of the one limit in *limits*. Raises PartitionError for none, several, an unknown one."""
     if len(limits) != 1:
         raise PartitionError(

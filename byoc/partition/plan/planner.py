@@ -19,23 +19,23 @@ from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.partition.boundaries import Boundaries
 from byoc.partition.calls import calls_of, functions_of, known_names
-from byoc.partition.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
+from byoc.partition.content.planned import planned_regions
+from byoc.partition.content.replanning import Kept, Origin
+from byoc.partition.content.request import Request
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
+from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
+from byoc.partition.cut.decide import decide, form_composites, next_in_order
+from byoc.partition.cut.matches import Chosen, with_composites
+from byoc.partition.cut.preference import Preferences, form_preferred, preferred_order
+from byoc.partition.cut.refused_matches import with_refused_matches
+from byoc.partition.decision import Decision
 from byoc.partition.options import PlannerRequest
 from byoc.partition.places import Place
-from byoc.partition.plan.decision import Decision
 from byoc.partition.plan.plan import Plan
-from byoc.partition.plan.planned import planned_regions
-from byoc.partition.plan.replanning import Kept, Origin
-from byoc.partition.plan.request import Request
 from byoc.partition.policy.by_cost import cheapest
 from byoc.partition.policy.by_score import score
-from byoc.partition.policy.decide import decide, form_composites, next_in_order
 from byoc.partition.policy.limits import told_drops, within_limits
-from byoc.partition.policy.matches import Chosen, with_composites
-from byoc.partition.policy.preference import Preferences, form_preferred, preferred_order
-from byoc.partition.policy.refused_matches import with_refused_matches
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
 

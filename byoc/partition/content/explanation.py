@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from byoc.errors import PartitionError
 from byoc.partition.calls import means, nearest
-from byoc.partition.plan.decision import Decision
+from byoc.partition.decision import Decision
 
 HOST = "host"
 

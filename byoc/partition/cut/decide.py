@@ -12,7 +12,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of, is_composite
-from byoc.partition.plan.decision import Decision
+from byoc.partition.decision import Decision
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call
 from byoc.relay.transform.base.infer_type import InferType

@@ -18,8 +18,8 @@ from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.plan.decision import Decision
-from byoc.partition.policy.decide import judged
+from byoc.partition.cut.decide import judged
+from byoc.partition.decision import Decision
 from byoc.relay.dataflow_pattern.grouper import Group, Grouper
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.partitioning import composite_call, holds

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from byoc.partition.plan.decision import Decision
-from byoc.partition.plan.explanation import HOST, seconds
+from byoc.partition.content.explanation import HOST, seconds
+from byoc.partition.decision import Decision
 
 if TYPE_CHECKING:
-    from byoc.partition.plan.plan import Plan
+    from byoc.partition.content.planned_cut import PlannedCut
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PlanDiff:
         return "\n".join(lines)
 
 
-def diff(before: Plan, after: Plan) -> PlanDiff:
+def diff(before: PlannedCut, after: PlannedCut) -> PlanDiff:
     """What *after* does otherwise than *before*. Nodes are known by name; operators without one by their order."""
     first, second = _places(before.decisions), _places(after.decisions)
     moved = tuple(
