@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Parse the command line and start what it names."""
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] in OTHERS:
-        return importlib.import_module(f"fuzz.{given[0]}").main(given[1:])
+        return importlib.import_module(f"fuzz.{given[0]}.run").main(given[1:])
     parser = argparse.ArgumentParser("python -m fuzz", description="Differential fuzzing of byoc.")
     commands = parser.add_subparsers(dest="command", required=True)
     models.add_arguments(commands.add_parser("models", help="random models through every backend"))

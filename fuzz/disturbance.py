@@ -25,10 +25,10 @@ from onnx import ModelProto, NodeProto, numpy_helper
 from fuzz.case import Feeds
 from fuzz.configurations import Narrowing
 from fuzz.generators.draft import EXACT
-from fuzz.oracle import Noise, NotApplicable, is_float, opset_of, read_names, run_node
-from fuzz.orders import ORDERS, extreme_positions
+from fuzz.judge.oracle import Noise, NotApplicable, is_float, opset_of, read_names, run_node
+from fuzz.judge.orders import ORDERS, extreme_positions
+from fuzz.judge.remainders import moved_dividend, unbroken
 from fuzz.promote import STATED
-from fuzz.remainders import moved_dividend, unbroken
 
 SMOOTH, JUMPING = 4, 16  # runs; an element goes both up and down in 16 but once in 32,768
 RARE = 256  # jumping runs, to see elements that depend on several jumps at once both ways

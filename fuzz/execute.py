@@ -22,8 +22,8 @@ from byoc.runtime.core.container import ADT
 from byoc.runtime.library import Library
 from byoc.runtime.vm import VirtualMachine
 from fuzz.case import Case, Feeds
-from fuzz.compare import AGREED, WRONG, Judge
 from fuzz.configurations import Configuration
+from fuzz.judge.compare import AGREED, WRONG, Judge
 from fuzz.loader import Failure, LoaderProcess
 from fuzz.running import run_library
 

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, numpy_helper
 
 from fuzz.case import Feeds
-from fuzz.oracle import NotApplicable, evaluate, is_float, opset_of, read_names, run_node
+from fuzz.judge.oracle import NotApplicable, evaluate, is_float, opset_of, read_names, run_node
 
 # their float operations are stated one by one, each rounded once: every IEEE 754 implementation has the same numbers
 STATED = frozenset(
@@ -34,7 +34,7 @@ def in_float64(model: ModelProto, feeds: Feeds) -> tuple[ModelProto, Feeds]:
 
 
 def values_in_float64(model: ModelProto, feeds: Feeds) -> Feeds:
-    """Every value of *model* with its floats in float64, node by node, as :func:`fuzz.oracle.evaluate`.
+    """Every value of *model* with its floats in float64, node by node, as :func:`fuzz.judge.oracle.evaluate`.
 
     Nodes that read no float, and those whose rounding ONNX states, compute in their own types; so does a node that
     picks elements and that nothing here has in float64. Raises NotApplicable where a node cannot be computed.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fuzz.case import Case
 from fuzz.execute import Outcome
-from fuzz.oracle import NotApplicable
+from fuzz.judge.oracle import NotApplicable
 from fuzz.pool import Pool
 from fuzz.shrink import SHRINKS
 from fuzz.worker import Task

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from fuzz.case import Case, Feeds
-from fuzz.oracle import evaluate, is_float, read_names
+from fuzz.judge.oracle import evaluate, is_float, read_names
 
 Shrink = Callable[[Case], Iterator[Case]]
 SMALL = 4  # elements below which numbers are made simple one by one

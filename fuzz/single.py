@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fuzz.case import Case
 from fuzz.configurations import BACKENDS, alone
-from fuzz.oracle import NotApplicable, wanted
+from fuzz.judge.oracle import NotApplicable, wanted
 from fuzz.printer import as_test
 from fuzz.reducer import Prober, reduced
 

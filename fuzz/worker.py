@@ -52,9 +52,9 @@ def serve(pipe: Connection, scratch: str) -> None:
 
 
 def _do(task: Task, pipe: Connection, folder: Path, loader: object) -> None:
-    from fuzz.compare import Judge
     from fuzz.execute import execute
-    from fuzz.oracle import NotApplicable
+    from fuzz.judge.compare import Judge
+    from fuzz.judge.oracle import NotApplicable
 
     began = time.monotonic()
     pipe.send(("step", "generating"))
@@ -82,7 +82,7 @@ def load_case(task: Task) -> Case:
     from dataclasses import replace
 
     from fuzz.generators import case_of
-    from fuzz.oracle import wanted
+    from fuzz.judge.oracle import wanted
 
     if not task.path:
         return case_of(task.source, task.seed)

@@ -4,7 +4,6 @@ from byoc.ir import adt as adt
 from byoc.ir import affine_type as affine_type
 from byoc.ir import attrs as attrs
 from byoc.ir import collector as collector
-from byoc.ir import compilation_config as compilation_config
 from byoc.ir import diagnostics as diagnostics
 from byoc.ir import dims as dims
 from byoc.ir import dot as dot

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from byoc.te.expr import DOTS, Binary, Cast, Checked, Const, Index, Intrinsic, Load, PrimExpr, Reduce, Select, Size
+from byoc.te.expr import DOTS, Binary, Cast, Checked, Const, Index, Intrinsic, PrimExpr, Reduce, Select, Size
 from byoc.te.recurrence import recurrence
-from byoc.te.tensor import Tensor
+from byoc.te.tensor import Load, Tensor
 from byoc.te.walk import computed_under
 
 Grid = dict[Index, np.ndarray]

@@ -11,21 +11,18 @@ Meaning, node by node:
 - ``Select``: *then* where *cond* holds, else *otherwise*; the other side is not evaluated, so it may guard a load.
 - ``Checked``: an index counted from the end where it is negative, and moved to the nearest element where it is outside
   its dimension; that it was is an error of the whole run, under the name of the check.
-- ``Load``: the element of a tensor at integer indices, or, with a wider dtype, the *word* of several elements that
-  begins there, as they lie in memory. ``Reduce``: the fold of *body* over every point of the axes.
+- ``Load`` (``tensor.py``): the element of a tensor at integer indices, or, with a wider dtype, the *word* of several
+  elements that begins there, as they lie in memory. ``Reduce``: the fold of *body* over every point of the axes.
 
 Nodes are immutable and shared freely.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Union
+from collections.abc import Callable, Sequence
+from typing import Union
 
 from byoc.errors import InternalError
-
-if TYPE_CHECKING:
-    from byoc.te.tensor import Tensor
 
 INDEX = "int64"
 COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
@@ -194,26 +191,6 @@ class Checked(PrimExpr):
         self.index, self.extent, self.check, self.dtype = index, extent, check, INDEX
 
 
-class Load(PrimExpr):
-    """The element of *tensor* at *indices*, one per dimension; as *dtype*, the word that begins there."""
-
-    __slots__ = ("indices", "tensor")
-
-    def __init__(self, tensor: Tensor, indices: Sequence[PrimExpr], dtype: str | None = None):
-        self.tensor, self.indices, self.dtype = tensor, tuple(indices), dtype or tensor.dtype
-        if len(self.indices) != len(tensor.shape):
-            raise InternalError(f"{tensor.name} has {len(tensor.shape)} dimensions, indexed with {len(self.indices)}")
-
-    @property
-    def is_word(self) -> bool:
-        """Whether it takes several elements at once, or an element's bits as they are."""
-        return self.dtype != self.tensor.dtype
-
-    def of(self, tensor: Tensor, indices: Sequence[PrimExpr]) -> Load:
-        """The same kind of load of another place: a word stays one."""
-        return Load(tensor, indices, self.dtype if self.is_word else None)
-
-
 class Reduce(PrimExpr):
     """The fold of *body* over all points of *axes* with ``sum prod min max any all``, or ``argmin argmax``.
 
@@ -290,60 +267,3 @@ def _fold(op: str, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
         if a.value == 0 and op == "mul":
             return a
     return None
-
-
-def operands(expr: PrimExpr) -> tuple[PrimExpr, ...]:
-    """The sub-expressions of a node; the definition of a loaded tensor is not one."""
-    return _OPERANDS[type(expr)](expr)
-
-
-_OPERANDS: dict[type, Callable[..., tuple[PrimExpr, ...]]] = {
-    Const: lambda e: (),
-    Index: lambda e: (),
-    Size: lambda e: (),
-    Binary: lambda e: (e.left, e.right),
-    Intrinsic: lambda e: e.args,
-    Cast: lambda e: (e.value,),
-    Select: lambda e: (e.cond, e.then, e.otherwise),
-    Checked: lambda e: (e.index, e.extent),
-    Load: lambda e: e.indices,
-    Reduce: lambda e: (e.body,),
-}
-
-_WITH_OPERANDS: dict[type, Callable[..., PrimExpr]] = {
-    Binary: lambda e, new: binary(e.op, *new),
-    Intrinsic: lambda e, new: Intrinsic(e.name, new),
-    Cast: lambda e, new: cast(e.dtype, new[0]),
-    Select: lambda e, new: Select(*new),
-    Checked: lambda e, new: Checked(new[0], new[1], e.check),
-    Load: lambda e, new: e.of(e.tensor, new),
-    Reduce: lambda e, new: Reduce(e.kind, new[0], e.axes),
-}
-
-
-def walk(expr: PrimExpr) -> Iterator[PrimExpr]:
-    """Every node under *expr*, parents first; a shared node as often as it is used."""
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(operands(node)))
-
-
-def map_expr(expr: PrimExpr, leaf: Callable[[PrimExpr], PrimExpr | None]) -> PrimExpr:
-    """*expr* with every node for which *leaf* gives another replaced by it, top down; what was shared stays shared."""
-    return _map_expr(expr, leaf, {})
-
-
-def _map_expr(expr: PrimExpr, leaf: Callable[[PrimExpr], PrimExpr | None], memo: dict[int, PrimExpr]) -> PrimExpr:
-    known = memo.get(id(expr))
-    if known is not None:
-        return known
-    result = leaf(expr)
-    if result is None:
-        inner = operands(expr)
-        new = [_map_expr(e, leaf, memo) for e in inner]
-        same = all(a is b for a, b in zip(inner, new, strict=True))
-        result = expr if same else _WITH_OPERANDS[type(expr)](expr, new)
-    memo[id(expr)] = result
-    return result

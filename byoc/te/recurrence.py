@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from byoc.errors import InternalError
-from byoc.te.expr import Dimension, Index, Load, Number, PrimExpr
-from byoc.te.tensor import Tensor
+from byoc.te.expr import Dimension, Index, Number, PrimExpr
+from byoc.te.tensor import Load, Tensor
 from byoc.te.walk import unique_nodes
 
 

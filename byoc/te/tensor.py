@@ -18,7 +18,6 @@ from byoc.te.expr import (
     Dimension,
     Index,
     Intrinsic,
-    Load,
     Number,
     PrimExpr,
     Reduce,
@@ -86,6 +85,26 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(_dim_text(d) for d in self.shape)}]"
+
+
+class Load(PrimExpr):
+    """The element of *tensor* at *indices*, one per dimension; as *dtype*, the word that begins there."""
+
+    __slots__ = ("indices", "tensor")
+
+    def __init__(self, tensor: Tensor, indices: Sequence[PrimExpr], dtype: str | None = None):
+        self.tensor, self.indices, self.dtype = tensor, tuple(indices), dtype or tensor.dtype
+        if len(self.indices) != len(tensor.shape):
+            raise InternalError(f"{tensor.name} has {len(tensor.shape)} dimensions, indexed with {len(self.indices)}")
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it takes several elements at once, or an element's bits as they are."""
+        return self.dtype != self.tensor.dtype
+
+    def of(self, tensor: Tensor, indices: Sequence[PrimExpr]) -> Load:
+        """The same kind of load of another place: a word stays one."""
+        return Load(tensor, indices, self.dtype if self.is_word else None)
 
 
 def _dim_text(dim: Dimension) -> str:

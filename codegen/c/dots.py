@@ -16,8 +16,9 @@ from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
-from byoc.te.expr import INDEX, Load, Reduce, map_expr
-from byoc.te.walk import mentions
+from byoc.te.expr import INDEX, Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, mentions
 
 Position = tuple[int, ...]
 

@@ -20,7 +20,8 @@ from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr
-from byoc.te.expr import Load, Reduce
+from byoc.te.expr import Reduce
+from byoc.te.tensor import Load
 
 SMALLEST_LANES, SMALLEST_VECTOR = 4, 16
 MOST_CUTS = 16  # of one axis; with more of them the code would be larger than the work

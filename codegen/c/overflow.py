@@ -9,7 +9,9 @@ may happen, is built with ``-fwrapv``, and then without the conversion of condit
 from __future__ import annotations
 
 from byoc.te import PrimExpr
-from byoc.te.expr import Binary, Intrinsic, Load, Reduce, Select, operands
+from byoc.te.expr import Binary, Intrinsic, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import operands
 
 WRAPPING_FLAGS = ("-fwrapv",)
 GCC_FLAGS = ("-fno-tree-loop-if-convert",)

@@ -19,7 +19,8 @@ from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, placeholder
-from byoc.te.expr import INDEX, Const, operands
+from byoc.te.expr import INDEX, Const
+from byoc.te.walk import operands
 
 
 class StatementWriter:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, const
-from byoc.te.expr import INDEX, Load, Reduce, map_expr, operands
-from byoc.te.walk import reachable, unique_nodes
+from byoc.te.expr import INDEX, Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, operands, reachable, unique_nodes
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY, WIDE_U
 from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Size, Tensor
-from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Checked, Const, Intrinsic, Load, Reduce, Select, operands
+from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Checked, Const, Intrinsic, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import operands
 
 Text = tuple[str, int]  # with the precedence of its outermost operator
 _NARROW = frozenset(["int8", "int16", "uint8", "uint16"])  # C computes these in int: wrap after each operation

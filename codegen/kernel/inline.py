@@ -13,8 +13,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from byoc.te import Dimension, Index, PrimExpr, Tensor, in_phases, recurrence
-from byoc.te.expr import Binary, Const, Intrinsic, Load, Reduce, map_expr, operands
-from byoc.te.walk import computed_under, loaded_tensors, unique_nodes
+from byoc.te.expr import Binary, Const, Intrinsic, Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import computed_under, loaded_tensors, map_expr, operands, unique_nodes
 
 MAX_NODES = 160
 MAX_DEPTH = 24

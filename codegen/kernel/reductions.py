@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from byoc.codegen.kernel.loops import Alloc, For, If, Stmt, Store
 from byoc.codegen.kernel.spelling import greatest, least
 from byoc.te import Index, PrimExpr, binary, const, logical_not, placeholder
-from byoc.te.expr import INDEX, Binary, Load, Reduce, map_expr
+from byoc.te.expr import INDEX, Binary, Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr
 
 _FOLDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "any": "or", "all": "and"}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from byoc.codegen.kernel.program import Program
 from byoc.te import PrimExpr, Tensor, recurrence
-from byoc.te.expr import Load, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, unique_nodes
 
 Change = Callable[[Tensor, Tensor], Sequence[Tensor]]
 

@@ -15,19 +15,9 @@ from collections.abc import Callable, Sequence
 
 from byoc.codegen.kernel.polynomial import Polynomial
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor, binary, const
-from byoc.te.expr import (
-    _WITH_OPERANDS,
-    COMPARISONS,
-    INDEX,
-    Binary,
-    Cast,
-    Checked,
-    Const,
-    Load,
-    Select,
-    operands,
-)
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Checked, Const, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import _WITH_OPERANDS, operands, unique_nodes
 
 Bounds = tuple[float, float]
 ANY: Bounds = (-math.inf, math.inf)

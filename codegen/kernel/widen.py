@@ -5,8 +5,8 @@ from __future__ import annotations
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.te import PrimExpr, Tensor
-from byoc.te.expr import Binary, Intrinsic, Reduce, binary, cast, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import Binary, Intrinsic, Reduce, binary, cast
+from byoc.te.walk import map_expr, unique_nodes
 
 NARROW, WIDE = "bfloat16", "float32"
 

@@ -29,8 +29,9 @@ from byoc.codegen.opencl.statements import (
     WorkItem,
 )
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, placeholder
-from byoc.te.expr import INDEX, Binary, Const, Load, Reduce, Select, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import INDEX, Binary, Const, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, unique_nodes
 
 TILES = (8, 4, 2)
 ENOUGH_ITEMS = 2048  # a tile may not leave fewer work-items than this, or a device stands idle

@@ -16,8 +16,8 @@ from byoc.errors import CompileError
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.te import PrimExpr, Size, Tensor, placeholder
-from byoc.te.expr import Load, map_expr
-from byoc.te.walk import loaded_tensors, unique_nodes
+from byoc.te.tensor import Load
+from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
 
 
 def kernel_program(question: Question, symbol: str) -> Program:

@@ -17,7 +17,7 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from fuzz.case import Feeds
 from fuzz.generators.schema import type_problem
-from fuzz.oracle import IR_VERSION, Noise, NotApplicable, is_float, run_node
+from fuzz.judge.oracle import IR_VERSION, Noise, NotApplicable, is_float, run_node
 
 NOISE = 1e-6
 LARGEST = 1e4

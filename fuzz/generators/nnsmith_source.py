@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from fuzz.case import Case
-from fuzz.oracle import NotApplicable, wanted
+from fuzz.judge.oracle import NotApplicable, wanted
 
 MOST_NODES, MOST_ELEMENTS, LIMIT_MS = 8, 2048, 10_000
 

@@ -10,7 +10,7 @@ from fuzz.case import Case
 from fuzz.generators import control, moves, nodes, others, pointwise, quantized, recurrent
 from fuzz.generators.draft import INTEGERS, ORDINARY, Draft, Freedom, Proposal, RandomModel, finish, grow, random_model
 from fuzz.generators.nnsmith_source import nnsmith
-from fuzz.oracle import NotApplicable
+from fuzz.judge.oracle import NotApplicable
 
 WIDE_FLOATS = ("float16", "float32", "float64", "bfloat16")
 WIDE_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

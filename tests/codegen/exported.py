@@ -8,7 +8,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import byoc
-from fuzz.onnx_runtime import session
+from fuzz.judge.onnx_runtime import session
 
 ROOT = pathlib.Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"

@@ -5,7 +5,7 @@ import pytest
 from byoc import te
 from byoc.codegen.kernel.cuts import cuts
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.te.expr import map_expr
+from byoc.te.walk import map_expr
 
 A = te.Index("a", 20)
 CONDITIONS = {

@@ -6,8 +6,8 @@ import pytest
 
 from byoc.annex.collage import CostEstimator
 from byoc.annex.collage.estimate_seconds import argument_for, estimate_seconds
+from byoc.annex.devices.compilation_config import make_compilation_config
 from byoc.errors import UserError
-from byoc.ir.compilation_config import make_compilation_config
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.target import Target
 from byoc.ir.types import TensorType, TupleType

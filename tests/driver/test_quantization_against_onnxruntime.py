@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import byoc
-from fuzz.onnx_runtime import session
+from fuzz.judge.onnx_runtime import session
 
 onnx = pytest.importorskip("onnx")
 quantization = pytest.importorskip("onnxruntime.quantization")

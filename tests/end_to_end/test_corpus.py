@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 
 from fuzz.case import Case
-from fuzz.compare import Judge
 from fuzz.configurations import BACKENDS, alone
 from fuzz.execute import REFUSED, execute
+from fuzz.judge.compare import Judge
+from fuzz.judge.oracle import wanted
 from fuzz.loader import LoaderProcess
-from fuzz.oracle import wanted
 
 CORPUS = sorted((pathlib.Path(__file__).parents[1] / "corpus").glob("*.json"))
 pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl]

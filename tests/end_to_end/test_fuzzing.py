@@ -12,14 +12,14 @@ import pytest
 import byoc.relay.frontend.onnx  # noqa: F401  # fills the registry
 from byoc.relay.frontend.onnx.registry import CONVERTERS
 from fuzz.case import Case, array_from_json, array_to_json
-from fuzz.compare import AGREED, WRONG, Judge, difference
 from fuzz.configurations import BACKENDS, Configuration, alone, configuration_of, drawn
 from fuzz.execute import BAD, execute
 from fuzz.generators import SOURCES, case_of
 from fuzz.generators.coverage import NOT_DRAWN, named_operators
 from fuzz.generators.nnsmith_source import missing
+from fuzz.judge.compare import AGREED, WRONG, Judge, difference
+from fuzz.judge.oracle import NotApplicable, wanted
 from fuzz.loader import Failure, LoaderProcess
-from fuzz.oracle import NotApplicable, wanted
 from fuzz.printer import as_test
 from fuzz.reducer import reduce
 

@@ -7,9 +7,9 @@ import onnx
 import onnx.parser
 import pytest
 
-from fuzz.compare import AGREED, ILL_CONDITIONED, WRONG, Judge
 from fuzz.configurations import NARROWINGS
-from fuzz.oracle import wanted
+from fuzz.judge.compare import AGREED, ILL_CONDITIONED, WRONG, Judge
+from fuzz.judge.oracle import wanted
 
 IDENTITY = np.eye(4, dtype="float32")
 # through a product, whose rounding errors these numbers then have: 2.5 steps of 0.1, and 2.6, 7.2 and -3.1 of them

@@ -11,11 +11,11 @@ import pytest
 
 from byoc.codegen.c.toolchain import compiler as compilers
 from fuzz.case import Case
-from fuzz.compare import Judge
 from fuzz.configurations import alone
 from fuzz.execute import AGREED, ERROR, execute
+from fuzz.judge.compare import Judge
+from fuzz.judge.oracle import wanted
 from fuzz.loader import LoaderProcess
-from fuzz.oracle import wanted
 
 pytestmark = pytest.mark.needs_cc
 MODEL = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>

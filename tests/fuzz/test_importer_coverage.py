@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from fuzz import importer, importer_coverage
-from fuzz.importer_coverage import fuzz_by_coverage
-from fuzz.importer_guided import mutate_a_field, mutator
-from fuzz.importer_mutations import mutated
+from fuzz.importer import coverage as importer_coverage
+from fuzz.importer import run as importer
+from fuzz.importer.coverage import fuzz_by_coverage
+from fuzz.importer.guided import mutate_a_field, mutator
+from fuzz.importer.mutations import mutated
 
 
 def tiny(op: str = "Relu") -> bytes:

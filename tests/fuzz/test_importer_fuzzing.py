@@ -8,8 +8,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from fuzz.importer import fuzz, make_input
-from fuzz.importer_worker import RIGHT, Outcome, Worker, read_one
+from fuzz.importer.run import fuzz, make_input
+from fuzz.importer.worker import RIGHT, Outcome, Worker, read_one
 
 CORPUS = sorted((pathlib.Path(__file__).parent / "importer_corpus").glob("*.onnx"))
 
@@ -57,7 +57,7 @@ def test_a_process_that_dies_is_a_finding_and_the_next_input_is_read() -> None:
 
 
 def test_an_input_without_end_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.importer_worker.SECONDS", 0.2)
+    monkeypatch.setattr("fuzz.importer.worker.SECONDS", 0.2)
     monkeypatch.setattr("byoc.relay.frontend.onnx.import_onnx", _endless)
     (outcome,) = Worker(lambda number: tiny()).outcomes(range(1))
     assert outcome.is_finding and outcome.kind == "hang"

@@ -6,11 +6,11 @@ import onnx.parser
 import pytest
 
 from fuzz.case import Case
-from fuzz.compare import Judge
-from fuzz.oracle import wanted
-from fuzz.reference_errors import reference_error
+from fuzz.judge.compare import Judge
+from fuzz.judge.oracle import wanted
+from fuzz.judge.reference_errors import reference_error
+from fuzz.judge.undefined import undefined
 from fuzz.shrink import bypass
-from fuzz.undefined import undefined
 
 MEAN = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18, "nowhere" : 1]>
 mean (float[1,1,20000] x, int64[1] axes) => (float[] other, float[] mean) {

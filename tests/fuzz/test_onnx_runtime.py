@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from fuzz.oracle import run_node
+from fuzz.judge.oracle import run_node
 
 RANGES = {"uint8": (0, 256), "int8": (-128, 128)}
 

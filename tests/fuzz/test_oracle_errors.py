@@ -7,10 +7,10 @@ import onnx
 import onnx.parser
 import pytest
 
-from fuzz.compare import BY_REFERENCE, ILL_CONDITIONED, WRONG, Judge
-from fuzz.oracle import NotApplicable, run_node, wanted
-from fuzz.runtime_errors import with_counted_axes
-from fuzz.undefined import undefined
+from fuzz.judge.compare import BY_REFERENCE, ILL_CONDITIONED, WRONG, Judge
+from fuzz.judge.oracle import NotApplicable, run_node, wanted
+from fuzz.judge.runtime_errors import with_counted_axes
+from fuzz.judge.undefined import undefined
 
 
 @pytest.mark.parametrize("operator", ["ReduceSumSquare", "ReduceLogSumExp"])

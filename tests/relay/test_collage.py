@@ -11,8 +11,8 @@ from byoc.annex.collage.dataflow_graph import DataflowGraph
 from byoc.annex.collage.index_set import index_set
 from byoc.annex.collage.pruning import prune_candidates
 from byoc.annex.collage.sub_graph import SubGraph
+from byoc.annex.devices.compilation_config import make_compilation_config
 from byoc.errors import InternalError, PartitionError, UserError
-from byoc.ir.compilation_config import make_compilation_config
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 from byoc.ir.target import Target

@@ -6,7 +6,7 @@ import pytest
 
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.element_types import allowed_types
-from byoc.relay.frontend.onnx.importer import import_onnx
+from byoc.relay.frontend.onnx_importer import import_onnx
 
 
 def _model(body: str, inputs: str, opset: int = 13) -> onnx.ModelProto:

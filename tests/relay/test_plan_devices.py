@@ -2,8 +2,8 @@
 
 import pytest
 
+from byoc.annex.devices.compilation_config import make_compilation_config
 from byoc.errors import UserError
-from byoc.ir.compilation_config import make_compilation_config
 from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.registry import get_global_func

@@ -10,7 +10,7 @@ from scipy import special
 import byoc.relay as relay
 from byoc.relay.interpreter import evaluate
 from byoc.runtime.kernels.qnn.fixed_point import multiplier_and_shift
-from fuzz.oracle import run_node
+from fuzz.judge.oracle import run_node
 
 FLOAT_ROUNDING = {"rounding": "TONEAREST", "compute_dtype": "float32"}
 

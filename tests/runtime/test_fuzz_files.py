@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
 from byoc.runtime.core.errors import ArtifactError  # noqa: E402
-from fuzz import files, files_edit  # noqa: E402
+from fuzz.files import edit as files_edit  # noqa: E402
+from fuzz.files import run as files  # noqa: E402
 
 
 class Subject:

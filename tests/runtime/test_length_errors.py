@@ -12,8 +12,8 @@ from byoc.driver.vm import compile_module
 from byoc.errors import ImportModelError, IndexOutsideError, KernelError
 from byoc.runtime import cpu
 from byoc.runtime.vm import VirtualMachine
-from fuzz.onnx_runtime import session
-from fuzz.oracle import ORT_ERRORS
+from fuzz.judge.onnx_runtime import session
+from fuzz.judge.oracle import ORT_ERRORS
 
 pytestmark = pytest.mark.needs_cc
 STEPS, BATCH, SIZE = 4, 2, 3

@@ -80,7 +80,7 @@ def compiler_with_matrices(monkeypatch, tmp_path):
 @pytest.mark.needs_cc
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are x86-64's")
 def test_the_compiler_generates_for_matrix_registers_where_there_is_leave(compiler_with_matrices, permitted):
-    assert find_compiler().machine.matrices == {"dot_bf16"}
+    assert "dot_bf16" in find_compiler().machine.matrices
     assert not set(NO_MATRICES) & set(find_compiler().flags)
 
 

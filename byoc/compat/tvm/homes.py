@@ -37,7 +37,7 @@ ALIASES = {
     "tvm.topi.testing.resize_python": "byoc.annex.testing.references.resize_python",
     "tvm.target.codegen": f"{THIN}.target_codegen",
     "tvm.target.target": f"{THIN}.target",
-    "tvm.target.compilation_config": "byoc.ir.compilation_config",
+    "tvm.target.compilation_config": "byoc.annex.devices.compilation_config",
     "tvm.target.virtual_device": "byoc.ir.virtual_device",
     "tvm.relay.collage.collage": "byoc.annex.collage",
     "tvm.testing.plugin": f"{THIN}.testing_plugin",

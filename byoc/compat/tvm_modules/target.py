@@ -6,7 +6,7 @@ whatever a CPU target says; a kind that is a registered backend of byoc (``openc
 
 from __future__ import annotations
 
-from byoc.ir.compilation_config import CompilationConfig, make_compilation_config
+from byoc.annex.devices.compilation_config import CompilationConfig, make_compilation_config
 from byoc.ir.target import Target
 from byoc.ir.target_kind import TARGET_KINDS, TargetKind, register_target_kind
 from byoc.ir.virtual_device import VirtualDevice

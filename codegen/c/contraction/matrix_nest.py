@@ -32,7 +32,8 @@ from byoc.codegen.kernel.loops import (
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import as_index
 from byoc.te import Index, PrimExpr, Tensor, binary, const, minimum, placeholder
-from byoc.te.expr import INDEX, Load
+from byoc.te.expr import INDEX
+from byoc.te.tensor import Load
 
 
 def matrix_nest(c: Contraction, tile: Tile, plain: Tile, product: MatrixProduct, alone: bool = False) -> list[Stmt]:

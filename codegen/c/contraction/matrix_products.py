@@ -27,7 +27,8 @@ from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.access import Access
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.ir.types import dtype_bytes
-from byoc.te.expr import Const, Intrinsic, Load
+from byoc.te.expr import Const, Intrinsic
+from byoc.te.tensor import Load
 
 ROWS = 16  # of a matrix register
 WORDS = 16  # in one of its rows

@@ -22,8 +22,9 @@ from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
-from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, unique_nodes
 
 SHORT_EPILOGUE = 12  # operations that are written out for every vector of a tile
 LONG_FUNCTION = 16  # operations of an exponential and its like

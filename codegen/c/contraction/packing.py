@@ -27,8 +27,9 @@ from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, compute, const, if_then_else
-from byoc.te.expr import Binary, Const, Load, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import Binary, Const
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, unique_nodes
 
 FEWEST_ROWS = 8  # rows that must share a panel that is packed at run time
 

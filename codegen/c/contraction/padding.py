@@ -13,8 +13,8 @@ from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import PrimExpr, Tensor
-from byoc.te.expr import Load, map_expr
-from byoc.te.walk import loaded_tensors
+from byoc.te.tensor import Load
+from byoc.te.walk import loaded_tensors, map_expr
 
 PAD = "pad"  # the tag of a stage that puts zeros around a tensor
 MOST_BORDERS = 4  # tiles that have code of their own

@@ -18,8 +18,9 @@ from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Dimension, Index, PrimExpr
-from byoc.te.expr import Binary, Const, Load, Reduce, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import Binary, Const, Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, unique_nodes
 
 PANEL = "panel"  # the tag of an operand that was packed for its tile; its last extent is the tile's width
 

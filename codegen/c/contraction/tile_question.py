@@ -19,8 +19,9 @@ from byoc.codegen.tune.choice import Choice, Choices, Question
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.ndarray import NDArray
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor
-from byoc.te.expr import Binary, Cast, Const, Intrinsic, Load, Select, operands
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import Binary, Cast, Const, Intrinsic, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import operands, unique_nodes
 
 META = "tile"
 OTHER_ORDER = 1.05  # the order that the model does not take, against the one that it takes

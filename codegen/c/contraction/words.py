@@ -22,8 +22,9 @@ from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, binary, compute, const, if_then_else
-from byoc.te.expr import DOTS, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, cast, map_expr
-from byoc.te.walk import mentions, unique_nodes
+from byoc.te.expr import DOTS, Binary, Cast, Const, Intrinsic, Reduce, Select, cast
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, mentions, unique_nodes
 
 WORD = "uint32"
 # the dtypes of the factors and of their sum -> what multiplies and adds two words of them

@@ -9,7 +9,8 @@ from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import For, Let, Stmt, Store
 from byoc.codegen.kernel.simplify import as_index
 from byoc.te import Index, PrimExpr, minimum
-from byoc.te.expr import Reduce, map_expr
+from byoc.te.expr import Reduce
+from byoc.te.walk import map_expr
 
 
 @dataclass(frozen=True)

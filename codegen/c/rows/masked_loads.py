@@ -9,7 +9,8 @@ write ourselves stay: their conditions choose between numbers that are there.
 from __future__ import annotations
 
 from byoc.te import PrimExpr
-from byoc.te.expr import Load, Select
+from byoc.te.expr import Select
+from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
 
 GCC_FLAGS = ("-fno-tree-loop-if-convert",)

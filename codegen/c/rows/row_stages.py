@@ -9,8 +9,9 @@ from byoc.codegen.c.rows.blocks import at
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import Alloc, Stmt
 from byoc.te import Index, PrimExpr, Tensor, placeholder
-from byoc.te.expr import Load, Reduce, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, unique_nodes
 
 ScheduleNest = Callable[[Nest], list[Stmt]]
 Leading = tuple[Index | None, ...]  # axes of a stage: those of the batch, then the row; None for one position

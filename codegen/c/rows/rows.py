@@ -19,8 +19,9 @@ from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, Stmt
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, placeholder
-from byoc.te.expr import Load, Reduce, map_expr
-from byoc.te.walk import loaded_tensors, unique_nodes
+from byoc.te.expr import Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
 
 LARGEST_ROW = 32768  # bytes of one buffer on the stack
 LARGEST_FRAME = 131072  # of all buffers of one loop

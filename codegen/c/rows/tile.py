@@ -21,7 +21,9 @@ from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
-from byoc.te.expr import INDEX, Load, Reduce, map_expr
+from byoc.te.expr import INDEX, Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr
 
 SMALLEST_LANES = 4
 LONGEST_SUM = 32768  # a longer one needs more digits than its type has, and gets them in lanes.py

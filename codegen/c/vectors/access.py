@@ -11,7 +11,8 @@ from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr
-from byoc.te.expr import DOTS, Binary, Const, Intrinsic, Load, Reduce
+from byoc.te.expr import DOTS, Binary, Const, Intrinsic, Reduce
+from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
 
 VECTOR_DTYPES = frozenset(["float32", "float64", "int32", "int64"])

@@ -18,7 +18,9 @@ from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY
 from byoc.errors import InternalError
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, placeholder
-from byoc.te.expr import DOTS, INDEX, LOGIC, Binary, Cast, Const, Intrinsic, Load, Reduce, Select, Size, operands
+from byoc.te.expr import DOTS, INDEX, LOGIC, Binary, Cast, Const, Intrinsic, Reduce, Select, Size
+from byoc.te.tensor import Load
+from byoc.te.walk import operands
 
 Text = tuple[str, int]  # with the precedence of its outermost operator
 _PLAIN = frozenset(["float32", "float64", "int32", "int64"])  # a scalar beside a vector of these is widened by C

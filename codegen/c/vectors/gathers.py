@@ -9,7 +9,7 @@ write ourselves stay: they have no gather.
 from __future__ import annotations
 
 from byoc.te import PrimExpr
-from byoc.te.expr import Load
+from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
 
 GCC_FLAGS = ("-fno-tree-loop-vectorize",)

@@ -12,22 +12,9 @@ from byoc.codegen.c.vectors.vectors import has_vector_function
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr
-from byoc.te.expr import (
-    COMPARISONS,
-    DOTS,
-    INDEX,
-    LOGIC,
-    Binary,
-    Cast,
-    Checked,
-    Const,
-    Intrinsic,
-    Load,
-    Reduce,
-    Select,
-    operands,
-)
-from byoc.te.walk import reachable, unique_nodes
+from byoc.te.expr import COMPARISONS, DOTS, INDEX, LOGIC, Binary, Cast, Checked, Const, Intrinsic, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import operands, reachable, unique_nodes
 
 LARGEST_VECTOR = 64  # bytes: a wider type has no register anywhere
 TESTS = frozenset(["isnan", "isinf", "isfinite"])

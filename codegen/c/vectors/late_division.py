@@ -16,8 +16,9 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.te import Index, PrimExpr, Tensor, cast, const
-from byoc.te.expr import Binary, Cast, Const, Intrinsic, Load, Reduce, Select, map_expr
-from byoc.te.walk import loaded_tensors, mentions, unique_nodes
+from byoc.te.expr import Binary, Cast, Const, Intrinsic, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import loaded_tensors, map_expr, mentions, unique_nodes
 
 POWERS, INVERSE = "softmax_exp", "softmax_inverse"  # the tags of the exponentials, and of one over a row's sum
 FLOATS = frozenset(["bfloat16", "float32", "float64"])

@@ -22,8 +22,9 @@ from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Index, PrimExpr, Tensor, binary, cast, placeholder
-from byoc.te.expr import DOTS, Binary, Intrinsic, Load, Reduce, Select, map_expr
-from byoc.te.walk import loaded_tensors, unique_nodes
+from byoc.te.expr import DOTS, Binary, Intrinsic, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
 
 KINDS = frozenset(["sum", "prod", "min", "max"])
 DTYPES = frozenset(["float32", "float64", "int32", "int64"])

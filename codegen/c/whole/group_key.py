@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection
 
 from byoc.codegen.kernel.program import Group
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor
-from byoc.te.expr import Binary, Cast, Checked, Const, Intrinsic, Load, Reduce, Select, operands
+from byoc.te.expr import Binary, Cast, Checked, Const, Intrinsic, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import operands
 
 Key = tuple[object, ...]
 

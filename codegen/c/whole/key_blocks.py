@@ -27,8 +27,9 @@ from byoc.codegen.kernel.loops import Alloc, For, Stmt
 from byoc.codegen.kernel.reductions import combine
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, cast, const, exp
-from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Load, Reduce, Select, map_expr
-from byoc.te.walk import mentions
+from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, mentions
 
 MOST_KEYS = 256  # of a block
 FEWEST_KEYS = 16

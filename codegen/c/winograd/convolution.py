@@ -15,8 +15,9 @@ from byoc.codegen.c.winograd.transforms import KERNEL
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, compute
 from byoc.te.evaluate import evaluate
-from byoc.te.expr import Binary, Const, Load, Reduce, Select, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import Binary, Const, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, unique_nodes
 
 
 @dataclass(frozen=True)

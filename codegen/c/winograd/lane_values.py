@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byoc.codegen.kernel.loops import Alloc, Stmt
 from byoc.te import Index, PrimExpr, Tensor, placeholder
-from byoc.te.expr import Load
+from byoc.te.tensor import Load
 
 
 class LaneValues:

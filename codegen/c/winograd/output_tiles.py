@@ -10,8 +10,8 @@ from byoc.codegen.c.winograd.transforms import linear_forms, transforms
 from byoc.codegen.kernel.loops import Alloc, For, If, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.te import Index, PrimExpr, Tensor, const, minimum, placeholder
-from byoc.te.expr import INDEX, Reduce, map_expr
-from byoc.te.walk import unique_nodes
+from byoc.te.expr import INDEX, Reduce
+from byoc.te.walk import map_expr, unique_nodes
 
 
 class OutputTiles:

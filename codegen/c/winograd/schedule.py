@@ -20,7 +20,8 @@ from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.errors import InternalError
 from byoc.te import Index, PrimExpr, Tensor, const, minimum, placeholder
-from byoc.te.expr import INDEX, Load, Reduce
+from byoc.te.expr import INDEX, Reduce
+from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
 
 NEAR = 1 << 19  # bytes of weights that stay in a cache near to the core, with all else that is in use

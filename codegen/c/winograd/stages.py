@@ -15,7 +15,8 @@ from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, Plan
 from byoc.codegen.c.winograd.transforms import KERNEL, Matrix, transforms
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.te import Index, PrimExpr, Tensor, all_of, compute, const, if_then_else, reduce_axis
-from byoc.te.expr import INDEX, Reduce, map_expr
+from byoc.te.expr import INDEX, Reduce
+from byoc.te.walk import map_expr
 
 
 def transformed_weights(weights: np.ndarray, conv: Convolution, plan: Plan) -> np.ndarray:

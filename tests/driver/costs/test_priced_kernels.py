@@ -15,7 +15,7 @@ import pytest
 from byoc.codegen.json.backend import compile_functions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
-from byoc.driver.compiler.planning import Placing, plan_module
+from byoc.driver.compiler.planning import plan_module
 from byoc.driver.host import lower_host
 from byoc.driver.model import module_of
 from byoc.driver.pipeline import optimize, prepare_host
@@ -25,6 +25,7 @@ from byoc.partition.calls import known_names
 from byoc.partition.costs import AnalyticModel
 from byoc.partition.costs.model import HOST, inner_calls, unit_calls
 from byoc.partition.costs.share import producers
+from byoc.partition.options import PlacingOptions
 from byoc.relay.expr import Call
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.join_groups import is_group
@@ -196,7 +197,7 @@ def test_the_kernels_that_are_priced_are_those_that_are_made(name, cut):
     targets, options = CUTS[cut]
     known = known_names(mod)
     given = {**options, "exclude": [op for op in options.get("exclude", ()) if op in known]}
-    made = plan_module(mod, targets, Placing(**given)).apply(mod)
+    made = plan_module(mod, targets, PlacingOptions(**given)).apply(mod)
     regions = {v: f for v, f in made.functions.items() if f.attrs.get("Compiler")}
     check_host(made, regions)
     for region in regions.values():

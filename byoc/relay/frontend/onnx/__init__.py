@@ -1,6 +1,5 @@
 """The ONNX frontend: models of opset 1 to the newest become modules of the graph language."""
 
-from byoc.relay.frontend.onnx.importer import from_onnx, import_onnx
-from byoc.relay.frontend.onnx.registry import converter
+from byoc.lazy_names import lazy_names
 
-__all__ = ["converter", "from_onnx", "import_onnx"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

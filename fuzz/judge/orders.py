@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto
 
-from fuzz.undefined import attribute
+from fuzz.judge.undefined import attribute
 
 ORDERS = {"TopK": 1, "ArgMax": 0, "ArgMin": 0}  # operator -> which output has positions
 

@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from fuzz.files_readers import WRONG, Subject, import_all, subjects
+from fuzz.files.readers import WRONG, Subject, import_all, subjects
 
 ALLOWED = ("refused", "same", "another program")
 BATCH = 400  # files that one child reads
@@ -178,7 +178,7 @@ def _memory_folder() -> str | None:
 
 def make_seeds(folder: Path) -> None:
     """The files that are edited, made by a process of their own."""
-    subprocess.run([sys.executable, "-m", "fuzz.files_seeds", str(folder)], check=True)
+    subprocess.run([sys.executable, "-m", "fuzz.files.seeds", str(folder)], check=True)
 
 
 def workers(found: list[Subject], options: argparse.Namespace) -> tuple[Counter[str], list[str]]:
@@ -214,7 +214,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same edits of the same files")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes (one a processor)")
-    parser.add_argument("--seeds", type=Path, help="a folder of files that fuzz.files_seeds made")
+    parser.add_argument("--seeds", type=Path, help="a folder of files that fuzz.files.seeds made")
     parser.add_argument("--only", default="", help="only the subject with this name")
     parser.add_argument("--findings", type=Path, default=Path("out/fuzz-files"), help="where findings are kept")
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """The files that ``fuzz.files`` edits: small models as artefacts of every kind, with what each computes.
 
-``python -m fuzz.files_seeds FOLDER`` makes them: for each kind ``<kind>.byoc`` and ``<kind>.npz`` with its inputs
+``python -m fuzz.files.seeds FOLDER`` makes them: for each kind ``<kind>.byoc`` and ``<kind>.npz`` with its inputs
 (``in_0``, …) and outputs (``out_0``, …), plans, boundary files and whatever else byoc reads. In a process of its own,
 since whoever forks must not have opened a device.
 """

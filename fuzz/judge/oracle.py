@@ -14,10 +14,10 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi import onnxruntime_pybind11_state as ort
 
 from fuzz.case import Feeds
-from fuzz.onnx_runtime import session, unsigned_product
-from fuzz.reference_errors import reference_error
-from fuzz.runtime_errors import runtime_error, with_counted_axes
-from fuzz.undefined import undefined
+from fuzz.judge.onnx_runtime import session, unsigned_product
+from fuzz.judge.reference_errors import reference_error
+from fuzz.judge.runtime_errors import runtime_error, with_counted_axes
+from fuzz.judge.undefined import undefined
 
 ORT_ERRORS = (
     ort.Fail,

@@ -4,7 +4,7 @@ Input number i of a seed is the same everywhere. Each is read in a forked worker
 model that is read, and an error of ours, are right; anything else (a foreign exception, a crash, a hang) is a finding:
 it is printed and kept, one file for each place in our code that it comes from.
 
-``--engine atheris`` lets coverage choose: see ``importer_coverage.py``.
+``--engine atheris`` lets coverage choose: see ``coverage.py``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from fuzz import importer_coverage
-from fuzz.importer_mutations import mutated
-from fuzz.importer_seeds import seed_models
-from fuzz.importer_worker import Outcome, Worker
+from fuzz.importer import coverage
+from fuzz.importer.mutations import mutated
+from fuzz.importer.seeds import seed_models
+from fuzz.importer.worker import Outcome, Worker
 
 
 def make_input(seeds: list[bytes], seed: int, number: int) -> bytes:
@@ -80,10 +80,10 @@ def main(arguments: list[str] | None = None) -> int:
     if given.engine == "atheris":
         if given.first or given.compile_every:
             parser.error("--first and --compile-every are of the engine 'structure'")
-        if importer_coverage.is_missing():
-            print(importer_coverage.MISSING, file=sys.stderr)
+        if coverage.is_missing():
+            print(coverage.MISSING, file=sys.stderr)
             return 2
-        run = importer_coverage.fuzz_by_coverage(
+        run = coverage.fuzz_by_coverage(
             given.inputs or 1 << 40, given.seed, given.seconds, given.keep, seed_models(given.models)
         )
         counts, findings = run.counts, list(run.findings.values())

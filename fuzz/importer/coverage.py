@@ -1,4 +1,4 @@
-"""The parent of coverage-guided fuzzing: starts ``importer_guided.py``, reads its outcomes, and starts it again.
+"""The parent of coverage-guided fuzzing: starts ``guided.py``, reads its outcomes, and starts it again.
 
 libFuzzer ends with the first crash of its process; here that is a finding like another, and the next process goes on
 with what the one before had found. Which inputs are made depends on how fast they are read, so that a seed does not
@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fuzz.importer_seeds import seed_models
-from fuzz.importer_worker import SECONDS, Outcome, lines
+from fuzz.importer.seeds import seed_models
+from fuzz.importer.worker import SECONDS, Outcome, lines
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 START_SECONDS = 300  # for importing the importer with instruments, on a busy machine
 MISSING = (
     "the engine 'atheris' needs the package atheris, which is not installed: "
@@ -95,7 +95,7 @@ def guided(seed: int) -> Start:
     """What starts the process with libFuzzer; its words go to a file in the folder."""
 
     def start(report: int, folder: Path, inputs: int, seconds: int) -> subprocess.Popen:
-        command = [sys.executable, "-m", "fuzz.importer_guided", "--report", str(report), "--folder", str(folder)]
+        command = [sys.executable, "-m", "fuzz.importer.guided", "--report", str(report), "--folder", str(folder)]
         command += ["--inputs", str(inputs), "--seconds", str(seconds), "--seed", str(seed)]
         search = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
         with open(folder / "log", "wb") as log:

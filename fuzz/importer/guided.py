@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the ONNX importer: the process in which atheris instruments it and libFuzzer picks inputs.
 
-``importer_coverage.py`` starts this process, since libFuzzer owns the one that it runs in and ends it as it likes. Each
+``coverage.py`` starts this process, since libFuzzer owns the one that it runs in and ends it as it likes. Each
 outcome is a line on a pipe, and the input that is being read stands in a file, so that it is known whatever ends the
 process. An input is mutated by structure (most), in one field by libFuzzer, which has seen what the importer compares
 fields with, or as bytes by libFuzzer.
@@ -25,9 +25,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
-from fuzz.importer_mutations import messages, mutated
-from fuzz.importer_seeds import MAX_BYTES
-from fuzz.importer_worker import MEMORY, RIGHT, SECONDS, overtime, read_one
+from fuzz.importer.mutations import messages, mutated
+from fuzz.importer.seeds import MAX_BYTES
+from fuzz.importer.worker import MEMORY, RIGHT, SECONDS, overtime, read_one
 
 MAX_LENGTH = 2 * MAX_BYTES  # what a seed may grow to
 WHOLE, FIELD = 0.1, 0.3  # of the mutations: libFuzzer's on all bytes, and on one field
@@ -97,7 +97,7 @@ def reader(report: int, current: Path) -> Callable[[bytes], None]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Fuzz until libFuzzer ends this process."""
-    parser = argparse.ArgumentParser(prog="python -m fuzz.importer_guided", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m fuzz.importer.guided", description=__doc__)
     parser.add_argument("--report", type=int, required=True, help="the descriptor that outcomes are written to")
     parser.add_argument("--folder", type=Path, required=True, help="holds seeds/, found/ and the input being read")
     parser.add_argument("--inputs", type=int, required=True)

@@ -19,7 +19,7 @@ from fuzz.case import Feeds
 from fuzz.configurations import Narrowing
 from fuzz.disturbance import Disturbance
 from fuzz.generators.draft import MOST_ELEMENTS
-from fuzz.oracle import ORT_ERRORS, NotApplicable, is_float, read_names, run_reference, session
+from fuzz.judge.oracle import ORT_ERRORS, NotApplicable, is_float, read_names, run_reference, session
 from fuzz.promote import in_float64, values_in_float64
 
 # of the largest magnitude of an output: what sums in another order may differ by without a question

@@ -17,7 +17,7 @@ from byoc.runtime.core.errors import ByocError, InternalError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import load, load_module_tree, read_library
 from byoc.runtime.vm import VirtualMachine
-from fuzz.files_edit import ArtifactEdits, edited_bytes, edited_json
+from fuzz.files.edit import ArtifactEdits, edited_bytes, edited_json
 
 REFUSED, SAME, OTHER, WRONG = "refused", "same", "another program", "WRONG"
 
@@ -98,7 +98,7 @@ class FileSubject:
 
 
 def subjects(folder: Path) -> list[Subject]:
-    """The files of *folder*, as ``files_seeds`` makes them."""
+    """The files of *folder*, as ``seeds`` makes them."""
     found: list[Subject] = [ArtifactSubject(folder, p.stem) for p in sorted(folder.glob("*.byoc"))]
     found += [FileSubject(folder / "others" / name, reader, name in _JSON) for name, reader in READERS.items()]
     return found

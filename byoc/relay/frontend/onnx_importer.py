@@ -8,6 +8,7 @@ from byoc.relay.frontend.onnx import converters  # noqa: F401 - registers them
 from byoc.relay.frontend.onnx.graph import GraphImporter
 from byoc.relay.frontend.onnx.inputs import Shapes
 from byoc.relay.frontend.onnx.load import ModelSource, load_model
+from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.runtime.core.ndarray import NDArray
 
@@ -46,3 +47,6 @@ def _convert(
     importer = GraphImporter(load_model(source, opset), freeze)
     mod = InferType()(IRModule({"main": importer.main(shapes)}))
     return mod, {str(w.name_hint): NDArray(array) for w, array in importer.weights.items()}  # type: ignore[attr-defined]
+
+
+__all__ = ["converter", "from_onnx", "import_onnx"]

@@ -1,0 +1,1 @@
+"""What a model should have given, and whether what it gave is that."""
