@@ -50,3 +50,7 @@ class OutOfMemoryError(UserError, MemoryError):
 
 class KernelError(UserError):
     """No kernel of that name, or a kernel that was called with what it does not take."""
+
+
+for _error in [error for error in globals().values() if isinstance(error, type)]:
+    _error.__module__ = "byoc.runtime.errors"  # the name that users import them by, which tracebacks show

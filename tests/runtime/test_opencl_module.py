@@ -109,7 +109,7 @@ import byoc.runtime
 from byoc.runtime.modules.module import module_class
 folder = pathlib.Path(sys.argv[1])
 loaded = module_class("opencl").load({p.name: p.read_bytes() for p in folder.iterdir()})
-loaded.initialize("f", [byoc.runtime.core.ndarray.NDArray(np.array([10, 20, 30], "float32"))])
+loaded.initialize("f", [byoc.runtime.ndarray.NDArray(np.array([10, 20, 30], "float32"))])
 y = np.empty((2, 3), "float32")
 loaded["f"](np.ones((2, 3), "float32"), y)
 compiler = [m for m in sys.modules if m.startswith(("byoc.ir", "byoc.relay", "byoc.codegen", "byoc.te", "onnx"))]

@@ -29,15 +29,7 @@ from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
 
 @dataclass(frozen=True)
 class PlannedCut:
-    """A cut of one module.
-
-    *decisions* has an entry for each call, in post-order; *dissolved* the numbers of the composites that were taken
-    apart again, by target; *notes* what happened on the way (a check that raised). A plan with *total* was made by
-    cost: its composites are *composites*, its regions those that the decisions name, and *moves* what is brought where.
-    *places* are those of the calls before casts were written between them, where that was needed. *preferred*: made
-    with a priority list for some operators; its composites are *composites* too. *measured* has seconds by region's
-    name, and under ``total`` for the whole model.
-    """
+    """The fields of a plan, which its class (``plan/plan.py``) tells, and how they are applied to a module."""
 
     policy: str
     targets: tuple[str, ...]

@@ -23,9 +23,14 @@ from byoc.partition.show.table import plan_table
 
 @dataclass(frozen=True)
 class Plan(PlannedCut):
-    """A cut of one module, which remembers how it was made: printed, compared, saved, changed.
+    """A cut of one module.
 
-    Its fields are those of :class:`PlannedCut`. *origin* is None for a plan that was read from a file.
+    *decisions* has an entry for each call, in post-order; *dissolved* the numbers of the composites that were taken
+    apart again, by target; *notes* what happened on the way (a check that raised). A plan with *total* was made by
+    cost: its composites are *composites*, its regions those that the decisions name, and *moves* what is brought where.
+    *places* are those of the calls before casts were written between them, where that was needed. *preferred*: made
+    with a priority list for some operators; its composites are *composites* too. *measured* has seconds by region's
+    name, and under ``total`` for the whole model. *origin* is None for a plan that was read from a file.
     """
 
     origin: Origin[Plan] | None = field(default=None, compare=False, repr=False)
