@@ -24,7 +24,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tools.health.sources import ROOT
+
 ROOMS = ("byoc", "codegen")  # the runtime imports no operators
 ABOUT_SINGLE_OPERATORS = (
     "byoc/relay/op",

@@ -18,10 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tools.health.sources import FOLDERS, ROOT
+
 CACHE = ROOT / ".mypy_cache"
 LIMITS = Path(__file__).with_name("type_limits.json")
-APART = ("codegen", "runtime", "contrib")  # packages of byoc that are folders of their own
+APART = tuple(folder.name for package, folder in FOLDERS.items() if package != "byoc")  # not below byoc's folder
 _ERROR = re.compile(r"byoc/(\w+)(?:\.py|/[^:]*):\d+: error: .*\[([\w-]+)\]$")
 _IGNORE = re.compile(r"#\s*type:\s*ignore")
 
