@@ -16,7 +16,7 @@ TESTS = pathlib.Path(__file__).parents[1]
 # Oclgrind finds no kernel by the name of one that is the same as another kernel of its program
 SKIPPED = [
     "--deselect",
-    f"{TESTS / 'codegen' / 'test_opencl_every_operator.py'}::test_generated_kernels_equal_the_numpy_kernel[abs[3]]",
+    "tests/codegen/test_opencl_every_operator.py::test_generated_kernels_equal_the_numpy_kernel[abs[3]]",
 ]
 BROKEN = """
 import numpy as np
@@ -44,7 +44,9 @@ def on_oclgrind(folder: pathlib.Path, command: list[str]) -> tuple[subprocess.Co
         pytest.skip("Oclgrind is not among the OpenCL platforms of this machine: apt-get install oclgrind")
     log = folder / "oclgrind.log"
     env = {**os.environ, "BYOC_OPENCL_DEVICE": "Oclgrind", "OCLGRIND_CHECK_API": "1", "OCLGRIND_LOG": str(log)}
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=env, check=False)
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, env=env, cwd=TESTS.parent, check=False
+    )
     return done, log.read_text() if log.is_file() else ""
 
 
