@@ -1,8 +1,8 @@
 """The table of numpy kernels: the reference meaning of every operator, and the host's last resort.
 
-A kernel takes its tensors as positional arguments (a tuple argument as a list) and its attributes as keywords, and
-returns an array or a tuple of arrays. The annotations of the keywords are the types of the attributes, from which
-the text form that a JSON graph carries is read back.
+A kernel takes its tensors as positional arguments (a tuple argument as a list) and its attributes as keywords, or as
+one object where it has many (``attributes.py``). It returns an array or a tuple of arrays. The annotations of the
+keywords are the types of the attributes, from which the text form that a JSON graph carries is read back.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from byoc.runtime.core.errors import KernelError
+from byoc.runtime.kernels.core.attributes import by_keywords
 
 Arrays = np.ndarray | tuple[np.ndarray, ...]
 KernelFunction = Callable[..., Arrays]
@@ -42,6 +43,7 @@ class Kernel:
     @staticmethod
     def of(name: str, function: KernelFunction) -> Kernel:
         """The kernel that *function* is, read from its signature."""
+        function = by_keywords(function)
         parameters = tuple(inspect.signature(function).parameters.values())
         keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
         arrays = [p for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]

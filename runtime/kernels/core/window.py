@@ -7,7 +7,19 @@ than a stride: it rounds the negative number of windows towards zero, against ON
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from byoc.runtime.core.errors import KernelError
+from byoc.runtime.kernels.core.attributes import KernelAttributes
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowAttributes(KernelAttributes):
+    """How a window slides: one number stands for all axes; padding is all before, then all after."""
+
+    strides: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0,)
+    dilation: tuple[int, ...] = (1,)
 
 
 def window_count(

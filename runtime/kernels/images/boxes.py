@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.registry import kernel
 
 
@@ -107,23 +109,35 @@ def get_valid_counts(
     return valid.sum(1).astype(np.int32), boxes, places
 
 
-def _one_image(
-    boxes: np.ndarray, limit: int, threshold: float, force: bool, coord_start: int, score_index: int, id_index: int
-) -> np.ndarray:
+@dataclass(frozen=True, kw_only=True)
+class SuppressionAttributes(KernelAttributes):
+    """Attributes of the suppression: where coordinates, score and class stand in a box, and what is returned."""
+
+    force_suppress: bool = False
+    top_k: int = -1
+    coord_start: int = 2
+    score_index: int = 1
+    id_index: int = 0
+    return_indices: bool = True
+    invalid_to_bottom: bool = False
+
+
+def _one_image(boxes: np.ndarray, limit: int, threshold: float, attrs: SuppressionAttributes) -> np.ndarray:
     """What becomes of boxes that are sorted by score.
 
     1: kept, 0: suppressed, 2: never looked at (score not positive), 3: beyond *limit* kept ones.
     """
     fate = np.full(len(boxes), 2)
-    corners = boxes[:, coord_start : coord_start + 4].astype(np.float64)
+    corners = boxes[:, attrs.coord_start : attrs.coord_start + 4].astype(np.float64)
     for j, box in enumerate(boxes):
         if (fate == 1).sum() == limit:
             fate[j] = 3
-        elif box[score_index] > 0:
+        elif box[attrs.score_index] > 0:
             rivals = np.flatnonzero(fate[:j] == 1)
-            if id_index >= 0:
-                rivals = rivals[boxes[rivals, id_index] >= 0]
-                rivals = rivals if force else rivals[boxes[rivals, id_index] == box[id_index]]
+            if attrs.id_index >= 0:
+                rivals = rivals[boxes[rivals, attrs.id_index] >= 0]
+                alike = boxes[rivals, attrs.id_index] == box[attrs.id_index]
+                rivals = rivals if attrs.force_suppress else rivals[alike]
             hidden = (overlaps(corners[j], corners[rivals]) >= threshold).any() if len(rivals) else False
             fate[j] = 0 if hidden else 1
     return fate
@@ -145,13 +159,7 @@ def non_max_suppression(
     max_output_size: np.ndarray,
     iou_threshold: np.ndarray,
     *,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
-    invalid_to_bottom: bool = False,
+    attrs: SuppressionAttributes,
 ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """Boxes by falling score, -1 for what is suppressed; or their places, what is left first."""
     threshold, limit = float(iou_threshold.reshape(())), int(max_output_size.reshape(()))
@@ -160,18 +168,18 @@ def non_max_suppression(
         if threshold <= 0:
             out[n, :count], places[n, :count] = data[n, :count], np.arange(count)
             continue
-        order = np.argsort(-data[n, :count, score_index], kind="stable")
-        order = order[:top_k] if 0 < top_k < count else order
+        order = np.argsort(-data[n, :count, attrs.score_index], kind="stable")
+        order = order[: attrs.top_k] if 0 < attrs.top_k < count else order
         boxes = data[n, order].copy()
-        fate = _one_image(boxes, limit, threshold, force_suppress, coord_start, score_index, id_index)
-        boxes[fate == 0, score_index] = -1
-        if id_index >= 0:
-            boxes[fate == 0, id_index] = -1
+        fate = _one_image(boxes, limit, threshold, attrs)
+        boxes[fate == 0, attrs.score_index] = -1
+        if attrs.id_index >= 0:
+            boxes[fate == 0, attrs.id_index] = -1
         boxes[fate == 3] = -1
         out[n, : len(order)] = boxes
         places[n, : len(order)] = np.where((fate == 0) | (fate == 3), -1, order)
-    if not return_indices:
-        return _to_front(out, out[:, :, 0] >= 0) if invalid_to_bottom else out
+    if not attrs.return_indices:
+        return _to_front(out, out[:, :, 0] >= 0) if attrs.invalid_to_bottom else out
     given = np.where(places >= 0, np.take_along_axis(indices, np.maximum(places, 0), 1), -1)
     first = _to_front(given, given >= 0).astype(np.int32)
     return first, (given >= 0).sum(1, keepdims=True).astype(np.int32)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.kernels.images.image import resize, upsampling, upsampling3d
+from byoc.runtime.kernels.images.image import (
+    InterpolationAttributes,
+    ResizeAttributes,
+    resize,
+    upsampling,
+    upsampling3d,
+)
 from byoc.runtime.kernels.nn.pad import pad
 
 
@@ -15,29 +23,11 @@ def dyn_resize2d(
     size: np.ndarray,
     roi: np.ndarray,
     *,
-    layout: str,
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    cubic_alpha: float = -0.5,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str = "",
+    attrs: InterpolationAttributes,
 ) -> np.ndarray:
     """Resize height and width to *size*."""
-    return resize(
-        data,
-        size=tuple(int(s) for s in size),
-        roi=tuple(float(r) for r in roi),
-        layout=layout,
-        method=method,
-        coordinate_transformation_mode=coordinate_transformation_mode,
-        rounding_method=rounding_method,
-        cubic_alpha=cubic_alpha,
-        cubic_exclude=cubic_exclude,
-        extrapolation_value=extrapolation_value,
-        out_dtype=out_dtype,
-    )
+    sizes, region = tuple(int(s) for s in size), tuple(float(r) for r in roi)
+    return resize(data, attrs=ResizeAttributes(size=sizes, roi=region, **asdict(attrs)))
 
 
 @kernel("dyn.nn.upsampling")

@@ -8,11 +8,13 @@ which code is generated.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from byoc.runtime.core.errors import KernelError
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, spatial_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.core.rounding import saturated
@@ -82,91 +84,99 @@ def cubic_weights(t: np.ndarray, a: float) -> list[np.ndarray]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
+@dataclass(frozen=True)
+class _Interpolation:
+    """How elements between pixels are made; *outside* is the value beyond the image, None to repeat its edge."""
+
+    method: str
+    rounding: str
+    alpha: float
+    exclude: bool
+    outside: float | None
+
+
 def _taps(
-    floor: np.ndarray,
-    rest: np.ndarray,
-    denominator: int,
-    size: int,
-    method: str,
-    rounding: str,
-    alpha: float,
-    exclude: bool,
+    floor: np.ndarray, rest: np.ndarray, denominator: int, size: int, how: _Interpolation
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Indices and weights along one axis; a weight of None is 1."""
     t = rest / denominator
-    if method == "nearest_neighbor":
-        return [(_ROUND[rounding](floor, rest, denominator), None)]
-    if method == "linear":
+    if how.method == "nearest_neighbor":
+        return [(_ROUND[how.rounding](floor, rest, denominator), None)]
+    if how.method == "linear":
         return [(floor, 1 - t), (floor + 1, t)]
     places = [floor + k for k in (-1, 0, 1, 2)]
-    weights = cubic_weights(t, alpha)
-    if exclude:
+    weights = cubic_weights(t, how.alpha)
+    if how.exclude:
         weights = [np.where((p >= 0) & (p < size), w, 0.0) for p, w in zip(places, weights, strict=True)]
         total = sum(weights)
         weights = [w / total for w in weights]
     return list(zip(places, weights, strict=True))
 
 
-def _resize_axis(
-    data: np.ndarray,
-    axis: int,
-    places: Places,
-    out: int,
-    method: str,
-    rounding: str,
-    alpha: float,
-    exclude: bool,
-    outside: float | None,
-) -> np.ndarray:
+def _resize_axis(data: np.ndarray, axis: int, places: Places, out: int, how: _Interpolation) -> np.ndarray:
     offset, step, denominator = places
     size, ndim = data.shape[axis], data.ndim
     numerator = offset + step * np.arange(out, dtype=np.int64)
     floor, rest = numerator // denominator, numerator % denominator
     value: np.ndarray | None = None
-    for index, weight in _taps(floor, rest, denominator, size, method, rounding, alpha, exclude):
+    for index, weight in _taps(floor, rest, denominator, size, how):
         piece = np.take(data, np.clip(index, 0, size - 1), axis)
         if weight is not None:
             piece = piece * weight.astype(data.dtype).reshape([-1 if k == axis else 1 for k in range(ndim)])
         value = piece if value is None else value + piece
     assert value is not None  # there is a tap at least
-    if outside is not None:
+    if how.outside is not None:
         beyond = (numerator < 0) | (numerator > (size - 1) * denominator)
-        value[(slice(None),) * axis + (beyond,)] = outside
+        value[(slice(None),) * axis + (beyond,)] = how.outside
     return value
 
 
+@dataclass(frozen=True, kw_only=True)
+class InterpolationAttributes(KernelAttributes):
+    """How an image is resized, without the size."""
+
+    layout: str
+    method: str = "linear"
+    coordinate_transformation_mode: str = "half_pixel"
+    rounding_method: str = ""
+    cubic_alpha: float = -0.5
+    cubic_exclude: int = 0
+    extrapolation_value: float = 0.0
+    out_dtype: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResizeAttributes(InterpolationAttributes):
+    """Attributes of resizing; *roi* is all starts and then all ends, as parts of the image."""
+
+    size: tuple[int, ...]
+    roi: tuple[float, ...] = ()
+
+
 @kernel_in_blocks("image.resize1d", "image.resize2d", "image.resize3d")
-def resize(
-    data: np.ndarray,
-    *,
-    size: tuple[int, ...],
-    roi: tuple[float, ...] = (),
-    layout: str,
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    cubic_alpha: float = -0.5,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str = "",
-) -> np.ndarray:
+def resize(data: np.ndarray, *, attrs: ResizeAttributes) -> np.ndarray:
     """Resize the spatial axes to *size* by nearest neighbour, linear or cubic interpolation."""
-    n = len(size)
-    mode = coordinate_transformation_mode
+    n = len(attrs.size)
+    mode = attrs.coordinate_transformation_mode
     if mode not in _PLACES:
         raise KernelError(f"resize: coordinate_transformation_mode is one of {', '.join(_PLACES)}, got {mode!r}")
     letters = "NC" + spatial_letters(n)
-    out = np.dtype(out_dtype) if out_dtype else data.dtype
-    value = to_letters(data, layout, letters)
-    if method != "nearest_neighbor":
+    out = np.dtype(attrs.out_dtype) if attrs.out_dtype else data.dtype
+    value = to_letters(data, attrs.layout, letters)
+    if attrs.method != "nearest_neighbor":
         value = value.astype(np.float32 if data.dtype.name in _IN_FLOAT32 else np.float64, copy=False)
-    rounding = rounding_method or ("round" if mode == "align_corners" else "floor")
-    outside = extrapolation_value if mode == "tf_crop_and_resize" else None
-    for k, extent in enumerate(size):
-        region = (roi[k], roi[n + k]) if roi else (0.0, 1.0)
+    how = _Interpolation(
+        attrs.method,
+        attrs.rounding_method or ("round" if mode == "align_corners" else "floor"),
+        attrs.cubic_alpha,
+        bool(attrs.cubic_exclude),
+        attrs.extrapolation_value if mode == "tf_crop_and_resize" else None,
+    )
+    for k, extent in enumerate(attrs.size):
+        region = (attrs.roi[k], attrs.roi[n + k]) if attrs.roi else (0.0, 1.0)
         places = _PLACES[mode](value.shape[2 + k], extent, region)
-        value = _resize_axis(value, 2 + k, places, extent, method, rounding, cubic_alpha, bool(cubic_exclude), outside)
-    return from_letters(saturated(value, out), letters, layout)
+        value = _resize_axis(value, 2 + k, places, extent, how)
+    return from_letters(saturated(value, out), letters, attrs.layout)
 
 
 @kernel("image.resample")
@@ -185,7 +195,9 @@ def _upsample(data: np.ndarray, scales: Sequence[float], layout: str, method: st
     spatial = to_letters(data, layout, "NC" + spatial_letters(len(scales))).shape[2:]
     size = tuple(round(s * f) for s, f in zip(spatial, scales, strict=True))
     names = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
-    return resize(data, size=size, layout=layout, method=names.get(method, method), coordinate_transformation_mode=mode)
+    method = names.get(method, method)
+    attrs = ResizeAttributes(size=size, layout=layout, method=method, coordinate_transformation_mode=mode)
+    return resize(data, attrs=attrs)
 
 
 @kernel_in_blocks("nn.upsampling")

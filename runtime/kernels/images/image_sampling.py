@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.images.image import cubic_weights
@@ -97,29 +99,36 @@ def _crop_places(start: float, end: float, size: int, count: int) -> np.ndarray:
     return start * (size - 1) + np.arange(count) * ((end - start) * (size - 1) / (count - 1))
 
 
+@dataclass(frozen=True, kw_only=True)
+class CropAttributes(KernelAttributes):
+    """Attributes of crops of one size."""
+
+    crop_size: tuple[int, ...]
+    layout: str
+    method: str = "bilinear"
+    extrapolation_value: float = 0.0
+    out_dtype: str = ""
+
+
 @kernel("image.crop_and_resize")
 def crop_and_resize(
     data: np.ndarray,
     boxes: np.ndarray,
     box_indices: np.ndarray,
     *,
-    crop_size: tuple[int, ...],
-    layout: str,
-    method: str = "bilinear",
-    extrapolation_value: float = 0.0,
-    out_dtype: str = "",
+    attrs: CropAttributes,
 ) -> np.ndarray:
     """Each box of its image at places at equal distances; a place outside the image gives a value."""
-    images = to_letters(data, layout, "NCHW")
+    images = to_letters(data, attrs.layout, "NCHW")
     height, width = images.shape[2:]
-    out = np.empty((len(boxes), images.shape[1], *crop_size), np.float64)
+    out = np.empty((len(boxes), images.shape[1], *attrs.crop_size), np.float64)
     for n, ((y1, x1, y2, x2), index) in enumerate(zip(boxes.astype(np.float64), box_indices, strict=True)):
-        y, x = _crop_places(y1, y2, height, crop_size[0]), _crop_places(x1, x2, width, crop_size[1])
+        y, x = _crop_places(y1, y2, height, attrs.crop_size[0]), _crop_places(x1, x2, width, attrs.crop_size[1])
         places = np.meshgrid(y, x, indexing="ij")
         kind = "bilinear"
-        if method == "nearest_neighbor":
+        if attrs.method == "nearest_neighbor":
             places, kind = tuple(np.floor(p + 0.5) for p in places), "nearest"
         inside = (y[:, None] >= 0) & (y[:, None] <= height - 1) & (x >= 0) & (x <= width - 1)
         value = _sampled(images[index].astype(np.float64), [_taps(p, kind) for p in places], "border", True)
-        out[n] = np.where(inside, value, extrapolation_value)
-    return from_letters(out.astype(out_dtype or data.dtype), "NCHW", layout)
+        out[n] = np.where(inside, value, attrs.extrapolation_value)
+    return from_letters(out.astype(attrs.out_dtype or data.dtype), "NCHW", attrs.layout)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.images.boxes import suppressed
@@ -94,43 +96,50 @@ def _moved(boxes: np.ndarray, moves: np.ndarray, iou_loss: bool) -> np.ndarray:
     return np.concatenate([centre - half, centre + half], -1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProposalAttributes(KernelAttributes):
+    """Attributes of the proposal: anchors, thresholds and limits."""
+
+    scales: tuple[float, ...]
+    ratios: tuple[float, ...]
+    feature_stride: int
+    threshold: float
+    rpn_pre_nms_top_n: int
+    rpn_post_nms_top_n: int
+    rpn_min_size: int
+    iou_loss: bool = False
+
+
 @kernel("vision.proposal")
 def proposal(
     cls_prob: np.ndarray,
     bbox_pred: np.ndarray,
     im_info: np.ndarray,
     *,
-    scales: tuple[float, ...],
-    ratios: tuple[float, ...],
-    feature_stride: int,
-    threshold: float,
-    rpn_pre_nms_top_n: int,
-    rpn_post_nms_top_n: int,
-    rpn_min_size: int,
-    iou_loss: bool = False,
+    attrs: ProposalAttributes,
 ) -> np.ndarray:
     """The best moved anchors of each image; where fewer are left they are repeated in their order."""
     batch, _, rows, columns = cls_prob.shape
-    anchors = _anchors(scales, ratios, feature_stride)
-    shifts = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1) * feature_stride
+    anchors = _anchors(attrs.scales, attrs.ratios, attrs.feature_stride)
+    shifts = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1) * attrs.feature_stride
     boxes = anchors + np.concatenate([shifts, shifts], -1)[:, :, None, :]
-    out = np.zeros((batch, rpn_post_nms_top_n, 5), cls_prob.dtype)
+    out = np.zeros((batch, attrs.rpn_post_nms_top_n, 5), cls_prob.dtype)
     for n, (height, width, scale) in enumerate(im_info.astype(np.float64)):
         moves = bbox_pred[n].reshape(len(anchors), 4, rows, columns).transpose(2, 3, 0, 1).astype(np.float64)
         edge = np.array([width - 1, height - 1] * 2)
-        found = np.clip(_moved(boxes, moves, iou_loss), 0, edge)
+        found = np.clip(_moved(boxes, moves, attrs.iou_loss), 0, edge)
         score = cls_prob[n, len(anchors) :].transpose(1, 2, 0).astype(np.float64)
-        score[int(height // feature_stride) :] = -1
-        score[:, int(width // feature_stride) :] = -1
-        least = rpn_min_size * scale
+        score[int(height // attrs.feature_stride) :] = -1
+        score[:, int(width // attrs.feature_stride) :] = -1
+        least = attrs.rpn_min_size * scale
         small = (found[..., 2:] - found[..., :2] + 1 < least).any(-1)
         grown = np.concatenate([found[..., :2] - least / 2, found[..., 2:] + least / 2], -1)
         found, score = np.where(small[..., None], grown, found), np.where(small, -1, score)
         flat = found.reshape(-1, 4)
         order = np.argsort(-score.reshape(-1), kind="stable")
-        order = order[:rpn_pre_nms_top_n] if rpn_pre_nms_top_n > 0 else order
-        kept = suppressed(flat, order, rpn_post_nms_top_n, lambda iou: iou > threshold, 1.0)
-        chosen = [kept[k % len(kept)] for k in range(rpn_post_nms_top_n)]
+        order = order[: attrs.rpn_pre_nms_top_n] if attrs.rpn_pre_nms_top_n > 0 else order
+        kept = suppressed(flat, order, attrs.rpn_post_nms_top_n, lambda iou: iou > attrs.threshold, 1.0)
+        chosen = [kept[k % len(kept)] for k in range(attrs.rpn_post_nms_top_n)]
         out[n, :, 0], out[n, :, 1:] = n, flat[chosen]
     return out.reshape(-1, 5)
 

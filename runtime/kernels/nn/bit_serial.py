@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.kernels.nn.conv import conv
+from byoc.runtime.kernels.nn.conv import ConvAttributes, conv
 
 
 @kernel("nn.bitpack")
@@ -37,33 +40,42 @@ def _unpacked(weight: np.ndarray, axis: int) -> np.ndarray:
     return result
 
 
+@dataclass(frozen=True, kw_only=True)
+class BitSerialConvAttributes(KernelAttributes):
+    """Attributes of a convolution of few bits."""
+
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    activation_bits: int = 1
+    weight_bits: int = 1
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    out_dtype: str = "int16"
+    unipolar: bool = True
+
+
 @kernel("nn.bitserial_conv2d")
 def bitserial_conv2d(
     data: np.ndarray,
     weight: np.ndarray,
     *,
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    activation_bits: int = 1,
-    weight_bits: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
+    attrs: BitSerialConvAttributes,
 ) -> np.ndarray:
     """A convolution of the low bits; a weight of five axes is packed along its input channels."""
-    plain = _unpacked(weight, kernel_layout.index("I")) if weight.ndim == 5 else weight
-    low = data.astype(np.int64) & (1 << activation_bits) - 1
+    plain = _unpacked(weight, attrs.kernel_layout.index("I")) if weight.ndim == 5 else weight
+    low = data.astype(np.int64) & (1 << attrs.activation_bits) - 1
     value = conv(
         low.astype(np.float64),
-        _weights(plain, weight_bits, unipolar).astype(np.float64),
-        strides=strides,
-        padding=padding,
-        dilation=(1, 1),
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
+        _weights(plain, attrs.weight_bits, attrs.unipolar).astype(np.float64),
+        attrs=ConvAttributes(
+            strides=attrs.strides,
+            padding=attrs.padding,
+            dilation=(1, 1),
+            data_layout=attrs.data_layout,
+            kernel_layout=attrs.kernel_layout,
+        ),
     )
-    return value.astype(np.int64).astype(out_dtype)
+    return value.astype(np.int64).astype(attrs.out_dtype)
 
 
 @kernel("nn.bitserial_dense")

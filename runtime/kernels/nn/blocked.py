@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.kernels.core.attributes import by_keywords
 from byoc.runtime.kernels.core.registry import Arrays, F, KernelFunction, kernel
 from byoc.runtime.kernels.movement.layouts import layout_transform, whole_layout
 
@@ -32,6 +33,7 @@ LAYOUT_ATTRIBUTES: dict[str, tuple[Names, Names]] = {
 def in_blocks(name: str, function: KernelFunction) -> KernelFunction:
     """*function*, the kernel of operator *name*, also for layouts with blocks."""
     inputs, results = LAYOUT_ATTRIBUTES[name]
+    function = by_keywords(function)
 
     @functools.wraps(function)
     def run(*arrays: np.ndarray, **attrs: object) -> Arrays:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from types import EllipsisType
 
 import numpy as np
@@ -23,7 +24,7 @@ from byoc.runtime.kernels.core.layout import (
     spatial_letters,
     to_letters,
 )
-from byoc.runtime.kernels.core.window import transposed_size, window_count
+from byoc.runtime.kernels.core.window import WindowAttributes, transposed_size, window_count
 from byoc.runtime.kernels.nn.blocked import kernel_in_blocks
 from byoc.runtime.kernels.nn.dense import finish, result_dtype, working_dtype
 
@@ -124,30 +125,35 @@ def convolve(
     return _unfolded(data, weight, view, groups)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ConvAttributes(WindowAttributes):
+    """Attributes of the convolutions."""
+
+    groups: int = 1
+    data_layout: str
+    kernel_layout: str
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
 @kernel_in_blocks("nn.conv1d", "nn.conv2d", "nn.conv3d")
 def conv(
     data: np.ndarray,
     weight: np.ndarray,
     *,
-    strides: tuple[int, ...] = (1,),
-    padding: tuple[int, ...] = (0,),
-    dilation: tuple[int, ...] = (1,),
-    groups: int = 1,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str = "",
-    out_dtype: str = "",
+    attrs: ConvAttributes,
 ) -> np.ndarray:
     """Convolution of one to three spatial axes in any order of axes."""
     n = data.ndim - 2
-    letters, out = "NC" + spatial_letters(n), result_dtype(data, out_dtype)
+    letters, out = "NC" + spatial_letters(n), result_dtype(data, attrs.out_dtype)
     work = working_dtype(data, weight, out)
-    x = to_letters(data, data_layout, letters).astype(work, copy=False)
-    w = to_letters(*merged_groups(weight, kernel_layout, "O"), "OI" + spatial_letters(n)).astype(work, copy=False)
-    if groups > 1 and groups == x.shape[1] == w.shape[0]:  # Relay's depthwise kernel: [C, multiplier, ...]
+    x = to_letters(data, attrs.data_layout, letters).astype(work, copy=False)
+    w = to_letters(*merged_groups(weight, attrs.kernel_layout, "O"), "OI" + spatial_letters(n)).astype(work, copy=False)
+    if attrs.groups > 1 and attrs.groups == x.shape[1] == w.shape[0]:  # Relay's depthwise kernel: [C, multiplier, ...]
         w = w.reshape(w.shape[0] * w.shape[1], 1, *w.shape[2:])
-    value = convolve(x, w, per_axis(strides, n), pad_pairs(padding, n), per_axis(dilation, n), groups)
-    return from_letters(finish(value, out), letters, out_layout or data_layout)
+    strides, dilation = per_axis(attrs.strides, n), per_axis(attrs.dilation, n)
+    value = convolve(x, w, strides, pad_pairs(attrs.padding, n), dilation, attrs.groups)
+    return from_letters(finish(value, out), letters, attrs.out_layout or attrs.data_layout)
 
 
 def convolve_transposed(
@@ -188,34 +194,33 @@ def convolve_transposed(
     return out[on_last_axes(kept)].reshape(batch, groups * per_group, *(k.stop - k.start for k in kept))
 
 
+@dataclass(frozen=True, kw_only=True)
+class TransposeAttributes(ConvAttributes):
+    """Attributes of the transposed convolutions."""
+
+    output_padding: tuple[int, ...] = (0,)
+
+
 @kernel_in_blocks("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
 def conv_transpose(
     data: np.ndarray,
     weight: np.ndarray,
     *,
-    strides: tuple[int, ...] = (1,),
-    padding: tuple[int, ...] = (0,),
-    dilation: tuple[int, ...] = (1,),
-    output_padding: tuple[int, ...] = (0,),
-    groups: int = 1,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str = "",
-    out_dtype: str = "",
+    attrs: TransposeAttributes,
 ) -> np.ndarray:
     """Transposed convolution of one to three spatial axes in any order of axes."""
     n = data.ndim - 2
-    letters, out = "NC" + spatial_letters(n), result_dtype(data, out_dtype)
+    letters, out = "NC" + spatial_letters(n), result_dtype(data, attrs.out_dtype)
     work = working_dtype(data, weight, out)
-    x = to_letters(data, data_layout, letters).astype(work, copy=False)
-    w = to_letters(*merged_groups(weight, kernel_layout, "I"), "IO" + spatial_letters(n)).astype(work, copy=False)
+    x = to_letters(data, attrs.data_layout, letters).astype(work, copy=False)
+    w = to_letters(*merged_groups(weight, attrs.kernel_layout, "I"), "IO" + spatial_letters(n)).astype(work, copy=False)
     value = convolve_transposed(
         x,
         w,
-        per_axis(strides, n),
-        pad_pairs(padding, n),
-        per_axis(dilation, n),
-        per_axis(output_padding[:n], n),
-        groups,
+        per_axis(attrs.strides, n),
+        pad_pairs(attrs.padding, n),
+        per_axis(attrs.dilation, n),
+        per_axis(attrs.output_padding[:n], n),
+        attrs.groups,
     )
-    return from_letters(finish(value, out), letters, out_layout or data_layout)
+    return from_letters(finish(value, out), letters, attrs.out_layout or attrs.data_layout)

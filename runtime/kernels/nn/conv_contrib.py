@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, per_axis, to_letters
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.kernels.nn.conv import conv, convolve, on_last_axes, padded, positions
+from byoc.runtime.kernels.core.window import WindowAttributes
+from byoc.runtime.kernels.nn.conv import ConvAttributes, conv, convolve, on_last_axes, padded, positions
 from byoc.runtime.kernels.nn.dense import finish, result_dtype, working_dtype
 
 
@@ -23,35 +25,53 @@ def gemm_weight_transform(weight: np.ndarray, *, tile_N: int, tile_K: int) -> np
     return np.asarray(whole.reshape(rows, tile_K, columns, tile_N).transpose(2, 0, 3, 1), order="C")
 
 
+@dataclass(frozen=True, kw_only=True)
+class GemmAttributes(WindowAttributes):
+    """Attributes of a convolution as a product of matrices."""
+
+    channels: int
+    kernel_size: tuple[int, ...]
+    data_layout: str
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
 @kernel("nn.contrib_conv2d_gemm_without_weight_transform")
 def conv_gemm(
     data: np.ndarray,
     weight: np.ndarray,
     *,
-    strides: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0,),
-    dilation: tuple[int, ...] = (1, 1),
-    channels: int,
-    kernel_size: tuple[int, ...],
-    data_layout: str,
-    out_layout: str = "",
-    out_dtype: str = "",
+    attrs: GemmAttributes,
 ) -> np.ndarray:
     """A convolution whose kernel stands in transposed tiles ``[n, k, tile_N, tile_K]``."""
-    reduced = data.shape[data_layout.index("C")]
+    reduced = data.shape[attrs.data_layout.index("C")]
     whole = weight.transpose(1, 3, 0, 2).reshape(weight.shape[1] * weight.shape[3], weight.shape[0] * weight.shape[2])
-    taken = whole[: kernel_size[0] * kernel_size[1] * reduced, :channels]
+    taken = whole[: attrs.kernel_size[0] * attrs.kernel_size[1] * reduced, : attrs.channels]
     return conv(
         data,
-        taken.reshape(*kernel_size, reduced, channels),
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        data_layout=data_layout,
-        kernel_layout="HWIO",
-        out_layout=out_layout,
-        out_dtype=out_dtype,
+        taken.reshape(*attrs.kernel_size, reduced, attrs.channels),
+        attrs=ConvAttributes(
+            strides=attrs.strides,
+            padding=attrs.padding,
+            dilation=attrs.dilation,
+            data_layout=attrs.data_layout,
+            kernel_layout="HWIO",
+            out_layout=attrs.out_layout,
+            out_dtype=attrs.out_dtype,
+        ),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardWeightAttributes(WindowAttributes):
+    """Attributes of the gradient of a kernel: the layouts of the result's gradient, the data and the kernel."""
+
+    groups: int = 1
+    kernel_size: tuple[int, ...]
+    data_layout: str
+    kernel_layout: str
+    out_layout: str
+    out_dtype: str = ""
 
 
 @kernel("nn.conv2d_backward_weight")
@@ -59,31 +79,23 @@ def conv_backward_weight(
     grad: np.ndarray,
     data: np.ndarray,
     *,
-    strides: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0,),
-    dilation: tuple[int, ...] = (1, 1),
-    groups: int = 1,
-    kernel_size: tuple[int, ...],
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str = "",
+    attrs: BackwardWeightAttributes,
 ) -> np.ndarray:
     """grad: T[N, K, *out], data: T[N, C, *in] -> T[K, C / groups, *kernel]: each tap sums over where it was used."""
-    out = result_dtype(grad, out_dtype)
+    out = result_dtype(grad, attrs.out_dtype)
     work = working_dtype(grad, data, out)
-    g = to_letters(grad, data_layout, "NCHW").astype(work, copy=False)
-    x = padded(to_letters(data, kernel_layout, "NCHW").astype(work, copy=False), pad_pairs(padding, 2))
-    g = g.reshape(g.shape[0], groups, g.shape[1] // groups, *g.shape[2:])
-    x = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
-    result = np.empty((groups, g.shape[2], x.shape[2], *kernel_size), work)
-    steps, sizes = per_axis(strides, 2), g.shape[3:]
-    for at in positions(kernel_size):
-        starts = [a * d for a, d in zip(at, per_axis(dilation, 2), strict=True)]
+    g = to_letters(grad, attrs.data_layout, "NCHW").astype(work, copy=False)
+    x = padded(to_letters(data, attrs.kernel_layout, "NCHW").astype(work, copy=False), pad_pairs(attrs.padding, 2))
+    g = g.reshape(g.shape[0], attrs.groups, g.shape[1] // attrs.groups, *g.shape[2:])
+    x = x.reshape(x.shape[0], attrs.groups, x.shape[1] // attrs.groups, *x.shape[2:])
+    result = np.empty((attrs.groups, g.shape[2], x.shape[2], *attrs.kernel_size), work)
+    steps, sizes = per_axis(attrs.strides, 2), g.shape[3:]
+    for at in positions(attrs.kernel_size):
+        starts = [a * d for a, d in zip(at, per_axis(attrs.dilation, 2), strict=True)]
         where = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, sizes, steps, strict=True)]
         result[on_last_axes(at)] = np.einsum("ngohw,ngihw->goi", g, x[on_last_axes(where)], optimize=True)
-    value = finish(result.reshape(groups * result.shape[1], *result.shape[2:]), out)
-    return from_letters(value, "OIHW", out_layout)
+    value = finish(result.reshape(attrs.groups * result.shape[1], *result.shape[2:]), out)
+    return from_letters(value, "OIHW", attrs.out_layout)
 
 
 def _sampled(data: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -126,27 +138,27 @@ def _deformed(
     return seen.transpose(0, 1, 3, 2, 5, 4).reshape(batch, channels, out_h * kernel_size[0], out_w * kernel_size[1])
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeformableAttributes(ConvAttributes):
+    """Attributes of the deformable convolution."""
+
+    deformable_groups: int = 1
+
+
 @kernel("nn.deformable_conv2d")
 def deformable_conv2d(
     data: np.ndarray,
     offset: np.ndarray,
     weight: np.ndarray,
     *,
-    strides: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0,),
-    dilation: tuple[int, ...] = (1, 1),
-    deformable_groups: int = 1,
-    groups: int = 1,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str = "",
-    out_dtype: str = "",
+    attrs: DeformableAttributes,
 ) -> np.ndarray:
     """A convolution whose every tap is moved by an offset (y, x) of its own."""
-    out = result_dtype(data, out_dtype)
-    x, moves = (to_letters(a, data_layout, "NCHW") for a in (data, offset))
-    w = to_letters(weight, kernel_layout, "OIHW").astype(np.float64)
-    before = [pair[0] for pair in pad_pairs(padding, 2)]
-    seen = _deformed(x, moves, w.shape[2:], per_axis(strides, 2), before, per_axis(dilation, 2), deformable_groups)
-    value = convolve(seen, w, w.shape[2:], ((0, 0), (0, 0)), (1, 1), groups)
-    return from_letters(finish(value, out), "NCHW", out_layout or data_layout)
+    out = result_dtype(data, attrs.out_dtype)
+    x, moves = (to_letters(a, attrs.data_layout, "NCHW") for a in (data, offset))
+    w = to_letters(weight, attrs.kernel_layout, "OIHW").astype(np.float64)
+    before = [pair[0] for pair in pad_pairs(attrs.padding, 2)]
+    strides, dilation = per_axis(attrs.strides, 2), per_axis(attrs.dilation, 2)
+    seen = _deformed(x, moves, w.shape[2:], strides, before, dilation, attrs.deformable_groups)
+    value = convolve(seen, w, w.shape[2:], ((0, 0), (0, 0)), (1, 1), attrs.groups)
+    return from_letters(finish(value, out), "NCHW", attrs.out_layout or attrs.data_layout)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import along
 from byoc.runtime.kernels.core.registry import kernel
 
@@ -22,6 +25,16 @@ def _standardised(data: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np
     return result
 
 
+@dataclass(frozen=True, kw_only=True)
+class NormAttributes(KernelAttributes):
+    """Attributes of the normalisations along an axis."""
+
+    axis: int = 1
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+
+
 @kernel("nn.batch_norm")
 def batch_norm(
     data: np.ndarray,
@@ -30,18 +43,15 @@ def batch_norm(
     moving_mean: np.ndarray,
     moving_var: np.ndarray,
     *,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
+    attrs: NormAttributes,
 ) -> tuple[np.ndarray, ...]:
     """Normalise by given moments; gives the result and the two moments."""
-    factor = 1 / np.sqrt(moving_var.astype(np.float64) + epsilon)
-    if scale:
+    factor = 1 / np.sqrt(moving_var.astype(np.float64) + attrs.epsilon)
+    if attrs.scale:
         factor = factor * gamma
-    offset = -moving_mean * factor + (beta if center else 0)
+    offset = -moving_mean * factor + (beta if attrs.center else 0)
     work = np.promote_types(data.dtype, np.float32)
-    value = data * along(factor.astype(work), axis, data.ndim) + along(offset.astype(work), axis, data.ndim)
+    value = data * along(factor.astype(work), attrs.axis, data.ndim) + along(offset.astype(work), attrs.axis, data.ndim)
     return value.astype(data.dtype, copy=False), moving_mean.copy(), moving_var.copy()
 
 
@@ -77,24 +87,27 @@ def instance_norm(
     return _affine(_standardised(data, over, epsilon), gamma, beta, axis, center, scale).astype(data.dtype)
 
 
+@dataclass(frozen=True, kw_only=True)
+class GroupNormAttributes(NormAttributes):
+    """Attributes of the normalisation by groups."""
+
+    num_groups: int
+
+
 @kernel("nn.group_norm")
 def group_norm(
     data: np.ndarray,
     gamma: np.ndarray,
     beta: np.ndarray,
     *,
-    num_groups: int,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
+    attrs: GroupNormAttributes,
 ) -> np.ndarray:
     """Normalise each group of channels (*axis*) of each batch item."""
-    k = axis % data.ndim
-    split = data.reshape(*data.shape[:k], num_groups, data.shape[k] // num_groups, *data.shape[k + 1 :])
+    k = attrs.axis % data.ndim
+    split = data.reshape(*data.shape[:k], attrs.num_groups, data.shape[k] // attrs.num_groups, *data.shape[k + 1 :])
     over = tuple(j for j in range(1, split.ndim) if j != k)
-    value = _standardised(split, over, epsilon).reshape(data.shape)
-    return _affine(value, gamma, beta, axis, center, scale).astype(data.dtype)
+    value = _standardised(split, over, attrs.epsilon).reshape(data.shape)
+    return _affine(value, gamma, beta, attrs.axis, attrs.center, attrs.scale).astype(data.dtype)
 
 
 @kernel("nn.lrn")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,26 +24,55 @@ from byoc.runtime.kernels.core.layout import (
     to_letters,
     wide,
 )
-from byoc.runtime.kernels.core.window import window_count
+from byoc.runtime.kernels.core.window import WindowAttributes, window_count
 from byoc.runtime.kernels.nn.blocked import kernel_in_blocks
 from byoc.runtime.kernels.nn.conv import on_last_axes, padded, positions
 
 
-def _fold(
-    data: np.ndarray,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int],
-    dilation: Sequence[int],
-    pads: Sequence[tuple[int, int]],
-    ceil_mode: bool,
-    fill: float,
-    fold: Callable[..., np.ndarray],
-) -> np.ndarray:
+@dataclass(frozen=True, kw_only=True)
+class MaxPoolAttributes(WindowAttributes):
+    """Attributes of maximum pools."""
+
+    pool_size: tuple[int, ...]
+    layout: str
+    out_layout: str = ""
+    ceil_mode: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AvgPoolAttributes(MaxPoolAttributes):
+    """Attributes of average pools."""
+
+    count_include_pad: bool = False
+
+
+@dataclass(frozen=True)
+class _Window:
+    """How a window slides over the spatial axes, a number for each."""
+
+    shape: Sequence[int]
+    strides: Sequence[int]
+    dilation: Sequence[int]
+    pads: Sequence[tuple[int, int]]
+    ceil_mode: bool
+
+    @staticmethod
+    def of(attrs: MaxPoolAttributes, n: int) -> _Window:
+        return _Window(
+            per_axis(attrs.pool_size, n),
+            per_axis(attrs.strides, n),
+            per_axis(attrs.dilation, n),
+            pad_pairs(attrs.padding, n),
+            attrs.ceil_mode,
+        )
+
+
+def _fold(data: np.ndarray, window: _Window, fill: float, fold: Callable[..., np.ndarray]) -> np.ndarray:
     """*fold* over the windows of *data* ``[N, C, *in]``, padded by *fill*."""
-    n = len(kernel_shape)
+    strides, dilation, n = window.strides, window.dilation, len(window.shape)
     sizes = data.shape[2:]
-    axes = list(zip(sizes, kernel_shape, strides, dilation, pads, strict=True))
-    outs = [window_count(*axis, ceil_mode) for axis in axes]
+    axes = list(zip(sizes, window.shape, strides, dilation, window.pads, strict=True))
+    outs = [window_count(*axis, window.ceil_mode) for axis in axes]
     # a window wider than all there is sees nothing beyond it
     kernel_shape = [min(k, max(1, (size + sum(p) - 1) // d + 1)) for size, k, _, d, p in axes]
     reach = [
@@ -63,73 +93,38 @@ def _fold(
 
 
 @kernel_in_blocks("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
-def max_pool(
-    data: np.ndarray,
-    *,
-    pool_size: tuple[int, ...],
-    strides: tuple[int, ...] = (1,),
-    dilation: tuple[int, ...] = (1,),
-    padding: tuple[int, ...] = (0,),
-    layout: str,
-    out_layout: str = "",
-    ceil_mode: bool = False,
-) -> np.ndarray:
+def max_pool(data: np.ndarray, *, attrs: MaxPoolAttributes) -> np.ndarray:
     """The greatest element of each window."""
     n = data.ndim - 2
-    letters = "NC" + spatial_letters(n)
-    size, steps, pads = per_axis(pool_size, n), per_axis(dilation, n), pad_pairs(padding, n)
-    value = _fold(
-        to_letters(data, layout, letters),
-        size,
-        per_axis(strides, n),
-        steps,
-        pads,
-        ceil_mode,
-        _outside_value(data.dtype, size, steps, pads),
-        np.maximum,
-    )
-    return from_letters(value, letters, out_layout or layout)
+    letters, window = "NC" + spatial_letters(n), _Window.of(attrs, n)
+    value = _fold(to_letters(data, attrs.layout, letters), window, _outside_value(data.dtype, window), np.maximum)
+    return from_letters(value, letters, attrs.out_layout or attrs.layout)
 
 
-def _outside_value(
-    dtype: np.dtype, kernel: Sequence[int], dilation: Sequence[int], pads: Sequence[Sequence[int]]
-) -> float:
+def _outside_value(dtype: np.dtype, window: _Window) -> float:
     """What padding holds for a maximum: the least finite value where some window sees nothing else, as in Relay."""
-    blind = any(max(p) > (k - 1) * d for k, d, p in zip(kernel, dilation, pads, strict=True))
+    blind = any(max(p) > (k - 1) * d for k, d, p in zip(window.shape, window.dilation, window.pads, strict=True))
     return float(np.finfo(dtype).min) if blind and dtype.kind == "f" else lowest(dtype)
 
 
 @kernel_in_blocks("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
-def avg_pool(
-    data: np.ndarray,
-    *,
-    pool_size: tuple[int, ...],
-    strides: tuple[int, ...] = (1,),
-    dilation: tuple[int, ...] = (1,),
-    padding: tuple[int, ...] = (0,),
-    layout: str,
-    out_layout: str = "",
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-) -> np.ndarray:
+def avg_pool(data: np.ndarray, *, attrs: AvgPoolAttributes) -> np.ndarray:
     """The mean of each window: over its elements, with *count_include_pad* over its elements and padding."""
     n = data.ndim - 2
-    letters = "NC" + spatial_letters(n)
-    x = to_letters(data, layout, letters)
-    pads = pad_pairs(padding, n)
-    window = (per_axis(pool_size, n), per_axis(strides, n), per_axis(dilation, n), pads, ceil_mode, 0, np.add)
+    letters, window = "NC" + spatial_letters(n), _Window.of(attrs, n)
+    x = to_letters(data, attrs.layout, letters)
     ones = np.ones((1, 1, *x.shape[2:]), np.int64)
-    if count_include_pad:  # the padding counts, what lies beyond it does not
-        ones = padded(ones, pads, 1)
-        outside = tuple((0, 0) for _ in pads)
-        count = _fold(ones, *window[:3], outside, ceil_mode, 0, np.add)
+    if attrs.count_include_pad:  # the padding counts, what lies beyond it does not
+        ones = padded(ones, window.pads, 1)
+        outside = tuple((0, 0) for _ in window.pads)
+        count = _fold(ones, replace(window, pads=outside), 0, np.add)
         # a window that starts in the padding after the data is dropped
-        count = count[(slice(None), slice(None), *(slice(0, o) for o in _fold(x[:1, :1], *window).shape[2:]))]
+        count = count[(slice(None), slice(None), *(slice(0, o) for o in _fold(x[:1, :1], window, 0, np.add).shape[2:]))]
     else:
-        count = _fold(ones, *window)
-    total, count = _fold(wide(x), *window), np.maximum(count, 1)
+        count = _fold(ones, window, 0, np.add)
+    total, count = _fold(wide(x), window, 0, np.add), np.maximum(count, 1)
     value = truncated_divide(total, count.astype(total.dtype))
-    return from_letters(value.astype(data.dtype, copy=False), letters, out_layout or layout)
+    return from_letters(value.astype(data.dtype, copy=False), letters, attrs.out_layout or attrs.layout)
 
 
 def _mean(block: np.ndarray, axis: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

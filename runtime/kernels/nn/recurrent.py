@@ -8,10 +8,24 @@ state stays and its output is zero. Source: ONNX LSTM, GRU and RNN.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.registry import kernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentAttributes(KernelAttributes):
+    """Activations with an alpha and a beta each, a bound on what they are given, and whether rows have lengths."""
+
+    activations: tuple[str, ...]
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+    clip: float = 0.0
+    masked: bool = False
+
 
 Activation = Callable[[np.ndarray, float, float], np.ndarray]
 ACTIVATIONS: dict[str, Activation] = {
@@ -55,6 +69,14 @@ def _running(steps: int, batch: int, more: Sequence[np.ndarray], masked: bool) -
     return np.arange(steps)[:, None, None] < np.asarray(more[-1])[None, :, None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class LSTMAttributes(RecurrentAttributes):
+    """Attributes of the LSTM."""
+
+    peepholes: bool = False
+    input_forget: bool = False
+
+
 @kernel("nn.lstm_sequence")
 def lstm_sequence(
     gates: np.ndarray,
@@ -62,33 +84,34 @@ def lstm_sequence(
     hidden: np.ndarray,
     cell: np.ndarray,
     *more: np.ndarray,
-    activations: tuple[str, ...],
-    alphas: tuple[float, ...],
-    betas: tuple[float, ...],
-    clip: float = 0.0,
-    masked: bool = False,
-    peepholes: bool = False,
-    input_forget: bool = False,
+    attrs: LSTMAttributes,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gates in the order input, output, forget, cell; peepholes T[3 * hidden] in the order input, output, forget.
 
     Returns the hidden state after each step, T[steps, batch, hidden], the last one, and the last cell state.
     """
     steps, batch, _ = gates.shape
-    gate, squash, _out = _functions(activations, alphas, betas, clip, gates.dtype)
-    plain = _functions(activations, alphas, betas, 0.0, gates.dtype)[2]
-    p_in, p_out, p_forget = np.split(more[0], 3) if peepholes else (0, 0, 0)
-    running = _running(steps, batch, more, masked)
+    gate, squash, _out = _functions(attrs.activations, attrs.alphas, attrs.betas, attrs.clip, gates.dtype)
+    plain = _functions(attrs.activations, attrs.alphas, attrs.betas, 0.0, gates.dtype)[2]
+    p_in, p_out, p_forget = np.split(more[0], 3) if attrs.peepholes else (0, 0, 0)
+    running = _running(steps, batch, more, attrs.masked)
     outputs = np.zeros((steps, batch, hidden.shape[-1]), gates.dtype)
     for t in range(steps):
         x_in, x_out, x_forget, x_cell = np.split(gates[t] + hidden @ recurrence, 4, axis=-1)
         enter = gate(x_in + p_in * cell)
-        keep = 1 - enter if input_forget else gate(x_forget + p_forget * cell)
+        keep = 1 - enter if attrs.input_forget else gate(x_forget + p_forget * cell)
         new = keep * cell + enter * squash(x_cell)
         shown = gate(x_out + p_out * new) * plain(new)
         cell, hidden = np.where(running[t], new, cell), np.where(running[t], shown, hidden)
         outputs[t] = np.where(running[t], shown, 0)
     return outputs, hidden.astype(gates.dtype), cell.astype(gates.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRUAttributes(RecurrentAttributes):
+    """Attributes of the GRU."""
+
+    linear_before_reset: bool = False
 
 
 @kernel("nn.gru_sequence")
@@ -97,12 +120,7 @@ def gru_sequence(
     recurrence: np.ndarray,
     hidden: np.ndarray,
     *more: np.ndarray,
-    activations: tuple[str, ...],
-    alphas: tuple[float, ...],
-    betas: tuple[float, ...],
-    clip: float = 0.0,
-    masked: bool = False,
-    linear_before_reset: bool = False,
+    attrs: GRUAttributes,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gates in the order update, reset, hidden; the first of *more* is T[hidden] with *linear_before_reset*.
 
@@ -111,13 +129,13 @@ def gru_sequence(
     """
     steps, batch, _ = gates.shape
     size = hidden.shape[-1]
-    gate, squash = _functions(activations, alphas, betas, clip, gates.dtype)
-    running = _running(steps, batch, more, masked)
+    gate, squash = _functions(attrs.activations, attrs.alphas, attrs.betas, attrs.clip, gates.dtype)
+    running = _running(steps, batch, more, attrs.masked)
     outputs = np.zeros((steps, batch, size), gates.dtype)
     for t in range(steps):
         update, reset = np.split(gate(gates[t, :, : 2 * size] + hidden @ recurrence[:, : 2 * size]), 2, axis=-1)
         last = recurrence[:, 2 * size :]
-        product = reset * (hidden @ last + more[0]) if linear_before_reset else (reset * hidden) @ last
+        product = reset * (hidden @ last + more[0]) if attrs.linear_before_reset else (reset * hidden) @ last
         shown = (1 - update) * squash(gates[t, :, 2 * size :] + product) + update * hidden
         hidden = np.where(running[t], shown, hidden)
         outputs[t] = np.where(running[t], shown, 0)
@@ -130,16 +148,12 @@ def rnn_sequence(
     recurrence: np.ndarray,
     hidden: np.ndarray,
     *more: np.ndarray,
-    activations: tuple[str, ...],
-    alphas: tuple[float, ...],
-    betas: tuple[float, ...],
-    clip: float = 0.0,
-    masked: bool = False,
+    attrs: RecurrentAttributes,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The hidden state after each step, T[steps, batch, hidden], and the last one."""
     steps, batch, _ = gates.shape
-    (squash,) = _functions(activations, alphas, betas, clip, gates.dtype)
-    running = _running(steps, batch, more, masked)
+    (squash,) = _functions(attrs.activations, attrs.alphas, attrs.betas, attrs.clip, gates.dtype)
+    running = _running(steps, batch, more, attrs.masked)
     outputs = np.zeros((steps, batch, hidden.shape[-1]), gates.dtype)
     for t in range(steps):
         shown = squash(gates[t] + hidden @ recurrence)

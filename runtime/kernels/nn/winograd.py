@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, spatial_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.nn.conv import padded
@@ -114,25 +116,32 @@ def _deep(data: np.ndarray, weight: np.ndarray, tile: int, taps: Sequence[int]) 
     return np.moveaxis(np.asarray(total), 1, 2)
 
 
+@dataclass(frozen=True, kw_only=True)
+class WinogradAttributes(KernelAttributes):
+    """Attributes of a convolution by Winograd."""
+
+    tile_size: int
+    padding: tuple[int, ...]
+    kernel_size: tuple[int, ...]
+    data_layout: str
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
 @kernel("nn.contrib_conv2d_winograd_without_weight_transform", "nn.contrib_conv3d_winograd_without_weight_transform")
 def conv_winograd(
     data: np.ndarray,
     weight: np.ndarray,
     *,
-    tile_size: int,
-    padding: tuple[int, ...],
-    kernel_size: tuple[int, ...],
-    data_layout: str,
-    out_layout: str = "",
-    out_dtype: str = "",
+    attrs: WinogradAttributes,
 ) -> np.ndarray:
     """A convolution of stride 1 with a kernel that is transformed already."""
     n = data.ndim - 2
     letters = "NC" + spatial_letters(n)
-    source = padded(to_letters(data, data_layout, letters), pad_pairs(padding, n))
-    flat = n == 3 and not transforms_depth(kernel_size)
-    value = (_deep if flat else winograd)(source, weight, tile_size, kernel_size)
-    return from_letters(value.astype(out_dtype or data.dtype), letters, out_layout or data_layout)
+    source = padded(to_letters(data, attrs.data_layout, letters), pad_pairs(attrs.padding, n))
+    flat = n == 3 and not transforms_depth(attrs.kernel_size)
+    value = (_deep if flat else winograd)(source, weight, attrs.tile_size, attrs.kernel_size)
+    return from_letters(value.astype(attrs.out_dtype or data.dtype), letters, attrs.out_layout or attrs.data_layout)
 
 
 @kernel("nn.contrib_conv2d_winograd_weight_transform")

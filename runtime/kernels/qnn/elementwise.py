@@ -6,6 +6,7 @@ Sums bring both sides to the scale of the result; products are rescaled once; fu
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from byoc.runtime.kernels.nn.activation import softmax as float_softmax
 from byoc.runtime.kernels.qnn.fixed_point import multiply_fixed_point
 from byoc.runtime.kernels.qnn.parameters import narrow, scalar, spread
 from byoc.runtime.kernels.qnn.quantize import dequantized, quantized
-from byoc.runtime.kernels.qnn.requantize import requantized
+from byoc.runtime.kernels.qnn.requantize import RequantizeAttributes, requantized
 from byoc.runtime.kernels.qnn.rounding import UPWARD
 
 INT32 = np.dtype(np.int32)
@@ -34,49 +35,62 @@ def rescaled(
     sizes = {scale.size, zero_point.size}
     if sizes == {1} and scalar(scale) == scalar(out_scale) and scalar(zero_point) == scalar(out_zero_point):
         return data.astype(INT32)
-    return requantized(data, scale, zero_point, out_scale, out_zero_point, INT32, axis)
+    return requantized(data, scale, zero_point, out_scale, out_zero_point, INT32, RequantizeAttributes(axis=axis))
 
 
-@kernel("qnn.add")
-def add(
-    lhs: np.ndarray,
-    rhs: np.ndarray,
-    lhs_scale: Parameter,
-    lhs_zero_point: Parameter,
-    rhs_scale: Parameter,
-    rhs_zero_point: Parameter,
-    output_scale: Parameter,
-    output_zero_point: Parameter,
-    *,
-    lhs_axis: int = -1,
-    rhs_axis: int = -1,
-) -> np.ndarray:
+@dataclass(frozen=True)
+class Side:
+    """A side of a quantized operator: its numbers, and their scale and zero point, which may lie along *axis*."""
+
+    data: np.ndarray
+    scale: Parameter
+    zero_point: Parameter
+    axis: int
+
+    def rescaled(self, scale: Parameter, zero_point: Parameter) -> np.ndarray:
+        """The numbers under the scale and the zero point of the result, as int32."""
+        return rescaled(self.data, self.scale, self.zero_point, scale, zero_point, self.axis)
+
+    def shifted(self) -> np.ndarray:
+        """The numbers without the zero point, as int32."""
+        return self.data.astype(INT32) - spread(self.zero_point, self.axis, self.data.ndim).astype(INT32)
+
+
+def _of_two_sides(function: Callable[[Side, Side, Parameter, Parameter], np.ndarray]) -> Callable[..., np.ndarray]:
+    """The kernel that gives *function* both sides, and the scale and the zero point of the result."""
+
+    def run(
+        lhs: np.ndarray,
+        rhs: np.ndarray,
+        lhs_scale: Parameter,
+        lhs_zero_point: Parameter,
+        rhs_scale: Parameter,
+        rhs_zero_point: Parameter,
+        output_scale: Parameter,
+        output_zero_point: Parameter,
+        *,
+        lhs_axis: int = -1,
+        rhs_axis: int = -1,
+    ) -> np.ndarray:
+        left = Side(lhs, lhs_scale, lhs_zero_point, lhs_axis)
+        right = Side(rhs, rhs_scale, rhs_zero_point, rhs_axis)
+        return function(left, right, output_scale, output_zero_point)
+
+    return run
+
+
+def add(left: Side, right: Side, scale: Parameter, zero_point: Parameter) -> np.ndarray:
     """The sum of the numbers that are meant."""
-    left = rescaled(lhs, lhs_scale, lhs_zero_point, output_scale, output_zero_point, lhs_axis)
-    right = rescaled(rhs, rhs_scale, rhs_zero_point, output_scale, output_zero_point, rhs_axis)
+    a, b = left.rescaled(scale, zero_point), right.rescaled(scale, zero_point)
     with np.errstate(over="ignore"):
-        return narrow(np.asarray(left + right - output_zero_point.reshape(()).astype(INT32)), lhs.dtype)
+        return narrow(np.asarray(a + b - zero_point.reshape(()).astype(INT32)), left.data.dtype)
 
 
-@kernel("qnn.subtract")
-def subtract(
-    lhs: np.ndarray,
-    rhs: np.ndarray,
-    lhs_scale: Parameter,
-    lhs_zero_point: Parameter,
-    rhs_scale: Parameter,
-    rhs_zero_point: Parameter,
-    output_scale: Parameter,
-    output_zero_point: Parameter,
-    *,
-    lhs_axis: int = -1,
-    rhs_axis: int = -1,
-) -> np.ndarray:
+def subtract(left: Side, right: Side, scale: Parameter, zero_point: Parameter) -> np.ndarray:
     """The difference of the numbers that are meant."""
-    left = rescaled(lhs, lhs_scale, lhs_zero_point, output_scale, output_zero_point, lhs_axis)
-    right = rescaled(rhs, rhs_scale, rhs_zero_point, output_scale, output_zero_point, rhs_axis)
+    a, b = left.rescaled(scale, zero_point), right.rescaled(scale, zero_point)
     with np.errstate(over="ignore"):
-        return narrow(np.asarray(left - right + output_zero_point.reshape(()).astype(INT32)), lhs.dtype)
+        return narrow(np.asarray(a - b + zero_point.reshape(()).astype(INT32)), left.data.dtype)
 
 
 def spread_from_last(parameter: Parameter, axis: int, ndim: int, out_ndim: int) -> np.ndarray:
@@ -84,29 +98,18 @@ def spread_from_last(parameter: Parameter, axis: int, ndim: int, out_ndim: int) 
     return parameter.reshape(()) if parameter.size == 1 else spread(parameter, axis % ndim - ndim, out_ndim)
 
 
-@kernel("qnn.mul")
-def mul(
-    lhs: np.ndarray,
-    rhs: np.ndarray,
-    lhs_scale: Parameter,
-    lhs_zero_point: Parameter,
-    rhs_scale: Parameter,
-    rhs_zero_point: Parameter,
-    output_scale: Parameter,
-    output_zero_point: Parameter,
-    *,
-    lhs_axis: int = -1,
-    rhs_axis: int = -1,
-) -> np.ndarray:
+def mul(left: Side, right: Side, scale: Parameter, zero_point: Parameter) -> np.ndarray:
     """The product of the numbers that are meant: an int32 product, rescaled by the product of the scales."""
-    left = lhs.astype(INT32) - spread(lhs_zero_point, lhs_axis, lhs.ndim).astype(INT32)
-    right = rhs.astype(INT32) - spread(rhs_zero_point, rhs_axis, rhs.ndim).astype(INT32)
     with np.errstate(over="ignore"):
-        product = np.asarray(left * right)
-    scale = spread_from_last(lhs_scale, lhs_axis, lhs.ndim, product.ndim).astype(np.float32)
-    scale = scale * spread_from_last(rhs_scale, rhs_axis, rhs.ndim, product.ndim).astype(np.float32)
-    zero = np.zeros((), INT32)
-    return requantized(product, np.asarray(scale), zero, output_scale, output_zero_point, lhs.dtype)
+        product = np.asarray(left.shifted() * right.shifted())
+    of_left = spread_from_last(left.scale, left.axis, left.data.ndim, product.ndim).astype(np.float32)
+    of_both = of_left * spread_from_last(right.scale, right.axis, right.data.ndim, product.ndim).astype(np.float32)
+    zero, how = np.zeros((), INT32), RequantizeAttributes()
+    return requantized(product, np.asarray(of_both), zero, scale, zero_point, left.data.dtype, how)
+
+
+for _name, _function_of_two in {"add": add, "subtract": subtract, "mul": mul}.items():
+    kernel(f"qnn.{_name}")(_of_two_sides(_function_of_two))
 
 
 def hard_swish(x: np.ndarray) -> np.ndarray:

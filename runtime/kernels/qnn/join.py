@@ -8,7 +8,7 @@ import numpy as np
 
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.qnn.parameters import scalar
-from byoc.runtime.kernels.qnn.requantize import requantized
+from byoc.runtime.kernels.qnn.requantize import RequantizeAttributes, requantized
 
 
 @kernel("qnn.concatenate")
@@ -26,6 +26,7 @@ def concatenate(
     for part, scale, zero in zip(data, input_scales, input_zero_points, strict=True):
         same = scale.size == zero.size == 1 and scalar(scale) == scalar(output_scale)
         if not (same and scalar(zero) == scalar(output_zero_point)):
-            part = requantized(part, scale, zero, output_scale, output_zero_point, part.dtype, axis)
+            how = RequantizeAttributes(axis=axis)
+            part = requantized(part, scale, zero, output_scale, output_zero_point, part.dtype, how)
         parts.append(part)
     return np.concatenate(parts, axis)

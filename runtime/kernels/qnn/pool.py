@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.kernels.nn.pool import avg_pool
+from byoc.runtime.kernels.nn.pool import AvgPoolAttributes, avg_pool
 from byoc.runtime.kernels.qnn.quantize import dequantized, quantized
 
 
@@ -17,25 +17,8 @@ def avg_pool2d(
     output_scale: np.ndarray,
     output_zero_point: np.ndarray,
     *,
-    pool_size: tuple[int, ...],
-    strides: tuple[int, ...] = (1,),
-    dilation: tuple[int, ...] = (1,),
-    padding: tuple[int, ...] = (0,),
-    layout: str,
-    out_layout: str = "",
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
+    attrs: AvgPoolAttributes,
 ) -> np.ndarray:
     """data: i[N, C, H, W] in any order of axes -> the same dtype."""
-    mean = avg_pool(
-        dequantized(data, input_scale, input_zero_point, -1),
-        pool_size=pool_size,
-        strides=strides,
-        dilation=dilation,
-        padding=padding,
-        layout=layout,
-        out_layout=out_layout,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-    )
+    mean = avg_pool(dequantized(data, input_scale, input_zero_point, -1), attrs=attrs)
     return quantized(mean, output_scale, output_zero_point, -1, data.dtype)

@@ -5,12 +5,15 @@ The sums are made as float64, in which products of numbers below 2**17 add up ex
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, per_axis, to_letters
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.kernels.nn.conv import convolve, convolve_transposed
+from byoc.runtime.kernels.nn.conv import ConvAttributes, TransposeAttributes, convolve, convolve_transposed
 from byoc.runtime.kernels.nn.dense import finish
 from byoc.runtime.kernels.qnn.parameters import scalar, spread
 
@@ -22,6 +25,15 @@ def _shifted(data: np.ndarray, zero_point: np.ndarray, axis: int = 0) -> np.ndar
     return data.astype(WORK) - spread(zero_point, axis, data.ndim).astype(WORK)
 
 
+@dataclass(frozen=True, kw_only=True)
+class QuantizedConvAttributes(ConvAttributes):
+    """Attributes of the quantized convolution."""
+
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    out_dtype: str = "int32"
+
+
 @kernel("qnn.conv2d")
 def conv2d(
     data: np.ndarray,
@@ -31,23 +43,26 @@ def conv2d(
     input_scale: np.ndarray,
     kernel_scale: np.ndarray,
     *,
-    strides: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0, 0),
-    dilation: tuple[int, ...] = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "int32",
+    attrs: QuantizedConvAttributes,
 ) -> np.ndarray:
     """The convolution of the numbers that are meant, in units of both scales; padding means zero."""
-    x = _shifted(to_letters(data, data_layout, LETTERS), input_zero_point)
-    w = to_letters(weight, kernel_layout, "OIHW")
-    if groups > 1 and groups == x.shape[1] == w.shape[0]:  # Relay's depthwise kernel: [C, multiplier, H, W]
+    x = _shifted(to_letters(data, attrs.data_layout, LETTERS), input_zero_point)
+    w = to_letters(weight, attrs.kernel_layout, "OIHW")
+    if attrs.groups > 1 and attrs.groups == x.shape[1] == w.shape[0]:  # Relay's depthwise kernel: [C, multiplier, H, W]
         w = w.reshape(w.shape[0] * w.shape[1], 1, *w.shape[2:])
     w = _shifted(w, kernel_zero_point)
-    value = convolve(x, w, per_axis(strides, 2), pad_pairs(padding, 2), per_axis(dilation, 2), groups)
-    return from_letters(finish(value, numpy_dtype(out_dtype)), LETTERS, out_layout or data_layout)
+    strides, dilation = per_axis(attrs.strides, 2), per_axis(attrs.dilation, 2)
+    value = convolve(x, w, strides, pad_pairs(attrs.padding, 2), dilation, attrs.groups)
+    return from_letters(finish(value, numpy_dtype(attrs.out_dtype)), LETTERS, attrs.out_layout or attrs.data_layout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizedTransposeAttributes(TransposeAttributes):
+    """Attributes of the quantized transposed convolution."""
+
+    data_layout: str = "NCHW"
+    kernel_layout: str = "IOHW"
+    out_dtype: str = "int32"
 
 
 @kernel("qnn.conv2d_transpose")
@@ -59,28 +74,19 @@ def conv2d_transpose(
     input_scale: np.ndarray,
     kernel_scale: np.ndarray,
     *,
-    strides: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0, 0),
-    dilation: tuple[int, ...] = (1, 1),
-    output_padding: tuple[int, ...] = (0, 0),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW",
-    out_layout: str = "",
-    out_dtype: str = "int32",
+    attrs: QuantizedTransposeAttributes,
 ) -> np.ndarray:
     """The transposed convolution of the numbers that are meant, in units of both scales."""
-    x = _shifted(to_letters(data, data_layout, LETTERS), input_zero_point)
-    w = to_letters(weight, kernel_layout, "IOHW").astype(WORK)
+    x = _shifted(to_letters(data, attrs.data_layout, LETTERS), input_zero_point)
+    w = to_letters(weight, attrs.kernel_layout, "IOHW").astype(WORK)
     if kernel_zero_point.size > 1:  # one for each output channel, group by group
-        zeros = kernel_zero_point.reshape(groups, w.shape[1]).astype(WORK)
-        w = w - np.repeat(zeros, w.shape[0] // groups, axis=0)[:, :, None, None]
+        zeros = kernel_zero_point.reshape(attrs.groups, w.shape[1]).astype(WORK)
+        w = w - np.repeat(zeros, w.shape[0] // attrs.groups, axis=0)[:, :, None, None]
     else:
         w = w - WORK.type(scalar(kernel_zero_point))
-    value = convolve_transposed(
-        x, w, per_axis(strides, 2), pad_pairs(padding, 2), per_axis(dilation, 2), per_axis(output_padding, 2), groups
-    )
-    return from_letters(finish(value, numpy_dtype(out_dtype)), LETTERS, out_layout or data_layout)
+    strides, dilation, extra = (per_axis(v, 2) for v in (attrs.strides, attrs.dilation, attrs.output_padding))
+    value = convolve_transposed(x, w, strides, pad_pairs(attrs.padding, 2), dilation, extra, attrs.groups)
+    return from_letters(finish(value, numpy_dtype(attrs.out_dtype)), LETTERS, attrs.out_layout or attrs.data_layout)
 
 
 @kernel("qnn.dense")
@@ -99,6 +105,14 @@ def dense(
     return finish(value, numpy_dtype(out_dtype))
 
 
+@dataclass(frozen=True, kw_only=True)
+class DensePackAttributes(KernelAttributes):
+    """Attributes of a quantized product with a weight in blocks."""
+
+    out_dtype: str = "int32"
+    weight_layout: str = "NC"
+
+
 @kernel("qnn.contrib_dense_pack")
 def contrib_dense_pack(
     data: np.ndarray,
@@ -108,8 +122,7 @@ def contrib_dense_pack(
     input_scale: np.ndarray,
     kernel_scale: np.ndarray,
     *,
-    out_dtype: str = "int32",
-    weight_layout: str = "NC",
+    attrs: DensePackAttributes,
 ) -> np.ndarray:
     """``qnn.dense`` with a weight in blocks: [N/n, K/k, n, k] (``NC16n4c``), [N/n, K, n] or [N, K] -> [..., N]."""
     if weight.ndim == 4:
@@ -117,7 +130,17 @@ def contrib_dense_pack(
         weight = weight.transpose(0, 2, 1, 3).reshape(rows, columns)
     elif weight.ndim == 3:
         weight = weight.transpose(0, 2, 1).reshape(weight.shape[0] * weight.shape[2], weight.shape[1])
-    return dense(data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, out_dtype=out_dtype)
+    numbers = (input_zero_point, kernel_zero_point, input_scale, kernel_scale)
+    return dense(data, weight, *numbers, out_dtype=attrs.out_dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchMatmulAttributes(KernelAttributes):
+    """Attributes of the quantized product of matrices."""
+
+    out_dtype: str = "int32"
+    transpose_a: bool = False
+    transpose_b: bool = True
 
 
 @kernel("qnn.batch_matmul")
@@ -129,12 +152,10 @@ def batch_matmul(
     x_scale: np.ndarray,
     y_scale: np.ndarray,
     *,
-    out_dtype: str = "int32",
-    transpose_a: bool = False,
-    transpose_b: bool = True,
+    attrs: BatchMatmulAttributes,
 ) -> np.ndarray:
     """x: [B, M, K], y: [B, N, K] -> [B, M, N], in units of both scales; a batch of 1 is repeated."""
     a = x.astype(WORK) - WORK.type(scalar(x_zero_point))
     b = y.astype(WORK) - WORK.type(scalar(y_zero_point))
-    value = (np.swapaxes(a, 1, 2) if transpose_a else a) @ (np.swapaxes(b, 1, 2) if transpose_b else b)
-    return finish(value, numpy_dtype(out_dtype))
+    value = (np.swapaxes(a, 1, 2) if attrs.transpose_a else a) @ (np.swapaxes(b, 1, 2) if attrs.transpose_b else b)
+    return finish(value, numpy_dtype(attrs.out_dtype))

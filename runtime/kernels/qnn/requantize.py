@@ -6,9 +6,12 @@ lowering, ``RequantizeLower``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.qnn.fixed_point import multiply_fixed_point
 from byoc.runtime.kernels.qnn.parameters import limits, narrow, scalar, spread
@@ -49,6 +52,16 @@ def _in_floats(
     return result
 
 
+@dataclass(frozen=True, kw_only=True)
+class RequantizeAttributes(KernelAttributes):
+    """Attributes of the requantization."""
+
+    axis: int = -1
+    rounding: str = UNSAID
+    compute_dtype: str = UNSAID
+    out_dtype: str = "int8"
+
+
 def requantized(
     data: np.ndarray,
     input_scale: np.ndarray,
@@ -56,14 +69,12 @@ def requantized(
     output_scale: np.ndarray,
     output_zero_point: np.ndarray,
     out: np.dtype,
-    axis: int = -1,
-    rounding: str = UNSAID,
-    compute_dtype: str = UNSAID,
+    how: RequantizeAttributes,
 ) -> np.ndarray:
     """``round(input_scale / output_scale * (data - input_zero_point)) + output_zero_point`` in the range of *out*."""
-    rounding, compute_dtype = resolve(rounding, compute_dtype)
-    zero_in, zero_out = spread(input_zero_point, axis, data.ndim), output_zero_point.reshape(())
-    multipliers = _multipliers(data, input_scale, output_scale, axis)
+    rounding, compute_dtype = resolve(how.rounding, how.compute_dtype)
+    zero_in, zero_out = spread(input_zero_point, how.axis, data.ndim), output_zero_point.reshape(())
+    multipliers = _multipliers(data, input_scale, output_scale, how.axis)
     if compute_dtype != "int64":
         return _in_floats(data, zero_in, multipliers, zero_out, rounding, np.dtype(compute_dtype), out)
     with np.errstate(over="ignore"):
@@ -81,22 +92,8 @@ def requantize(
     output_scale: np.ndarray,
     output_zero_point: np.ndarray,
     *,
-    axis: int = -1,
-    rounding: str = UNSAID,
-    compute_dtype: str = UNSAID,
-    out_dtype: str = "int8",
+    attrs: RequantizeAttributes,
 ) -> np.ndarray:
     """data: i[...], input scale: f32 and zero point: i32 along *axis*, output's scalars -> out_dtype[...]."""
-    return np.asarray(
-        requantized(
-            data,
-            input_scale,
-            input_zero_point,
-            output_scale,
-            output_zero_point,
-            numpy_dtype(out_dtype),
-            axis,
-            rounding,
-            compute_dtype,
-        )
-    )
+    out = numpy_dtype(attrs.out_dtype)
+    return np.asarray(requantized(data, input_scale, input_zero_point, output_scale, output_zero_point, out, attrs))

@@ -13,14 +13,14 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.type_relations import is_float, same_dtype, tensor_arg
-from byoc.relay.op.core.window import differ, pad_pairs, pad_tuple, per_axis, window_extent
+from byoc.relay.op.core.window import differ, pad_pairs, per_axis, window_extent
 from byoc.relay.op.nn.convolution.compute import pad_stage
 from byoc.te import Index, PrimExpr, Tensor
 
-Ints = int | Sequence[int]
 LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38, "float64": -1.7976931348623157e308}
 
 
@@ -101,23 +101,27 @@ def _steps(numbers: Ints, what: str) -> tuple[int, ...]:
     return per_axis(numbers, 2, what)
 
 
-def dilation2d(
-    data: Operand,
-    weight: Operand,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilations: Ints = (1, 1),
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IHW",
-    out_dtype: str = "",
-) -> Call:
+@dataclass(eq=False, repr=False)
+class Dilation2DArguments(WindowArguments):
+    """Arguments of ``dilation2d``."""
+
+    AXES = 2
+    data: Operand
+    weight: Operand
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    dilations: Ints = (1, 1)
+    data_layout: str = "NCHW"
+    kernel_layout: str = "IHW"
+    out_dtype: str = ""
+
+
+@takes_fields_of(Dilation2DArguments)
+def dilation2d(given: Dilation2DArguments) -> Call:
     """``T[N, C, H, W], T[C, h, w] -> T[N, C, OH, OW]``. Source: ``relay.image.dilation2d``."""
-    attrs = Dilation2DAttrs(
-        _steps(strides, "strides"),
-        pad_tuple(padding, 2),
-        _steps(dilations, "dilations"),
-        data_layout,
-        kernel_layout,
-        out_dtype,
+    attrs = given.attrs(
+        Dilation2DAttrs,
+        strides=_steps(given.strides, "strides"),
+        dilations=_steps(given.dilations, "dilations"),
     )
-    return make_call("image.dilation2d", [as_expr(data), as_expr(weight)], attrs)
+    return make_call("image.dilation2d", [as_expr(given.data), as_expr(given.weight)], attrs)

@@ -12,6 +12,7 @@ from byoc.ir.op import ComputeOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import Conversion, LayoutFlow, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import constant_ints, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
 from byoc.relay.op.image.coordinates import METHODS, MODES, ROUNDINGS, Interpolation, resize_stages
@@ -110,32 +111,48 @@ def _has_numbers(dtypes: Sequence[str], attrs: ResizeAttrs) -> bool:
     return all(isinstance(size, int) for size in attrs.size)
 
 
-def _make(
-    n: int,
-    data: RelayExpr,
-    size: object,
-    roi: Sequence[float] | RelayExpr | None,
-    layout: str,
-    method: str,
-    mode: str,
-    rounding: str,
-    alpha: float,
-    exclude: int,
-    extrapolation: float,
-    out_dtype: str | None,
-) -> Call:
-    numbers, region = constant_ints(size), _known_region(roi, n)
+@dataclass(eq=False, repr=False)
+class Resize1DArguments(Arguments):
+    """Arguments of ``resize1d``."""
+
+    data: RelayExpr
+    size: int | Sequence[int] | RelayExpr
+    roi: Sequence[float] | RelayExpr | None = None
+    layout: str = "NCW"
+    method: str = "linear"
+    coordinate_transformation_mode: str = "half_pixel"
+    rounding_method: str = ""
+    cubic_alpha: float = -0.5
+    cubic_exclude: int = 0
+    extrapolation_value: float = 0.0
+    out_dtype: str | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Resize2DArguments(Resize1DArguments):
+    """Arguments of ``resize2d``."""
+
+    layout: str = "NCHW"
+
+
+@dataclass(eq=False, repr=False)
+class Resize3DArguments(Resize1DArguments):
+    """Arguments of ``resize3d``."""
+
+    layout: str = "NCDHW"
+
+
+def _make(n: int, given: Resize1DArguments) -> Call:
+    numbers, region = constant_ints(given.size), _known_region(given.roi, n)
     if (numbers is None or region is None) and n != 2:
         raise TypeInferenceError(f"image.resize{n}d: size and roi must be known when compiling, got an expression")
     sizes = numbers * n if numbers is not None and len(numbers) == 1 else numbers
-    attrs = _ATTRS[n](
-        sizes or (), region or (), layout, method, mode, rounding, alpha, exclude, extrapolation, out_dtype or ""
-    )
+    attrs = given.attrs(_ATTRS[n], size=sizes or (), roi=region or (), out_dtype=given.out_dtype or "")
     if sizes is not None and region is not None:
-        return make_call(f"image.resize{n}d", [data], attrs)
-    given = size if sizes is None else constant(list(sizes), "int64")
-    part = roi if region is None else constant(list(region), "float32")
-    return make_call("dyn.image.resize2d", [data, given, part], attrs)  # type: ignore[list-item]
+        return make_call(f"image.resize{n}d", [given.data], attrs)
+    size = given.size if sizes is None else constant(list(sizes), "int64")
+    part = given.roi if region is None else constant(list(region), "float32")
+    return make_call("dyn.image.resize2d", [given.data, size, part], attrs)  # type: ignore[list-item]
 
 
 def _known_region(roi: Sequence[float] | RelayExpr | None, n: int) -> tuple[float, ...] | None:
@@ -147,100 +164,28 @@ def _known_region(roi: Sequence[float] | RelayExpr | None, n: int) -> tuple[floa
     return None if isinstance(roi, RelayExpr) else tuple(float(r) for r in roi)
 
 
-def resize1d(
-    data: RelayExpr,
-    size: int | Sequence[int] | RelayExpr,
-    roi: Sequence[float] | None = None,
-    layout: str = "NCW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    cubic_alpha: float = -0.5,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-) -> Call:
+@takes_fields_of(Resize1DArguments)
+def resize1d(given: Resize1DArguments) -> Call:
     """Resize 1 spatial axis. Source: ``relay.image.resize1d``.
 
     Raises UserError for a size that is not known.
     """
-    return _make(
-        1,
-        data,
-        size,
-        roi,
-        layout,
-        method,
-        coordinate_transformation_mode,
-        rounding_method,
-        cubic_alpha,
-        cubic_exclude,
-        extrapolation_value,
-        out_dtype,
-    )
+    return _make(1, given)
 
 
-def resize2d(
-    data: RelayExpr,
-    size: int | Sequence[int] | RelayExpr,
-    roi: Sequence[float] | RelayExpr | None = None,
-    layout: str = "NCHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    cubic_alpha: float = -0.5,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-) -> Call:
+@takes_fields_of(Resize2DArguments)
+def resize2d(given: Resize2DArguments) -> Call:
     """Resize 2 spatial axes; *size* and *roi* may be tensors. Source: ``relay.image.resize2d``."""
-    return _make(
-        2,
-        data,
-        size,
-        roi,
-        layout,
-        method,
-        coordinate_transformation_mode,
-        rounding_method,
-        cubic_alpha,
-        cubic_exclude,
-        extrapolation_value,
-        out_dtype,
-    )
+    return _make(2, given)
 
 
-def resize3d(
-    data: RelayExpr,
-    size: int | Sequence[int] | RelayExpr,
-    roi: Sequence[float] | None = None,
-    layout: str = "NCDHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    cubic_alpha: float = -0.5,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-) -> Call:
+@takes_fields_of(Resize3DArguments)
+def resize3d(given: Resize3DArguments) -> Call:
     """Resize 3 spatial axes. Source: ``relay.image.resize3d``.
 
     Raises UserError for a size that is not known.
     """
-    return _make(
-        3,
-        data,
-        size,
-        roi,
-        layout,
-        method,
-        coordinate_transformation_mode,
-        rounding_method,
-        cubic_alpha,
-        cubic_exclude,
-        extrapolation_value,
-        out_dtype,
-    )
+    return _make(3, given)
 
 
 _SAMPLES = {

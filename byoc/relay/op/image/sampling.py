@@ -17,6 +17,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
 from byoc.relay.op.core.type_relations import is_float, is_integer, tensor_arg, unify_dim
@@ -176,21 +177,31 @@ register_op(
 )
 
 
-def crop_and_resize(
-    data: Operand,
-    boxes: Operand,
-    box_indices: Operand,
-    crop_size: Sequence[int],
-    layout: str,
-    method: str = "bilinear",
-    extrapolation_value: float = 0,
-    out_dtype: str | None = None,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class CropAndResizeArguments(Arguments):
+    """Arguments of ``crop_and_resize``."""
+
+    data: Operand
+    boxes: Operand
+    box_indices: Operand
+    crop_size: Sequence[int]
+    layout: str
+    method: str = "bilinear"
+    extrapolation_value: float = 0
+    out_dtype: str | None = None
+
+
+@takes_fields_of(CropAndResizeArguments)
+def crop_and_resize(given: CropAndResizeArguments) -> Call:
     """Boxes (y1, x1, y2, x2), in parts of the image, as crops of one size. Source: ``relay.image.crop_and_resize``.
 
     ``T[N, C, H, W], f32[n, 4], int32[n] -> T[n, C, *crop_size]``, in *layout*.
     """
-    attrs = CropAndResizeAttrs(
-        tuple(int(d) for d in crop_size), layout, method, float(extrapolation_value), out_dtype or ""
+    attrs = given.attrs(
+        CropAndResizeAttrs,
+        crop_size=tuple(int(d) for d in given.crop_size),
+        extrapolation_value=float(given.extrapolation_value),
+        out_dtype=given.out_dtype or "",
     )
-    return make_call("image.crop_and_resize", [as_expr(v) for v in (data, boxes, box_indices)], attrs)
+    inputs = (given.data, given.boxes, given.box_indices)
+    return make_call("image.crop_and_resize", [as_expr(v) for v in inputs], attrs)

@@ -18,12 +18,11 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Dim, TensorType, Type, dtype_bytes
 from byoc.relay.expr import Call
+from byoc.relay.op.core.arguments import Arguments, Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.type_relations import is_integer, tensor_arg
-from byoc.relay.op.core.window import pad_pairs, pad_tuple, per_axis, window_extent
-
-Ints = int | Sequence[int]
+from byoc.relay.op.core.window import pad_pairs, window_extent
 
 
 @dataclass(frozen=True)
@@ -161,36 +160,31 @@ register_op(
 )
 
 
-def bitserial_conv2d(
-    data: Operand,
-    weight: Operand,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    channels: int | None = None,
-    kernel_size: Ints = (3, 3),
-    activation_bits: int = 1,
-    weight_bits: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class BitSerialConv2DArguments(WindowArguments):
+    """Arguments of ``bitserial_conv2d``."""
+
+    AXES = 2
+    data: Operand
+    weight: Operand
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    channels: int | None = None
+    kernel_size: Ints = (3, 3)
+    activation_bits: int = 1
+    weight_bits: int = 1
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    pack_dtype: str = "uint32"
+    out_dtype: str = "int16"
+    unipolar: bool = True
+
+
+@takes_fields_of(BitSerialConv2DArguments)
+def bitserial_conv2d(given: BitSerialConv2DArguments) -> Call:
     """2-d convolution of numbers of few bits. Source: ``relay.nn.bitserial_conv2d``."""
-    attrs = BinaryConv2DAttrs(
-        per_axis(strides, 2, "strides"),
-        pad_tuple(padding, 2),
-        channels,
-        per_axis(kernel_size, 2, "kernel_size"),
-        activation_bits,
-        weight_bits,
-        data_layout,
-        kernel_layout,
-        pack_dtype,
-        out_dtype,
-        bool(unipolar),
-    )
-    return make_call("nn.bitserial_conv2d", [as_expr(data), as_expr(weight)], attrs)
+    attrs = given.attrs(BinaryConv2DAttrs, unipolar=bool(given.unipolar))
+    return make_call("nn.bitserial_conv2d", [as_expr(given.data), as_expr(given.weight)], attrs)
 
 
 def _bitserial_dense_rel(types: Sequence[Type], attrs: BinaryDenseAttrs) -> Type:
@@ -218,16 +212,22 @@ register_op(
 )
 
 
-def bitserial_dense(
-    data: Operand,
-    weight: Operand,
-    units: int | None = None,
-    data_bits: int = 1,
-    weight_bits: int = 1,
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class BitSerialDenseArguments(Arguments):
+    """Arguments of ``bitserial_dense``."""
+
+    data: Operand
+    weight: Operand
+    units: int | None = None
+    data_bits: int = 1
+    weight_bits: int = 1
+    pack_dtype: str = "uint32"
+    out_dtype: str = "int16"
+    unipolar: bool = True
+
+
+@takes_fields_of(BitSerialDenseArguments)
+def bitserial_dense(given: BitSerialDenseArguments) -> Call:
     """``data [m, k] @ weight [n, k].T`` of numbers of few bits. Source: ``relay.nn.bitserial_dense``."""
-    attrs = BinaryDenseAttrs(units, data_bits, weight_bits, pack_dtype, out_dtype, bool(unipolar))
-    return make_call("nn.bitserial_dense", [as_expr(data), as_expr(weight)], attrs)
+    attrs = given.attrs(BinaryDenseAttrs, unipolar=bool(given.unipolar))
+    return make_call("nn.bitserial_dense", [as_expr(given.data), as_expr(given.weight)], attrs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from byoc.relay.op.attributes.norm import (
     LayerNormAttrs,
     LRNAttrs,
 )
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.type_relations import is_float, normalize_axes, normalize_axis, only, tensor_arg
 from byoc.relay.op.core.untyped_inputs import HasAxis, vectors_of_axis
@@ -91,20 +93,26 @@ def _l2_relation(types: Sequence[Type], attrs: L2NormalizeAttrs) -> TensorType:
     return data
 
 
-def batch_norm(
-    data: RelayExpr,
-    gamma: RelayExpr,
-    beta: RelayExpr,
-    moving_mean: RelayExpr,
-    moving_var: RelayExpr,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> TupleWrapper:
+@dataclass(eq=False, repr=False)
+class BatchNormArguments(Arguments):
+    """Arguments of ``batch_norm``."""
+
+    data: RelayExpr
+    gamma: RelayExpr
+    beta: RelayExpr
+    moving_mean: RelayExpr
+    moving_var: RelayExpr
+    axis: int = 1
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+
+
+@takes_fields_of(BatchNormArguments)
+def batch_norm(given: BatchNormArguments) -> TupleWrapper:
     """Normalise by given moments; field 0 is the result, 1 and 2 the moments. Source: ``relay.nn.batch_norm``."""
-    attrs = BatchNormAttrs(axis, epsilon, center, scale)
-    return TupleWrapper(make_call("nn.batch_norm", [data, gamma, beta, moving_mean, moving_var], attrs), 3)
+    inputs = [given.data, given.gamma, given.beta, given.moving_mean, given.moving_var]
+    return TupleWrapper(make_call("nn.batch_norm", inputs, given.attrs(BatchNormAttrs)), 3)
 
 
 def instance_norm(
@@ -133,19 +141,24 @@ def layer_norm(
     return make_call("nn.layer_norm", [data, gamma, beta], LayerNormAttrs(axis, epsilon, center, scale))
 
 
-def group_norm(
-    data: RelayExpr,
-    gamma: RelayExpr,
-    beta: RelayExpr,
-    num_groups: int,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class GroupNormArguments(Arguments):
+    """Arguments of ``group_norm``."""
+
+    data: RelayExpr
+    gamma: RelayExpr
+    beta: RelayExpr
+    num_groups: int
+    axis: int = 1
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+
+
+@takes_fields_of(GroupNormArguments)
+def group_norm(given: GroupNormArguments) -> Call:
     """Normalise each group of channels of each batch item. Source: ``relay.nn.group_norm``."""
-    attrs = GroupNormAttrs(num_groups, axis, epsilon, center, scale)
-    return make_call("nn.group_norm", [data, gamma, beta], attrs)
+    return make_call("nn.group_norm", [given.data, given.gamma, given.beta], given.attrs(GroupNormAttrs))
 
 
 def lrn(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
@@ -25,13 +26,12 @@ from byoc.relay.op.attributes.pool import (
     MaxPool3DAttrs,
     MaxPoolAttrs,
 )
+from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
-from byoc.relay.op.core.window import pad_pairs, pad_tuple, per_axis, window_extent
+from byoc.relay.op.core.window import pad_pairs, per_axis, window_extent
 from byoc.relay.op.nn.pool_compute import avg_stages, max_stages
 from byoc.te import Tensor
-
-Ints = int | Sequence[int]
 
 
 def _relation(n: int) -> RelationOf[MaxPoolAttrs]:
@@ -78,148 +78,100 @@ def _operations(n: int) -> CountOf[MaxPoolAttrs, Type]:
     return operations
 
 
-def max_pool1d(
-    data: RelayExpr,
-    pool_size: Ints = (1,),
-    strides: Ints = (1,),
-    dilation: Ints = (1,),
-    padding: Ints = (0,),
-    layout: str = "NCW",
-    out_layout: str = "",
-    ceil_mode: bool = False,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class MaxPool1DArguments(WindowArguments):
+    """Arguments of ``max_pool1d``."""
+
+    AXES = 1
+    data: RelayExpr
+    pool_size: Ints = (1,)
+    strides: Ints = (1,)
+    dilation: Ints = (1,)
+    padding: Ints = (0,)
+    layout: str = "NCW"
+    out_layout: str = ""
+    ceil_mode: bool = False
+
+
+@takes_fields_of(MaxPool1DArguments)
+def max_pool1d(given: MaxPool1DArguments) -> Call:
     """The greatest element of each 1-d window. Source: ``relay.nn.max_pool1d``."""
-    attrs = MaxPool1DAttrs(
-        per_axis(pool_size, 1, "pool_size"),
-        per_axis(strides, 1, "strides"),
-        per_axis(dilation, 1, "dilation"),
-        pad_tuple(padding, 1),
-        layout,
-        out_layout,
-        ceil_mode,
-    )
-    return make_call("nn.max_pool1d", [data], attrs)
+    return make_call("nn.max_pool1d", [given.data], given.attrs(MaxPool1DAttrs))
 
 
-def avg_pool1d(
-    data: RelayExpr,
-    pool_size: Ints = (1,),
-    strides: Ints = (1,),
-    dilation: Ints = (1,),
-    padding: Ints = (0,),
-    layout: str = "NCW",
-    out_layout: str = "",
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class AvgPool1DArguments(MaxPool1DArguments):
+    """Arguments of ``avg_pool1d``: those of ``max_pool1d``, and whether padding is counted."""
+
+    count_include_pad: bool = False
+
+
+@takes_fields_of(AvgPool1DArguments)
+def avg_pool1d(given: AvgPool1DArguments) -> Call:
     """The mean of each 1-d window. Source: ``relay.nn.avg_pool1d``."""
-    attrs = AvgPool1DAttrs(
-        per_axis(pool_size, 1, "pool_size"),
-        per_axis(strides, 1, "strides"),
-        per_axis(dilation, 1, "dilation"),
-        pad_tuple(padding, 1),
-        layout,
-        out_layout,
-        ceil_mode,
-        count_include_pad,
-    )
-    return make_call("nn.avg_pool1d", [data], attrs)
+    return make_call("nn.avg_pool1d", [given.data], given.attrs(AvgPool1DAttrs))
 
 
-def max_pool2d(
-    data: RelayExpr,
-    pool_size: Ints = (1, 1),
-    strides: Ints = (1, 1),
-    dilation: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    layout: str = "NCHW",
-    out_layout: str = "",
-    ceil_mode: bool = False,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class MaxPool2DArguments(MaxPool1DArguments):
+    """Arguments of ``max_pool2d``."""
+
+    AXES = 2
+    pool_size: Ints = (1, 1)
+    strides: Ints = (1, 1)
+    dilation: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    layout: str = "NCHW"
+
+
+@takes_fields_of(MaxPool2DArguments)
+def max_pool2d(given: MaxPool2DArguments) -> Call:
     """The greatest element of each 2-d window. Source: ``relay.nn.max_pool2d``."""
-    attrs = MaxPool2DAttrs(
-        per_axis(pool_size, 2, "pool_size"),
-        per_axis(strides, 2, "strides"),
-        per_axis(dilation, 2, "dilation"),
-        pad_tuple(padding, 2),
-        layout,
-        out_layout,
-        ceil_mode,
-    )
-    return make_call("nn.max_pool2d", [data], attrs)
+    return make_call("nn.max_pool2d", [given.data], given.attrs(MaxPool2DAttrs))
 
 
-def avg_pool2d(
-    data: RelayExpr,
-    pool_size: Ints = (1, 1),
-    strides: Ints = (1, 1),
-    dilation: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    layout: str = "NCHW",
-    out_layout: str = "",
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class AvgPool2DArguments(MaxPool2DArguments):
+    """Arguments of ``avg_pool2d``: those of ``max_pool2d``, and whether padding is counted."""
+
+    count_include_pad: bool = False
+
+
+@takes_fields_of(AvgPool2DArguments)
+def avg_pool2d(given: AvgPool2DArguments) -> Call:
     """The mean of each 2-d window. Source: ``relay.nn.avg_pool2d``."""
-    attrs = AvgPool2DAttrs(
-        per_axis(pool_size, 2, "pool_size"),
-        per_axis(strides, 2, "strides"),
-        per_axis(dilation, 2, "dilation"),
-        pad_tuple(padding, 2),
-        layout,
-        out_layout,
-        ceil_mode,
-        count_include_pad,
-    )
-    return make_call("nn.avg_pool2d", [data], attrs)
+    return make_call("nn.avg_pool2d", [given.data], given.attrs(AvgPool2DAttrs))
 
 
-def max_pool3d(
-    data: RelayExpr,
-    pool_size: Ints = (1, 1, 1),
-    strides: Ints = (1, 1, 1),
-    dilation: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0),
-    layout: str = "NCDHW",
-    out_layout: str = "",
-    ceil_mode: bool = False,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class MaxPool3DArguments(MaxPool1DArguments):
+    """Arguments of ``max_pool3d``."""
+
+    AXES = 3
+    pool_size: Ints = (1, 1, 1)
+    strides: Ints = (1, 1, 1)
+    dilation: Ints = (1, 1, 1)
+    padding: Ints = (0, 0, 0)
+    layout: str = "NCDHW"
+
+
+@takes_fields_of(MaxPool3DArguments)
+def max_pool3d(given: MaxPool3DArguments) -> Call:
     """The greatest element of each 3-d window. Source: ``relay.nn.max_pool3d``."""
-    attrs = MaxPool3DAttrs(
-        per_axis(pool_size, 3, "pool_size"),
-        per_axis(strides, 3, "strides"),
-        per_axis(dilation, 3, "dilation"),
-        pad_tuple(padding, 3),
-        layout,
-        out_layout,
-        ceil_mode,
-    )
-    return make_call("nn.max_pool3d", [data], attrs)
+    return make_call("nn.max_pool3d", [given.data], given.attrs(MaxPool3DAttrs))
 
 
-def avg_pool3d(
-    data: RelayExpr,
-    pool_size: Ints = (1, 1, 1),
-    strides: Ints = (1, 1, 1),
-    dilation: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0),
-    layout: str = "NCDHW",
-    out_layout: str = "",
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class AvgPool3DArguments(MaxPool3DArguments):
+    """Arguments of ``avg_pool3d``: those of ``max_pool3d``, and whether padding is counted."""
+
+    count_include_pad: bool = False
+
+
+@takes_fields_of(AvgPool3DArguments)
+def avg_pool3d(given: AvgPool3DArguments) -> Call:
     """The mean of each 3-d window. Source: ``relay.nn.avg_pool3d``."""
-    attrs = AvgPool3DAttrs(
-        per_axis(pool_size, 3, "pool_size"),
-        per_axis(strides, 3, "strides"),
-        per_axis(dilation, 3, "dilation"),
-        pad_tuple(padding, 3),
-        layout,
-        out_layout,
-        ceil_mode,
-        count_include_pad,
-    )
-    return make_call("nn.avg_pool3d", [data], attrs)
+    return make_call("nn.avg_pool3d", [given.data], given.attrs(AvgPool3DAttrs))
 
 
 _COMMON: dict[int, list[tuple[tuple[int, ...], dict[str, object]]]] = {

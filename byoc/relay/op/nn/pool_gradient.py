@@ -6,17 +6,18 @@ Of elements that are greatest alike the first one gets the gradient.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.op import OpPattern, Sample, get_op, register_op
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.pool import AvgPool2DAttrs, MaxPool2DAttrs, MaxPoolAttrs
+from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import same_dtype
-from byoc.relay.op.core.window import differ, pad_tuple, per_axis
-from byoc.relay.op.nn.pool import Ints
+from byoc.relay.op.core.window import differ
 
 
 def _relation(types: Sequence[Type], attrs: MaxPoolAttrs) -> Type:
@@ -56,49 +57,37 @@ for _kind, (_attrs, _samples, _what) in _KINDS.items():
     )
 
 
-def max_pool2d_grad(
-    out_grad: Operand,
-    data: Operand,
-    pool_size: Ints = (1, 1),
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    layout: str = "NCHW",
-    out_layout: str = "",
-    ceil_mode: bool = False,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class MaxPool2DGradArguments(WindowArguments):
+    """Arguments of ``max_pool2d_grad``."""
+
+    AXES = 2
+    out_grad: Operand
+    data: Operand
+    pool_size: Ints = (1, 1)
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    layout: str = "NCHW"
+    out_layout: str = ""
+    ceil_mode: bool = False
+
+
+@dataclass(eq=False, repr=False)
+class AvgPool2DGradArguments(MaxPool2DGradArguments):
+    """Arguments of ``avg_pool2d_grad``."""
+
+    count_include_pad: bool = False
+
+
+@takes_fields_of(MaxPool2DGradArguments)
+def max_pool2d_grad(given: MaxPool2DGradArguments) -> Call:
     """The gradient of ``max_pool2d``, of the type of *data*. Source: ``relay.nn.max_pool2d_grad``."""
-    attrs = MaxPool2DAttrs(
-        per_axis(pool_size, 2, "pool_size"),
-        per_axis(strides, 2, "strides"),
-        (1, 1),
-        pad_tuple(padding, 2),
-        layout,
-        out_layout,
-        ceil_mode,
-    )
-    return make_call("nn.max_pool2d_grad", [as_expr(out_grad), as_expr(data)], attrs)
+    attrs = given.attrs(MaxPool2DAttrs, dilation=(1, 1))
+    return make_call("nn.max_pool2d_grad", [as_expr(given.out_grad), as_expr(given.data)], attrs)
 
 
-def avg_pool2d_grad(
-    out_grad: Operand,
-    data: Operand,
-    pool_size: Ints = (1, 1),
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    layout: str = "NCHW",
-    out_layout: str = "",
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-) -> Call:
+@takes_fields_of(AvgPool2DGradArguments)
+def avg_pool2d_grad(given: AvgPool2DGradArguments) -> Call:
     """The gradient of ``avg_pool2d``, of the type of *data*. Source: ``relay.nn.avg_pool2d_grad``."""
-    attrs = AvgPool2DAttrs(
-        per_axis(pool_size, 2, "pool_size"),
-        per_axis(strides, 2, "strides"),
-        (1, 1),
-        pad_tuple(padding, 2),
-        layout,
-        out_layout,
-        ceil_mode,
-        count_include_pad,
-    )
-    return make_call("nn.avg_pool2d_grad", [as_expr(out_grad), as_expr(data)], attrs)
+    attrs = given.attrs(AvgPool2DAttrs, dilation=(1, 1))
+    return make_call("nn.avg_pool2d_grad", [as_expr(given.out_grad), as_expr(given.data)], attrs)

@@ -15,6 +15,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import tensor_arg
@@ -138,36 +139,45 @@ register_op(
 )
 
 
-def non_max_suppression(
-    data: Operand,
-    valid_count: Operand,
-    indices: Operand,
-    max_output_size: int | Operand = -1,
-    iou_threshold: float | Operand = 0.5,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
-    invalid_to_bottom: bool = False,
-) -> Call | TupleWrapper:
+@dataclass(eq=False, repr=False)
+class NonMaximumSuppressionArguments(Arguments):
+    """Arguments of ``non_max_suppression``."""
+
+    data: Operand
+    valid_count: Operand
+    indices: Operand
+    max_output_size: int | Operand = -1
+    iou_threshold: float | Operand = 0.5
+    force_suppress: bool = False
+    top_k: int = -1
+    coord_start: int = 2
+    score_index: int = 1
+    id_index: int = 0
+    return_indices: bool = True
+    invalid_to_bottom: bool = False
+
+
+@takes_fields_of(NonMaximumSuppressionArguments)
+def non_max_suppression(given: NonMaximumSuppressionArguments) -> Call | TupleWrapper:
     """``T[N, A, E], int32[N], int32[N, A] -> (int32[N, A], int32[N, 1])``, or ``T[N, A, E]`` without indices.
 
     Source: ``relay.vision.non_max_suppression``.
     """
     args = [
-        as_expr(data),
-        as_expr(valid_count),
-        as_expr(indices),
-        as_expr(max_output_size, "int32"),
-        as_expr(iou_threshold, "float32"),
+        as_expr(given.data),
+        as_expr(given.valid_count),
+        as_expr(given.indices),
+        as_expr(given.max_output_size, "int32"),
+        as_expr(given.iou_threshold, "float32"),
     ]
-    attrs = NonMaximumSuppressionAttrs(
-        bool(force_suppress), top_k, coord_start, score_index, id_index, bool(return_indices), bool(invalid_to_bottom)
+    attrs = given.attrs(
+        NonMaximumSuppressionAttrs,
+        force_suppress=bool(given.force_suppress),
+        return_indices=bool(given.return_indices),
+        invalid_to_bottom=bool(given.invalid_to_bottom),
     )
     call = make_call("vision.non_max_suppression", args, attrs)
-    return TupleWrapper(call, 2) if return_indices else call
+    return TupleWrapper(call, 2) if given.return_indices else call
 
 
 def _scored_boxes(types: Sequence[Type], classes: int) -> tuple[TensorType, TensorType]:

@@ -17,6 +17,7 @@ from byoc.ir.op import Sample, register_op
 from byoc.ir.traits import LayoutFlow, OpKind, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.window import differ, per_axis
@@ -160,28 +161,32 @@ register_op(
 )
 
 
-def proposal(
-    cls_prob: Operand,
-    bbox_pred: Operand,
-    im_info: Operand,
-    scales: Sequence[float],
-    ratios: Sequence[float],
-    feature_stride: int,
-    threshold: float,
-    rpn_pre_nms_top_n: int,
-    rpn_post_nms_top_n: int,
-    rpn_min_size: int,
-    iou_loss: bool,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class ProposalArguments(Arguments):
+    """Arguments of ``proposal``."""
+
+    cls_prob: Operand
+    bbox_pred: Operand
+    im_info: Operand
+    scales: Sequence[float]
+    ratios: Sequence[float]
+    feature_stride: int
+    threshold: float
+    rpn_pre_nms_top_n: int
+    rpn_post_nms_top_n: int
+    rpn_min_size: int
+    iou_loss: bool
+
+
+@takes_fields_of(ProposalArguments)
+def proposal(given: ProposalArguments) -> Call:
     """``T[N, 2 A, H, W], T[N, 4 A, H, W], T[N, 3] -> T[N rpn_post_nms_top_n, 5]``. Source: ``relay.vision``."""
-    attrs = ProposalAttrs(
-        tuple(float(s) for s in scales),
-        tuple(float(r) for r in ratios),
-        feature_stride,
-        float(threshold),
-        rpn_pre_nms_top_n,
-        rpn_post_nms_top_n,
-        rpn_min_size,
-        bool(iou_loss),
+    attrs = given.attrs(
+        ProposalAttrs,
+        scales=tuple(float(s) for s in given.scales),
+        ratios=tuple(float(r) for r in given.ratios),
+        threshold=float(given.threshold),
+        iou_loss=bool(given.iou_loss),
     )
-    return make_call("vision.proposal", [as_expr(v) for v in (cls_prob, bbox_pred, im_info)], attrs)
+    inputs = (given.cls_prob, given.bbox_pred, given.im_info)
+    return make_call("vision.proposal", [as_expr(v) for v in inputs], attrs)

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import pointwise
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import broadcast, tensor_arg
 from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_along, check_scalar
@@ -65,6 +67,26 @@ _SAMPLES = (
 )
 
 
+@dataclass(eq=False, repr=False)
+class BinaryArguments(Arguments):
+    """Arguments of quantized arithmetic."""
+
+    lhs: Operand
+    rhs: Operand
+    lhs_scale: Operand
+    lhs_zero_point: Operand
+    rhs_scale: Operand
+    rhs_zero_point: Operand
+    output_scale: Operand
+    output_zero_point: Operand
+    lhs_axis: int = -1
+    rhs_axis: int = -1
+
+    def numbers(self) -> list[RelayExpr]:
+        """The scales and the zero points, in the order of the operator's inputs."""
+        return [as_expr(getattr(self, name), (SCALE, ZERO_POINT)[k % 2]) for k, name in enumerate(INPUTS[2:])]
+
+
 def _quantized(name: str, doc: str) -> Callable[..., Call]:
     register_op(
         f"qnn.{name}",
@@ -77,23 +99,11 @@ def _quantized(name: str, doc: str) -> Callable[..., Call]:
         samples=_SAMPLES,
     )
 
-    def build(
-        lhs: Operand,
-        rhs: Operand,
-        lhs_scale: Operand,
-        lhs_zero_point: Operand,
-        rhs_scale: Operand,
-        rhs_zero_point: Operand,
-        output_scale: Operand,
-        output_zero_point: Operand,
-        lhs_axis: int = -1,
-        rhs_axis: int = -1,
-    ) -> Call:
-        parameters = (lhs_scale, lhs_zero_point, rhs_scale, rhs_zero_point, output_scale, output_zero_point)
-        args = [as_expr(p, (SCALE, ZERO_POINT)[k % 2]) for k, p in enumerate(parameters)]
-        return make_call(
-            f"qnn.{name}", [as_expr(lhs), as_expr(rhs), *args], BroadcastAttrs(int(lhs_axis), int(rhs_axis))
-        )
+    @takes_fields_of(BinaryArguments)
+    def build(given: BinaryArguments) -> Call:
+        sides = [as_expr(given.lhs), as_expr(given.rhs)]
+        attrs = BroadcastAttrs(int(given.lhs_axis), int(given.rhs_axis))
+        return make_call(f"qnn.{name}", [*sides, *given.numbers()], attrs)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{doc} Both sides broadcast. Source: ``relay.qnn.op.{name}``."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,11 +12,9 @@ from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.pool import AvgPool2DAttrs
+from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, make_call
-from byoc.relay.op.core.window import pad_tuple, per_axis
 from byoc.relay.qnn.op.unary import elementwise_relation, operands
-
-Ints = int | Sequence[int]
 
 
 def _relation(types: Sequence[Type], attrs: AvgPool2DAttrs) -> Type:
@@ -49,34 +48,31 @@ register_op(
 )
 
 
-def avg_pool2d(
-    data: Operand,
-    input_scale: Operand,
-    input_zero_point: Operand,
-    output_scale: Operand,
-    output_zero_point: Operand,
-    pool_size: Ints,
-    strides: Ints,
-    padding: Ints,
-    dilation: Ints,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    layout: str = "NHWC",
-    out_layout: str = "",
-) -> Call:
+@dataclass(eq=False, repr=False)
+class AvgPool2DArguments(WindowArguments):
+    """Arguments of ``qnn.op.avg_pool2d``."""
+
+    AXES = 2
+    data: Operand
+    input_scale: Operand
+    input_zero_point: Operand
+    output_scale: Operand
+    output_zero_point: Operand
+    pool_size: Ints
+    strides: Ints
+    padding: Ints
+    dilation: Ints
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    layout: str = "NHWC"
+    out_layout: str = ""
+
+
+@takes_fields_of(AvgPool2DArguments)
+def avg_pool2d(given: AvgPool2DArguments) -> Call:
     """The mean of each 2-d window of a quantized tensor. Source: ``relay.qnn.op.avg_pool2d``.
 
     Raises UserError for a wrong count of numbers.
     """
-    attrs = AvgPool2DAttrs(
-        pool_size=per_axis(pool_size, 2, "pool_size"),
-        strides=per_axis(strides, 2, "strides"),
-        dilation=per_axis(dilation, 2, "dilation"),
-        padding=pad_tuple(padding, 2),
-        layout=layout,
-        out_layout=out_layout,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-    )
-    args = operands(data, input_scale, input_zero_point, output_scale, output_zero_point)
-    return make_call("qnn.avg_pool2d", args, attrs)
+    numbers = (given.input_scale, given.input_zero_point, given.output_scale, given.output_zero_point)
+    return make_call("qnn.avg_pool2d", operands(given.data, *numbers), given.attrs(AvgPool2DAttrs))

@@ -7,6 +7,7 @@ The result is in units of the product of both scales, with zero point 0; ``qnn.r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,10 +20,11 @@ from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv2DTransposeAttrs
 from byoc.relay.op.attributes.dense import BatchMatmulAttrs, DenseAttrs
+from byoc.relay.op.core.arguments import Arguments, Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import tensor_arg
-from byoc.relay.op.core.window import differ, pad_tuple, per_axis
-from byoc.relay.op.nn.convolution.conv import attr_or_none
+from byoc.relay.op.core.window import differ
+from byoc.relay.op.nn.convolution.arguments import Transpose2DOptions
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, transposed_geometry
 from byoc.relay.op.nn.dense_pack import DensePackAttrs
 from byoc.relay.qnn.op.type_relations import (
@@ -35,7 +37,6 @@ from byoc.relay.qnn.op.type_relations import (
     data_of,
 )
 
-Ints = int | Sequence[int]
 SUMS = ("int16", "int32", "int64")
 INPUTS = ("data", "weight", "input_zero_point", "kernel_zero_point", "input_scale", "kernel_scale")
 
@@ -219,124 +220,121 @@ register_op(
 )
 
 
-def _operands(
-    data: Operand, weight: Operand, zero_points: tuple[Operand, Operand], scales: tuple[Operand, Operand]
-) -> list[RelayExpr]:
+@dataclass(eq=False, repr=False)
+class Factors(Arguments):
+    """What a product multiplies."""
+
+    data: Operand
+    weight: Operand
+
+
+@dataclass(eq=False, repr=False)
+class DataAndKernel(Arguments):
+    """What a convolution multiplies."""
+
+    data: Operand
+    kernel: Operand
+
+
+@dataclass(eq=False, repr=False)
+class Quantization(Arguments):
+    """The zero points and the scales of a product's two inputs."""
+
+    input_zero_point: Operand
+    kernel_zero_point: Operand
+    input_scale: Operand
+    kernel_scale: Operand
+
+
+@dataclass(eq=False, repr=False)
+class QuantizedFactors(Quantization, Factors):
+    """The inputs of a quantized product."""
+
+
+@dataclass(eq=False, repr=False)
+class Conv2DArguments(WindowArguments, Quantization, DataAndKernel):
+    """Arguments of ``qnn.op.conv2d``."""
+
+    AXES = 2
+    kernel_size: Ints | None
+    channels: int | None
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    dilation: Ints = (1, 1)
+    groups: int = 1
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    out_layout: str = ""
+    out_dtype: str = "int32"
+
+
+@dataclass(eq=False, repr=False)
+class Conv2DTransposeArguments(Transpose2DOptions, QuantizedFactors):
+    """Arguments of ``qnn.op.conv2d_transpose``."""
+
+    out_dtype: str = "int32"
+
+
+@dataclass(eq=False, repr=False)
+class DenseArguments(QuantizedFactors):
+    """Arguments of ``qnn.op.dense``."""
+
+    units: int | None
+    out_dtype: str = "int32"
+
+
+@dataclass(eq=False, repr=False)
+class DensePackArguments(QuantizedFactors):
+    """Arguments of ``qnn.op.contrib_dense_pack``."""
+
+    kernel_layout: str = "NC"
+    units: int | None = None
+    out_dtype: str = "int32"
+
+
+def _operands(data: Operand, weight: Operand, numbers: Quantization) -> list[RelayExpr]:
     return [
         as_expr(data),
         as_expr(weight),
-        *(as_expr(z, ZERO_POINT) for z in zero_points),
-        *(as_expr(s, SCALE) for s in scales),
+        as_expr(numbers.input_zero_point, ZERO_POINT),
+        as_expr(numbers.kernel_zero_point, ZERO_POINT),
+        as_expr(numbers.input_scale, SCALE),
+        as_expr(numbers.kernel_scale, SCALE),
     ]
 
 
-def conv2d(
-    data: Operand,
-    kernel: Operand,
-    input_zero_point: Operand,
-    kernel_zero_point: Operand,
-    input_scale: Operand,
-    kernel_scale: Operand,
-    kernel_size: Ints | None,
-    channels: int | None,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "int32",
-) -> Call:
+@takes_fields_of(Conv2DArguments)
+def conv2d(given: Conv2DArguments) -> Call:
     """2-d convolution of quantized tensors. Source: ``relay.qnn.op.conv2d``.
 
     Raises UserError for a wrong count of numbers.
     """
-    attrs = Conv2DAttrs(
-        per_axis(strides, 2, "strides"),
-        pad_tuple(padding, 2),
-        per_axis(dilation, 2, "dilation"),
-        groups,
-        channels,
-        attr_or_none(kernel_size, 2),
-        data_layout,
-        kernel_layout,
-        out_layout,
-        str(out_dtype),
-    )
-    args = _operands(data, kernel, (input_zero_point, kernel_zero_point), (input_scale, kernel_scale))
-    return make_call("qnn.conv2d", args, attrs)
+    attrs = given.attrs(Conv2DAttrs, out_dtype=str(given.out_dtype))
+    return make_call("qnn.conv2d", _operands(given.data, given.kernel, given), attrs)
 
 
-def conv2d_transpose(
-    data: Operand,
-    weight: Operand,
-    input_zero_point: Operand,
-    kernel_zero_point: Operand,
-    input_scale: Operand,
-    kernel_scale: Operand,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW",
-    out_layout: str = "",
-    output_padding: Ints = (0, 0),
-    out_dtype: str = "int32",
-) -> Call:
+@takes_fields_of(Conv2DTransposeArguments)
+def conv2d_transpose(given: Conv2DTransposeArguments) -> Call:
     """Transposed 2-d convolution of quantized tensors. Source: ``relay.qnn.op.conv2d_transpose``.
 
     Raises UserError for a wrong count of numbers.
     """
-    attrs = Conv2DTransposeAttrs(
-        channels,
-        attr_or_none(kernel_size, 2),
-        per_axis(strides, 2, "strides"),
-        pad_tuple(padding, 2),
-        per_axis(output_padding, 2, "output_padding"),
-        per_axis(dilation, 2, "dilation"),
-        groups,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        str(out_dtype),
-    )
-    args = _operands(data, weight, (input_zero_point, kernel_zero_point), (input_scale, kernel_scale))
-    return make_call("qnn.conv2d_transpose", args, attrs)
+    attrs = given.attrs(Conv2DTransposeAttrs, out_dtype=str(given.out_dtype))
+    return make_call("qnn.conv2d_transpose", _operands(given.data, given.weight, given), attrs)
 
 
-def dense(
-    data: Operand,
-    weight: Operand,
-    input_zero_point: Operand,
-    kernel_zero_point: Operand,
-    input_scale: Operand,
-    kernel_scale: Operand,
-    units: int | None,
-    out_dtype: str = "int32",
-) -> Call:
+@takes_fields_of(DenseArguments)
+def dense(given: DenseArguments) -> Call:
     """``data @ weight.T`` of quantized tensors. Source: ``relay.qnn.op.dense``."""
-    args = _operands(data, weight, (input_zero_point, kernel_zero_point), (input_scale, kernel_scale))
-    return make_call("qnn.dense", args, DenseAttrs(units, str(out_dtype)))
+    attrs = given.attrs(DenseAttrs, out_dtype=str(given.out_dtype))
+    return make_call("qnn.dense", _operands(given.data, given.weight, given), attrs)
 
 
-def contrib_dense_pack(
-    data: Operand,
-    weight: Operand,
-    input_zero_point: Operand,
-    kernel_zero_point: Operand,
-    input_scale: Operand,
-    kernel_scale: Operand,
-    kernel_layout: str = "NC",
-    units: int | None = None,
-    out_dtype: str = "int32",
-) -> Call:
+@takes_fields_of(DensePackArguments)
+def contrib_dense_pack(given: DensePackArguments) -> Call:
     """``qnn.dense`` with a weight in blocks, named by *kernel_layout*. Source: ``relay.qnn.op.contrib_dense_pack``."""
-    args = _operands(data, weight, (input_zero_point, kernel_zero_point), (input_scale, kernel_scale))
-    return make_call("qnn.contrib_dense_pack", args, DensePackAttrs(units, str(out_dtype), kernel_layout))
+    attrs = given.attrs(DensePackAttrs, out_dtype=str(given.out_dtype), weight_layout=given.kernel_layout)
+    return make_call("qnn.contrib_dense_pack", _operands(given.data, given.weight, given), attrs)
 
 
 def batch_matmul(
@@ -349,5 +347,5 @@ def batch_matmul(
     out_dtype: str = "int32",
 ) -> Call:
     """``x @ y.T`` of quantized matrices for each batch item. Source: ``relay.qnn.op.batch_matmul``."""
-    args = _operands(x, y, (x_zero_point, y_zero_point), (x_scale, y_scale))
+    args = _operands(x, y, Quantization(x_zero_point, y_zero_point, x_scale, y_scale))
     return make_call("qnn.batch_matmul", args, BatchMatmulAttrs(str(out_dtype), False, True))

@@ -16,6 +16,7 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import LayoutFlow, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_along, check_dtype, check_scalar, data_of
 from byoc.runtime.kernels.qnn.rounding import (
@@ -73,29 +74,36 @@ register_op(
 )
 
 
-def requantize(
-    data: Operand,
-    input_scale: Operand,
-    input_zero_point: Operand,
-    output_scale: Operand,
-    output_zero_point: Operand,
-    axis: int = -1,
-    rounding: str = UNSAID,
-    compute_dtype: str = UNSAID,
-    out_dtype: str = "int8",
-) -> Call:
+@dataclass(eq=False, repr=False)
+class RequantizeArguments(Arguments):
+    """Arguments of ``qnn.op.requantize``."""
+
+    data: Operand
+    input_scale: Operand
+    input_zero_point: Operand
+    output_scale: Operand
+    output_zero_point: Operand
+    axis: int = -1
+    rounding: str = UNSAID
+    compute_dtype: str = UNSAID
+    out_dtype: str = "int8"
+
+
+@takes_fields_of(RequantizeArguments)
+def requantize(given: RequantizeArguments) -> Call:
     """*data* of one scale and zero point under another. Source: ``relay.qnn.op.requantize``.
 
     ``data: i[...], input scale: f32 and zero point: i32 along axis, output's scalars -> out_dtype[...]``.
     """
     args = [
-        as_expr(data),
-        as_expr(input_scale, SCALE),
-        as_expr(input_zero_point, ZERO_POINT),
-        as_expr(output_scale, SCALE),
-        as_expr(output_zero_point, ZERO_POINT),
+        as_expr(given.data),
+        as_expr(given.input_scale, SCALE),
+        as_expr(given.input_zero_point, ZERO_POINT),
+        as_expr(given.output_scale, SCALE),
+        as_expr(given.output_zero_point, ZERO_POINT),
     ]
-    return make_call("qnn.requantize", args, RequantizeAttrs(int(axis), rounding, compute_dtype, str(out_dtype)))
+    attrs = given.attrs(RequantizeAttrs, axis=int(given.axis), out_dtype=str(given.out_dtype))
+    return make_call("qnn.requantize", args, attrs)
 
 
 class RequantizeConfig:

@@ -7,6 +7,7 @@ of the data, and ``out_layout`` that of the kernel, as Relay has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
@@ -15,10 +16,10 @@ from byoc.ir.traits import OpKind, ProductForm, Traits, same_kernels
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv2DAttrs
+from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
-from byoc.relay.op.core.window import differ, pad_pairs, pad_tuple, per_axis, window_extent
-from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none
+from byoc.relay.op.core.window import differ, pad_pairs, window_extent
 
 
 def _relation(types: Sequence[Type], attrs: Conv2DAttrs) -> Type:
@@ -72,31 +73,32 @@ register_op(
 )
 
 
-def conv2d_backward_weight(
-    grad: RelayExpr,
-    data: RelayExpr,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    grad_layout: str = "NCHW",
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_dtype: str = "",
-) -> Call:
+@dataclass(eq=False, repr=False)
+class BackwardWeightArguments(WindowArguments):
+    """Arguments of ``conv2d_backward_weight``."""
+
+    AXES = 2
+    grad: RelayExpr
+    data: RelayExpr
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    dilation: Ints = (1, 1)
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: Ints | None = None
+    grad_layout: str = "NCHW"
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    out_dtype: str = ""
+
+
+@takes_fields_of(BackwardWeightArguments)
+def conv2d_backward_weight(given: BackwardWeightArguments) -> Call:
     """The gradient of the kernel, in *kernel_layout*. Source: ``relay.nn.conv2d_backward_weight``."""
-    attrs = Conv2DAttrs(
-        per_axis(strides, 2, "strides"),
-        pad_tuple(padding, 2),
-        per_axis(dilation, 2, "dilation"),
-        groups,
-        channels,
-        attr_or_none(kernel_size, 2),
-        grad_layout,
-        data_layout,
-        kernel_layout,
-        out_dtype,
+    attrs = given.attrs(
+        Conv2DAttrs,
+        data_layout=given.grad_layout,
+        kernel_layout=given.data_layout,
+        out_layout=given.kernel_layout,
     )
-    return make_call("nn.conv2d_backward_weight", [grad, data], attrs)
+    return make_call("nn.conv2d_backward_weight", [given.grad, given.data], attrs)

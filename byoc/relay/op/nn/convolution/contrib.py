@@ -20,10 +20,11 @@ from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv3DAttrs, ConvAttrs
+from byoc.relay.op.core.arguments import Arguments, DataAndWeight, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import axes_of, data_letters, kernel_letters, tensor_of
-from byoc.relay.op.core.window import pad_tuple, per_axis
-from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none
+from byoc.relay.op.core.window import per_axis
+from byoc.relay.op.nn.convolution.arguments import Conv2DArguments, Conv2DOptions, Conv3DOptions
 from byoc.te import Tensor
 
 
@@ -171,118 +172,66 @@ register_op(
 )
 
 
-def _numbers(
-    strides: Ints, padding: Ints, dilation: Ints, groups: int, channels: int | None, kernel_size: Ints | None, n: int
-) -> tuple[object, ...]:
-    return (
-        per_axis(strides, n, "strides"),
-        pad_tuple(padding, n),
-        per_axis(dilation, n, "dilation"),
-        groups,
-        channels,
-        attr_or_none(kernel_size, n),
-    )
+@dataclass(eq=False, repr=False)
+class DataAndKernel(Arguments):
+    """The inputs of a convolution in blocked layouts."""
+
+    data: RelayExpr
+    kernel: RelayExpr
 
 
-def contrib_conv2d_nchwc(
-    data: RelayExpr,
-    kernel: RelayExpr,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    data_layout: str = "NCHW8c",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
+@dataclass(eq=False, repr=False)
+class BlockedArguments(Conv2DOptions, DataAndKernel):
+    """Arguments of the convolutions in blocked layouts."""
+
+    data_layout: str = "NCHW8c"
+
+
+@dataclass(eq=False, repr=False)
+class DataAndTiles(DataAndWeight):
+    """The inputs of a convolution by Winograd, and the outputs of a tile on each axis."""
+
+    tile_size: int
+
+
+@dataclass(eq=False, repr=False)
+class Winograd2DArguments(Conv2DOptions, DataAndTiles):
+    """Arguments of a 2-d convolution by Winograd."""
+
+
+@dataclass(eq=False, repr=False)
+class Winograd3DArguments(Conv3DOptions, DataAndTiles):
+    """Arguments of a 3-d convolution by Winograd."""
+
+
+@takes_fields_of(BlockedArguments)
+def contrib_conv2d_nchwc(given: BlockedArguments) -> Call:
     """2-d convolution in blocked layouts. Source: ``relay.nn.contrib_conv2d_nchwc``."""
-    sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
-    attrs = Conv2DAttrs(*sizes, data_layout, kernel_layout, out_layout, out_dtype)  # type: ignore[arg-type]
-    return make_call("nn.contrib_conv2d_NCHWc", [data, kernel], attrs)
+    return make_call("nn.contrib_conv2d_NCHWc", [given.data, given.kernel], given.attrs(Conv2DAttrs))
 
 
-def contrib_depthwise_conv2d_nchwc(
-    data: RelayExpr,
-    kernel: RelayExpr,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    data_layout: str = "NCHW8c",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(BlockedArguments)
+def contrib_depthwise_conv2d_nchwc(given: BlockedArguments) -> Call:
     """2-d depthwise convolution in blocked layouts. Source: ``relay.nn.contrib_depthwise_conv2d_nchwc``."""
-    sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
-    attrs = Conv2DAttrs(*sizes, data_layout, kernel_layout, out_layout, out_dtype)  # type: ignore[arg-type]
-    return make_call("nn.contrib_depthwise_conv2d_NCHWc", [data, kernel], attrs)
+    return make_call("nn.contrib_depthwise_conv2d_NCHWc", [given.data, given.kernel], given.attrs(Conv2DAttrs))
 
 
-def contrib_conv2d_winograd_without_weight_transform(
-    data: RelayExpr,
-    weight: RelayExpr,
-    tile_size: int,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(Winograd2DArguments)
+def contrib_conv2d_winograd_without_weight_transform(given: Winograd2DArguments) -> Call:
     """2-d convolution with the kernel of ``contrib_conv2d_winograd_weight_transform``. Source: ``relay.nn``."""
-    sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
-    layouts = (data_layout, kernel_layout, out_layout, out_dtype)
-    attrs = Conv2DWinogradAttrs(*sizes, *layouts, tile_size)  # type: ignore[arg-type]
-    return make_call("nn.contrib_conv2d_winograd_without_weight_transform", [data, weight], attrs)
+    attrs = given.attrs(Conv2DWinogradAttrs)
+    return make_call("nn.contrib_conv2d_winograd_without_weight_transform", [given.data, given.weight], attrs)
 
 
-def contrib_conv3d_winograd_without_weight_transform(
-    data: RelayExpr,
-    weight: RelayExpr,
-    tile_size: int,
-    strides: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "OIDHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(Winograd3DArguments)
+def contrib_conv3d_winograd_without_weight_transform(given: Winograd3DArguments) -> Call:
     """3-d convolution with the kernel of ``contrib_conv3d_winograd_weight_transform``. Source: ``relay.nn``."""
-    sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 3)
-    layouts = (data_layout, kernel_layout, out_layout, out_dtype)
-    attrs = Conv3DWinogradAttrs(*sizes, *layouts, tile_size)  # type: ignore[arg-type]
-    return make_call("nn.contrib_conv3d_winograd_without_weight_transform", [data, weight], attrs)
+    attrs = given.attrs(Conv3DWinogradAttrs)
+    return make_call("nn.contrib_conv3d_winograd_without_weight_transform", [given.data, given.weight], attrs)
 
 
-def contrib_conv2d_gemm_without_weight_transform(
-    data: RelayExpr,
-    weight: RelayExpr,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(Conv2DArguments)
+def contrib_conv2d_gemm_without_weight_transform(given: Conv2DArguments) -> Call:
     """2-d convolution with the kernel of ``contrib_conv2d_gemm_weight_transform``. Source: ``relay.nn``."""
-    sizes = _numbers(strides, padding, dilation, groups, channels, kernel_size, 2)
-    attrs = Conv2DAttrs(*sizes, data_layout, kernel_layout, out_layout, out_dtype)  # type: ignore[arg-type]
-    return make_call("nn.contrib_conv2d_gemm_without_weight_transform", [data, weight], attrs)
+    attrs = given.attrs(Conv2DAttrs)
+    return make_call("nn.contrib_conv2d_gemm_without_weight_transform", [given.data, given.weight], attrs)

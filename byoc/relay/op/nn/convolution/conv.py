@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import convolution, same_kernels
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv1DAttrs, Conv2DAttrs, Conv3DAttrs, ConvAttrs
+from byoc.relay.op.core.arguments import takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.untyped_inputs import conv_weight
-from byoc.relay.op.core.window import pad_tuple, per_axis
+from byoc.relay.op.nn.convolution.arguments import Conv1DArguments, Conv2DArguments, Conv3DArguments
 from byoc.relay.op.nn.convolution.compute import conv_stages
 from byoc.relay.op.nn.convolution.geometry import conv_geometry, conv_operations, one_dtype_or_result, types_of
 from byoc.relay.op.nn.convolution.group_kernels import has_group_axis, merged_stage
 from byoc.te import Tensor
-
-Ints = int | Sequence[int]
 
 
 def _relation(n: int) -> RelationOf[ConvAttrs]:
@@ -47,99 +45,22 @@ def _operations(n: int) -> CountOf[ConvAttrs, Type]:
     return lambda attrs, types, out_type: conv_operations(conv_geometry(types, attrs, n))
 
 
-def attr_or_none(size: Ints | None, n: int) -> tuple[int, ...] | None:
-    """A kernel size as one number for each axis, or None where it is left to the kernel's shape."""
-    return None if size is None else per_axis(size, n, "kernel_size")
-
-
-def conv1d(
-    data: RelayExpr,
-    weight: RelayExpr,
-    strides: Ints = 1,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    data_layout: str = "NCW",
-    kernel_layout: str = "OIW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(Conv1DArguments)
+def conv1d(given: Conv1DArguments) -> Call:
     """1-d convolution. Source: ``relay.nn.conv1d``. Raises UserError for a wrong count of numbers."""
-    attrs = Conv1DAttrs(
-        per_axis(strides, 1, "strides"),
-        pad_tuple(padding, 1),
-        per_axis(dilation, 1, "dilation"),
-        groups,
-        channels,
-        attr_or_none(kernel_size, 1),
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
-    return make_call("nn.conv1d", [data, weight], attrs)
+    return make_call("nn.conv1d", [given.data, given.weight], given.attrs(Conv1DAttrs))
 
 
-def conv2d(
-    data: RelayExpr,
-    weight: RelayExpr,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(Conv2DArguments)
+def conv2d(given: Conv2DArguments) -> Call:
     """2-d convolution. Source: ``relay.nn.conv2d``. Raises UserError for a wrong count of numbers."""
-    attrs = Conv2DAttrs(
-        per_axis(strides, 2, "strides"),
-        pad_tuple(padding, 2),
-        per_axis(dilation, 2, "dilation"),
-        groups,
-        channels,
-        attr_or_none(kernel_size, 2),
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
-    return make_call("nn.conv2d", [data, weight], attrs)
+    return make_call("nn.conv2d", [given.data, given.weight], given.attrs(Conv2DAttrs))
 
 
-def conv3d(
-    data: RelayExpr,
-    weight: RelayExpr,
-    strides: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "OIDHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(Conv3DArguments)
+def conv3d(given: Conv3DArguments) -> Call:
     """3-d convolution. Source: ``relay.nn.conv3d``. Raises UserError for a wrong count of numbers."""
-    attrs = Conv3DAttrs(
-        per_axis(strides, 3, "strides"),
-        pad_tuple(padding, 3),
-        per_axis(dilation, 3, "dilation"),
-        groups,
-        channels,
-        attr_or_none(kernel_size, 3),
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
-    return make_call("nn.conv3d", [data, weight], attrs)
+    return make_call("nn.conv3d", [given.data, given.weight], given.attrs(Conv3DAttrs))
 
 
 _SAMPLES: dict[int, list[Sample]] = {

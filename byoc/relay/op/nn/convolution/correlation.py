@@ -16,11 +16,12 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
+from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.indexing import as_index
 from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import is_float, same_dtype, tensor_arg, unify_dim
-from byoc.relay.op.core.window import pad_pairs, pad_tuple
+from byoc.relay.op.core.window import pad_pairs
 from byoc.relay.op.nn.convolution.compute import pad_stage
 from byoc.te import Index, PrimExpr, Tensor
 
@@ -120,19 +121,24 @@ register_op(
 )
 
 
-def correlation(
-    data1: Operand,
-    data2: Operand,
-    kernel_size: int,
-    max_displacement: int,
-    stride1: int,
-    stride2: int,
-    padding: int | Sequence[int],
-    is_multiply: bool,
-    layout: str,
-) -> Call:
+@dataclass(eq=False, repr=False)
+class CorrelationArguments(WindowArguments):
+    """Arguments of ``correlation``."""
+
+    AXES = 2
+    data1: Operand
+    data2: Operand
+    kernel_size: int
+    max_displacement: int
+    stride1: int
+    stride2: int
+    padding: Ints
+    is_multiply: bool
+    layout: str
+
+
+@takes_fields_of(CorrelationArguments)
+def correlation(given: CorrelationArguments) -> Call:
     """``T[N, C, H, W], T[N, C, H, W] -> T[N, displacements, OH, OW]``. Source: ``relay.nn.correlation``."""
-    attrs = CorrelationAttrs(
-        kernel_size, max_displacement, stride1, stride2, pad_tuple(padding, 2), bool(is_multiply), layout
-    )
-    return make_call("nn.correlation", [as_expr(data1), as_expr(data2)], attrs)
+    attrs = given.attrs(CorrelationAttrs, kernel_size=given.kernel_size, is_multiply=bool(given.is_multiply))
+    return make_call("nn.correlation", [as_expr(given.data1), as_expr(given.data2)], attrs)

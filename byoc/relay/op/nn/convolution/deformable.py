@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
@@ -16,11 +17,11 @@ from byoc.ir.traits import OpKind, ProductForm, Traits, same_kernels
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import DeformableConv2DAttrs
+from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.untyped_inputs import conv_weight
-from byoc.relay.op.core.window import differ, pad_tuple, per_axis
-from byoc.relay.op.nn.convolution.conv import Ints, attr_or_none
+from byoc.relay.op.core.window import differ
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, conv_operations, size_of
 
 Types = Sequence[Type | None]
@@ -94,34 +95,29 @@ register_op(
 )
 
 
-def deformable_conv2d(
-    data: RelayExpr,
-    offset: RelayExpr,
-    weight: RelayExpr,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    deformable_groups: int = 1,
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
+@dataclass(eq=False, repr=False)
+class DeformableConv2DArguments(WindowArguments):
+    """Arguments of ``deformable_conv2d``."""
+
+    AXES = 2
+    data: RelayExpr
+    offset: RelayExpr
+    weight: RelayExpr
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    dilation: Ints = (1, 1)
+    deformable_groups: int = 1
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: Ints | None = None
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
+@takes_fields_of(DeformableConv2DArguments)
+def deformable_conv2d(given: DeformableConv2DArguments) -> Call:
     """2-d convolution with moved taps. Source: ``relay.nn.deformable_conv2d``. Raises UserError for a wrong count."""
-    attrs = DeformableConv2DAttrs(
-        per_axis(strides, 2, "strides"),
-        pad_tuple(padding, 2),
-        per_axis(dilation, 2, "dilation"),
-        deformable_groups,
-        groups,
-        channels,
-        attr_or_none(kernel_size, 2),
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
-    return make_call("nn.deformable_conv2d", [data, offset, weight], attrs)
+    inputs = [given.data, given.offset, given.weight]
+    return make_call("nn.deformable_conv2d", inputs, given.attrs(DeformableConv2DAttrs))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import ProductForm, convolution, same_kernels
 from byoc.ir.types import TensorType, Type
@@ -20,10 +19,10 @@ from byoc.relay.op.attributes.convolution import (
     Conv3DTransposeAttrs,
     TransposedAttrs,
 )
+from byoc.relay.op.core.arguments import Ints, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.untyped_inputs import conv_weight
-from byoc.relay.op.core.window import pad_tuple, per_axis
-from byoc.relay.op.nn.convolution.conv import attr_or_none
+from byoc.relay.op.nn.convolution.arguments import Transpose1DArguments, Transpose2DArguments, Transpose3DArguments
 from byoc.relay.op.nn.convolution.geometry import (
     one_dtype_or_result,
     transposed_geometry,
@@ -33,8 +32,6 @@ from byoc.relay.op.nn.convolution.geometry import (
 from byoc.relay.op.nn.convolution.group_kernels import has_group_axis, merged_stage
 from byoc.relay.op.nn.convolution.transpose_compute import transposed_stages
 from byoc.te import Tensor
-
-Ints = int | Sequence[int]
 
 
 def _relation(n: int) -> RelationOf[TransposedAttrs]:
@@ -64,100 +61,25 @@ def _extra(output_padding: Ints) -> tuple[int, ...]:
     return (output_padding,) if isinstance(output_padding, int) else tuple(output_padding)[:2]
 
 
-def conv1d_transpose(
-    data: RelayExpr,
-    weight: RelayExpr,
-    strides: Ints = (1,),
-    padding: Ints = (0,),
-    dilation: Ints = (1,),
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "IOW",
-    out_layout: str = "",
-    output_padding: Ints = (0,),
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(Transpose1DArguments)
+def conv1d_transpose(given: Transpose1DArguments) -> Call:
     """1-d transposed convolution. Source: ``relay.nn.conv1d_transpose``. Raises UserError for a wrong count."""
-    attrs = Conv1DTransposeAttrs(
-        channels,
-        attr_or_none(kernel_size, 1),
-        per_axis(strides, 1, "strides"),
-        pad_tuple(padding, 1),
-        _extra(output_padding),
-        per_axis(dilation, 1, "dilation"),
-        groups,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
-    return make_call("nn.conv1d_transpose", [data, weight], attrs)
+    attrs = given.attrs(Conv1DTransposeAttrs, output_padding=_extra(given.output_padding))
+    return make_call("nn.conv1d_transpose", [given.data, given.weight], attrs)
 
 
-def conv2d_transpose(
-    data: RelayExpr,
-    weight: RelayExpr,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW",
-    out_layout: str = "",
-    output_padding: Ints = (0, 0),
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(Transpose2DArguments)
+def conv2d_transpose(given: Transpose2DArguments) -> Call:
     """2-d transposed convolution. Source: ``relay.nn.conv2d_transpose``. Raises UserError for a wrong count."""
-    attrs = Conv2DTransposeAttrs(
-        channels,
-        attr_or_none(kernel_size, 2),
-        per_axis(strides, 2, "strides"),
-        pad_tuple(padding, 2),
-        per_axis(output_padding, 2, "output_padding"),
-        per_axis(dilation, 2, "dilation"),
-        groups,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
-    return make_call("nn.conv2d_transpose", [data, weight], attrs)
+    attrs = given.attrs(Conv2DTransposeAttrs)
+    return make_call("nn.conv2d_transpose", [given.data, given.weight], attrs)
 
 
-def conv3d_transpose(
-    data: RelayExpr,
-    weight: RelayExpr,
-    strides: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1),
-    channels: int | None = None,
-    kernel_size: Ints | None = None,
-    groups: int = 1,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "IODHW",
-    out_layout: str = "",
-    output_padding: Ints = (0, 0, 0),
-    out_dtype: str = "",
-) -> Call:
+@takes_fields_of(Transpose3DArguments)
+def conv3d_transpose(given: Transpose3DArguments) -> Call:
     """3-d transposed convolution. Source: ``relay.nn.conv3d_transpose``. Raises UserError for a wrong count."""
-    attrs = Conv3DTransposeAttrs(
-        channels,
-        attr_or_none(kernel_size, 3),
-        per_axis(strides, 3, "strides"),
-        pad_tuple(padding, 3),
-        per_axis(output_padding, 3, "output_padding"),
-        per_axis(dilation, 3, "dilation"),
-        groups,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
-    return make_call("nn.conv3d_transpose", [data, weight], attrs)
+    attrs = given.attrs(Conv3DTransposeAttrs)
+    return make_call("nn.conv3d_transpose", [given.data, given.weight], attrs)
 
 
 _SAMPLES: dict[int, list[Sample]] = {
